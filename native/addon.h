@@ -1,0 +1,196 @@
+// The addon's whole surface on one page; src/addon.ts is its TypeScript twin.
+// Tokens, bytes and KV memory live here. No roles beyond what a chat template needs, no HTTP, no stop strings.
+// Lifetime: a Model owns its contexts, embedders and samplers; close() is explicit and waits for work in flight.
+// JS validates, C++ trusts: callers pass checked numbers.
+#pragma once
+
+#include "js.h"
+#include "worker.h"
+
+#include "chat.h"
+#include "llama.h"
+#include "sampling.h"
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <vector>
+
+namespace recua {
+
+// One per JS environment (main thread, worker thread): the classes' constructors.
+struct AddonData {
+  Napi::FunctionReference model, context, embedder, sampler, parser;
+  bool log_hook = false; // log.cpp cleans up after this environment
+  // A JS object of class `constructor` around `state`.
+  template <typename State>
+  static Napi::Object wrap(Napi::Env env, const Napi::FunctionReference &constructor, std::shared_ptr<State> state) {
+    return constructor.New({Napi::External<std::shared_ptr<State>>::New(env, &state)});
+  }
+};
+
+// A loaded model; freed when the last holder lets go, which fulfils `released`.
+struct ModelState {
+  llama_model *model = nullptr;
+  const llama_vocab *vocab = nullptr;
+  std::promise<void> released;
+
+  std::mutex templates_mutex; // guards `templates`
+  std::string templates_source;
+  std::shared_ptr<common_chat_templates> templates;
+
+  // Any thread. Compiled templates of `source` ('' is the file's own).
+  std::shared_ptr<common_chat_templates> chat_templates(const std::string &source);
+  ~ModelState();
+};
+
+// What a model must close before itself.
+struct Child {
+  virtual ~Child() = default;
+  virtual void close(Napi::Env env, std::function<void(Napi::Env)> done) = 0;
+};
+
+// A llama_context with its thread: what contexts and embedders have in common.
+class ContextCore : public Child, public std::enable_shared_from_this<ContextCore> {
+public:
+  ContextCore(Napi::Env env, std::shared_ptr<ModelState> model);
+  ~ContextCore() override;
+
+  // Posts work to the thread; the promise is rejected with `closed` after close().
+  Napi::Promise run(Napi::Env env, const char *fallback, std::function<void()> work,
+                    std::function<Napi::Value(Napi::Env)> convert);
+  void close(Napi::Env env, std::function<void(Napi::Env)> done) override;
+  Napi::Promise close(Napi::Env env);
+  // Thread. Creates the llama_context; throws CodedError.
+  void open(llama_context_params params);
+
+  std::shared_ptr<ModelState> model; // null once closed
+  llama_context *context = nullptr;
+  std::atomic<bool> interrupted{false}; // polled by the backend while it computes
+  bool closed = false;
+
+private:
+  std::vector<std::function<void(Napi::Env)>> waiting_for_close;
+  Worker worker;
+};
+
+// A sampler's state belongs to one sequence. Used by the context's thread during a step, else by the JS thread.
+struct SamplerState : Child {
+  std::shared_ptr<ModelState> model;
+  common_sampler_ptr sampler;
+  bool plain_greedy = false; // one pass over the logits suffices
+  uint32_t seed = 0;
+  std::atomic<bool> closed{false};
+
+  // Context's thread. Reads row `row` of the last decode, picks a token and accepts it. Throws on failure.
+  llama_token sample(llama_context *context, int32_t row);
+  void close(Napi::Env env, std::function<void(Napi::Env)> done) override;
+};
+
+// --- model.cpp
+class Model : public Napi::ObjectWrap<Model> {
+public:
+  static Napi::Function define(Napi::Env env);
+  explicit Model(const Napi::CallbackInfo &info);
+  static Napi::Value load(const Napi::CallbackInfo &info);
+
+private:
+  Napi::Value metadata(const Napi::CallbackInfo &info);
+  Napi::Value chat_template(const Napi::CallbackInfo &info);
+  Napi::Value tokenize(const Napi::CallbackInfo &info);
+  Napi::Value detokenize(const Napi::CallbackInfo &info);
+  Napi::Value piece(const Napi::CallbackInfo &info);
+  Napi::Value pieces(const Napi::CallbackInfo &info);
+  Napi::Value create_context(const Napi::CallbackInfo &info);
+  Napi::Value create_embedder(const Napi::CallbackInfo &info);
+  Napi::Value create_sampler(const Napi::CallbackInfo &info);
+  Napi::Value apply_chat_template(const Napi::CallbackInfo &info);
+  Napi::Value create_parser(const Napi::CallbackInfo &info);
+  Napi::Value close(const Napi::CallbackInfo &info);
+
+  // The state, or a thrown / rejected `closed`.
+  std::shared_ptr<ModelState> open(Napi::Env env) const;
+  void adopt(const std::shared_ptr<Child> &child);
+
+  std::shared_ptr<ModelState> state;
+  std::vector<std::weak_ptr<Child>> children;
+  Napi::ObjectReference closing; // the promise of the first close()
+};
+
+// --- context.cpp, step.cpp
+class Context : public Napi::ObjectWrap<Context> {
+public:
+  static Napi::Function define(Napi::Env env);
+  explicit Context(const Napi::CallbackInfo &info);
+  static Napi::Promise create(Napi::Env env, const std::shared_ptr<ContextCore> &core, const Options &options);
+
+private:
+  Napi::Value step(const Napi::CallbackInfo &info); // step.cpp
+  Napi::Value copy_sequence(const Napi::CallbackInfo &info);
+  Napi::Value remove_sequence(const Napi::CallbackInfo &info);
+  Napi::Value shift_sequence(const Napi::CallbackInfo &info);
+  Napi::Value save_sequence(const Napi::CallbackInfo &info);
+  Napi::Value load_sequence(const Napi::CallbackInfo &info);
+  Napi::Value abort(const Napi::CallbackInfo &info);
+  Napi::Value close(const Napi::CallbackInfo &info);
+
+  std::shared_ptr<ContextCore> core;
+};
+
+// --- embed.cpp
+class Embedder : public Napi::ObjectWrap<Embedder> {
+public:
+  static Napi::Function define(Napi::Env env);
+  explicit Embedder(const Napi::CallbackInfo &info);
+  static Napi::Promise create(Napi::Env env, const std::shared_ptr<ContextCore> &core, const Options &options);
+
+private:
+  Napi::Value embed(const Napi::CallbackInfo &info);
+  Napi::Value close(const Napi::CallbackInfo &info);
+
+  std::shared_ptr<ContextCore> core;
+};
+
+// --- sampler.cpp
+class Sampler : public Napi::ObjectWrap<Sampler> {
+public:
+  static Napi::Function define(Napi::Env env);
+  explicit Sampler(const Napi::CallbackInfo &info);
+  static Napi::Promise create(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options,
+                              std::vector<llama_token> history, const std::shared_ptr<SamplerState> &state);
+  std::shared_ptr<SamplerState> state;
+
+private:
+  Napi::Value close(const Napi::CallbackInfo &info);
+};
+
+// --- chat.cpp
+Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &input);
+
+class Parser : public Napi::ObjectWrap<Parser> {
+public:
+  static Napi::Function define(Napi::Env env);
+  explicit Parser(const Napi::CallbackInfo &info);
+
+private:
+  Napi::Value parse(const Napi::CallbackInfo &info);
+  Napi::Value message(const Napi::CallbackInfo &info);
+
+  common_chat_parser_params params;
+  common_chat_msg current;
+  std::vector<std::string> call_ids;
+  std::vector<bool> call_announced;
+};
+
+// --- gguf.cpp
+Napi::Value read_gguf(const Napi::CallbackInfo &info);
+
+// --- log.cpp. The last error line llama.cpp logged since `clear`, for the message of a failed load.
+namespace log {
+Napi::Value set_sink(const Napi::CallbackInfo &info);
+void install();
+void clear_errors();
+std::string last_errors();
+} // namespace log
+
+} // namespace recua

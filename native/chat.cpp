@@ -1,0 +1,222 @@
+// llama.cpp's chat templates and output parsers (common_chat): messages → prompt text, answer text → parts.
+#include "addon.h"
+
+#include "json-schema-to-grammar.h"
+
+#include <random>
+
+namespace recua {
+
+namespace {
+
+// The JS side's ChatInput, read on the JS thread.
+struct Input {
+  std::string messages, tools, tool_choice = "auto", json_schema, grammar, source;
+  bool parallel_tool_calls = false;
+  bool parallel_given = false;
+  bool add_generation_prompt = true;
+  bool enable_thinking = true;
+  std::map<std::string, std::string> kwargs;
+
+  explicit Input(const Options &options) {
+    options.text("messages", messages);
+    options.text("tools", tools);
+    options.text("toolChoice", tool_choice);
+    options.text("jsonSchema", json_schema);
+    options.text("grammar", grammar);
+    options.text("template", source);
+    options.boolean("addGenerationPrompt", add_generation_prompt);
+    options.boolean("enableThinking", enable_thinking);
+    parallel_given = options.get("parallelToolCalls").IsBoolean();
+    options.boolean("parallelToolCalls", parallel_tool_calls);
+    const Napi::Value map = options.get("templateKwargs");
+    if (!map.IsObject()) return;
+    const auto object = map.As<Napi::Object>();
+    const auto names = object.GetPropertyNames();
+    for (uint32_t i = 0; i < names.Length(); i++) {
+      const std::string name = names.Get(i).ToString().Utf8Value();
+      kwargs[name] = object.Get(name).ToString().Utf8Value();
+    }
+  }
+};
+
+struct Rendered {
+  common_chat_params params;
+  std::string grammar_kind = "user";
+  std::string triggers;
+  std::vector<int32_t> preserved_ids;
+  bool continuation = false;
+};
+
+common_chat_templates_inputs to_inputs(const Input &input, const common_chat_templates *templates) {
+  common_chat_templates_inputs inputs;
+  inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(input.messages));
+  if (!input.tools.empty()) inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(input.tools));
+  inputs.tool_choice = common_chat_tool_choice_parse_oaicompat(input.tool_choice);
+  inputs.json_schema = input.json_schema;
+  inputs.grammar = input.grammar;
+  inputs.add_generation_prompt = input.add_generation_prompt;
+  inputs.enable_thinking = input.enable_thinking;
+  inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
+  inputs.chat_template_kwargs = input.kwargs;
+  auto caps = common_chat_templates_get_caps(templates);
+  inputs.parallel_tool_calls = input.parallel_given ? input.parallel_tool_calls : caps["supports_parallel_tool_calls"];
+  if (!inputs.messages.empty() && inputs.messages.back().role == "assistant" && inputs.messages.back().tool_calls.empty()) {
+    // A trailing assistant message is the beginning of the answer.
+    inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
+    inputs.add_generation_prompt = false;
+  }
+  return inputs;
+}
+
+void render(ModelState &model, const Input &input, Rendered &out) {
+  std::shared_ptr<common_chat_templates> templates;
+  const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
+  if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
+  if (!input.json_schema.empty()) {
+    const Outcome schema = Outcome::of([&] { json_schema_to_grammar(common_json::parse(input.json_schema)); });
+    if (schema.code != nullptr) throw CodedError("invalid_schema", "The JSON schema cannot be enforced: " + schema.message);
+  }
+  const auto inputs = to_inputs(input, templates.get());
+  out.continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
+  out.params = common_chat_templates_apply(templates.get(), inputs);
+  if (!out.params.grammar.empty()) {
+    out.grammar_kind = "tools"; // what common_chat generates expects the generation prompt to be fed first
+  } else {
+    out.params.grammar = input.grammar;
+  }
+  auto triggers = common_json::array();
+  for (const auto &trigger : out.params.grammar_triggers) {
+    common_json entry = {{"type", static_cast<int>(trigger.type)}, {"value", trigger.value}};
+    if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN) entry["token"] = static_cast<int>(trigger.token);
+    triggers.push_back(entry);
+  }
+  out.triggers = triggers.dump();
+  for (const auto &text : out.params.preserved_tokens) {
+    const auto ids = common_tokenize(model.vocab, text, false, true);
+    if (ids.size() == 1) out.preserved_ids.push_back(ids[0]);
+  }
+}
+
+std::string random_call_id() {
+  static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  static thread_local std::mt19937_64 random{std::random_device{}()};
+  std::uniform_int_distribution<size_t> pick(0, sizeof alphabet - 2);
+  std::string id = "call_";
+  for (int i = 0; i < 24; i++) id += alphabet[pick(random)];
+  return id;
+}
+
+} // namespace
+
+Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options) {
+  auto input = std::make_shared<Input>(options);
+  return Task<Rendered>::run(
+      env, "invalid_messages", [=](Rendered &out) { render(*model, *input, out); },
+      [](Napi::Env env, Rendered &out) {
+        auto prompt = Napi::Object::New(env);
+        prompt.Set("prompt", out.params.prompt);
+        prompt.Set("grammar", out.params.grammar);
+        prompt.Set("grammarKind", out.grammar_kind);
+        prompt.Set("grammarLazy", out.params.grammar_lazy);
+        prompt.Set("grammarTriggers", out.triggers);
+        prompt.Set("preservedTokens", make_texts(env, out.params.preserved_tokens));
+        prompt.Set("preservedIds", make_array(env, out.preserved_ids));
+        prompt.Set("generationPrompt", out.params.generation_prompt);
+        prompt.Set("stops", make_texts(env, out.params.additional_stops));
+        prompt.Set("parser", out.params.parser);
+        prompt.Set("format", static_cast<int>(out.params.format));
+        prompt.Set("continuation", out.continuation);
+        prompt.Set("supportsThinking", out.params.supports_thinking);
+        prompt.Set("thinkingStart", out.params.thinking_start_tag);
+        prompt.Set("thinkingEnds", make_texts(env, out.params.thinking_end_tags));
+        return prompt;
+      });
+}
+
+// --- Parser
+
+Napi::Function Parser::define(Napi::Env env) {
+  return DefineClass(env, "Parser", {InstanceMethod("parse", &Parser::parse), InstanceMethod("message", &Parser::message)});
+}
+
+Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) {
+  const Options prompt(info[0]);
+  guarded(info.Env(), [&] {
+    int format = COMMON_CHAT_FORMAT_CONTENT_ONLY;
+    std::string source;
+    prompt.number("format", format);
+    prompt.text("parser", source);
+    prompt.text("generationPrompt", params.generation_prompt);
+    prompt.boolean("continuation", params.is_continuation);
+    params.format = static_cast<common_chat_format>(format);
+    params.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
+    params.parse_tool_calls = info[1].ToBoolean();
+    if (!source.empty()) params.parser.load(source);
+    // What the caller's own last message began is not part of the answer.
+    if (params.is_continuation) current = common_chat_parse("", true, params);
+  });
+}
+
+Napi::Value Parser::parse(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  const std::string text = info[0].As<Napi::String>().Utf8Value();
+  const bool partial = info[1].ToBoolean();
+  common_chat_msg next;
+  const Outcome outcome = Outcome::of([&] { next = common_chat_parse(text, partial, params); }, "generation_failed");
+  if (outcome.code != nullptr) throw make_error(env, outcome.code, outcome.message);
+  auto delta = Napi::Object::New(env);
+  if (next.empty()) return delta;
+  next.set_tool_call_ids(call_ids, random_call_id);
+  std::vector<common_chat_msg_diff> diffs;
+  const Outcome compared = Outcome::of([&] { diffs = common_chat_msg_diff::compute_diffs(current, next); }, "generation_failed");
+  if (compared.code != nullptr) throw make_error(env, compared.code, compared.message);
+  current = std::move(next);
+
+  std::string content;
+  std::string reasoning;
+  auto calls = Napi::Array::New(env);
+  for (const auto &diff : diffs) {
+    content += diff.content_delta;
+    reasoning += diff.reasoning_content_delta;
+    if (diff.tool_call_index == std::string::npos) continue;
+    const size_t index = diff.tool_call_index;
+    if (call_announced.size() <= index) call_announced.resize(index + 1, false);
+    auto call = Napi::Object::New(env);
+    call.Set("index", static_cast<double>(index));
+    if (!call_announced[index]) {
+      const auto &full = current.tool_calls[index];
+      if (full.name.empty()) continue;
+      call.Set("id", full.id);
+      call.Set("name", full.name);
+      call.Set("arguments", full.arguments);
+      call_announced[index] = true;
+    } else {
+      call.Set("arguments", diff.tool_call_delta.arguments);
+    }
+    calls.Set(calls.Length(), call);
+  }
+  if (!content.empty()) delta.Set("content", content);
+  if (!reasoning.empty()) delta.Set("reasoning", reasoning);
+  if (calls.Length() > 0) delta.Set("toolCalls", calls);
+  return delta;
+}
+
+Napi::Value Parser::message(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  auto message = Napi::Object::New(env);
+  message.Set("content", current.content);
+  message.Set("reasoning", current.reasoning_content);
+  auto calls = Napi::Array::New(env);
+  for (const auto &call : current.tool_calls) {
+    auto entry = Napi::Object::New(env);
+    entry.Set("id", call.id);
+    entry.Set("name", call.name);
+    entry.Set("arguments", call.arguments);
+    calls.Set(calls.Length(), entry);
+  }
+  message.Set("toolCalls", calls);
+  return message;
+}
+
+} // namespace recua

@@ -1,0 +1,175 @@
+// The only napi glue: coded errors, options from objects, work off the JS thread.
+// Included by every native file; functions here run on the JS thread unless they say otherwise.
+#pragma once
+
+#include <napi.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace recua {
+
+// An error with a code of src/errors.ts. Thrown on any thread; becomes a JS Error with `code` on the JS thread.
+struct CodedError : std::runtime_error {
+  const char *code;
+  CodedError(const char *code, const std::string &message) : std::runtime_error(message), code(code) {}
+};
+
+inline Napi::Error make_error(Napi::Env env, const char *code, const std::string &message) {
+  Napi::Error error = Napi::Error::New(env, message);
+  error.Value().Set("code", Napi::String::New(env, code));
+  return error;
+}
+
+// Runs a synchronous native body and turns every C++ exception into a coded JS error.
+template <typename Body>
+auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Napi::Error &) {
+    throw;
+  } catch (const CodedError &error) {
+    throw make_error(env, error.code, error.what());
+  } catch (const std::exception &error) {
+    throw make_error(env, "internal_error", error.what());
+  } catch (...) {
+    throw make_error(env, "internal_error", "unknown C++ exception");
+  }
+}
+
+// What a piece of off-thread work ended with, carried back to the JS thread.
+struct Outcome {
+  const char *code = nullptr; // nullptr: it went well
+  std::string message;
+
+  // Runs `work` on the current thread; `fallback` is the code of exceptions that carry none.
+  template <typename Work>
+  static Outcome of(Work &&work, const char *fallback = "internal_error") {
+    try {
+      work();
+      return {};
+    } catch (const CodedError &error) {
+      return {error.code, error.what()};
+    } catch (const std::exception &error) {
+      return {fallback, error.what()};
+    } catch (...) {
+      return {fallback, "unknown C++ exception"};
+    }
+  }
+};
+
+// One task on libuv's pool. R must be default-constructible; `work` fills it on the pool, `convert` makes the
+// promise's value on the JS thread. What the lambdas capture is destroyed on the JS thread.
+template <typename R>
+class Task : public Napi::AsyncWorker {
+public:
+  using Work = std::function<void(R &)>;
+  using Convert = std::function<Napi::Value(Napi::Env, R &)>;
+
+  static Napi::Promise run(Napi::Env env, const char *fallback, Work work, Convert convert) {
+    auto *task = new Task(env, fallback, std::move(work), std::move(convert));
+    Napi::Promise promise = task->deferred.Promise();
+    task->Queue();
+    return promise;
+  }
+
+  void Execute() override {
+    outcome = Outcome::of([&] { work(result); }, fallback);
+  }
+
+  void OnOK() override {
+    Napi::HandleScope scope(Env());
+    try {
+      if (outcome.code != nullptr) {
+        deferred.Reject(make_error(Env(), outcome.code, outcome.message).Value());
+      } else {
+        deferred.Resolve(convert(Env(), result));
+      }
+    } catch (const Napi::Error &error) {
+      deferred.Reject(error.Value());
+    } catch (const CodedError &error) {
+      deferred.Reject(make_error(Env(), error.code, error.what()).Value());
+    }
+  }
+
+private:
+  Task(Napi::Env env, const char *fallback, Work work, Convert convert)
+      : Napi::AsyncWorker(env, "recua"), deferred(env), fallback(fallback), work(std::move(work)),
+        convert(std::move(convert)) {}
+
+  Napi::Promise::Deferred deferred;
+  const char *fallback;
+  Work work;
+  Convert convert;
+  R result{};
+  Outcome outcome;
+};
+
+inline Napi::Promise rejected(Napi::Env env, const char *code, const std::string &message) {
+  auto deferred = Napi::Promise::Deferred::New(env);
+  deferred.Reject(make_error(env, code, message).Value());
+  return deferred.Promise();
+}
+
+inline Napi::Promise resolved(Napi::Env env, Napi::Value value) {
+  auto deferred = Napi::Promise::Deferred::New(env);
+  deferred.Resolve(value);
+  return deferred.Promise();
+}
+
+// Reads the fields of an options object; a missing or undefined one leaves the default.
+class Options {
+public:
+  explicit Options(const Napi::Value &value) : object(value.As<Napi::Object>()) {}
+
+  template <typename T>
+  void number(const char *name, T &field) const {
+    const Napi::Value value = object.Get(name);
+    if (value.IsNumber()) field = static_cast<T>(value.As<Napi::Number>().DoubleValue());
+  }
+  void boolean(const char *name, bool &field) const {
+    const Napi::Value value = object.Get(name);
+    if (value.IsBoolean()) field = value.As<Napi::Boolean>().Value();
+  }
+  void text(const char *name, std::string &field) const {
+    const Napi::Value value = object.Get(name);
+    if (value.IsString()) field = value.As<Napi::String>().Utf8Value();
+  }
+  void texts(const char *name, std::vector<std::string> &field) const {
+    const Napi::Value value = object.Get(name);
+    if (!value.IsArray()) return;
+    const auto array = value.As<Napi::Array>();
+    field.clear();
+    for (uint32_t i = 0; i < array.Length(); i++) field.push_back(array.Get(i).ToString().Utf8Value());
+  }
+  Napi::Value get(const char *name) const { return object.Get(name); }
+
+private:
+  Napi::Object object;
+};
+
+// A typed array's numbers, copied, so that nothing off-thread depends on a buffer JS may detach.
+template <typename T>
+std::vector<T> copy_array(const Napi::Value &value, size_t count = SIZE_MAX) {
+  const auto array = value.As<Napi::TypedArrayOf<T>>();
+  const size_t length = std::min(count, array.ElementLength());
+  return std::vector<T>(array.Data(), array.Data() + length);
+}
+
+template <typename T>
+Napi::TypedArrayOf<T> make_array(Napi::Env env, const std::vector<T> &values) {
+  auto array = Napi::TypedArrayOf<T>::New(env, values.size());
+  if (!values.empty()) std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+inline Napi::Array make_texts(Napi::Env env, const std::vector<std::string> &values) {
+  auto array = Napi::Array::New(env, values.size());
+  for (size_t i = 0; i < values.size(); i++) array.Set(static_cast<uint32_t>(i), values[i]);
+  return array;
+}
+
+} // namespace recua

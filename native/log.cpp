@@ -1,0 +1,121 @@
+// Where llama.cpp's log lines go: to a JS function if one is set, never to stdout or stderr.
+// Lines come from any thread; the sink is called on the JS thread that set it.
+#include "addon.h"
+
+#include "log.h"
+
+#include <deque>
+
+namespace recua::log {
+
+namespace {
+
+std::mutex mutex;                         // guards all of the following
+napi_threadsafe_function sink = nullptr;  // of the environment that called setLog last
+void *sink_owner = nullptr;
+std::string partial;                      // llama.cpp logs pieces of lines with level CONT
+ggml_log_level partial_level = GGML_LOG_LEVEL_INFO;
+std::deque<std::string> errors;
+
+struct Line {
+  const char *level;
+  std::string text;
+};
+
+const char *level_name(ggml_log_level level) {
+  switch (level) {
+    case GGML_LOG_LEVEL_ERROR: return "error";
+    case GGML_LOG_LEVEL_WARN: return "warn";
+    case GGML_LOG_LEVEL_INFO: return "info";
+    default: return "debug";
+  }
+}
+
+void on_line(ggml_log_level level, std::string text) {
+  if (level == GGML_LOG_LEVEL_ERROR) {
+    errors.push_back(text);
+    if (errors.size() > 4) errors.pop_front();
+  }
+  if (sink == nullptr) return;
+  auto *line = new Line{level_name(level), std::move(text)};
+  if (napi_call_threadsafe_function(sink, line, napi_tsfn_nonblocking) != napi_ok) delete line;
+}
+
+void on_log(ggml_log_level level, const char *text, void *) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (level != GGML_LOG_LEVEL_CONT) {
+    if (!partial.empty()) on_line(partial_level, std::move(partial));
+    partial.clear();
+    partial_level = level;
+  }
+  partial += text;
+  size_t end;
+  while ((end = partial.find('\n')) != std::string::npos) {
+    if (end > 0) on_line(partial_level, partial.substr(0, end));
+    partial.erase(0, end + 1);
+  }
+}
+
+void deliver(napi_env env, napi_value function, void *, void *data) {
+  std::unique_ptr<Line> line(static_cast<Line *>(data));
+  if (env == nullptr || function == nullptr) return;
+  Napi::HandleScope scope(env);
+  try {
+    Napi::Function(env, function).Call({Napi::String::New(env, line->level), Napi::String::New(env, line->text)});
+  } catch (const Napi::Error &error) {
+    error.ThrowAsJavaScriptException();
+  }
+}
+
+void drop_sink(void *owner) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (sink == nullptr || sink_owner != owner) return;
+  napi_release_threadsafe_function(sink, napi_tsfn_abort);
+  sink = nullptr;
+  sink_owner = nullptr;
+}
+
+} // namespace
+
+void install() {
+  llama_log_set(on_log, nullptr); // sets ggml's too
+  common_log_pause(common_log_main());
+}
+
+Napi::Value set_sink(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  void *owner = static_cast<napi_env>(env);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (sink != nullptr) {
+      napi_release_threadsafe_function(sink, napi_tsfn_release);
+      sink = nullptr;
+    }
+  }
+  if (!info[0].IsFunction()) return env.Undefined();
+  napi_threadsafe_function function = nullptr;
+  napi_create_threadsafe_function(env, info[0], nullptr, Napi::String::New(env, "recua log"), 4096, 1, nullptr, nullptr,
+                                  nullptr, deliver, &function);
+  napi_unref_threadsafe_function(env, function);
+  auto *data = env.GetInstanceData<AddonData>();
+  if (!data->log_hook) napi_add_env_cleanup_hook(env, drop_sink, owner);
+  data->log_hook = true;
+  std::lock_guard<std::mutex> lock(mutex);
+  sink = function;
+  sink_owner = owner;
+  return env.Undefined();
+}
+
+void clear_errors() {
+  std::lock_guard<std::mutex> lock(mutex);
+  errors.clear();
+}
+
+std::string last_errors() {
+  std::lock_guard<std::mutex> lock(mutex);
+  std::string text;
+  for (const auto &line : errors) text += (text.empty() ? "" : "; ") + line;
+  return text;
+}
+
+} // namespace recua::log

@@ -1,0 +1,353 @@
+// A loaded model: loading with progress and cancel, tokens and their bytes, metadata, close.
+#include "addon.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace recua {
+
+namespace {
+
+// Metadata values grow with the file (a template, a merges list); read with a buffer that fits.
+template <typename Read>
+std::string read_text(Read read) {
+  std::vector<char> buffer(256);
+  int32_t length = read(buffer.data(), buffer.size());
+  if (length < 0) return "";
+  if (static_cast<size_t>(length) >= buffer.size()) {
+    buffer.resize(static_cast<size_t>(length) + 1);
+    length = read(buffer.data(), buffer.size());
+  }
+  return std::string(buffer.data(), static_cast<size_t>(length));
+}
+
+std::string metadata_value(const llama_model *model, const std::string &key) {
+  return read_text([&](char *out, size_t size) { return llama_model_meta_val_str(model, key.c_str(), out, size); });
+}
+
+std::string token_bytes(const llama_vocab *vocab, llama_token token, bool special) {
+  char buffer[256];
+  int32_t length = llama_token_to_piece(vocab, token, buffer, sizeof buffer, 0, special);
+  if (length >= 0) return std::string(buffer, static_cast<size_t>(length));
+  std::string bytes(static_cast<size_t>(-length), '\0');
+  length = llama_token_to_piece(vocab, token, bytes.data(), -length, 0, special);
+  bytes.resize(static_cast<size_t>(std::max(length, 0)));
+  return bytes;
+}
+
+const char *pooling_name(const llama_model *model, const std::string &architecture) {
+  static const char *names[] = {"none", "mean", "cls", "last", "rank"};
+  const std::string value = metadata_value(model, architecture + ".pooling_type");
+  if (value.size() == 1 && value[0] >= '0' && value[0] <= '4') return names[value[0] - '0'];
+  return "unspecified";
+}
+
+Napi::Object describe(Napi::Env env, const llama_model *model) {
+  const llama_vocab *vocab = llama_model_get_vocab(model);
+  const std::string architecture = metadata_value(model, "general.architecture");
+  auto info = Napi::Object::New(env);
+  info.Set("description", read_text([&](char *out, size_t size) { return llama_model_desc(model, out, size); }));
+  info.Set("architecture", architecture);
+  info.Set("fileType", llama_ftype_name(llama_model_ftype(model)));
+  info.Set("vocabSize", llama_vocab_n_tokens(vocab));
+  info.Set("vocabType", static_cast<int>(llama_vocab_type(vocab)));
+  info.Set("contextTrain", llama_model_n_ctx_train(model));
+  info.Set("embeddingSize", llama_model_n_embd_out(model));
+  info.Set("layers", llama_model_n_layer(model));
+  info.Set("parameters", static_cast<double>(llama_model_n_params(model)));
+  info.Set("sizeBytes", static_cast<double>(llama_model_size(model)));
+  info.Set("bosToken", llama_vocab_bos(vocab));
+  info.Set("eosToken", llama_vocab_eos(vocab));
+  info.Set("addBos", llama_vocab_get_add_bos(vocab));
+  info.Set("addEos", llama_vocab_get_add_eos(vocab));
+  info.Set("hasDecoder", llama_model_has_decoder(model));
+  info.Set("hasEncoder", llama_model_has_encoder(model));
+  info.Set("recurrent", llama_model_is_recurrent(model) || llama_model_is_hybrid(model));
+  info.Set("slidingWindow", llama_model_n_swa(model));
+  info.Set("pooling", pooling_name(model, architecture));
+  info.Set("hasChatTemplate", llama_model_chat_template(model, nullptr) != nullptr);
+  return info;
+}
+
+// One load in progress, shared by the pool thread and the JS object that can cancel it.
+struct Load {
+  std::string path;
+  llama_model_params params{};
+  std::atomic<bool> cancelled{false};
+  std::shared_ptr<ModelState> state;
+
+  napi_threadsafe_function progress = nullptr; // null: nobody asked
+  float reported = -1;
+
+  bool report(float fraction) {
+    if (progress != nullptr && (fraction - reported >= 0.01f || fraction >= 1)) {
+      reported = fraction;
+      napi_call_threadsafe_function(progress, new float(fraction), napi_tsfn_nonblocking);
+    }
+    return !cancelled;
+  }
+};
+
+void deliver_progress(napi_env env, napi_value function, void *, void *data) {
+  std::unique_ptr<float> fraction(static_cast<float *>(data));
+  if (env == nullptr || function == nullptr) return;
+  Napi::HandleScope scope(env);
+  try {
+    Napi::Function(env, function).Call({Napi::Number::New(env, *fraction)});
+  } catch (const Napi::Error &error) {
+    error.ThrowAsJavaScriptException();
+  }
+}
+
+void load_weights(Load &load) {
+  log::clear_errors();
+  llama_model *model = llama_model_load_from_file(load.path.c_str(), load.params);
+  if (model == nullptr) {
+    if (load.cancelled) throw CodedError("cancelled", "Loading was cancelled.");
+    const std::string reason = log::last_errors();
+    throw CodedError("model_unusable", "Could not load " + load.path + (reason.empty() ? "" : ": " + reason));
+  }
+  load.state = std::make_shared<ModelState>();
+  load.state->model = model;
+  load.state->vocab = llama_model_get_vocab(model);
+}
+
+} // namespace
+
+ModelState::~ModelState() {
+  templates.reset();
+  llama_model_free(model);
+  released.set_value();
+}
+
+std::shared_ptr<common_chat_templates> ModelState::chat_templates(const std::string &source) {
+  std::lock_guard<std::mutex> lock(templates_mutex);
+  if (!templates || templates_source != source) {
+    templates = std::shared_ptr<common_chat_templates>(common_chat_templates_init(model, source).release(),
+                                                       common_chat_templates_deleter());
+    templates_source = source;
+  }
+  return templates;
+}
+
+Napi::Value Model::load(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  const Options options(info[0]);
+  auto load = std::make_shared<Load>();
+  options.text("path", load->path);
+  load->params = llama_model_default_params();
+  bool mmap = true;
+  bool mlock = false;
+  options.number("gpuLayers", load->params.n_gpu_layers);
+  options.boolean("mmap", mmap);
+  options.boolean("mlock", mlock);
+  options.boolean("vocabOnly", load->params.vocab_only);
+  options.boolean("checkTensors", load->params.check_tensors);
+  load->params.load_mode = mmap ? (mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
+                                : (mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);
+  load->params.progress_callback = [](float fraction, void *data) { return static_cast<Load *>(data)->report(fraction); };
+  load->params.progress_callback_user_data = load.get();
+  if (info[1].IsFunction()) {
+    napi_create_threadsafe_function(env, info[1], nullptr, Napi::String::New(env, "recua load"), 0, 1, nullptr, nullptr,
+                                    nullptr, deliver_progress, &load->progress);
+  }
+
+  const auto end_progress = [](Load &load) {
+    if (load.progress != nullptr) napi_release_threadsafe_function(load.progress, napi_tsfn_release);
+    load.progress = nullptr;
+  };
+  auto promise = Task<int>::run(
+      env, "model_unusable",
+      [load, end_progress](int &) {
+        const Outcome outcome = Outcome::of([&] { load_weights(*load); }, "model_unusable");
+        end_progress(*load);
+        if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message);
+      },
+      [load](Napi::Env env, int &) -> Napi::Value {
+        return AddonData::wrap(env, env.GetInstanceData<AddonData>()->model, std::move(load->state));
+      });
+  auto result = Napi::Object::New(env);
+  result.Set("promise", promise);
+  result.Set("cancel", Napi::Function::New(env, [load](const Napi::CallbackInfo &) { load->cancelled = true; }));
+  return result;
+}
+
+Napi::Function Model::define(Napi::Env env) {
+  return DefineClass(env, "Model",
+                     {InstanceMethod("metadata", &Model::metadata), InstanceMethod("chatTemplate", &Model::chat_template),
+                      InstanceMethod("tokenize", &Model::tokenize), InstanceMethod("detokenize", &Model::detokenize),
+                      InstanceMethod("piece", &Model::piece), InstanceMethod("pieces", &Model::pieces),
+                      InstanceMethod("createContext", &Model::create_context),
+                      InstanceMethod("createEmbedder", &Model::create_embedder),
+                      InstanceMethod("createSampler", &Model::create_sampler),
+                      InstanceMethod("applyChatTemplate", &Model::apply_chat_template),
+                      InstanceMethod("createParser", &Model::create_parser), InstanceMethod("close", &Model::close)});
+}
+
+Model::Model(const Napi::CallbackInfo &info)
+    : Napi::ObjectWrap<Model>(info), state(*info[0].As<Napi::External<std::shared_ptr<ModelState>>>().Data()) {
+  info.This().As<Napi::Object>().Set("info", describe(info.Env(), state->model));
+}
+
+std::shared_ptr<ModelState> Model::open(Napi::Env env) const {
+  if (!state) throw make_error(env, "closed", "The model is closed.");
+  return state;
+}
+
+void Model::adopt(const std::shared_ptr<Child> &child) {
+  children.erase(std::remove_if(children.begin(), children.end(), [](const auto &weak) { return weak.expired(); }),
+                 children.end());
+  children.push_back(child);
+}
+
+Napi::Value Model::metadata(const Napi::CallbackInfo &info) {
+  const auto model = open(info.Env())->model;
+  auto object = Napi::Object::New(info.Env());
+  for (int32_t i = 0; i < llama_model_meta_count(model); i++) {
+    object.Set(read_text([&](char *out, size_t size) { return llama_model_meta_key_by_index(model, i, out, size); }),
+               read_text([&](char *out, size_t size) { return llama_model_meta_val_str_by_index(model, i, out, size); }));
+  }
+  return object;
+}
+
+Napi::Value Model::chat_template(const Napi::CallbackInfo &info) {
+  const char *source = llama_model_chat_template(open(info.Env())->model, nullptr);
+  return Napi::String::New(info.Env(), source == nullptr ? "" : source);
+}
+
+Napi::Value Model::tokenize(const Napi::CallbackInfo &info) {
+  auto model = open(info.Env());
+  const std::string text = info[0].As<Napi::String>().Utf8Value();
+  const bool add_special = info[1].ToBoolean();
+  const bool parse_special = info[2].ToBoolean();
+  using Tokens = std::vector<llama_token>;
+  return Task<Tokens>::run(
+      info.Env(), "internal_error",
+      [=](Tokens &tokens) {
+        // A token is at least a byte; two more for BOS and EOS.
+        tokens.resize(text.size() + 2);
+        const auto size = static_cast<int32_t>(text.size());
+        int32_t count = llama_tokenize(model->vocab, text.data(), size, tokens.data(),
+                                       static_cast<int32_t>(tokens.size()), add_special, parse_special);
+        if (count < 0) {
+          tokens.resize(static_cast<size_t>(-static_cast<int64_t>(count)));
+          count = llama_tokenize(model->vocab, text.data(), size, tokens.data(), static_cast<int32_t>(tokens.size()),
+                                 add_special, parse_special);
+        }
+        tokens.resize(static_cast<size_t>(std::max(count, 0)));
+      },
+      [](Napi::Env env, Tokens &tokens) { return make_array(env, tokens); });
+}
+
+Napi::Value Model::detokenize(const Napi::CallbackInfo &info) {
+  auto model = open(info.Env());
+  const auto tokens = copy_array<int32_t>(info[0]);
+  const bool special = info[1].ToBoolean();
+  return Task<std::string>::run(
+      info.Env(), "internal_error",
+      [=](std::string &bytes) {
+        for (const llama_token token : tokens) bytes += token_bytes(model->vocab, token, special);
+      },
+      [](Napi::Env env, std::string &bytes) {
+        return make_array(env, std::vector<uint8_t>(bytes.begin(), bytes.end()));
+      });
+}
+
+Napi::Value Model::piece(const Napi::CallbackInfo &info) {
+  const auto bytes = token_bytes(open(info.Env())->vocab, info[0].ToNumber().Int32Value(), info[1].ToBoolean());
+  return make_array(info.Env(), std::vector<uint8_t>(bytes.begin(), bytes.end()));
+}
+
+Napi::Value Model::pieces(const Napi::CallbackInfo &info) {
+  auto model = open(info.Env());
+  const bool special = info[0].ToBoolean();
+  struct Table {
+    std::vector<uint8_t> bytes, flags;
+    std::vector<uint32_t> offsets;
+  };
+  return Task<Table>::run(
+      info.Env(), "internal_error",
+      [=](Table &table) {
+        const int32_t count = llama_vocab_n_tokens(model->vocab);
+        table.offsets.reserve(static_cast<size_t>(count) + 1);
+        table.flags.reserve(static_cast<size_t>(count));
+        for (llama_token token = 0; token < count; token++) {
+          table.offsets.push_back(static_cast<uint32_t>(table.bytes.size()));
+          const std::string bytes = token_bytes(model->vocab, token, special);
+          table.bytes.insert(table.bytes.end(), bytes.begin(), bytes.end());
+          table.flags.push_back(static_cast<uint8_t>((llama_vocab_is_eog(model->vocab, token) ? 1 : 0) |
+                                                     (llama_vocab_is_control(model->vocab, token) ? 2 : 0)));
+        }
+        table.offsets.push_back(static_cast<uint32_t>(table.bytes.size()));
+      },
+      [](Napi::Env env, Table &table) {
+        auto object = Napi::Object::New(env);
+        object.Set("bytes", make_array(env, table.bytes));
+        object.Set("offsets", make_array(env, table.offsets));
+        object.Set("flags", make_array(env, table.flags));
+        return object;
+      });
+}
+
+Napi::Value Model::create_context(const Napi::CallbackInfo &info) {
+  auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
+  adopt(core);
+  return Context::create(info.Env(), core, Options(info[0]));
+}
+
+Napi::Value Model::create_embedder(const Napi::CallbackInfo &info) {
+  auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
+  adopt(core);
+  return Embedder::create(info.Env(), core, Options(info[0]));
+}
+
+Napi::Value Model::create_sampler(const Napi::CallbackInfo &info) {
+  auto sampler = std::make_shared<SamplerState>();
+  sampler->model = open(info.Env());
+  adopt(sampler);
+  return Sampler::create(info.Env(), sampler->model, Options(info[0]), copy_array<int32_t>(info[1]), sampler);
+}
+
+Napi::Value Model::apply_chat_template(const Napi::CallbackInfo &info) {
+  return apply_template(info.Env(), open(info.Env()), Options(info[0]));
+}
+
+Napi::Value Model::create_parser(const Napi::CallbackInfo &info) {
+  open(info.Env());
+  return info.Env().GetInstanceData<AddonData>()->parser.New({info[0], info[1]});
+}
+
+Napi::Value Model::close(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  if (!closing.IsEmpty()) return closing.Value();
+  auto deferred = Napi::Promise::Deferred::New(env);
+  closing = Napi::Persistent(deferred.Promise().As<Napi::Object>());
+
+  auto released = std::make_shared<std::shared_future<void>>(state->released.get_future());
+  auto held = std::make_shared<std::shared_ptr<ModelState>>(std::move(state));
+  auto remaining = std::make_shared<size_t>(1);
+  const auto child_closed = [=](Napi::Env env) {
+    if (--*remaining > 0) return;
+    auto last = std::make_shared<std::shared_ptr<ModelState>>(std::move(*held));
+    // Freeing waits for tasks in flight and unmaps gigabytes: off the JS thread.
+    auto freed = Task<int>::run(
+        env, "internal_error",
+        [=](int &) {
+          last->reset();
+          released->wait();
+        },
+        [](Napi::Env env, int &) { return env.Undefined(); });
+    deferred.Resolve(freed);
+  };
+  const auto open_children = std::move(children);
+  for (const auto &weak : open_children) {
+    if (auto child = weak.lock()) {
+      ++*remaining;
+      child->close(env, child_closed);
+    }
+  }
+  child_closed(env);
+  return closing.Value();
+}
+
+} // namespace recua

@@ -1,0 +1,117 @@
+// The hot path: a batch in, one token per asking row out. Runs on the context's own thread.
+#include "addon.h"
+
+namespace recua {
+
+namespace {
+
+// One step's input, owned: JS may reuse its arrays as soon as step() returns.
+struct Step {
+  std::vector<llama_token> tokens;
+  std::vector<llama_pos> positions;
+  std::vector<int32_t> sequences;
+  std::vector<int8_t> outputs;
+  std::vector<std::shared_ptr<SamplerState>> samplers; // one per wanted row, null: no sample
+
+  std::vector<int32_t> sampled;
+  std::vector<std::pair<int32_t, std::string>> failures;
+  double decode_ms = 0;
+  double sample_ms = 0;
+};
+
+std::string decode_failure(int32_t code) {
+  switch (code) {
+    case 1: return "no free cells in the KV memory for this batch";
+    case -1: return "invalid batch";
+    default: return "decode failed with code " + std::to_string(code);
+  }
+}
+
+void decode(llama_context *context, Step &step) {
+  const size_t rows = step.tokens.size();
+  std::vector<int32_t> sequence_counts(rows, 1);
+  std::vector<llama_seq_id *> sequence_ids(rows);
+  for (size_t i = 0; i < rows; i++) sequence_ids[i] = &step.sequences[i];
+  llama_batch batch{};
+  batch.n_tokens = static_cast<int32_t>(rows);
+  batch.token = step.tokens.data();
+  batch.pos = step.positions.data();
+  batch.n_seq_id = sequence_counts.data();
+  batch.seq_id = sequence_ids.data();
+  batch.logits = step.outputs.data();
+  const int32_t code = llama_decode(context, batch);
+  if (code == 2) throw CodedError("cancelled", "The step was aborted.");
+  if (code != 0) throw CodedError("generation_failed", "Step of " + std::to_string(rows) + " tokens: " + decode_failure(code) + ".");
+  llama_synchronize(context);
+}
+
+void sample(llama_context *context, Step &step) {
+  size_t output = 0;
+  for (size_t row = 0; row < step.tokens.size(); row++) {
+    if (step.outputs[row] == 0) continue;
+    const auto &sampler = step.samplers[output++];
+    if (!sampler) {
+      step.sampled.push_back(-1);
+      continue;
+    }
+    const Outcome outcome = Outcome::of([&] { step.sampled.push_back(sampler->sample(context, static_cast<int32_t>(row))); });
+    if (outcome.code != nullptr) {
+      step.sampled.push_back(-2);
+      step.failures.emplace_back(static_cast<int32_t>(output - 1), outcome.message);
+    }
+  }
+}
+
+} // namespace
+
+Napi::Value Context::step(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  const auto input = info[0].As<Napi::Object>();
+  const size_t rows = input.Get("rows").ToNumber().Uint32Value();
+  auto step = std::make_shared<Step>();
+  step->tokens = copy_array<int32_t>(input.Get("tokens"), rows);
+  step->positions = copy_array<int32_t>(input.Get("positions"), rows);
+  step->sequences = copy_array<int32_t>(input.Get("sequences"), rows);
+  const auto outputs = copy_array<uint8_t>(input.Get("outputs"), rows);
+  step->outputs.assign(outputs.begin(), outputs.end());
+  const auto samplers = input.Get("samplers").As<Napi::Array>();
+  const uint32_t wanted = samplers.Length();
+  if (rows == 0 || static_cast<size_t>(std::count(outputs.begin(), outputs.end(), 1)) != wanted) {
+    return rejected(env, "invalid_argument", "step() takes at least one row, and one sampler entry per wanted row.");
+  }
+  step->samplers.reserve(wanted);
+  for (uint32_t i = 0; i < wanted; i++) {
+    const Napi::Value value = samplers.Get(i);
+    step->samplers.push_back(value.IsObject() ? Sampler::Unwrap(value.As<Napi::Object>())->state : nullptr);
+  }
+  return core->run(
+      env, "generation_failed",
+      [core = core, step] {
+        core->interrupted = false;
+        const int64_t start = llama_time_us();
+        decode(core->context, *step);
+        const int64_t decoded = llama_time_us();
+        sample(core->context, *step);
+        step->decode_ms = static_cast<double>(decoded - start) / 1000;
+        step->sample_ms = static_cast<double>(llama_time_us() - decoded) / 1000;
+      },
+      [step](Napi::Env env) {
+        auto result = Napi::Object::New(env);
+        result.Set("tokens", make_array(env, step->sampled));
+        result.Set("decodeMs", step->decode_ms);
+        result.Set("sampleMs", step->sample_ms);
+        if (!step->failures.empty()) {
+          auto failures = Napi::Array::New(env);
+          for (const auto &[row, message] : step->failures) {
+            auto failure = Napi::Object::New(env);
+            failure.Set("row", row);
+            failure.Set("message", message);
+            failures.Set(failures.Length(), failure);
+          }
+          result.Set("failures", failures);
+        }
+        return result;
+      });
+}
+
+} // namespace recua

@@ -1,0 +1,331 @@
+// Finds, loads and types the native addon; the twin of native/addon.h. Runs in the engine process only.
+// Nothing here validates: callers pass checked numbers, native code trusts them and throws coded errors.
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { RecuaError } from './errors.js';
+
+/** A device ggml can compute on. Memory in bytes (0 where the backend does not tell). */
+export interface Device {
+  name: string;
+  description: string;
+  kind: 'cpu' | 'gpu' | 'igpu' | 'accelerator';
+  backend: string;
+  memoryFreeBytes: number;
+  memoryTotalBytes: number;
+}
+
+export interface ModelOptions {
+  path: string;
+  /** Layers to offload; -1 is all. */
+  gpuLayers: number;
+  mmap: boolean;
+  mlock: boolean;
+  /** Read the vocabulary only: tokenising works, contexts do not. */
+  vocabOnly?: boolean;
+  /** Verify tensor data while loading. */
+  checkTensors?: boolean;
+}
+
+export interface ModelInfo {
+  /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
+  description: string;
+  architecture: string;
+  /** Quantisation name, e.g. "Q8_0". */
+  fileType: string;
+  vocabSize: number;
+  vocabType: number;
+  contextTrain: number;
+  embeddingSize: number;
+  layers: number;
+  parameters: number;
+  sizeBytes: number;
+  bosToken: number;
+  eosToken: number;
+  addBos: boolean;
+  addEos: boolean;
+  /** False for encoder-only models (BERT): they embed, but cannot generate. */
+  hasDecoder: boolean;
+  hasEncoder: boolean;
+  /** True where KV of a part of a sequence can not be removed (Mamba, RWKV, hybrids). */
+  recurrent: boolean;
+  /** Sliding-window size in tokens, 0 where attention is full. */
+  slidingWindow: number;
+  /** The pooling the file asks for: 'none' | 'mean' | 'cls' | 'last' | 'rank' | 'unspecified'. */
+  pooling: Pooling | 'unspecified';
+  /** True if the file carries a chat template of its own. */
+  hasChatTemplate: boolean;
+}
+
+export type Pooling = 'none' | 'mean' | 'cls' | 'last' | 'rank';
+
+export interface ContextOptions {
+  /** Tokens one sequence can hold. */
+  contextSize: number;
+  sequences: number;
+  /** Most tokens in one step. */
+  batchSize: number;
+  /** Most tokens in one forward pass of the graph. */
+  microBatchSize: number;
+  threads: number;
+  threadsBatch: number;
+  flashAttention: 'auto' | 'on' | 'off';
+  /** ggml type names, e.g. 'f16', 'q8_0'. */
+  cacheTypeK: string;
+  cacheTypeV: string;
+}
+
+export interface EmbedderOptions {
+  /** Longest input in tokens. */
+  contextSize: number;
+  /** Most inputs in one forward pass. */
+  sequences: number;
+  batchSize: number;
+  threads: number;
+  pooling: Pooling | 'unspecified';
+}
+
+/** Options of a sampler; absent ones are off, so the caller decides every default. */
+export interface SamplerOptions {
+  /** 0 is greedy. */
+  temperature: number;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  typicalP?: number;
+  topNSigma?: number;
+  repeatPenalty?: number;
+  frequencyPenalty?: number;
+  presencePenalty?: number;
+  /** Tokens of history the penalties look at; -1 is the whole context. */
+  penaltyLastN?: number;
+  dryMultiplier?: number;
+  dryBase?: number;
+  dryAllowedLength?: number;
+  dryPenaltyLastN?: number;
+  drySequenceBreakers?: string[];
+  xtcProbability?: number;
+  xtcThreshold?: number;
+  mirostat?: 0 | 1 | 2;
+  mirostatTau?: number;
+  mirostatEta?: number;
+  dynatempRange?: number;
+  dynatempExponent?: number;
+  /** 32-bit; absent draws a random one. */
+  seed?: number;
+  /** Token ids and what to add to their logits; -Infinity bans. */
+  logitBias?: { token: number; bias: number }[];
+  /** GBNF source; the start rule is `root`. */
+  grammar?: string;
+  /** What the grammar stems from; tool calls and schemas skip the generation prompt. */
+  grammarKind?: 'user' | 'schema' | 'tools';
+  /** Start the grammar only at a trigger. */
+  grammarLazy?: boolean;
+  /** Opaque, from ChatPrompt. */
+  grammarTriggers?: string;
+  preservedTokens?: string[];
+  generationPrompt?: string;
+  /** A lazy grammar rests while the answer is between these. */
+  thinkingStart?: string;
+  thinkingEnds?: string[];
+  ignoreEos?: boolean;
+}
+
+/** What a chat template made of messages. */
+export interface ChatPrompt {
+  /** The rendered prompt text. */
+  prompt: string;
+  /** GBNF, or '' */
+  grammar: string;
+  grammarKind: 'user' | 'schema' | 'tools';
+  grammarLazy: boolean;
+  /** Opaque JSON for SamplerOptions.grammarTriggers. */
+  grammarTriggers: string;
+  preservedTokens: string[];
+  /** Control tokens whose text the parser wants to see in the answer. */
+  preservedIds: Int32Array;
+  generationPrompt: string;
+  /** Strings that end the answer beside the request's own. */
+  stops: string[];
+  /** Opaque, for `Model.createParser`. */
+  parser: string;
+  format: number;
+  /** True if the last message is the assistant's: the answer continues it. */
+  continuation: boolean;
+  supportsThinking: boolean;
+  thinkingStart: string;
+  thinkingEnds: string[];
+}
+
+/** Input of a chat template. JSON texts are in OpenAI's shape, as llama.cpp's `common_chat` reads them. */
+export interface ChatInput {
+  /** JSON array of messages. */
+  messages: string;
+  /** JSON array of tools, or ''. */
+  tools: string;
+  toolChoice: 'auto' | 'required' | 'none';
+  parallelToolCalls?: boolean;
+  /** JSON schema text, or ''. */
+  jsonSchema: string;
+  /** GBNF, or ''. */
+  grammar: string;
+  addGenerationPrompt: boolean;
+  enableThinking: boolean;
+  /** Values are JSON texts. */
+  templateKwargs: Record<string, string>;
+  /** Jinja source instead of the file's own, or ''. */
+  template: string;
+}
+
+/** What of an answer is new since the last call of a parser. */
+export interface ParsedDelta {
+  content?: string;
+  reasoning?: string;
+  toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
+}
+
+/** The whole answer as parsed. */
+export interface ParsedMessage {
+  content: string;
+  reasoning: string;
+  toolCalls: { id: string; name: string; arguments: string }[];
+}
+
+/** Synchronous: a parser's input is one answer's text, its cost microseconds per token. */
+export interface NativeParser {
+  /** Feeds the whole text so far; `partial` while more may come. Returns what is new. Throws `generation_failed` if the text can't be parsed. */
+  parse(text: string, partial: boolean): ParsedDelta;
+  message(): ParsedMessage;
+}
+
+/** A sampler holds state of one sequence: penalties' history, grammar position, random numbers. */
+export interface NativeSampler {
+  /** The seed in use. */
+  readonly seed: number;
+  close(): void;
+}
+
+/** One decode and its sampling. Arrays are parallel; row i is one token. They must not be touched until the promise settles. */
+export interface StepInput {
+  tokens: Int32Array;
+  positions: Int32Array;
+  sequences: Int32Array;
+  /** 1 where the row's logits are wanted, else 0. */
+  outputs: Uint8Array;
+  /** Rows of the arrays that are in use. */
+  rows: number;
+  /** One entry per wanted row, in order; null decodes without sampling. */
+  samplers: (NativeSampler | null)[];
+}
+
+export interface StepResult {
+  /** One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2 and an entry in `failures`. */
+  tokens: Int32Array;
+  failures: { row: number; message: string }[] | undefined;
+  decodeMs: number;
+  sampleMs: number;
+}
+
+/** KV memory of several sequences and the thread that computes. Calls run in the order made. Promises reject with `closed` after close(). */
+export interface NativeContext {
+  readonly contextSize: number;
+  readonly sequences: number;
+  readonly batchSize: number;
+  /** Rejects `generation_failed` (with `details`), after which the KV of the rows' sequences is undefined: remove them. */
+  step(input: StepInput): Promise<StepResult>;
+  /** Copies positions [0, length) of one sequence to another, which must be empty. Resolves false where this memory can't. */
+  copySequence(from: number, to: number, length: number): Promise<boolean>;
+  /** Removes positions [from, to) of a sequence; to = -1 is the end. Resolves false where only whole sequences can go. */
+  removeSequence(sequence: number, from: number, to: number): Promise<boolean>;
+  /** Adds delta to the positions [from, to). Resolves false where the memory can't shift. */
+  shiftSequence(sequence: number, from: number, to: number, delta: number): Promise<boolean>;
+  saveSequence(sequence: number): Promise<Uint8Array>;
+  /** Resolves to false if the bytes do not fit this model and context. */
+  loadSequence(sequence: number, state: Uint8Array): Promise<boolean>;
+  /** Stops a running step as soon as the backend can (CPU: within a graph node), which then rejects `cancelled`. */
+  abort(): void;
+  /** Waits for the step in flight. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface NativeEmbedder {
+  readonly pooling: Pooling;
+  readonly contextSize: number;
+  /** Pooled vectors of many inputs; `tokens` holds all inputs one after the other, `lengths` each one's count. Resolves to inputs × embeddingSize floats, unit length. */
+  embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;
+  close(): Promise<void>;
+}
+
+/** Every token's bytes at once, so that text work needs no native call per token. */
+export interface Pieces {
+  bytes: Uint8Array;
+  /** vocabSize + 1 entries: piece i is bytes[offsets[i] … offsets[i+1]). Control tokens are empty unless asked. */
+  offsets: Uint32Array;
+  /** Per token: 1 ends a generation, 2 control token; or-ed. */
+  flags: Uint8Array;
+}
+
+export interface NativeModel {
+  readonly info: ModelInfo;
+  /** The file's metadata, scalars as text. */
+  metadata(): Record<string, string>;
+  /** The chat template's source, '' if none. */
+  chatTemplate(): string;
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
+  /** The bytes of tokens in order; control tokens only if `special`. */
+  detokenize(tokens: Int32Array, special: boolean): Promise<Uint8Array>;
+  piece(token: number, special: boolean): Uint8Array;
+  pieces(special: boolean): Promise<Pieces>;
+  createContext(options: ContextOptions): Promise<NativeContext>;
+  createEmbedder(options: EmbedderOptions): Promise<NativeEmbedder>;
+  /** Compiles the grammar off-thread. `history`: prompt tokens the penalties shall know. Rejects `invalid_grammar`. */
+  createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
+  /** Rejects `invalid_messages`, `invalid_schema` or `chat_unsupported`. */
+  applyChatTemplate(input: ChatInput): Promise<ChatPrompt>;
+  createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
+  /** Closes contexts, embedders and samplers of this model first, then the model. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface GgufHeader {
+  version: number;
+  tensorCount: number;
+  /** Scalars and strings; arrays as { type, length }. */
+  metadata: Record<string, string | number | boolean | { type: string; length: number }>;
+}
+
+export interface NativeAddon {
+  /** llama.cpp's version text and the ggml backends compiled in. */
+  readonly version: { llamaCpp: string; backends: string[] };
+  devices(): Device[];
+  /** Native log lines: level 'debug' | 'info' | 'warn' | 'error'; null drops them. Never written to stdout or stderr. */
+  setLog(sink: ((level: string, text: string) => void) | null): void;
+  /** `onProgress` gets 0…1; returning false from it, or `signal.aborted` (polled natively through cancel()), stops the load with `cancelled`. */
+  loadModel(options: ModelOptions, onProgress?: (fraction: number) => void): { promise: Promise<NativeModel>; cancel(): void };
+  readGguf(path: string): Promise<GgufHeader>;
+  /** Rejects `invalid_schema`. */
+  schemaToGrammar(schema: string): Promise<string>;
+}
+
+/** Where a build leaves the addon, first match wins. */
+const candidates = ['../build/Release/recua.node', '../build/Debug/recua.node'];
+
+/**
+ * Loads the addon. Source: build/Release of this checkout.
+ * @throws RecuaError `addon_missing` naming each place tried, why it failed, and the command that mends it.
+ */
+export function loadAddon(): NativeAddon {
+  const require = createRequire(import.meta.url);
+  const tried: string[] = [];
+  for (const candidate of candidates) {
+    const path = fileURLToPath(new URL(candidate, import.meta.url));
+    try {
+      return require(path) as NativeAddon;
+    } catch (error) {
+      tried.push(`${path}: ${(error as Error).message.split('\n')[0]}`);
+    }
+  }
+  throw new RecuaError(
+    'addon_missing',
+    `Expected the native addon of Recua, found none that loads.\n  ${tried.join('\n  ')}\nRun \`npm run setup\` to build it.`,
+  );
+}

@@ -1,0 +1,73 @@
+// Every setting of Recua and its default, in one frozen object. The floor of the house: imports nothing above it.
+// Who fills it: cli/ from flags, and programs that embed the server.
+
+export interface Config {
+  /** Path, alias or `builtin`. */
+  model: string;
+  /** The name clients see; '' derives it from the file. */
+  alias: string;
+  host: string;
+  port: number;
+  /** Tokens one request can hold; 0 is the model's training size. */
+  contextSize: number;
+  /** Default and upper bound of generated tokens per answer. */
+  maxTokens: number;
+  temperature: number;
+  gpuLayers: number;
+  parallel: number;
+  /** 0: as many as there are cores. */
+  threads: number;
+  /** 0: the same as `threads`. */
+  threadsBatch: number;
+  batchSize: number;
+  microBatchSize: number;
+  flashAttention: 'auto' | 'on' | 'off';
+  cacheTypeK: string;
+  cacheTypeV: string;
+  mmap: boolean;
+  mlock: boolean;
+  queueSize: number;
+  chatTemplate: string;
+  pooling: 'auto' | 'none' | 'mean' | 'cls' | 'last' | 'rank';
+  /** Largest request body in bytes. */
+  bodyLimitBytes: number;
+  /** How long a stop waits for running answers. */
+  drainMs: number;
+  /** A comment line on a silent event stream, so that proxies keep it open; 0 is off. */
+  pingIntervalMs: number;
+  logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
+}
+
+export const defaults: Readonly<Config> = Object.freeze({
+  model: '',
+  alias: '',
+  host: '127.0.0.1',
+  port: 8080,
+  contextSize: 4096,
+  maxTokens: 2048,
+  temperature: 0.7,
+  gpuLayers: 0,
+  parallel: 4,
+  threads: 0,
+  threadsBatch: 0,
+  batchSize: 2048,
+  microBatchSize: 512,
+  flashAttention: 'auto',
+  cacheTypeK: 'f16',
+  cacheTypeV: 'f16',
+  mmap: true,
+  mlock: false,
+  queueSize: 512,
+  chatTemplate: '',
+  pooling: 'auto',
+  bodyLimitBytes: 32 * 1024 * 1024,
+  drainMs: 10_000,
+  pingIntervalMs: 15_000,
+  logLevel: 'info',
+});
+
+/** Defaults overlaid with what is given; undefined values do not count. */
+export function makeConfig(given: Partial<Config>): Readonly<Config> {
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.freeze({ ...defaults, ...Object.fromEntries(set) } as Config);
+}

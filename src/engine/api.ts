@@ -1,0 +1,55 @@
+// The engine as the gateway sees it: implemented by engine/client over a child process, and by fakes in tests.
+// Imported by server/ and cli/; knows nothing of HTTP.
+import type {
+  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, ModelDescription, Timings, Usage,
+} from './protocol.js';
+import type { RecuaError } from '../errors.js';
+
+export type EngineState =
+  | { state: 'loading'; fraction: number }
+  | { state: 'ready'; model: ModelDescription; status: EngineStatus }
+  /** It crashed and is coming back. */
+  | { state: 'restarting'; fraction: number }
+  /** The file does not load (for good), or it crashed again and again (tried anew after a pause, at `retryAtMs` by Date.now()). */
+  | { state: 'failed'; error: RecuaError; retryAtMs?: number }
+  | { state: 'closed' };
+
+/** How an answer ended. */
+export interface Finish {
+  finishReason: FinishReason;
+  usage: Usage;
+  timings: Timings;
+  seed: number;
+  warnings: string[];
+}
+
+/** A running answer. Iterate it once; each value is what is new. The iterator merges deltas while nobody reads, so a slow reader costs at most the answer's own length. */
+export interface Answer extends AsyncIterable<Delta> {
+  /** Resolves when the prompt is known to be sound and to fit; rejects with the early error otherwise. */
+  readonly accepted: Promise<{ promptTokens: number }>;
+  /** Resolves when the answer is complete; rejects with the error that ended it. The iterator throws the same. */
+  readonly finished: Promise<Finish>;
+}
+
+export interface Embedded {
+  /** One unit-length vector per input, in order. */
+  vectors: Float32Array[];
+  tokenCounts: Int32Array;
+}
+
+export interface Engine {
+  readonly state: EngineState;
+  /** How often the engine process died since start. */
+  readonly crashes: number;
+  /** Resolves when the model is ready; rejects when loading failed for good. */
+  ready(): Promise<ModelDescription>;
+  /** Starts an answer. Aborting stops its work within one step; `finished` then rejects `cancelled`. */
+  chat(request: ChatRequest, signal?: AbortSignal): Answer;
+  complete(request: CompletionRequest, signal?: AbortSignal): Answer;
+  embed(request: EmbedRequest, signal?: AbortSignal): Promise<Embedded>;
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
+  /** Lets running answers end (at most `drainMs`), then stops the process. Idempotent. */
+  close(drainMs?: number): Promise<void>;
+  /** Process id of the engine process, for logs and tests; undefined while there is none. */
+  readonly pid: number | undefined;
+}

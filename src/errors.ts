@@ -1,0 +1,112 @@
+// Every error a user of Recua can meet: its code, HTTP status, wire type and what it means.
+// The floor of the house: imported by every layer and by both processes, imports nothing.
+// docs/errors.md is checked against this table by test/errors.test.ts.
+
+/** The `type` of an error body, as OpenAI's and llama-server's clients know it. */
+export type ErrorType =
+  | 'invalid_request_error'
+  | 'not_found_error'
+  | 'unavailable_error'
+  | 'server_error';
+
+interface ErrorRow {
+  /** HTTP status the API answers with. */
+  readonly status: number;
+  readonly type: ErrorType;
+  /** What happened, in one sentence for docs/errors.md. */
+  readonly meaning: string;
+}
+
+/** The whole table. A code is lower_snake, as OpenAI writes them. */
+export const errorTable = {
+  invalid_json: { status: 400, type: 'invalid_request_error', meaning: 'The request body is not valid JSON.' },
+  invalid_type: { status: 400, type: 'invalid_request_error', meaning: 'A field has the wrong type, or a required one is missing.' },
+  invalid_value: { status: 400, type: 'invalid_request_error', meaning: 'A field has a value outside its range or list.' },
+  unsupported_parameter: { status: 400, type: 'invalid_request_error', meaning: 'A field that would change the answer is known but not supported.' },
+  unsupported_content: { status: 400, type: 'invalid_request_error', meaning: 'A message holds a content part (image, audio, …) this model cannot read.' },
+  invalid_grammar: { status: 400, type: 'invalid_request_error', meaning: 'The GBNF grammar does not compile.' },
+  invalid_schema: { status: 400, type: 'invalid_request_error', meaning: 'The JSON schema cannot be turned into a grammar.' },
+  invalid_messages: { status: 400, type: 'invalid_request_error', meaning: "The model's chat template refuses these messages." },
+  context_length_exceeded: { status: 400, type: 'invalid_request_error', meaning: 'The prompt has more tokens than the context holds.' },
+  embeddings_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model cannot give pooled embedding vectors.' },
+  chat_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model has no chat template or cannot generate text.' },
+  model_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No model of that name is served, or no such file exists.' },
+  route_not_found: { status: 404, type: 'not_found_error', meaning: 'No such path in this API.' },
+  method_not_allowed: { status: 405, type: 'invalid_request_error', meaning: 'The path exists, the method does not; `Allow` lists those that do.' },
+  body_too_large: { status: 413, type: 'invalid_request_error', meaning: 'The request body is over the limit.' },
+  unsupported_media_type: { status: 415, type: 'invalid_request_error', meaning: 'The body is not JSON in UTF-8, or its encoding is unknown.' },
+  request_timeout: { status: 408, type: 'invalid_request_error', meaning: 'The request did not arrive whole in time.' },
+  headers_too_large: { status: 431, type: 'invalid_request_error', meaning: 'The request headers are over the limit.' },
+  invalid_http: { status: 400, type: 'invalid_request_error', meaning: 'The bytes received are not an HTTP/1.1 request.' },
+  queue_full: { status: 429, type: 'unavailable_error', meaning: 'Too many requests are waiting; `Retry-After` says when to come again.' },
+  cancelled: { status: 499, type: 'invalid_request_error', meaning: 'The client went away or aborted before the answer was complete.' },
+  model_loading: { status: 503, type: 'unavailable_error', meaning: 'The model is still loading; `Retry-After` says when to come again.' },
+  shutting_down: { status: 503, type: 'unavailable_error', meaning: 'The server is stopping and takes no new work.' },
+  model_crashed: { status: 500, type: 'server_error', meaning: 'The engine process died while it worked on this request; it is being restarted.' },
+  model_unusable: { status: 500, type: 'server_error', meaning: 'The model file was read but cannot be loaded (damaged, unknown architecture, out of memory).' },
+  invalid_gguf: { status: 400, type: 'invalid_request_error', meaning: 'The file is not a sound GGUF file.' },
+  generation_failed: { status: 500, type: 'server_error', meaning: 'A decode or sampling step failed inside the engine.' },
+  addon_missing: { status: 500, type: 'server_error', meaning: 'The native addon is not built or cannot be loaded on this machine.' },
+  closed: { status: 500, type: 'server_error', meaning: 'A model, context or sampler was used after close().' },
+  invalid_argument: { status: 500, type: 'server_error', meaning: 'A native call got an argument it cannot take (a defect of Recua).' },
+  invalid_usage: { status: 400, type: 'invalid_request_error', meaning: 'The command line has an unknown command or flag, or a flag lacks its value.' },
+  file_unreadable: { status: 400, type: 'invalid_request_error', meaning: 'A file named on the command line cannot be read.' },
+  port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
+  internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorCode = keyof typeof errorTable;
+
+export interface ErrorOptions {
+  /** The request field at fault, e.g. `messages[0].role`. */
+  param?: string | undefined;
+  cause?: unknown;
+  /** Extra numbers for the wire body, e.g. `{ n_prompt_tokens, n_ctx }`. */
+  details?: Record<string, number | string> | undefined;
+}
+
+/** The one error class: what was expected, what came, what to do, with a code from the table. */
+export class RecuaError extends Error {
+  override readonly name = 'RecuaError';
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly type: ErrorType;
+  readonly param: string | undefined;
+  readonly details: Record<string, number | string> | undefined;
+
+  constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.status = errorTable[code].status;
+    this.type = errorTable[code].type;
+    this.param = options.param;
+    this.details = options.details;
+  }
+
+  /** The form that crosses the process boundary. */
+  toPlain(): PlainError {
+    return { code: this.code, message: this.message, param: this.param, details: this.details };
+  }
+
+  static fromPlain(plain: PlainError): RecuaError {
+    return new RecuaError(plain.code, plain.message, { param: plain.param, details: plain.details });
+  }
+
+  /** Any thrown value as a RecuaError: native errors carry a code of the table; all else is `internal_error`. */
+  static from(thrown: unknown): RecuaError {
+    if (thrown instanceof RecuaError) return thrown;
+    const code = (thrown as { code?: unknown } | null)?.code;
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    if (typeof code === 'string' && Object.hasOwn(errorTable, code)) {
+      return new RecuaError(code as ErrorCode, message, { cause: thrown });
+    }
+    return new RecuaError('internal_error', message, { cause: thrown });
+  }
+}
+
+export interface PlainError {
+  code: ErrorCode;
+  message: string;
+  param?: string | undefined;
+  details?: Record<string, number | string> | undefined;
+}

@@ -1,0 +1,32 @@
+// Tokens of every vocabulary file in the vendored llama.cpp tree that comes with expected ones.
+// A .inp file holds texts between lines `__ggml_vocab_test__`, the .out file one line of token ids for each.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { loadAddon } from '#recua/addon.js';
+
+const folder = new URL('../../vendor/llama.cpp/models/', import.meta.url);
+const addon = loadAddon();
+
+const names = readdirSync(folder)
+  .filter((name) => name.endsWith('.gguf.inp') && existsSync(new URL(name.replace(/\.inp$/, '.out'), folder)))
+  .map((name) => name.replace(/\.inp$/, ''));
+
+t.ok(names.length >= 15, `the tree holds vocabularies to test (${names.length})`);
+
+for (const name of names) {
+  t.test(`${name} gives the expected tokens`, async (t) => {
+    const texts = readFileSync(new URL(`${name}.inp`, folder), 'utf8').split('\n__ggml_vocab_test__\n');
+    const lines = readFileSync(new URL(`${name}.out`, folder), 'utf8').split('\n');
+    const model = await addon.loadModel({ path: fileURLToPath(new URL(name, folder)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
+    t.teardown(() => model.close());
+    let compared = 0;
+    for (const [index, text] of texts.entries()) {
+      const expected = (lines[index] ?? '').split(' ').filter(Boolean).map(Number);
+      const tokens = await model.tokenize(text, false, false);
+      t.same([...tokens], expected, `text ${index}: ${JSON.stringify(text.slice(0, 40))}`);
+      compared++;
+    }
+    t.ok(compared > 20, `compared ${compared} texts`);
+  });
+}
