@@ -44,22 +44,17 @@ struct ModelState {
   ~ModelState();
 };
 
-// What a model must close before itself.
-struct Child {
-  virtual ~Child() = default;
-  virtual void close(Napi::Env env, std::function<void(Napi::Env)> done) = 0;
-};
-
 // A llama_context with its thread: what contexts and embedders have in common.
-class ContextCore : public Child, public std::enable_shared_from_this<ContextCore> {
+class ContextCore : public std::enable_shared_from_this<ContextCore> {
 public:
   ContextCore(Napi::Env env, std::shared_ptr<ModelState> model);
-  ~ContextCore() override;
+  ~ContextCore();
 
   // Posts work to the thread; the promise is rejected with `closed` after close().
   Napi::Promise run(Napi::Env env, const char *fallback, std::function<void()> work,
                     std::function<Napi::Value(Napi::Env)> convert);
-  void close(Napi::Env env, std::function<void(Napi::Env)> done) override;
+  // JS thread. Waits for the step in flight, then frees the context and lets go of the model. Idempotent.
+  void close(Napi::Env env, std::function<void(Napi::Env)> done);
   Napi::Promise close(Napi::Env env);
   // Thread. Creates the llama_context; throws CodedError.
   void open(llama_context_params params);
@@ -75,7 +70,7 @@ private:
 };
 
 // A sampler's state belongs to one sequence. Used by the context's thread during a step, else by the JS thread.
-struct SamplerState : Child {
+struct SamplerState {
   std::shared_ptr<ModelState> model;
   common_sampler_ptr sampler;
   bool plain_greedy = false; // one pass over the logits suffices
@@ -84,7 +79,8 @@ struct SamplerState : Child {
 
   // Context's thread. Reads row `row` of the last decode, picks a token and accepts it. Throws on failure.
   llama_token sample(llama_context *context, int32_t row);
-  void close(Napi::Env env, std::function<void(Napi::Env)> done) override;
+  // JS thread, when no step can use it any more.
+  void release();
 };
 
 // --- model.cpp
@@ -110,10 +106,10 @@ private:
 
   // The state, or a thrown / rejected `closed`.
   std::shared_ptr<ModelState> open(Napi::Env env) const;
-  void adopt(const std::shared_ptr<Child> &child);
 
   std::shared_ptr<ModelState> state;
-  std::vector<std::weak_ptr<Child>> children;
+  std::vector<std::weak_ptr<ContextCore>> contexts;
+  std::vector<std::weak_ptr<SamplerState>> samplers;
   Napi::ObjectReference closing; // the promise of the first close()
 };
 

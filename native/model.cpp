@@ -112,6 +112,14 @@ void load_weights(Load &load) {
   load.state->vocab = llama_model_get_vocab(model);
 }
 
+// Remembers what a model must close before itself, and forgets what is gone.
+template <typename T>
+void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &child) {
+  children.erase(std::remove_if(children.begin(), children.end(), [](const auto &weak) { return weak.expired(); }),
+                 children.end());
+  children.push_back(child);
+}
+
 } // namespace
 
 ModelState::~ModelState() {
@@ -194,11 +202,6 @@ std::shared_ptr<ModelState> Model::open(Napi::Env env) const {
   return state;
 }
 
-void Model::adopt(const std::shared_ptr<Child> &child) {
-  children.erase(std::remove_if(children.begin(), children.end(), [](const auto &weak) { return weak.expired(); }),
-                 children.end());
-  children.push_back(child);
-}
 
 Napi::Value Model::metadata(const Napi::CallbackInfo &info) {
   const auto model = open(info.Env())->model;
@@ -291,20 +294,20 @@ Napi::Value Model::pieces(const Napi::CallbackInfo &info) {
 
 Napi::Value Model::create_context(const Napi::CallbackInfo &info) {
   auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
-  adopt(core);
+  adopt(contexts, core);
   return Context::create(info.Env(), core, Options(info[0]));
 }
 
 Napi::Value Model::create_embedder(const Napi::CallbackInfo &info) {
   auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
-  adopt(core);
+  adopt(contexts, core);
   return Embedder::create(info.Env(), core, Options(info[0]));
 }
 
 Napi::Value Model::create_sampler(const Napi::CallbackInfo &info) {
   auto sampler = std::make_shared<SamplerState>();
   sampler->model = open(info.Env());
-  adopt(sampler);
+  adopt(samplers, sampler);
   return Sampler::create(info.Env(), sampler->model, Options(info[0]), copy_array<int32_t>(info[1]), sampler);
 }
 
@@ -326,8 +329,13 @@ Napi::Value Model::close(const Napi::CallbackInfo &info) {
   auto released = std::make_shared<std::shared_future<void>>(state->released.get_future());
   auto held = std::make_shared<std::shared_ptr<ModelState>>(std::move(state));
   auto remaining = std::make_shared<size_t>(1);
-  const auto child_closed = [=](Napi::Env env) {
+  auto open_samplers = std::make_shared<std::vector<std::weak_ptr<SamplerState>>>(std::move(samplers));
+  const auto context_closed = [=](Napi::Env env) {
     if (--*remaining > 0) return;
+    // No step runs any more, so that the samplers' state can go.
+    for (const auto &weak : *open_samplers) {
+      if (auto sampler = weak.lock()) sampler->release();
+    }
     auto last = std::make_shared<std::shared_ptr<ModelState>>(std::move(*held));
     // Freeing waits for tasks in flight and unmaps gigabytes: off the JS thread.
     auto freed = Task<int>::run(
@@ -339,14 +347,14 @@ Napi::Value Model::close(const Napi::CallbackInfo &info) {
         [](Napi::Env env, int &) { return env.Undefined(); });
     deferred.Resolve(freed);
   };
-  const auto open_children = std::move(children);
-  for (const auto &weak : open_children) {
-    if (auto child = weak.lock()) {
+  const auto open_contexts = std::move(contexts);
+  for (const auto &weak : open_contexts) {
+    if (auto core = weak.lock()) {
       ++*remaining;
-      child->close(env, child_closed);
+      core->close(env, context_closed);
     }
   }
-  child_closed(env);
+  context_closed(env);
   return closing.Value();
 }
 

@@ -171,11 +171,10 @@ llama_token SamplerState::sample(llama_context *context, int32_t row) {
   return token;
 }
 
-void SamplerState::close(Napi::Env env, std::function<void(Napi::Env)> done) {
+void SamplerState::release() {
   closed = true;
   sampler.reset();
   model.reset();
-  done(env);
 }
 
 Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options,

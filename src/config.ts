@@ -69,5 +69,5 @@ export const defaults: Readonly<Config> = Object.freeze({
 /** Defaults overlaid with what is given; undefined values do not count. */
 export function makeConfig(given: Partial<Config>): Readonly<Config> {
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
-  return Object.freeze({ ...defaults, ...Object.fromEntries(set) } as Config);
+  return Object.freeze({ ...defaults, ...Object.fromEntries(set) });
 }

@@ -1,0 +1,61 @@
+// Starts Recua and llama-server on the same model with the same settings, each on a free port, and stops them.
+// `url` of a running server is its base address.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+const recuaMain = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
+const llamaServer = fileURLToPath(new URL('../build/bin/llama-server', import.meta.url));
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Settings both servers get. `context` is what one request may hold. */
+function commands({ model, parallel, context, threads, embeddings }, port) {
+  return {
+    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error']],
+    'llama-server': [llamaServer, [
+      '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable',
+      ...(embeddings ? ['--embeddings', '--pooling', 'mean', '-ub', context, '-b', context] : []),
+    ]],
+  };
+}
+
+/**
+ * Starts a server and waits until it is healthy.
+ * @param {'recua' | 'llama-server'} name
+ * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean }} settings
+ */
+export async function startServer(name, settings) {
+  const port = await freePort();
+  const [command, args] = commands(settings, port)[name];
+  const child = spawn(command, args.map(String), { stdio: ['ignore', 'pipe', 'pipe'] });
+  let talk = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { talk = (talk + text).slice(-4000); });
+  const url = `http://127.0.0.1:${port}`;
+  const gone = once(child, 'exit').then(([code, signal]) => { throw new Error(`${name} ended with ${code ?? signal} before it was ready:\n${talk}`); });
+  gone.catch(() => {});
+  const healthy = (async () => {
+    for (;;) {
+      const ok = await fetch(`${url}/health`).then((response) => response.ok, () => false);
+      if (ok) return;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  await Promise.race([healthy, gone]);
+  return {
+    name, url, pid: child.pid,
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    },
+  };
+}

@@ -1,0 +1,19 @@
+// `npm run lint`: type checking of src and test, then eslint with type-aware rules. Arguments go to eslint (`--fix`).
+import { join } from 'node:path';
+import { isProgram, place, root } from './place.mjs';
+import { show } from './process.mjs';
+import { program, setUp } from './setup.mjs';
+import { compileTests } from './typescript.mjs';
+
+/** eslint's exit code. */
+export function eslint(args = []) {
+  return show(process.execPath, [join(place.nodeModules, 'eslint', 'bin', 'eslint.js'), '--max-warnings', '0', ...args, root]);
+}
+
+if (isProgram(import.meta.url)) {
+  await program(async () => {
+    await setUp();
+    await compileTests();
+    return eslint(process.argv.slice(2));
+  });
+}

@@ -1,0 +1,71 @@
+// Child processes of the scripts: run one and watch its lines, or capture its output.
+import { spawn, spawnSync } from 'node:child_process';
+import { root } from './place.mjs';
+
+/** A failure the user can understand without a stack trace. */
+export class Failure extends Error {}
+
+const tailLength = 60;
+
+/** The environment without what git sets for hooks, which would point our git calls at the wrong repository. */
+export function cleanEnv() {
+  const env = { ...process.env };
+  for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_OBJECT_DIRECTORY']) delete env[name];
+  return env;
+}
+
+/**
+ * Runs a command to its end. Its output is not shown, but handed to `onLine` line by line; if it fails, the error holds its last lines.
+ */
+export function run(command, args, { cwd = root, env = cleanEnv(), onLine = () => {}, shell = false } = {}) {
+  return new Promise((done, fail) => {
+    const child = spawn(command, args, { cwd, env, shell, stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true });
+    const tail = [];
+    const watch = (stream) => {
+      let rest = '';
+      stream.setEncoding('utf8');
+      stream.on('data', (text) => {
+        const lines = (rest + text).split(/\r\n|\r|\n/);
+        rest = lines.pop();
+        for (const line of lines) take(line);
+      });
+      stream.on('end', () => rest && take(rest));
+    };
+    const take = (line) => {
+      tail.push(line);
+      if (tail.length > tailLength) tail.shift();
+      onLine(line);
+    };
+    watch(child.stdout);
+    watch(child.stderr);
+    child.on('error', (error) => fail(new Failure(`${command} cannot be started: ${error.message}`)));
+    child.on('close', (code, signal) => {
+      if (code === 0) return done();
+      const how = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
+      fail(new Failure(`${[command, ...args.slice(0, 2)].join(' ')} ${how}. Its last lines:\n\n${tail.map((line) => `    ${line}`).join('\n')}\n`));
+    });
+  });
+}
+
+/** Runs a command with our own terminal; resolves with its exit code. */
+export function show(command, args, { cwd = root, env = cleanEnv() } = {}) {
+  return new Promise((done, fail) => {
+    const child = spawn(command, args, { cwd, env, stdio: 'inherit', windowsHide: true });
+    child.on('error', (error) => fail(new Failure(`${command} cannot be started: ${error.message}`)));
+    child.on('close', (code, signal) => done(signal === 'SIGINT' ? 130 : (code ?? 1)));
+  });
+}
+
+/** What a short command prints (both streams), or undefined if it is missing or fails. */
+export function capture(command, args, { cwd = root, input, shell = false } = {}) {
+  const result = spawnSync(command, args, { cwd, input, shell, env: cleanEnv(), encoding: 'utf8', windowsHide: true, maxBuffer: 64 * 1024 * 1024 });
+  return result.error || result.status !== 0 ? undefined : `${result.stdout}${result.stderr}`.trim();
+}
+
+/** Command and arguments for npm: the one that runs us, else the one on the path. */
+export function npm(args) {
+  const cli = process.env.npm_execpath;
+  if (cli && /npm-cli\.c?js$/.test(cli)) return { command: process.execPath, args: [cli, ...args], shell: false };
+  // npm is a batch file on Windows, which Node starts only through a shell.
+  return { command: 'npm', args, shell: process.platform === 'win32' };
+}

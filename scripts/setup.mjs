@@ -1,0 +1,62 @@
+// `npm run setup`: from a bare checkout to a runnable one. Each part is made only where it is missing or stale,
+// so it can be stopped at any moment and run again. start, test and build call it.
+import { installPackages, packagesPending } from './packages.mjs';
+import { buildNative, nativePending } from './native.mjs';
+import { isProgram, ownLlamaCpp, readPin } from './place.mjs';
+import { Failure } from './process.mjs';
+import { say, seconds, step } from './progress.mjs';
+import { checkTools } from './tools.mjs';
+import { compileTypescript, typescriptPending } from './typescript.mjs';
+import { vendor, vendorPending } from './vendor.mjs';
+
+const parts = [
+  { label: 'Installing packages', pending: packagesPending, make: installPackages },
+  {
+    label: 'Fetching llama.cpp',
+    pending: () => !ownLlamaCpp() && vendorPending(),
+    make: () => vendor(),
+  },
+  { label: 'Building the native addon (the long part, once)', pending: nativePending, make: buildNative },
+  { label: 'Compiling TypeScript', pending: typescriptPending, make: () => compileTypescript() },
+];
+
+/** Brings everything up to date; says nothing where nothing is to do. Returns true if something was done. */
+export async function setUp({ install = true } = {}) {
+  const wanted = install ? parts : parts.slice(1);
+  const start = Date.now();
+  // A part is asked only after the parts before it are made: a new node_modules can make a build stale.
+  const first = wanted.findIndex((part) => part.pending());
+  if (first < 0) return false;
+  const total = wanted.length + 1;
+  await step(`[1/${total}] Checking tools`, async () => checkTools());
+  const own = ownLlamaCpp();
+  if (own) say(`      llama.cpp is your own checkout, ${own}, not the pinned ${readPin().version}`);
+  for (const [index, part] of wanted.entries()) {
+    const label = `[${index + 2}/${total}] ${part.label}`;
+    if (index < first || !part.pending()) say(`${label}: up to date`);
+    else await step(label, part.make);
+  }
+  say(`Set-up done in ${seconds(Date.now() - start)}`);
+  return true;
+}
+
+/** Runs a script's main function: its failures become sentences and an exit code. */
+export async function program(main) {
+  process.once('SIGINT', () => {
+    say('\nStopped. The next run continues here.');
+    process.exit(130);
+  });
+  try {
+    process.exitCode = (await main()) ?? 0;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    say(error.message);
+    process.exitCode = 1;
+  }
+}
+
+if (isProgram(import.meta.url)) {
+  await program(async () => {
+    if (!(await setUp())) say('Everything is in place.');
+  });
+}

@@ -1,0 +1,38 @@
+// `npm start`: set-up where it is missing, then `recua api builtin` in this same process.
+// Arguments are passed on: `npm start -- --port 9000`, or another model: `npm start -- model.gguf`.
+import { pathToFileURL } from 'node:url';
+import { join } from 'node:path';
+import { place } from './place.mjs';
+import { Failure } from './process.mjs';
+import { say } from './progress.mjs';
+import { setUp } from './setup.mjs';
+
+const stop = () => {
+  say('\nStopped. The next run continues here.');
+  process.exit(130);
+};
+process.once('SIGINT', stop);
+try {
+  await setUp();
+} catch (error) {
+  if (!(error instanceof Failure)) throw error;
+  say(error.message);
+  process.exit(1);
+}
+process.removeListener('SIGINT', stop);
+
+// npm runs us through a shell that does not hand signals on: when npm is stopped, only our parent's end tells us.
+if (process.env.npm_lifecycle_event) {
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    process.kill(process.pid, 'SIGTERM');
+  }, 500);
+  watch.unref();
+}
+
+const given = process.argv.slice(2);
+const namesModel = given.some((argument) => /^(-m|--model)(=|$)/.test(argument)) || (given.length > 0 && !given[0].startsWith('-'));
+const { main } = await import(pathToFileURL(join(place.dist, 'cli', 'main.js')).href);
+process.exitCode = await main(['api', ...(namesModel ? [] : ['builtin']), ...given]);

@@ -1,0 +1,51 @@
+// src → dist by tsc, and only when a source changed.
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { place, root } from './place.mjs';
+import { run } from './process.mjs';
+import { filesUnder, fingerprint, readJson, writeJson } from './stamp.mjs';
+
+const stampPath = join(place.build, 'typescript.stamp.json');
+const tsc = join(place.nodeModules, 'typescript', 'lib', 'tsc.js');
+
+function sources() {
+  return filesUnder(place.source).filter((path) => path.endsWith('.ts'));
+}
+
+function outputs(files) {
+  return files.map((path) => join(place.dist, path.replace(/\.ts$/, '.js')));
+}
+
+function currentFingerprint(files) {
+  const compiler = readJson(join(place.nodeModules, 'typescript', 'package.json'))?.version;
+  return fingerprint([...files.map((path) => join(place.source, path)), join(root, 'tsconfig.json')], compiler);
+}
+
+export function typescriptPending() {
+  const files = sources();
+  return readJson(stampPath)?.fingerprint !== currentFingerprint(files) || outputs(files).some((path) => !existsSync(path));
+}
+
+export async function compileTypescript() {
+  const files = sources();
+  const fresh = currentFingerprint(files);
+  // tsc's own memory holds what it has written before, and would not write a lost file again.
+  if (outputs(files).some((path) => !existsSync(path))) rmSync(join(place.dist, '.tsbuildinfo'), { force: true });
+  await run(process.execPath, [tsc, '-p', root, '--pretty', 'false']);
+  dropOrphans(files);
+  writeJson(stampPath, { fingerprint: fresh });
+}
+
+/** Outputs of sources that are no more: a test or a wildcard import could still find them. */
+function dropOrphans(files) {
+  const kept = new Set(files.map((path) => path.replace(/\.ts$/, '')));
+  for (const path of filesUnder(place.dist)) {
+    const source = path.replace(/(\.d\.ts|\.js\.map|\.js)$/, '');
+    if (source !== path && !kept.has(source)) rmSync(join(place.dist, path), { force: true });
+  }
+}
+
+/** test → dist-test. Needs dist, because tests import the product's declarations. */
+export async function compileTests() {
+  await run(process.execPath, [tsc, '-p', join(root, 'test'), '--pretty', 'false']);
+}

@@ -1,0 +1,25 @@
+// What a command is: one file each, all of them in table.ts.
+import type { Arguments } from './arguments.js';
+import type { Flags } from './flags.js';
+
+export interface Command<F extends Flags> {
+  readonly name: string;
+  /** Other ways to call it: `['--version', '-v']`. */
+  readonly aliases: readonly string[];
+  /** Its operands as help writes them. */
+  readonly operands: string;
+  /** One line. */
+  readonly summary: string;
+  /** More lines for its own help. */
+  readonly details: string;
+  readonly flags: F;
+  /** Does it and returns the exit code. stdout is data, stderr is talk. */
+  run(given: Arguments<F>): Promise<number>;
+}
+
+/** A command whose flags are its own business. */
+export type AnyCommand = Omit<Command<Flags>, 'run'> & { run(given: never): Promise<number> };
+
+export function command<F extends Flags>(definition: Command<F>): Command<F> {
+  return definition;
+}

@@ -1,0 +1,58 @@
+// The flags that say how a model is loaded, for every command that starts an engine; and what they mean to it.
+import { readFile } from 'node:fs/promises';
+import { defaults } from '../config.js';
+import type { Config } from '../config.js';
+import type { EngineOptions } from '../engine/protocol.js';
+import { RecuaError } from '../errors.js';
+import { choice, integer, off, on, text } from './flags.js';
+import type { Values } from './flags.js';
+
+/** Counts that llama.cpp keeps in 32 bits. */
+export const maxCount = 2 ** 31 - 1;
+
+const cacheTypes = ['f16', 'f32', 'bf16', 'q8_0', 'q4_0', 'q4_1', 'iq4_nl', 'q5_0', 'q5_1'] as const;
+
+export const engineFlags = {
+  contextSize: integer(['--ctx-size', '-c', '--context-size'], 'n', 'Tokens one request can hold, prompt and answer; 0 is the model\'s training size',
+    { fallback: defaults.contextSize, min: 0, max: maxCount }),
+  gpuLayers: integer(['--gpu-layers', '-ngl', '--n-gpu-layers'], 'n', 'Layers to offload to the GPU; -1 is all',
+    { fallback: defaults.gpuLayers, min: -1, max: 100_000 }),
+  threads: integer(['--threads', '-t'], 'n', 'Threads to generate with; 0 is one per core', { fallback: defaults.threads, min: 0, max: 1024 }),
+  threadsBatch: integer(['--threads-batch', '-tb'], 'n', 'Threads to read prompts with; 0 is the same as --threads',
+    { fallback: defaults.threadsBatch, min: 0, max: 1024 }),
+  batchSize: integer(['--batch-size', '-b'], 'n', 'Most tokens in one step', { fallback: defaults.batchSize, min: 1, max: 1 << 20 }),
+  microBatchSize: integer(['--ubatch-size', '-ub'], 'n', 'Most tokens in one forward pass', { fallback: defaults.microBatchSize, min: 1, max: 1 << 20 }),
+  flashAttention: choice(['--flash-attn', '-fa'], 'Flash attention', ['auto', 'on', 'off']),
+  cacheTypeK: choice(['--cache-type-k', '-ctk'], 'Data type of cached keys', cacheTypes),
+  cacheTypeV: choice(['--cache-type-v', '-ctv'], 'Data type of cached values', cacheTypes),
+  mmap: off(['--no-mmap'], 'Read the file into memory instead of mapping it'),
+  mlock: on(['--mlock'], 'Keep the model from being swapped out'),
+  pooling: choice(['--pooling'], 'How embeddings are pooled; auto takes what the file says', ['auto', 'none', 'mean', 'cls', 'last', 'rank']),
+  chatTemplateFile: text(['--chat-template-file'], 'file', 'Jinja template to use instead of the model\'s own'),
+} as const;
+
+/** The part of a configuration that these flags give. */
+export async function engineConfig(values: Values<typeof engineFlags>): Promise<Partial<Config>> {
+  const { chatTemplateFile, ...same } = values;
+  return { ...same, chatTemplate: chatTemplateFile === '' ? '' : await readTextFile(chatTemplateFile) };
+}
+
+export function engineOptions(modelPath: string, config: Config): EngineOptions {
+  const {
+    contextSize, parallel, gpuLayers, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
+    cacheTypeK, cacheTypeV, mmap, mlock, queueSize, chatTemplate, pooling,
+  } = config;
+  return {
+    modelPath, contextSize, parallel, gpuLayers, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
+    cacheTypeK, cacheTypeV, mmap, mlock, queueSize, chatTemplate, pooling,
+  };
+}
+
+/** A text file named by a flag. */
+export async function readTextFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}

@@ -1,0 +1,24 @@
+// The known word a mistyped one most likely stands for.
+
+export function nearest(word: string, known: readonly string[]): string | undefined {
+  const ranked = known.map((other) => ({ other, distance: distance(word, other) })).sort((a, b) => a.distance - b.distance);
+  const best = ranked[0];
+  // Half the letters wrong is another word, not a slip.
+  return best !== undefined && best.distance <= Math.max(1, Math.floor(Math.min(word.length, best.other.length) / 3)) ? best.other : undefined;
+}
+
+/** Levenshtein's distance with a swap of neighbours counted as one. */
+function distance(a: string, b: string): number {
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1];
+      let best = Math.min(rows[i - 1]![j]! + 1, row[j - 1]! + 1, rows[i - 1]![j - 1]! + (same ? 0 : 1));
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) best = Math.min(best, rows[i - 2]![j - 2]! + 1);
+      row.push(best);
+    }
+    rows.push(row);
+  }
+  return rows[a.length]![b.length]!;
+}

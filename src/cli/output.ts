@@ -1,0 +1,81 @@
+// Where words go: data to stdout, talk to stderr, neither with escape codes where it is no terminal.
+import { RecuaError } from '../errors.js';
+
+/** The reader of stdout went away (`recua run … | head`): no error, there is just nobody left to write for. */
+export class ReaderGone extends Error {}
+
+let guarded = false;
+
+/** Keeps a closed stdout or stderr from ending the process: `print` tells of the one, the other is talk and may be lost. */
+export function guardOutput(): void {
+  if (guarded) return;
+  guarded = true;
+  process.stdout.on('error', () => { /* print() throws it. */ });
+  process.stderr.on('error', () => { /* Nobody listens. */ });
+}
+
+/** Data to stdout; resolves when it is handed on, so that a slow reader slows the writer. Throws ReaderGone. */
+export async function print(text: string): Promise<void> {
+  const error = await new Promise<NodeJS.ErrnoException | null | undefined>((resolve) => {
+    process.stdout.write(text, resolve);
+  });
+  if (!error) return;
+  if (error.code === 'EPIPE' || error.code === 'ERR_STREAM_DESTROYED') throw new ReaderGone();
+  throw new RecuaError('file_unreadable', `stdout cannot be written: ${error.message}`, { cause: error });
+}
+
+/** Talk to stderr. */
+export function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+type Level = 'debug' | 'info' | 'warn' | 'error';
+const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+
+/** A log to stderr that lets through what is at least of `least`. */
+export function makeLog(least: Level | 'silent'): (level: Level, text: string) => void {
+  return (level, text) => {
+    if (levels.indexOf(level) >= levels.indexOf(least)) say(`${level}: ${text.trimEnd()}`);
+  };
+}
+
+/** The same for what an engine tells: llama.cpp's own talk about a load is for those who look for a fault. */
+export function engineLog(log: ReturnType<typeof makeLog>): ReturnType<typeof makeLog> {
+  return (level, text) => log(level === 'info' ? 'debug' : level, text);
+}
+
+/** What went wrong, as the API says it too. */
+export function sayError(thrown: unknown): void {
+  const error = RecuaError.from(thrown);
+  say(`recua: ${error.message}`);
+  if (error.code === 'internal_error' && thrown instanceof Error && thrown.stack !== undefined) say(thrown.stack);
+}
+
+/** A model's text for a terminal: without control characters, so that it can't drive it. Line breaks and tabs stay. */
+export function tame(text: string): string {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
+}
+
+/** A line on stderr that shows how far the loading is; on a terminal it is rewritten, elsewhere it is silent until the end. */
+export class LoadingLine {
+  readonly #label: string;
+  readonly #quiet: boolean;
+  #dirty = false;
+
+  constructor(label: string, quiet = false) {
+    this.#label = label;
+    this.#quiet = quiet;
+    if (!quiet && !process.stderr.isTTY) say(`${label} …`);
+  }
+
+  show(fraction: number): void {
+    if (this.#quiet || !process.stderr.isTTY) return;
+    process.stderr.write(`\r\x1b[2K${this.#label} … ${Math.floor(fraction * 100)}%`);
+    this.#dirty = true;
+  }
+
+  end(): void {
+    if (this.#dirty) process.stderr.write('\r\x1b[2K');
+    this.#dirty = false;
+  }
+}

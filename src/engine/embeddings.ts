@@ -1,0 +1,165 @@
+// Embedding requests inside the engine: a queue and a native context of their own, opened on first use, so that they
+// run beside chat. Big calls go in batches, and calls take turns, so that a cancel and a small call are not kept waiting.
+import type { EmbedderOptions, NativeEmbedder, NativeModel } from '../addon.js';
+import { RecuaError } from '../errors.js';
+import { checkTokens } from './chat.js';
+import type { EmbedRequest, EngineEvent } from './protocol.js';
+
+interface Job {
+  id: number;
+  inputs: Int32Array[];
+  vectors: Float32Array;
+  /** Inputs that have their vector. */
+  done: number;
+}
+
+export class Embeddings {
+  readonly #model: NativeModel;
+  readonly #options: EmbedderOptions;
+  readonly #queueSize: number;
+  readonly #emit: (event: EngineEvent) => void;
+  readonly #flush: () => void;
+  #embedder: Promise<NativeEmbedder> | undefined;
+  /** Ids taken and not answered: being tokenised, waiting or running. */
+  readonly #active = new Set<number>();
+  readonly #jobs: Job[] = [];
+  #running: Promise<void> | undefined;
+  #closing = false;
+
+  constructor(model: NativeModel, options: EmbedderOptions, queueSize: number, emit: (event: EngineEvent) => void, flush: () => void) {
+    this.#model = model;
+    this.#options = options;
+    this.#queueSize = queueSize;
+    this.#emit = emit;
+    this.#flush = flush;
+  }
+
+  get active(): number {
+    return this.#active.size;
+  }
+
+  async start(id: number, request: EmbedRequest): Promise<void> {
+    if (this.#active.size > this.#queueSize) {
+      this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
+      return;
+    }
+    this.#active.add(id);
+    try {
+      const inputs: Int32Array[] = [];
+      for (const [index, input] of request.inputs.entries()) {
+        inputs.push(await this.#tokens(input, index));
+        if (!this.#active.has(id)) return;
+      }
+      this.#jobs.push({ id, inputs, vectors: new Float32Array(inputs.length * this.#model.info.embeddingSize), done: 0 });
+      this.#running ??= this.#run();
+    } catch (error) {
+      this.#fail(id, RecuaError.from(error));
+    }
+  }
+
+  /** True if the id was one of these. A batch in flight is finished, the rest never begins. */
+  cancel(id: number): boolean {
+    if (!this.#active.has(id)) return false;
+    this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
+    return true;
+  }
+
+  /** Waits for what runs, then frees the native context. */
+  async close(): Promise<void> {
+    while (this.#active.size > 0 || this.#running) {
+      // A request that is still being tokenised starts a run of its own.
+      await (this.#running ?? new Promise((resolve) => setImmediate(resolve)));
+    }
+    this.#closing = true;
+    const embedder = await this.#embedder?.catch(() => undefined);
+    await embedder?.close();
+  }
+
+  async #tokens(input: string | Int32Array, index: number): Promise<Int32Array> {
+    const param = `input[${index}]`;
+    if (typeof input !== 'string') checkTokens(input, this.#model.info.vocabSize, param);
+    const tokens = typeof input === 'string' ? await this.#model.tokenize(input, true, true) : input;
+    if (tokens.length === 0) {
+      throw new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
+    }
+    if (tokens.length > this.#options.contextSize) {
+      const message = `Expected at most ${this.#options.contextSize} tokens in ${param}, got ${tokens.length}; split the text or raise the context size.`;
+      throw new RecuaError('context_length_exceeded', message, {
+        param,
+        details: { n_prompt_tokens: tokens.length, n_ctx: this.#options.contextSize, index },
+      });
+    }
+    return tokens;
+  }
+
+  async #run(): Promise<void> {
+    // Jobs added while a batch runs are seen by the loop.
+    for (let job = this.#jobs.shift(); job; job = this.#jobs.shift()) {
+      if (!this.#active.has(job.id)) continue;
+      try {
+        await this.#batch(job);
+      } catch (error) {
+        this.#fail(job.id, RecuaError.from(error));
+        continue;
+      }
+      if (job.done < job.inputs.length) this.#jobs.push(job);
+      else if (this.#active.delete(job.id)) this.#answer(job);
+    }
+    this.#running = undefined;
+  }
+
+  /** One native call: as many of the job's next inputs as fill one batch. */
+  async #batch(job: Job): Promise<void> {
+    const embedder = await this.#open();
+    if (job.done === 0) {
+      // The gateway must know who may have caused a crash before the call that may crash.
+      this.#emit({ id: job.id, kind: 'started' });
+      this.#flush();
+    }
+    let end = job.done;
+    let rows = 0;
+    while (end < job.inputs.length && end - job.done < this.#options.sequences) {
+      const next = job.inputs[end]!.length;
+      if (rows > 0 && rows + next > this.#options.batchSize) break;
+      rows += next;
+      end++;
+    }
+    const inputs = job.inputs.slice(job.done, end);
+    const tokens = new Int32Array(rows);
+    let at = 0;
+    for (const input of inputs) {
+      tokens.set(input, at);
+      at += input.length;
+    }
+    const vectors = await embedder.embed(tokens, Int32Array.from(inputs, (input) => input.length));
+    job.vectors.set(vectors, job.done * this.#model.info.embeddingSize);
+    job.done = end;
+  }
+
+  async #open(): Promise<NativeEmbedder> {
+    if (this.#closing) throw new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
+    const opening = (this.#embedder ??= this.#model.createEmbedder(this.#options));
+    try {
+      return await opening;
+    } catch (error) {
+      // Too little memory now may be enough later.
+      this.#embedder = undefined;
+      throw error;
+    }
+  }
+
+  #answer(job: Job): void {
+    this.#emit({
+      id: job.id,
+      kind: 'embedded',
+      vectors: job.vectors,
+      dimensions: this.#model.info.embeddingSize,
+      tokenCounts: Int32Array.from(job.inputs, (input) => input.length),
+    });
+  }
+
+  #fail(id: number, error: RecuaError): void {
+    this.#active.delete(id);
+    this.#emit({ id, kind: 'error', error: error.toPlain() });
+  }
+}

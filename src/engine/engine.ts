@@ -1,0 +1,374 @@
+// The loop of the engine process: plan → step → settle, one native promise per step for all sequences together.
+// The next step is submitted before the text work of the last one, so that detokenising, stop strings, parsing and IPC
+// happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
+import type { NativeAddon, NativeContext, StepInput, StepResult } from '../addon.js';
+import { RecuaError } from '../errors.js';
+import { checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
+import { Embeddings } from './embeddings.js';
+import type { Loaded } from './load.js';
+import { PrefixCache, type Placement } from './prefix.js';
+import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, Sampling } from './protocol.js';
+import { Request } from './request.js';
+import { samplerOptions } from './sampling.js';
+import { isStreaming, joinFromQueue, Plan, planStep, prefillBudget } from './scheduler.js';
+import { Sequence } from './sequence.js';
+
+export interface EngineHooks {
+  /** All that happened since the last call, for all requests together. */
+  emit(events: EngineEvent[], status: EngineStatus): void;
+  log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
+}
+
+/** A step expected to take longer than this is stopped when all it works for was cancelled; its KV is lost then. */
+const worthAbortingMs = 250;
+
+export class Engine {
+  readonly #addon: NativeAddon;
+  readonly #loaded: Loaded;
+  readonly #hooks: EngineHooks;
+  readonly #embeddings: Embeddings | undefined;
+  readonly #cache: PrefixCache;
+  readonly #plan = new Plan();
+  /** One is enough: a step is only built when none is in flight. */
+  readonly #batch: StepInput;
+  /** Of the rows that want a token, their sequences. */
+  readonly #asking: Sequence[] = [];
+  /** Requests taken and not answered, by id; undefined while being prepared. */
+  readonly #active = new Map<number, Request | undefined>();
+  readonly #requests = new Map<Sequence, Request>();
+  readonly #waiting: Sequence[] = [];
+  readonly #running: Sequence[] = [];
+  /** Requests with tokens that are not text yet. */
+  readonly #fresh: Request[] = [];
+  #events: EngineEvent[] = [];
+  #flushing = false;
+  #inFlight = false;
+  #tokensPerMs = 0;
+  #wake: (() => void) | undefined;
+  #closing: Promise<void> | undefined;
+  /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
+  readonly ended: Promise<void>;
+
+  constructor(addon: NativeAddon, loaded: Loaded, hooks: EngineHooks) {
+    this.#addon = addon;
+    this.#loaded = loaded;
+    this.#hooks = hooks;
+    const { context, model, embedderOptions, options } = loaded;
+    const { recurrent, slidingWindow } = model.info;
+    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial: !recurrent && slidingWindow === 0, copies: true });
+    const rows = context?.batchSize ?? 0;
+    this.#batch = {
+      tokens: new Int32Array(rows), positions: new Int32Array(rows), sequences: new Int32Array(rows),
+      outputs: new Uint8Array(rows), rows: 0, samplers: [],
+    };
+    if (embedderOptions) {
+      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, (event) => this.#emit(event), () => this.#flush());
+    }
+    this.ended = context ? this.#run(context) : Promise.resolve();
+  }
+
+  chat(id: number, request: ChatRequest): void {
+    const { model, options } = this.#loaded;
+    void this.#start(id, request, () => prepareChat(model, options.chatTemplate, request));
+  }
+
+  complete(id: number, request: CompletionRequest): void {
+    void this.#start(id, request, () => prepareCompletion(this.#addon, this.#loaded.model, request));
+  }
+
+  embed(id: number, request: EmbedRequest): void {
+    if (this.#closing) return this.#fail(id, shuttingDown());
+    if (!this.#embeddings) {
+      return this.#fail(id, new RecuaError('embeddings_unsupported', 'This model cannot give pooled embedding vectors; load an embedding model.'));
+    }
+    void this.#embeddings.start(id, request);
+  }
+
+  tokenize(id: number, text: string, addSpecial: boolean, parseSpecial: boolean): void {
+    this.#loaded.model.tokenize(text, addSpecial, parseSpecial).then(
+      (value) => this.#emit({ id, kind: 'result', value }),
+      (error: unknown) => this.#fail(id, RecuaError.from(error)),
+    );
+  }
+
+  /** Takes effect before the next step, wherever the request is. Unknown ids have been answered already. */
+  cancel(id: number): void {
+    if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
+    const request = this.#active.get(id);
+    this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
+    if (!request) return;
+    const { sequence } = request;
+    const queued = this.#waiting.indexOf(sequence);
+    sequence.finish();
+    if (queued >= 0) {
+      this.#waiting.splice(queued, 1);
+      this.#drop(request);
+    } else if (this.#inFlight && this.#plan.rows > this.#tokensPerMs * worthAbortingMs && this.#plan.rows > 1) {
+      const wanted = this.#plan.sequences.some((other) => this.#active.has(this.#requests.get(other)!.id));
+      if (!wanted) this.#loaded.context?.abort();
+    }
+    this.#wake?.();
+  }
+
+  /** Finishes what was taken, takes no more, frees all native memory. Idempotent. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    // Only now is #closing set, which the loop looks at when it wakes.
+    await Promise.resolve();
+    this.#wake?.();
+    await this.ended.catch(() => {});
+    await this.#embeddings?.close();
+    await this.#loaded.context?.close();
+    await this.#loaded.model.close();
+    this.#flush();
+  }
+
+  /** Prepares a request off-thread and queues it; every early error ends here. */
+  async #start(id: number, request: { sampling: Sampling; maxTokens: number }, prepare: () => Promise<Prepared>): Promise<void> {
+    const { context, model, options } = this.#loaded;
+    const arrivedMs = performance.now();
+    if (this.#closing) return this.#fail(id, shuttingDown());
+    if (!context) return this.#fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it cannot generate text.'));
+    if (this.#active.size >= context.sequences + options.queueSize) {
+      const message = `${context.sequences} requests run and ${this.#active.size - context.sequences} wait already; try again in a moment.`;
+      return this.#fail(id, new RecuaError('queue_full', message));
+    }
+    this.#active.set(id, undefined);
+    try {
+      checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
+      const prepared = await prepare();
+      if (prepared.tokens.length >= context.contextSize) throw tooLong(prepared, context.contextSize);
+      if (!this.#active.has(id)) return;
+      const sampler = await model.createSampler(samplerOptions(request.sampling, prepared.grammar), prepared.tokens);
+      if (!this.#active.has(id)) return sampler.close();
+      const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
+      const made = new Request(id, sequence, sampler, prepared, arrivedMs);
+      this.#active.set(id, made);
+      this.#requests.set(sequence, made);
+      this.#waiting.push(sequence);
+      this.#emit({ id, kind: 'accepted', promptTokens: prepared.tokens.length });
+    } catch (error) {
+      if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
+    } finally {
+      this.#wake?.();
+    }
+  }
+
+  async #run(context: NativeContext): Promise<void> {
+    for (;;) {
+      this.#retire();
+      if (this.#waiting.length > 0) await this.#join(context);
+      const step = this.#submit(context);
+      this.#render();
+      if (step) await this.#settle(context, step);
+      else if (this.#closing && this.#active.size === 0) return;
+      else if (this.#waiting.length === 0 && this.#running.length === 0) await new Promise<void>((resolve) => (this.#wake = resolve));
+      // All that runs was cancelled just now and leaves next; messages come first.
+      else await new Promise((resolve) => setImmediate(resolve));
+      this.#wake = undefined;
+    }
+  }
+
+  /** Finished sequences leave; their KV stays in the slot as a prefix for others. */
+  #retire(): void {
+    let kept = 0;
+    for (const sequence of this.#running) {
+      if (sequence.state !== 'finished') {
+        this.#running[kept++] = sequence;
+        continue;
+      }
+      this.#cache.release(sequence);
+      this.#drop(this.#requests.get(sequence)!);
+    }
+    this.#running.length = kept;
+  }
+
+  #drop(request: Request): void {
+    this.#requests.delete(request.sequence);
+    request.sampler.close();
+  }
+
+  /** Waiting sequences take free slots. Only one that shares a prefix waits for the native thread, which is idle now. */
+  async #join(context: NativeContext): Promise<void> {
+    for (const { sequence, placement } of joinFromQueue(this.#waiting, this.#cache)) {
+      this.#running.push(sequence);
+      if (placement.held === 0 && placement.source < 0) continue;
+      if (await this.#takeOver(context, placement)) continue;
+      await context.removeSequence(placement.slot, 0, -1);
+      sequence.rewind();
+    }
+  }
+
+  /** Makes the slot hold exactly the placement's prefix. False where the memory turns out not to be able to. */
+  async #takeOver(context: NativeContext, { slot, source, reused, held }: Placement): Promise<boolean> {
+    if (source === slot) {
+      if (held === reused || (await context.removeSequence(slot, reused, -1))) return true;
+      this.#cannot('remove a part of a sequence', 'partial');
+      return false;
+    }
+    if (held > 0) await context.removeSequence(slot, 0, -1);
+    if (source < 0) return true;
+    // The source may have been rewound since it was chosen.
+    if (this.#cache.held(source) < reused) return false;
+    if (await context.copySequence(source, slot, reused)) return true;
+    this.#cannot('copy between sequences', 'copies');
+    return false;
+  }
+
+  #cannot(what: string, ability: 'partial' | 'copies'): void {
+    this.#cache.memory[ability] = false;
+    this.#hooks.log('info', `this model's memory cannot ${what}; prompts are shared less from here on`);
+  }
+
+  /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
+  #submit(context: NativeContext): Promise<StepResult> | undefined {
+    const plan = this.#plan;
+    const budget = prefillBudget(isStreaming(this.#running), this.#tokensPerMs, context.batchSize);
+    planStep(this.#running, context.batchSize, budget, plan);
+    if (plan.rows === 0) return undefined;
+    const { tokens, positions, sequences, outputs, samplers } = this.#batch;
+    const nowMs = performance.now();
+    let row = 0;
+    let begun = false;
+    samplers.length = this.#asking.length = 0;
+    for (let i = 0; i < plan.sequences.length; i++) {
+      const sequence = plan.sequences[i]!;
+      const request = this.#requests.get(sequence)!;
+      const end = sequence.evaluated + plan.counts[i]!;
+      for (let position = sequence.evaluated; position < end; position++, row++) {
+        tokens[row] = sequence.tokens[position]!;
+        positions[row] = position;
+        sequences[row] = sequence.slot;
+        outputs[row] = 0;
+      }
+      if (end === sequence.length) {
+        outputs[row - 1] = 1;
+        samplers.push(request.sampler);
+        this.#asking.push(sequence);
+      }
+      if (request.start(nowMs)) {
+        this.#emit({ id: request.id, kind: 'started' });
+        begun = true;
+      }
+    }
+    this.#batch.rows = row;
+    // The gateway must know who may have caused a crash before the step that may crash.
+    if (begun) this.#flush();
+    this.#inFlight = true;
+    return context.step(this.#batch);
+  }
+
+  async #settle(context: NativeContext, step: Promise<StepResult>): Promise<void> {
+    const plan = this.#plan;
+    let result: StepResult;
+    try {
+      result = await step;
+    } catch (error) {
+      return await this.#stepFailed(context, RecuaError.from(error));
+    } finally {
+      this.#inFlight = false;
+    }
+    for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
+    this.#measure(result.decodeMs);
+    const nowMs = performance.now();
+    const { flags } = this.#loaded.pieces;
+    for (let i = 0; i < this.#asking.length; i++) {
+      const sequence = this.#asking[i]!;
+      // Cancelled, or ended by a stop string while this token was computed: thrown away.
+      if (sequence.state === 'finished') continue;
+      const request = this.#requests.get(sequence)!;
+      const token = result.tokens[i]!;
+      if (token < 0) {
+        const reason = result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token';
+        sequence.finish();
+        this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
+        continue;
+      }
+      request.accept(token, (flags[token]! & 1) !== 0, nowMs);
+      this.#fresh.push(request);
+    }
+  }
+
+  /** Prefill speed, from steps with enough prompt rows to tell. */
+  #measure(decodeMs: number): void {
+    if (decodeMs <= 0 || this.#plan.rows < 32) return;
+    const rate = this.#plan.rows / decodeMs;
+    this.#tokensPerMs = this.#tokensPerMs === 0 ? rate : (this.#tokensPerMs + rate) / 2;
+  }
+
+  /** The KV of all in the step is undefined. Aborted work that somebody still wants is done again; else its requests fail. */
+  async #stepFailed(context: NativeContext, error: RecuaError): Promise<void> {
+    if (error.code === 'closed') throw error;
+    const aborted = error.code === 'cancelled';
+    if (!aborted) this.#hooks.log('error', `a step failed: ${error.message}`);
+    for (const sequence of this.#plan.sequences) {
+      sequence.rewind();
+      await context.removeSequence(sequence.slot, 0, -1);
+      if (aborted || sequence.state === 'finished') continue;
+      sequence.finish();
+      const { code, message, details } = error;
+      this.#fail(this.#requests.get(sequence)!.id, new RecuaError(code === 'internal_error' ? 'generation_failed' : code, message, { details }));
+    }
+  }
+
+  /** The text work of the last step, while the next one computes. */
+  #render(): void {
+    for (const request of this.#fresh) {
+      if (!this.#active.has(request.id)) continue;
+      try {
+        request.render(this.#loaded.pieces, this.#events);
+      } catch (error) {
+        request.sequence.finish();
+        this.#fail(request.id, RecuaError.from(error));
+      }
+      if (request.answered) this.#active.delete(request.id);
+    }
+    this.#fresh.length = 0;
+    this.#flushSoon();
+  }
+
+  #fail(id: number, error: RecuaError): void {
+    this.#active.delete(id);
+    this.#emit({ id, kind: 'error', error: error.toPlain() });
+  }
+
+  #emit(event: EngineEvent): void {
+    this.#events.push(event);
+    this.#flushSoon();
+  }
+
+  /** After the current turn, so that all events of one step, or of one burst of requests, go in one message. */
+  #flushSoon(): void {
+    if (this.#flushing || this.#events.length === 0) return;
+    this.#flushing = true;
+    setImmediate(() => {
+      this.#flushing = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (this.#events.length === 0) return;
+    const events = this.#events;
+    this.#events = [];
+    this.#hooks.emit(events, this.status);
+  }
+
+  get status(): EngineStatus {
+    // A sequence that was answered leaves its slot only at the next settle.
+    const running = this.#running.length;
+    return { running, waiting: Math.max(0, this.#active.size - running) + (this.#embeddings?.active ?? 0) };
+  }
+}
+
+function shuttingDown(): RecuaError {
+  return new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
+}
+
+function tooLong({ tokens, param }: Prepared, contextSize: number): RecuaError {
+  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${tokens.length}; shorten it or raise the context size.`;
+  return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: tokens.length, n_ctx: contextSize } });
+}

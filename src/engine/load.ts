@@ -1,0 +1,106 @@
+// Opens a model for the engine: options → native model and context, and the description the gateway is told.
+// Called once by host, in the engine process.
+import { availableParallelism } from 'node:os';
+import type { ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
+import { RecuaError } from '../errors.js';
+import type { EngineOptions, ModelDescription } from './protocol.js';
+
+export interface Loaded {
+  options: EngineOptions;
+  model: NativeModel;
+  /** Undefined where the model only embeds. */
+  context: NativeContext | undefined;
+  /** Undefined where the model can't give pooled vectors. */
+  embedderOptions: EmbedderOptions | undefined;
+  pieces: Pieces;
+  description: ModelDescription;
+}
+
+/** Inputs of an embedding call in one forward pass. */
+const embedderSequences = 32;
+
+export function load(addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void): { promise: Promise<Loaded>; cancel(): void } {
+  const { modelPath: path, gpuLayers, mmap, mlock } = options;
+  const loading = addon.loadModel({ path, gpuLayers, mmap, mlock }, onProgress);
+  return { promise: loading.promise.then((model) => open(addon, model, options)), cancel: () => loading.cancel() };
+}
+
+async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions): Promise<Loaded> {
+  try {
+    const { info } = model;
+    const notes: string[] = [];
+    const contextSize = effectiveContext(info, options, notes);
+    const pooling = effectivePooling(info, options);
+    const context = info.hasDecoder ? await model.createContext(contextOptions(options, contextSize)) : undefined;
+    const embedderOptions = pooling === 'none' || pooling === 'rank' ? undefined : embedding(options, contextSize, pooling);
+    if (!context && !embedderOptions) {
+      throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
+    }
+    if (info.recurrent) notes.push('This architecture keeps one state per sequence: a prompt shares a prefix only where it continues a whole earlier sequence.');
+    else if (info.slidingWindow > 0) notes.push('Sliding-window attention forgets old positions: a prompt shares a prefix only where it continues a whole earlier sequence.');
+    const description: ModelDescription = {
+      description: info.description,
+      architecture: info.architecture,
+      fileType: info.fileType,
+      parameters: info.parameters,
+      sizeBytes: info.sizeBytes,
+      vocabSize: info.vocabSize,
+      vocabType: info.vocabType,
+      embeddingSize: info.embeddingSize,
+      layers: info.layers,
+      contextTrain: info.contextTrain,
+      contextSize: context?.contextSize ?? contextSize,
+      parallel: options.parallel,
+      pooling,
+      hasChatTemplate: info.hasChatTemplate || options.chatTemplate !== '',
+      chatTemplate: options.chatTemplate || model.chatTemplate(),
+      canGenerate: context !== undefined,
+      canEmbed: embedderOptions !== undefined,
+      devices: addon.devices(),
+      backends: addon.version.backends,
+      llamaCpp: addon.version.llamaCpp,
+      notes,
+    };
+    return { options, model, context, embedderOptions, pieces: await model.pieces(false), description };
+  } catch (error) {
+    await model.close();
+    throw error;
+  }
+}
+
+/** Positions beyond those a model was trained on give noise, so its training size is the most. */
+function effectiveContext(info: ModelInfo, options: EngineOptions, notes: string[]): number {
+  const most = info.contextTrain > 0 ? info.contextTrain : 4096;
+  if (options.contextSize > most) notes.push(`The context is ${most} tokens, which the model was trained on, not the ${options.contextSize} asked for.`);
+  return options.contextSize > 0 ? Math.min(options.contextSize, most) : most;
+}
+
+function effectivePooling(info: ModelInfo, options: EngineOptions): Pooling {
+  if (options.pooling !== 'auto') return options.pooling;
+  return info.pooling === 'unspecified' || info.pooling === 'none' ? 'mean' : info.pooling;
+}
+
+function contextOptions(options: EngineOptions, contextSize: number): ContextOptions {
+  // A step must have room for one token of every sequence.
+  const batchSize = Math.max(options.batchSize, options.parallel);
+  return {
+    contextSize,
+    sequences: options.parallel,
+    batchSize,
+    microBatchSize: Math.min(options.microBatchSize, batchSize),
+    ...threads(options),
+    flashAttention: options.flashAttention,
+    cacheTypeK: options.cacheTypeK,
+    cacheTypeV: options.cacheTypeV,
+  };
+}
+
+function embedding(options: EngineOptions, contextSize: number, pooling: Pooling): EmbedderOptions {
+  // Encoders see an input whole or not at all, so a batch holds the longest one.
+  return { contextSize, sequences: embedderSequences, batchSize: Math.max(options.batchSize, contextSize), threads: threads(options).threadsBatch, pooling };
+}
+
+function threads(options: EngineOptions): { threads: number; threadsBatch: number } {
+  const count = options.threads || availableParallelism();
+  return { threads: count, threadsBatch: options.threadsBatch || count };
+}

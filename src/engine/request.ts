@@ -1,0 +1,93 @@
+// One generating request inside the engine: its sequence with all that hangs on it (sampler, text, parser, times),
+// and the text work of its new tokens. The engine calls it between steps.
+import type { NativeSampler, Pieces } from '../addon.js';
+import type { Prepared } from './chat.js';
+import type { Delta, EngineEvent, FinishReason } from './protocol.js';
+import type { Sequence } from './sequence.js';
+import { Text } from './text.js';
+
+export class Request {
+  readonly id: number;
+  readonly sequence: Sequence;
+  readonly sampler: NativeSampler;
+  readonly #text: Text;
+  readonly #prepared: Prepared;
+  readonly #arrivedMs: number;
+  /** The sampler may be closed before the last text work. */
+  readonly #seed: number;
+  #startedMs = 0;
+  #firstMs = 0;
+  #lastMs = 0;
+  /** Tokens up to here have become text. */
+  #rendered: number;
+  #finishReason: FinishReason | undefined;
+  /** 'done' was among the events. */
+  answered = false;
+
+  constructor(id: number, sequence: Sequence, sampler: NativeSampler, prepared: Prepared, arrivedMs: number) {
+    this.id = id;
+    this.sequence = sequence;
+    this.sampler = sampler;
+    this.#prepared = prepared;
+    this.#text = new Text(prepared.stops);
+    this.#arrivedMs = arrivedMs;
+    this.#seed = sampler.seed;
+    this.#rendered = sequence.promptLength;
+  }
+
+  /** Notes that a step with this sequence begins; true if it is the first. */
+  start(nowMs: number): boolean {
+    if (this.#startedMs !== 0) return false;
+    this.#startedMs = nowMs;
+    return true;
+  }
+
+  /** Takes a sampled token. No text work: the next step waits for this. */
+  accept(token: number, endsGeneration: boolean, nowMs: number): void {
+    if (this.#firstMs === 0) this.#firstMs = nowMs;
+    this.#lastMs = nowMs;
+    this.#finishReason = this.sequence.accept(token, endsGeneration);
+  }
+
+  /** Turns new tokens into text and text into events. A stop string found here finishes the sequence. */
+  render(pieces: Pieces, events: EngineEvent[]): void {
+    const { sequence } = this;
+    for (; this.#rendered < sequence.length; this.#rendered++) {
+      const token = sequence.tokens[this.#rendered]!;
+      const last = this.#rendered === sequence.length - 1;
+      if (last && this.#finishReason === 'stop') break;
+      this.#text.push(this.#prepared.shown.get(token) ?? pieces.bytes.subarray(pieces.offsets[token], pieces.offsets[token + 1]));
+      if (this.#text.stop !== undefined) {
+        this.#finishReason = 'stop';
+        sequence.finish();
+        break;
+      }
+    }
+    if (this.#finishReason !== undefined) this.#end(this.#finishReason, events);
+    else this.#emit(this.#prepared.parser.push(this.#text.whole), events);
+  }
+
+  #end(reason: FinishReason, events: EngineEvent[]): void {
+    this.answered = true;
+    this.#text.end();
+    const { delta, finishReason, warnings } = this.#prepared.parser.end(this.#text.whole, reason);
+    this.#emit(delta, events);
+    events.push({
+      id: this.id,
+      kind: 'done',
+      finishReason,
+      usage: this.sequence.usage(),
+      timings: {
+        queueMs: this.#startedMs - this.#arrivedMs,
+        promptMs: this.#firstMs - this.#startedMs,
+        generateMs: this.#lastMs - this.#firstMs,
+      },
+      seed: this.#seed,
+      ...(warnings.length > 0 ? { warnings } : {}),
+    });
+  }
+
+  #emit(delta: Delta | undefined, events: EngineEvent[]): void {
+    if (delta) events.push({ id: this.id, kind: 'delta', delta });
+  }
+}

@@ -1,0 +1,98 @@
+// The tensor table of a GGUF file: names, shapes and places, checked against the types' sizes and the file's length.
+import type { Cursor } from './cursor.js';
+import { tensorTypes } from './tensor-types.js';
+
+export interface Tensor {
+  name: string;
+  /** Fastest-running dimension first; 1 to 4 of them. */
+  shape: readonly number[];
+  type: string;
+  elements: number;
+  sizeBytes: number;
+  /** From the start of tensor data. */
+  offset: number;
+}
+
+const limits = {
+  tensors: 65_536,
+  /** ggml keeps 64 bytes for a name, its end mark included. */
+  nameBytes: 63,
+  dimensions: 4,
+  /** Name length, dimension count, one dimension, type, offset. */
+  entryBytes: 8 + 4 + 8 + 4 + 8,
+} as const;
+
+export async function readTensors(cursor: Cursor, count: number, alignment: number): Promise<Tensor[]> {
+  if (count > limits.tensors || count * limits.entryBytes > cursor.remaining) {
+    throw cursor.invalid(`it claims ${count} tensors, more than it has room for or the ${limits.tensors} that are allowed`, 8);
+  }
+  const tensors: Tensor[] = [];
+  const names = new Set<string>();
+  for (let i = 0; i < count; i++) {
+    const start = cursor.offset;
+    const tensor = await readTensor(cursor, i, alignment);
+    if (names.has(tensor.name)) throw cursor.invalid(`the tensor "${tensor.name}" comes twice`, start);
+    names.add(tensor.name);
+    tensors.push(tensor);
+  }
+  return tensors;
+}
+
+async function readTensor(cursor: Cursor, index: number, alignment: number): Promise<Tensor> {
+  const start = cursor.offset;
+  await cursor.need(8, `tensor ${index}`);
+  const nameBytes = cursor.count();
+  if (nameBytes > limits.nameBytes) throw cursor.invalid(`the name of tensor ${index} claims ${nameBytes} bytes, ${limits.nameBytes} are allowed`, start);
+  await cursor.need(nameBytes + 4, `tensor ${index}`);
+  const name = cursor.text(nameBytes);
+  const dimensions = cursor.u32();
+  if (dimensions < 1 || dimensions > limits.dimensions) throw cursor.invalid(`tensor "${name}" has ${dimensions} dimensions, expected 1 to 4`, start);
+  await cursor.need(dimensions * 8 + 12, `tensor "${name}"`);
+  const shape: number[] = [];
+  for (let i = 0; i < dimensions; i++) shape.push(cursor.count());
+  const type = cursor.u32();
+  const offset = cursor.count();
+  return measure(cursor, { name, shape, type, offset }, alignment, start);
+}
+
+/** Works out a tensor's size; every product is checked before it can leave the range of exact numbers. */
+function measure(
+  cursor: Cursor, { name, shape, type: typeNumber, offset }: { name: string; shape: number[]; type: number; offset: number },
+  alignment: number, start: number,
+): Tensor {
+  const type = tensorTypes.get(typeNumber);
+  if (!type) throw cursor.invalid(`tensor "${name}" has the type ${typeNumber}, which is unknown or no longer in use`, start);
+  let elements = 1;
+  for (const size of shape) {
+    elements *= size;
+    // 2^53 elements is a thousand times the largest model; size 0 carries nothing.
+    if (size < 1 || elements > Number.MAX_SAFE_INTEGER) throw cursor.invalid(`tensor "${name}" has the impossible shape ${shape.join(' × ')}`, start);
+  }
+  if (shape[0]! % type.blockElements !== 0) {
+    throw cursor.invalid(`tensor "${name}" has rows of ${shape[0]}, but ${type.name} comes in blocks of ${type.blockElements}`, start);
+  }
+  const sizeBytes = elements / type.blockElements * type.blockBytes;
+  if (sizeBytes > cursor.sizeBytes) {
+    throw cursor.invalid(`tensor "${name}" (${type.name}, ${shape.join(' × ')}) needs ${sizeBytes} bytes, but the whole file has ${cursor.sizeBytes}`, start);
+  }
+  if (offset % alignment !== 0 || offset > cursor.sizeBytes) {
+    throw cursor.invalid(`tensor "${name}" begins at ${offset}, which is ${offset > cursor.sizeBytes ? 'past the end' : `no multiple of ${alignment}`}`, start);
+  }
+  return { name, shape, type: type.name, elements, sizeBytes, offset };
+}
+
+/** Every tensor lies inside the file, and none on another. */
+export function checkLayout(cursor: Cursor, tensors: readonly Tensor[], dataOffset: number): void {
+  const byPlace = [...tensors].sort((a, b) => a.offset - b.offset);
+  let end = 0;
+  let before = '';
+  for (const tensor of byPlace) {
+    if (tensor.offset < end) throw cursor.invalid(`the tensors "${before}" and "${tensor.name}" lie on one another`, dataOffset + tensor.offset);
+    end = tensor.offset + tensor.sizeBytes;
+    before = tensor.name;
+  }
+  const missing = dataOffset + end - cursor.sizeBytes;
+  if (byPlace.length > 0 && missing > 0) {
+    throw cursor.invalid(`it is cut off: the data of tensor "${before}" ends at byte ${dataOffset + end}, the file ${missing} bytes before; download it again`, cursor.sizeBytes);
+  }
+}

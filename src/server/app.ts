@@ -1,0 +1,80 @@
+// The HTTP API as an Express app: which path is answered by which route, and what surrounds them all.
+// Called by listen, and by programs that mount it in a server of their own. Gateway process.
+import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
+import type { Config } from '../config.js';
+import type { Engine } from '../engine/api.js';
+import { RecuaError } from '../errors.js';
+import { chatCompletions } from './chat-completions.js';
+import { cors } from './cors.js';
+import { embeddings } from './embeddings.js';
+import { errorHandler } from './error-reply.js';
+import { readyModel, type Gateway, type Log } from './gateway.js';
+import { health } from './health.js';
+import { jsonBody } from './json-body.js';
+import { modelRoutes, type ServedModel } from './models.js';
+import { requestId } from './request-id.js';
+import { Traffic } from './traffic.js';
+
+export interface AppOptions {
+  engine: Engine;
+  config: Readonly<Config>;
+  model: ServedModel;
+  /** Given by listen, which drains it. */
+  traffic?: Traffic;
+  log?: Log;
+}
+
+export function createApp(options: AppOptions): Express {
+  const { engine, config, model, traffic = new Traffic(), log = () => undefined } = options;
+  const gateway: Gateway = { engine, config, served: model, traffic, log };
+  const app = express();
+  app.disable('x-powered-by');
+  // Answers are never the same twice, and an ETag hashes the whole body.
+  app.disable('etag');
+  app.set('query parser', false);
+  app.use(requestId, cors, (req, res, next) => {
+    if (traffic.draining) res.set('Connection', 'close');
+    logReply(log, req, res);
+    next();
+  });
+
+  const models = modelRoutes(gateway);
+  const inference = [admit(gateway), ...jsonBody(config.bodyLimitBytes)];
+  route(app, ['/health', '/v1/health'], 'get', health(gateway));
+  route(app, ['/v1/models'], 'get', models.list);
+  route(app, ['/v1/models/*id'], 'get', models.get);
+  route(app, ['/v1/chat/completions'], 'post', ...inference, chatCompletions(gateway));
+  route(app, ['/v1/embeddings'], 'post', ...inference, embeddings(gateway));
+
+  app.use((req) => {
+    throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.`);
+  });
+  app.use(errorHandler(log));
+  return app;
+}
+
+function route(app: Express, paths: string[], method: 'get' | 'post', ...handlers: RequestHandler[]): void {
+  const allow = method === 'get' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS';
+  app.route(paths as unknown as string)[method](...handlers).all((req: Request, res: Response) => {
+    res.set('Allow', allow);
+    throw new RecuaError('method_not_allowed', `Expected one of ${allow} for ${req.path.slice(0, 200)}, got ${req.method}.`);
+  });
+}
+
+/** Before the body is read: no use in receiving what cannot be worked on. */
+function admit({ engine, traffic }: Gateway): RequestHandler {
+  return (_req: Request, _res: Response, next: NextFunction) => {
+    traffic.admit();
+    readyModel(engine);
+    next();
+  };
+}
+
+function logReply(log: Log, req: Request, res: Response): void {
+  const startMs = performance.now();
+  const line = `${req.method} ${req.path.slice(0, 200)}`;
+  res.once('close', () => {
+    const how = res.writableFinished ? String(res.statusCode) : `${res.statusCode} cut`;
+    log('debug', `${String(res.getHeader('x-request-id'))} ${line} ${how} ${Math.round(performance.now() - startMs)} ms`);
+  });
+}

@@ -1,0 +1,69 @@
+// POST /v1/chat/completions: body → engine → one JSON answer or a stream of chunks.
+// Route mounted by app. Headers wait until the engine has accepted the prompt, so that early failures have a real status.
+import type { Request, RequestHandler, Response } from 'express';
+import type { Answer } from '../engine/api.js';
+import { RecuaError } from '../errors.js';
+import { readChatRequest, readModelName } from './chat-request.js';
+import { errorBody, logError } from './error-reply.js';
+import { Fields } from './fields.js';
+import { readyModel, type Gateway } from './gateway.js';
+import { checkModel } from './models.js';
+import { ChatWriter, WholeAnswer } from './openai.js';
+import { EventStream } from './sse.js';
+import { failureOf } from './traffic.js';
+
+export function chatCompletions(gateway: Gateway): RequestHandler {
+  const { engine, config, served, traffic } = gateway;
+  return async (req: Request, res: Response) => {
+    const model = readyModel(engine);
+    const body = Fields.of(req.body);
+    checkModel(served, readModelName(body));
+    if (!model.canGenerate) {
+      throw new RecuaError('chat_unsupported', 'This model cannot generate text; it gives embeddings only.', { param: 'model' });
+    }
+    const { request, stream, includeUsage } = readChatRequest(body, { config, model });
+    const signal = traffic.enter(res);
+    const writer = new ChatWriter({ model: served.id, fingerprint: `llama.cpp-${model.llamaCpp}`, includeUsage });
+    try {
+      const answer = engine.chat(request, signal);
+      // The iterator throws the same error; nobody else waits on this promise before the iteration ends.
+      answer.finished.catch(() => undefined);
+      await answer.accepted;
+      if (stream) await streamAnswer(gateway, res, answer, writer, signal, includeUsage);
+      else await wholeAnswer(res, answer, writer);
+    } catch (thrown) {
+      throw failureOf(thrown, signal);
+    }
+  };
+}
+
+async function wholeAnswer(res: Response, answer: Answer, writer: ChatWriter): Promise<void> {
+  const said = new WholeAnswer();
+  for await (const delta of answer) said.add(delta);
+  res.json(writer.completion(said, await answer.finished));
+}
+
+/** Never throws: after the first byte an error is an event, and the missing [DONE] says that the answer is not whole. */
+async function streamAnswer(
+  { config, log }: Gateway, res: Response, answer: Answer, writer: ChatWriter, signal: AbortSignal, includeUsage: boolean,
+): Promise<void> {
+  const events = new EventStream(res);
+  events.open({ afterMs: config.pingIntervalMs, data: () => writer.chunk({}) });
+  events.send(writer.chunk({ role: 'assistant', content: '' }));
+  try {
+    for await (const delta of answer) {
+      for (const part of writer.deltas(delta)) events.send(writer.chunk(part));
+      await events.writable();
+    }
+    const finish = await answer.finished;
+    events.send(writer.chunk({}, finish));
+    if (includeUsage) events.send(writer.usageChunk(finish));
+    events.send('[DONE]');
+  } catch (thrown) {
+    const error = failureOf(thrown, signal);
+    logError(log, res, error);
+    events.send(errorBody(error));
+  } finally {
+    events.end();
+  }
+}

@@ -1,0 +1,152 @@
+// The body of POST /v1/chat/completions → the engine's ChatRequest, once, with everything checked. Pure.
+// Called by chat-completions. What would change the answer and is not supported is refused by name; unknown fields are ignored.
+import type { ChatRequest, Constraint, ModelDescription } from '../engine/protocol.js';
+import type { Config } from '../config.js';
+import { RecuaError } from '../errors.js';
+import { checkName, describe, Fields, int32Max, wrongType, wrongValue } from './fields.js';
+import { readMessages } from './messages.js';
+import { readSampling } from './sampling-fields.js';
+import { readTools } from './tools.js';
+
+const maxStops = 16;
+const maxStopLength = 1_024;
+
+export interface ChatContext {
+  config: Readonly<Config>;
+  model: ModelDescription;
+}
+
+export interface ChatCall {
+  request: ChatRequest;
+  stream: boolean;
+  includeUsage: boolean;
+}
+
+/** Fields that would change the answer, each with the values that ask for nothing. */
+const unsupported: Record<string, (value: unknown) => boolean> = {
+  logprobs: (value) => value === false,
+  top_logprobs: (value) => value === 0,
+  n_probs: (value) => value === 0,
+  functions: isEmptyArray,
+  function_call: (value) => value === 'none' || value === 'auto',
+  audio: () => false,
+  modalities: (value) => Array.isArray(value) && value.every((modality) => modality === 'text'),
+  prediction: () => false,
+  web_search_options: () => false,
+  dynatemp_range: (value) => value === 0,
+  samplers: isEmptyArray,
+  lora: isEmptyArray,
+  add_generation_prompt: (value) => value === true,
+  continue_final_message: (value) => value === false,
+};
+
+/** `model` is checked by the route before. */
+export function readChatRequest(body: Fields, { config, model }: ChatContext): ChatCall {
+  refuseUnsupported(body);
+  const sampling = readSampling(body, { temperature: config.temperature, vocabSize: model.vocabSize, contextSize: model.contextSize });
+  if (sampling.dryMultiplier > 0) refuse(body, 'dry_sequence_breakers');
+  const messages = readMessages(body);
+  const tools = readTools(body);
+  const constraint = readConstraint(body);
+  if (constraint.kind === 'grammar' && tools.tools.length > 0 && tools.toolChoice !== 'none') {
+    throw conflict('grammar', 'tools');
+  }
+  const older = body.integer('max_tokens', { min: 1, max: int32Max });
+  const maxTokens = body.integer('max_completion_tokens', { min: 1, max: int32Max }) ?? older ?? config.maxTokens;
+  return {
+    request: { messages, ...tools, constraint, sampling, maxTokens, stop: readStop(body), ...readThinking(body) },
+    stream: body.boolean('stream') ?? false,
+    includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
+  };
+}
+
+function refuseUnsupported(body: Fields): void {
+  const n = body.integer('n', { min: 1, max: 128 });
+  if (n !== undefined && n > 1) refuse(body, 'n', 'send one request per answer');
+  for (const [name, isNeutral] of Object.entries(unsupported)) {
+    const value = body.get(name);
+    if (value !== undefined && !isNeutral(value)) refuse(body, name);
+  }
+}
+
+function refuse(body: Fields, name: string, instead = 'leave it out'): void {
+  const value = body.get(name);
+  if (value === undefined) return;
+  throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; ${instead}.`, { param: name });
+}
+
+function isEmptyArray(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+function conflict(one: string, other: string): RecuaError {
+  return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
+}
+
+function readStop(body: Fields): string[] {
+  const stop = body.get('stop');
+  if (stop === undefined) return [];
+  if (typeof stop === 'string') return [checkName(stop, 'stop', maxStopLength)];
+  if (!Array.isArray(stop)) throw wrongType('stop', 'a string or an array of strings', stop);
+  const stops = body.array('stop', maxStops) ?? [];
+  return stops.map((text, index) => checkName(text, `stop[${index}]`, maxStopLength));
+}
+
+function readConstraint(body: Fields): Constraint {
+  const grammar = body.string('grammar');
+  const bare = body.object('json_schema');
+  const format = readResponseFormat(body);
+  if (bare !== undefined && format !== undefined) throw conflict('json_schema', 'response_format');
+  const schema = bare ?? format;
+  if (grammar) {
+    if (schema !== undefined) throw conflict('grammar', 'a JSON schema');
+    return { kind: 'grammar', grammar };
+  }
+  return schema === undefined ? { kind: 'none' } : { kind: 'schema', schema: JSON.stringify(schema) };
+}
+
+/** The schema that `response_format` asks for; undefined for plain text. */
+function readResponseFormat(body: Fields): Record<string, unknown> | undefined {
+  const format = body.fields('response_format');
+  if (format === undefined) return undefined;
+  const type = format.word('type', ['text', 'json_object', 'json_schema']);
+  switch (type) {
+    case 'text':
+      return undefined;
+    case 'json_object':
+      return format.object('schema') ?? { type: 'object' };
+    case 'json_schema': {
+      const given = Fields.of(format.get('json_schema'), format.param('json_schema'));
+      given.string('name');
+      given.boolean('strict');
+      const schema = given.object('schema');
+      if (schema === undefined) throw wrongType(given.param('schema'), 'an object', undefined);
+      return schema;
+    }
+    default:
+      throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
+  }
+}
+
+const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+
+/** The most specific word wins: chat_template_kwargs, then enable_thinking, then reasoning_effort. */
+function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
+  const { enable_thinking: inKwargs, ...templateKwargs } = body.object('chat_template_kwargs') ?? {};
+  if (inKwargs !== undefined && inKwargs !== null && typeof inKwargs !== 'boolean') {
+    throw wrongType('chat_template_kwargs.enable_thinking', 'true or false', inKwargs);
+  }
+  const effort = body.word('reasoning_effort', efforts);
+  if (effort !== undefined && effort !== 'none' && !Object.hasOwn(templateKwargs, 'reasoning_effort')) {
+    templateKwargs['reasoning_effort'] = effort;
+  }
+  const enableThinking = inKwargs ?? body.boolean('enable_thinking') ?? effort !== 'none';
+  return { enableThinking, templateKwargs };
+}
+
+/** The served name that `model` asks for; undefined is the default. Shared with embeddings. */
+export function readModelName(body: Fields): string | undefined {
+  const name = body.string('model');
+  if (name !== undefined && name.length > 4_096) throw wrongValue('model', 'the name of a served model', name);
+  return name;
+}

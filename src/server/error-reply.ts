@@ -1,0 +1,81 @@
+// Writes every error of the API: any thrown value → RecuaError → OpenAI's body and the headers that guide retries.
+// Called by Express as its one error handler, by chat-completions for errors inside a stream, and by listen for bad HTTP.
+import type { ErrorRequestHandler, Request, Response } from 'express';
+import { RecuaError, type ErrorCode } from '../errors.js';
+import type { Log } from './gateway.js';
+
+export interface ErrorBody {
+  error: { message: string; type: string; param: string | null; code: string; [detail: string]: unknown };
+}
+
+/** Seconds after which the same request may succeed. */
+const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1 };
+
+/** Coming again cannot help: OpenAI's clients retry every 5xx twice unless told so. */
+const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'addon_missing', 'invalid_argument', 'closed', 'internal_error']);
+
+export function errorBody(error: RecuaError): ErrorBody {
+  // The text of a defect may hold paths or memory contents: it belongs in the log.
+  const message = error.code === 'internal_error'
+    ? 'Recua met a defect of its own; its log has the details under this request id.'
+    : error.message;
+  return { error: { ...error.details, message, type: error.type, param: error.param ?? null, code: error.code } };
+}
+
+export function errorHeaders(error: RecuaError): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const seconds = retryAfterSeconds[error.code];
+  if (seconds !== undefined) headers['Retry-After'] = String(seconds);
+  if (permanent.has(error.code)) headers['x-should-retry'] = 'false';
+  return headers;
+}
+
+export function logError(log: Log, res: Response, error: RecuaError): void {
+  const id = String(res.getHeader('x-request-id'));
+  if (error.code === 'cancelled') log('debug', `${id} ${error.code}: ${error.message}`);
+  else if (error.status < 500) log('info', `${id} ${error.code}: ${error.message}`);
+  else if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
+  else log('warn', `${id} ${error.code}: ${error.message}`);
+}
+
+export function errorHandler(log: Log): ErrorRequestHandler {
+  // Express knows an error handler by its four parameters.
+  return (thrown: unknown, _req: Request, res: Response, _next: unknown) => {
+    const error = fromExpress(thrown);
+    logError(log, res, error);
+    if (res.headersSent || error.code === 'cancelled') {
+      res.destroy();
+      return;
+    }
+    res.status(error.status).set(errorHeaders(error)).json(errorBody(error));
+  };
+}
+
+/** Errors of Express and its body reader carry a `type` or a 4xx `status`; all others are ours already. */
+function fromExpress(thrown: unknown): RecuaError {
+  if (thrown instanceof RecuaError) return thrown;
+  const { type, status, limit, message, code } = (thrown ?? {}) as {
+    type?: string; status?: number; limit?: number; message?: string; code?: string;
+  };
+  if (type === 'entity.too.large') {
+    return new RecuaError('body_too_large', `The request body is over the limit of ${limit} bytes.`);
+  }
+  if (type === 'encoding.unsupported') {
+    return new RecuaError('unsupported_media_type', `Cannot read this body: ${message}. Send plain JSON in UTF-8.`);
+  }
+  if (type === 'request.aborted') {
+    return new RecuaError('cancelled', 'The client went away while its request was being read.');
+  }
+  if (typeof status === 'number' && status >= 400 && status < 500) {
+    if (code?.startsWith('Z_') || code?.startsWith('ERR_') || type !== undefined) {
+      return new RecuaError('invalid_json', `The request body cannot be read: ${message}.`, { cause: thrown });
+    }
+    return new RecuaError('invalid_value', `The request cannot be read: ${message}.`, { cause: thrown });
+  }
+  return RecuaError.from(thrown);
+}
+
+function rootStack(error: RecuaError): string {
+  const root = error.cause ?? error;
+  return root instanceof Error ? (root.stack ?? root.message) : JSON.stringify(root);
+}

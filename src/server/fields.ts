@@ -1,0 +1,136 @@
+// Reads a request's JSON object field by field: every getter checks type and range and names the field at fault.
+// Called by everything in server/ that turns OpenAI's words into the engine's. `null` counts as absent, as clients send it.
+import { RecuaError } from '../errors.js';
+
+/** The largest integer that may cross to native code. */
+export const int32Max = 2_147_483_647;
+
+export interface Range {
+  min?: number;
+  max?: number;
+}
+
+/** What came, short enough for one sentence. */
+export function describe(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (typeof value === 'string') return value.length > 40 ? `a string of ${value.length} characters` : JSON.stringify(value);
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (value === null) return 'null';
+  if (typeof value === 'object') return 'an object';
+  // Not as JSON, which has no Infinity, and 1e309 is read as one.
+  return `${value as number | boolean}`;
+}
+
+export function wrongType(param: string, expected: string, value: unknown): RecuaError {
+  return new RecuaError('invalid_type', `Expected ${expected} for ${param}, got ${describe(value)}.`, { param });
+}
+
+export function wrongValue(param: string, expected: string, value: unknown): RecuaError {
+  return new RecuaError('invalid_value', `Expected ${expected} for ${param}, got ${describe(value)}.`, { param });
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A finite number inside the range, an integer if asked. */
+export function checkNumber(value: unknown, param: string, { min, max }: Range, integer = false): number {
+  const noun = integer ? 'an integer' : 'a number';
+  if (typeof value !== 'number') throw wrongType(param, noun, value);
+  // 1e309 parses to Infinity; 2.5 is a number, but no integer.
+  if (!Number.isFinite(value) || (integer && !Number.isInteger(value))) throw wrongType(param, noun, value);
+  if ((min !== undefined && value < min) || (max !== undefined && value > max)) {
+    const bounds = min === undefined ? `of at most ${max}` : max === undefined ? `of at least ${min}` : `from ${min} to ${max}`;
+    throw wrongValue(param, `${noun} ${bounds}`, value);
+  }
+  return value;
+}
+
+/** A string that says something and stays short. */
+export function checkName(value: unknown, param: string, maxLength: number): string {
+  if (typeof value !== 'string') throw wrongType(param, 'a string', value);
+  if (value === '' || value.length > maxLength) throw wrongValue(param, `a string of 1 to ${maxLength} characters`, value);
+  return value;
+}
+
+export class Fields {
+  readonly #object: Record<string, unknown>;
+  readonly #path: string;
+
+  private constructor(object: Record<string, unknown>, path: string) {
+    this.#object = object;
+    this.#path = path;
+  }
+
+  /** The fields of `value`, which must be an object. `path` is its own name, '' for the whole body. */
+  static of(value: unknown, path = ''): Fields {
+    if (isObject(value)) return new Fields(value, path);
+    if (path !== '') throw wrongType(path, 'an object', value);
+    throw new RecuaError('invalid_type', `Expected a JSON object as the request body, got ${describe(value)}.`);
+  }
+
+  /** The full name of a field, as error bodies state it. */
+  param(name: string): string {
+    return this.#path === '' ? name : `${this.#path}.${name}`;
+  }
+
+  /** The raw value; undefined where it is absent or null. */
+  get(name: string): unknown {
+    return Object.hasOwn(this.#object, name) ? (this.#object[name] ?? undefined) : undefined;
+  }
+
+  number(name: string, range: Range): number | undefined {
+    const value = this.get(name);
+    return value === undefined ? undefined : checkNumber(value, this.param(name), range);
+  }
+
+  integer(name: string, range: Range): number | undefined {
+    const value = this.get(name);
+    return value === undefined ? undefined : checkNumber(value, this.param(name), range, true);
+  }
+
+  boolean(name: string): boolean | undefined {
+    const value = this.get(name);
+    if (value === undefined || typeof value === 'boolean') return value;
+    throw wrongType(this.param(name), 'true or false', value);
+  }
+
+  string(name: string): string | undefined {
+    const value = this.get(name);
+    if (value === undefined || typeof value === 'string') return value;
+    throw wrongType(this.param(name), 'a string', value);
+  }
+
+  /** A string that must be there and not be empty. */
+  name(name: string, maxLength: number): string {
+    return checkName(this.get(name), this.param(name), maxLength);
+  }
+
+  /** One of the listed strings. */
+  word<Word extends string>(name: string, words: readonly Word[]): Word | undefined {
+    const value = this.string(name);
+    if (value === undefined || (words as readonly string[]).includes(value)) return value as Word | undefined;
+    throw wrongValue(this.param(name), `one of ${words.map((word) => JSON.stringify(word)).join(', ')}`, value);
+  }
+
+  array(name: string, maxLength: number): unknown[] | undefined {
+    const value = this.get(name);
+    if (value === undefined) return undefined;
+    if (!Array.isArray(value)) throw wrongType(this.param(name), 'an array', value);
+    if (value.length > maxLength) throw wrongValue(this.param(name), `at most ${maxLength} entries`, value);
+    return value as unknown[];
+  }
+
+  /** A nested object as it is, to be passed on. */
+  object(name: string): Record<string, unknown> | undefined {
+    const value = this.get(name);
+    if (value === undefined || isObject(value)) return value;
+    throw wrongType(this.param(name), 'an object', value);
+  }
+
+  /** A nested object's fields. */
+  fields(name: string): Fields | undefined {
+    const value = this.get(name);
+    return value === undefined ? undefined : Fields.of(value, this.param(name));
+  }
+}

@@ -1,0 +1,68 @@
+// The requests at work, so that a stop can let them end, and a client's leaving can end its own.
+// Made by app; routes enter their requests, listen drains them. Gateway process.
+import type { Response } from 'express';
+import { RecuaError } from '../errors.js';
+
+export class Traffic {
+  readonly #running = new Set<AbortController>();
+  readonly #whenIdle: (() => void)[] = [];
+  #draining = false;
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Throws `shutting_down` once a drain has begun. */
+  admit(): void {
+    if (this.#draining) throw new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
+  }
+
+  /** Counts a request until its response is flushed or its client gone. The signal aborts when its work has become useless. */
+  enter(res: Response): AbortSignal {
+    this.admit();
+    const controller = new AbortController();
+    this.#running.add(controller);
+    const leave = (): void => {
+      if (!this.#running.delete(controller)) return;
+      if (!res.writableFinished) controller.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.'));
+      if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+    };
+    // A socket that closed while the body was parsed has had its 'close' already.
+    if (res.destroyed || res.socket?.destroyed) leave();
+    else res.once('close', leave);
+    return controller.signal;
+  }
+
+  /** From now on nothing enters. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** Ends all that runs with `shutting_down`. */
+  cancelAll(): void {
+    for (const controller of this.#running) {
+      controller.abort(new RecuaError('shutting_down', 'The server stopped before the answer was complete.'));
+    }
+  }
+
+  /** Resolves when nothing runs, at the latest after `withinMs`. */
+  async idle(withinMs: number): Promise<void> {
+    if (this.#running.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, withinMs);
+      this.#whenIdle.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+}
+
+/** The error to tell: an abort's own reason (`shutting_down`, `cancelled`) before what the engine made of it. */
+export function failureOf(thrown: unknown, signal: AbortSignal): RecuaError {
+  return RecuaError.from(signal.aborted ? signal.reason : thrown);
+}

@@ -1,0 +1,73 @@
+import t from 'tap';
+import { readArguments } from '#recua/cli/arguments.js';
+import { choice, integer, off, on, real, text } from '#recua/cli/flags.js';
+
+const flags = {
+  layers: integer(['--gpu-layers', '-ngl'], 'n', '', { fallback: 0, min: -1, max: 100 }),
+  grammar: text(['--grammar', '-g'], 'gbnf', ''),
+  grammarFile: text(['--grammar-file', '-gf'], 'file', ''),
+  maxTokens: integer(['--max-tokens', '-n'], 'n', '', { fallback: 512, min: 1, max: 1000 }),
+  temp: real(['--temp'], 'x', '', { fallback: 0.7, min: 0, max: 2 }),
+  attention: choice(['--flash-attn'], '', ['auto', 'on', 'off']),
+  mmap: off(['--no-mmap'], ''),
+  json: on(['--json', '-j'], ''),
+};
+const read = (...argv: string[]) => readArguments('run', flags, argv);
+
+t.test('readArguments() gives the defaults where nothing is given', (t) => {
+  const { values, operands, given } = read();
+  t.strictSame(values, { layers: 0, grammar: '', grammarFile: '', maxTokens: 512, temp: 0.7, attention: 'auto', mmap: true, json: false });
+  t.strictSame(operands, []);
+  t.equal(given.size, 0);
+  t.end();
+});
+
+t.test('readArguments() reads flags of several letters, and values that begin with a minus', (t) => {
+  t.match(read('-ngl', '5', 'm.gguf'), { values: { layers: 5 }, operands: ['m.gguf'] });
+  t.match(read('m.gguf', '-ngl', '-1'), { values: { layers: -1 }, operands: ['m.gguf'] });
+  t.match(read('-gf', 'a.gbnf', '-g', 'root ::= "a"', '-n', '7'), { values: { grammarFile: 'a.gbnf', grammar: 'root ::= "a"', maxTokens: 7 } });
+  t.match(read('-g', '-x- "=" --y'), { values: { grammar: '-x- "=" --y' } });
+  t.end();
+});
+
+t.test('readArguments() takes a value after an equals sign or, for a number, right after the letter', (t) => {
+  t.match(read('--gpu-layers=-1', '--grammar=a=b', '-n99'), { values: { layers: -1, grammar: 'a=b', maxTokens: 99 } });
+  t.match(read('--grammar='), { values: { grammar: '' } });
+  t.end();
+});
+
+t.test('readArguments() reads switches, and the last of a repeated flag', (t) => {
+  t.match(read('--no-mmap', '-j', '-n', '1', '-n', '2'), { values: { mmap: false, json: true, maxTokens: 2 } });
+  t.match(read('--json', '--json'), { values: { json: true } });
+  t.end();
+});
+
+t.test('readArguments() leaves all after -- and a lone - as operands, and operands as text', (t) => {
+  t.strictSame(read('-', '007', '--', '-n', '--json').operands, ['-', '007', '-n', '--json']);
+  t.end();
+});
+
+const wrong: [string[], RegExp][] = [
+  [['--gpu-layer', '3'], /run has no flag --gpu-layer\. Did you mean --gpu-layers\?/],
+  [['--zzzzz'], /no flag --zzzzz\. All of them/],
+  [['-ngl5x'], /no flag -ngl5x/],
+  [['-n'], /needs a value: -n <n>/],
+  [['-n', '--json'], /needs a value/],
+  [['--json=yes'], /takes no value/],
+  [['-n', 'many'], /whole number from 1 to 1000 for --max-tokens, got "many"/],
+  [['-n', '1.5'], /whole number/],
+  [['-n', ''], /whole number/],
+  [['-n', '0x10'], /whole number/],
+  [['-n', '1001'], /from 1 to 1000/],
+  [['--temp', 'NaN'], /a number from 0 to 2/],
+  [['--temp', '1e400'], /a number from 0 to 2/],
+  [['--flash-attn', 'maybe'], /one of auto, on, off for --flash-attn, got "maybe"/],
+  [['--no-json'], /no flag --no-json/],
+  [['--__proto__', 'x'], /no flag/],
+];
+for (const [argv, expected] of wrong) {
+  t.test(`readArguments() refuses ${argv.join(' ')}`, (t) => {
+    t.throws(() => read(...argv), { code: 'invalid_usage', message: expected });
+    t.end();
+  });
+}

@@ -1,0 +1,55 @@
+// Runs the built command line as a user does: a real child process with pipes.
+import { spawn } from 'node:child_process';
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+export const mainPath = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+
+export interface Result {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+}
+
+export interface Running {
+  child: ChildProcessWithoutNullStreams;
+  /** What came so far. */
+  stdout(): string;
+  stderr(): string;
+  /** Resolves when stderr or stdout holds the pattern; rejects if the process ends first. */
+  saw(pattern: RegExp): Promise<RegExpExecArray>;
+  ended: Promise<Result>;
+}
+
+export function start(args: readonly string[], { cwd = root, env = {} }: { cwd?: string; env?: Record<string, string> } = {}): Running {
+  const child = spawn(process.execPath, [mainPath, ...args], { cwd, env: { ...process.env, ...env }, stdio: 'pipe' });
+  let stdout = '';
+  let stderr = '';
+  const watchers = new Set<() => void>();
+  child.stdout.setEncoding('utf8').on('data', (text: string) => { stdout += text; for (const watch of watchers) watch(); });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => { stderr += text; for (const watch of watchers) watch(); });
+  child.stdin.on('error', () => { /* It ended without reading all of it. */ });
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }) as Result);
+  const saw = (pattern: RegExp) => new Promise<RegExpExecArray>((resolve, reject) => {
+    const watch = () => {
+      const match = pattern.exec(stderr) ?? pattern.exec(stdout);
+      if (!match) return;
+      watchers.delete(watch);
+      resolve(match);
+    };
+    watchers.add(watch);
+    watch();
+    void ended.then(() => reject(new Error(`recua ended without saying ${pattern}:\n${stderr}${stdout}`)));
+  });
+  return { child, stdout: () => stdout, stderr: () => stderr, saw, ended };
+}
+
+/** Runs to the end; `input` is all of stdin. */
+export async function recua(args: readonly string[], input = '', options: { cwd?: string; env?: Record<string, string> } = {}): Promise<Result> {
+  const running = start(args, options);
+  running.child.stdin.end(input);
+  return await running.ended;
+}

@@ -1,0 +1,381 @@
+// A deterministic stand-in for the native addon. Its next token depends on every token of the sequence as it was when
+// evaluated (a hash chain), so any mix-up of KV changes the output; and it notes each breach of addon.ts's contract.
+import type {
+  ChatInput, ChatPrompt, ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
+  NativeParser, NativeSampler, ParsedDelta, Pieces, SamplerOptions, StepInput, StepResult,
+} from '#recua/addon.js';
+
+export const tokens = { bos: 256, eos: 257, tool: 258, eAcute: 259, faceBegin: 260, faceEnd: 261, world: 262 };
+const special: Record<number, string> = { 256: '<bos>', 257: '<eos>', 258: '<tool>' };
+const wide: Record<number, number[]> = { 259: [0xc3, 0xa9], 260: [0xf0, 0x9f], 261: [0x98, 0x80], 262: [...Buffer.from(' world')] };
+const vocabSize = 263;
+
+/** A prompt with one of these bytes makes a step fail, or kills the process, or never ends. */
+export const marks = { failStep: '\x06', kill: '\x07', endless: '~' };
+
+export interface FakeOptions {
+  recurrent?: boolean;
+  slidingWindow?: number;
+  /** False: copySequence resolves to false. */
+  copies?: boolean;
+  hasDecoder?: boolean;
+  pooling?: ModelInfo['pooling'];
+  contextTrain?: number;
+  /** Least and most event-loop turns that a step takes. */
+  turns?: [number, number];
+  /** Milliseconds each step takes beyond. */
+  stepMs?: number;
+  loadMs?: number;
+  loadError?: { code: string; message: string };
+  /** Dies while loading. */
+  killOnLoad?: boolean;
+}
+
+export interface FakeAddon extends NativeAddon {
+  /** Breaches of the contract, which must stay empty. */
+  violations: string[];
+  stats: { steps: number; rows: number; copied: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; largestStep: number };
+}
+
+export function coded(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+const mix = (a: number, b: number): number => {
+  let h = Math.imul(a ^ Math.imul(b + 0x9e3779b9, 0x85ebca6b), 0xc2b2ae35);
+  h ^= h >>> 15;
+  return (Math.imul(h, 0x27d4eb2f) ^ (h >>> 13)) >>> 0;
+};
+
+export function fakeTokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Int32Array {
+  const out: number[] = addSpecial ? [tokens.bos] : [];
+  for (const part of parseSpecial ? text.split(/(<tool>|<eos>|<bos>)/) : [text]) {
+    const id = parseSpecial ? Object.entries(special).find(([, name]) => name === part)?.[0] : undefined;
+    if (id !== undefined) out.push(Number(id));
+    else out.push(...Buffer.from(part));
+  }
+  return Int32Array.from(out);
+}
+
+export function pieceBytes(token: number, withSpecial: boolean): number[] {
+  if (token < 256) return [token];
+  if (special[token] !== undefined) return withSpecial ? [...Buffer.from(special[token])] : [];
+  return wide[token]!;
+}
+
+interface Cell { token: number; hash: number; endless: boolean }
+
+class FakeSampler implements NativeSampler {
+  readonly seed: number;
+  closed = false;
+  #count = 0;
+  readonly #script: Int32Array | undefined;
+  readonly #failAfter: number;
+  constructor(options: SamplerOptions, readonly owner: FakeAddon) {
+    this.seed = options.seed ?? 42;
+    const grammar = options.grammar ?? '';
+    if (grammar === 'bad') throw coded('invalid_grammar', 'the grammar is bad');
+    if (grammar.startsWith('say:')) this.#script = fakeTokenize(`${grammar.slice(4)}<eos>`, false, true);
+    this.#failAfter = grammar.startsWith('fail:') ? Number(grammar.slice(5)) : Infinity;
+    owner.stats.openSamplers++;
+  }
+  sample(cell: Cell): number {
+    if (this.closed) this.owner.violations.push('a closed sampler was used');
+    const count = this.#count++;
+    if (count >= this.#failAfter) return -2;
+    if (this.#script) return this.#script[count] ?? tokens.eos;
+    const h = mix(mix(cell.hash, this.seed), count);
+    const r = h % 100;
+    if (r < 4) return cell.endless ? 120 : tokens.eos;
+    if (r < 12) return tokens.eAcute;
+    if (r < 18) return tokens.faceBegin;
+    if (r < 24) return tokens.faceEnd;
+    if (r < 27) return tokens.world;
+    return 97 + ((h >>> 8) % 26);
+  }
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.owner.stats.openSamplers--;
+  }
+}
+
+class FakeContext implements NativeContext {
+  readonly #kv: Cell[][];
+  #last: Promise<unknown> = Promise.resolve();
+  #stepping = false;
+  #abort: (() => void) | undefined;
+  #closed = false;
+  #poison = 1;
+  #random = 1;
+  constructor(readonly options: ContextOptions, readonly fake: FakeOptions, readonly owner: FakeAddon) {
+    this.#kv = Array.from({ length: options.sequences }, () => []);
+    owner.stats.openContexts++;
+  }
+  get contextSize() { return this.options.contextSize; }
+  get sequences() { return this.options.sequences; }
+  get batchSize() { return this.options.batchSize; }
+
+  #queue<T>(work: () => T | Promise<T>): Promise<T> {
+    if (this.#closed) return Promise.reject(coded('closed', 'the context is closed'));
+    const next = this.#last.then(work);
+    this.#last = next.catch(() => {});
+    return next;
+  }
+  #violation(text: string): Error {
+    this.owner.violations.push(text);
+    return coded('invalid_argument', text);
+  }
+  #row(sequence: number): Cell[] {
+    const row = this.#kv[sequence];
+    if (!row) throw this.#violation(`no sequence ${sequence}`);
+    return row;
+  }
+
+  step(input: StepInput): Promise<StepResult> {
+    if (this.#stepping) return Promise.reject(this.#violation('a step was submitted while another runs'));
+    this.#stepping = true;
+    const copy = { tokens: input.tokens.slice(), positions: input.positions.slice(), sequences: input.sequences.slice(), outputs: input.outputs.slice(), samplers: [...input.samplers] };
+    return this.#queue(async () => {
+      try {
+        const result = this.#decode(input.rows, copy);
+        await this.#pause();
+        for (const key of ['tokens', 'positions', 'sequences', 'outputs', 'samplers'] as const) {
+          if (input[key].length !== copy[key].length || [...input[key]].some((value, i) => value !== copy[key][i])) this.#violation(`${key} were touched in flight`);
+        }
+        if (this.#abort === undefined) {
+          this.#spoil(copy.sequences.subarray(0, input.rows));
+          throw coded('cancelled', 'the step was aborted');
+        }
+        return result();
+      } finally {
+        this.#stepping = false;
+        this.#abort = undefined;
+      }
+    });
+  }
+
+  /** Appends the rows at once; the returned function samples. */
+  #decode(rows: number, input: Omit<StepInput, 'rows'>): () => StepResult {
+    if (rows < 1 || rows > this.options.batchSize) throw this.#violation(`${rows} rows in a step`);
+    this.#abort = () => {};
+    this.owner.stats.steps++;
+    this.owner.stats.rows += rows;
+    this.owner.stats.largestStep = Math.max(this.owner.stats.largestStep, rows);
+    const asking: Cell[] = [];
+    let fails = false;
+    for (let i = 0; i < rows; i++) {
+      const token = input.tokens[i];
+      const row = this.#row(input.sequences[i]);
+      if (token < 0 || token >= vocabSize) throw this.#violation(`token ${token}`);
+      if (input.positions[i] !== row.length) throw this.#violation(`position ${input.positions[i]} after ${row.length} tokens`);
+      if (row.length >= this.options.contextSize) throw this.#violation('the context is over-full');
+      if (token === marks.kill.charCodeAt(0)) process.kill(process.pid, 'SIGKILL');
+      if (token === marks.failStep.charCodeAt(0)) fails = true;
+      const before = row.at(-1) ?? { token: 0, hash: 1, endless: false };
+      row.push({ token, hash: mix(before.hash, token), endless: before.endless || token === marks.endless.charCodeAt(0) });
+      if (input.outputs[i] === 1) asking.push(row.at(-1)!);
+    }
+    if (asking.length !== input.samplers.length) throw this.#violation('samplers and wanted rows differ');
+    if (fails) {
+      this.#spoil(input.sequences.subarray(0, rows));
+      throw coded('generation_failed', 'the decode failed');
+    }
+    return () => {
+      const failures: { row: number; message: string }[] = [];
+      const sampled = asking.map((cell, i) => {
+        const token = input.samplers[i] === null ? -1 : (input.samplers[i] as FakeSampler).sample(cell);
+        if (token === -2) failures.push({ row: i, message: 'the grammar has no way on' });
+        return token;
+      });
+      return { tokens: Int32Array.from(sampled), failures: failures.length > 0 ? failures : undefined, decodeMs: 0, sampleMs: 0 };
+    };
+  }
+  /** What a failed step leaves is undefined: the next use of it gives other output. */
+  #spoil(sequences: Int32Array): void {
+    for (const sequence of new Set(sequences)) for (const cell of this.#kv[sequence]) cell.hash = mix(cell.hash, this.#poison++);
+  }
+  async #pause(): Promise<void> {
+    const [least, most] = this.fake.turns ?? [1, 1];
+    this.#random = mix(this.#random, 7);
+    for (let turns = least + (this.#random % (most - least + 1)); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
+    if (this.fake.stepMs) await new Promise((resolve) => setTimeout(resolve, this.fake.stepMs));
+  }
+  copySequence(from: number, to: number, length: number): Promise<boolean> {
+    return this.#queue(() => {
+      const source = this.#row(from);
+      if (this.#row(to).length > 0) throw this.#violation('copied into a sequence that is not empty');
+      if (length > source.length || length < 1) throw this.#violation(`copied ${length} of ${source.length} tokens`);
+      if (this.fake.copies === false || (this.fake.recurrent && length !== source.length)) return false;
+      this.#kv[to] = source.slice(0, length).map((cell) => ({ ...cell }));
+      this.owner.stats.copied += length;
+      return true;
+    });
+  }
+  removeSequence(sequence: number, from: number, to: number): Promise<boolean> {
+    return this.#queue(() => {
+      const row = this.#row(sequence);
+      if (to !== -1) throw this.#violation('only tails are removed');
+      if (this.fake.recurrent && from > 0 && from < row.length) return false;
+      row.length = Math.min(row.length, from);
+      return true;
+    });
+  }
+  shiftSequence(): Promise<boolean> { return Promise.resolve(false); }
+  saveSequence(): Promise<Uint8Array> { return Promise.resolve(new Uint8Array()); }
+  loadSequence(): Promise<boolean> { return Promise.resolve(false); }
+  abort(): void {
+    this.owner.stats.aborts++;
+    this.#abort = undefined;
+  }
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#last;
+    this.owner.stats.openContexts--;
+  }
+}
+
+class FakeEmbedder implements NativeEmbedder {
+  readonly pooling = 'mean' as const;
+  closed = false;
+  constructor(readonly options: EmbedderOptions, readonly owner: FakeAddon) { owner.stats.openContexts++; }
+  get contextSize() { return this.options.contextSize; }
+  async embed(all: Int32Array, lengths: Int32Array): Promise<Float32Array> {
+    this.owner.stats.embedCalls++;
+    if (this.closed) throw coded('closed', 'the embedder is closed');
+    if (lengths.length > this.options.sequences || all.length > this.options.batchSize) this.owner.violations.push('an embedding batch is too big');
+    await new Promise((resolve) => setImmediate(resolve));
+    const vectors = new Float32Array(lengths.length * 4);
+    let at = 0;
+    lengths.forEach((length, i) => {
+      vectors.set(fakeVector(all.subarray(at, at + length)), i * 4);
+      at += length;
+    });
+    if (at !== all.length) this.owner.violations.push('lengths and tokens differ');
+    return vectors;
+  }
+  async close(): Promise<void> {
+    if (!this.closed) this.owner.stats.openContexts--;
+    this.closed = true;
+  }
+}
+
+export function fakeVector(input: Int32Array): Float32Array {
+  let hash = 3;
+  for (const token of input) hash = mix(hash, token);
+  const raw = [1, 2, 3, 4].map((i) => (mix(hash, i) % 2001) - 1000 + 0.5);
+  const length = Math.hypot(...raw);
+  return Float32Array.from(raw, (x) => x / length);
+}
+
+/** `<tool>name:arguments;` is a call; a call without its end does not parse. */
+class FakeParser implements NativeParser {
+  #content = '';
+  #calls: { id: string; name: string; arguments: string }[] = [];
+  constructor(readonly parseToolCalls: boolean) {}
+  parse(text: string, partial: boolean): ParsedDelta {
+    const [content, ...rest] = this.parseToolCalls ? text.split('<tool>') : [text];
+    const calls = rest.map((call, i) => {
+      if (!call.endsWith(';') && !partial) throw coded('generation_failed', 'a tool call has no end');
+      const [name, args = ''] = call.replace(/;$/, '').split(/:(.*)/s);
+      return { id: `call_${i}`, name, arguments: args };
+    });
+    const delta: ParsedDelta = {};
+    if (content.length > this.#content.length) delta.content = content.slice(this.#content.length);
+    const fresh = calls.filter((call, i) => this.#calls[i]?.arguments !== call.arguments && call.arguments !== '');
+    if (fresh.length > 0) {
+      delta.toolCalls = fresh.map((call) => {
+        const index = calls.indexOf(call);
+        const known = this.#calls[index];
+        return known?.arguments ? { index, arguments: call.arguments.slice(known.arguments.length) } : { index, ...call };
+      });
+    }
+    this.#content = content;
+    this.#calls = calls;
+    return delta;
+  }
+  message() { return { content: this.#content, reasoning: '', toolCalls: this.#calls }; }
+}
+
+class FakeModel implements NativeModel {
+  readonly info: ModelInfo;
+  #closed = false;
+  constructor(readonly fake: FakeOptions, readonly owner: FakeAddon) {
+    owner.stats.openModels++;
+    this.info = {
+      description: 'fake', architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
+      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, addBos: true, addEos: false,
+      hasDecoder: fake.hasDecoder ?? true, hasEncoder: false, recurrent: fake.recurrent ?? false, slidingWindow: fake.slidingWindow ?? 0,
+      pooling: fake.pooling ?? 'unspecified', hasChatTemplate: true,
+    };
+  }
+  metadata() { return {}; }
+  chatTemplate() { return 'fake'; }
+  async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean) {
+    if (this.#closed) throw coded('closed', 'the model is closed');
+    await new Promise((resolve) => setImmediate(resolve));
+    return fakeTokenize(text, addSpecial, parseSpecial);
+  }
+  async detokenize(all: Int32Array, withSpecial: boolean) { return Uint8Array.from([...all].flatMap((token) => pieceBytes(token, withSpecial))); }
+  piece(token: number, withSpecial: boolean) { return Uint8Array.from(pieceBytes(token, withSpecial)); }
+  async pieces(withSpecial: boolean): Promise<Pieces> {
+    const all = Array.from({ length: vocabSize }, (_, token) => pieceBytes(token, withSpecial));
+    const offsets = new Uint32Array(vocabSize + 1);
+    all.forEach((bytes, i) => (offsets[i + 1] = offsets[i] + bytes.length));
+    const flags = new Uint8Array(vocabSize);
+    flags[tokens.bos] = flags[tokens.tool] = 2;
+    flags[tokens.eos] = 3;
+    return { bytes: Uint8Array.from(all.flat()), offsets, flags };
+  }
+  async createContext(options: ContextOptions) { return new FakeContext(options, this.fake, this.owner); }
+  async createEmbedder(options: EmbedderOptions) { return new FakeEmbedder(options, this.owner); }
+  async createSampler(options: SamplerOptions) {
+    await new Promise((resolve) => setImmediate(resolve));
+    return new FakeSampler(options, this.owner);
+  }
+  async applyChatTemplate(input: ChatInput): Promise<ChatPrompt> {
+    const messages = JSON.parse(input.messages) as { role: string; content: string | null }[];
+    if (messages.some(({ role }) => role === 'tool')) throw coded('invalid_messages', 'the template knows no tools');
+    return {
+      prompt: `${messages.map(({ role, content }) => `${role}:${content ?? ''}\n`).join('')}assistant:`,
+      grammar: input.grammar, grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: input.tools ? ['<tool>'] : [],
+      preservedIds: Int32Array.from(input.tools ? [tokens.tool] : []), format: 0, continuation: false, thinkingStart: '', thinkingEnds: [],
+      generationPrompt: 'assistant:', stops: [], parser: 'fake', supportsThinking: false,
+    };
+  }
+  createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls); }
+  async close() {
+    if (!this.#closed) this.owner.stats.openModels--;
+    this.#closed = true;
+  }
+}
+
+export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
+  const addon: FakeAddon = {
+    violations: [],
+    stats: { steps: 0, rows: 0, copied: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, largestStep: 0 },
+    version: { llamaCpp: 'fake', backends: ['fake'] },
+    devices: () => [],
+    setLog: () => {},
+    loadModel: (_, onProgress) => {
+      let cancel = (): void => {};
+      const promise = new Promise<NativeModel>((resolve, reject) => {
+        if (fake.killOnLoad) process.kill(process.pid, 'SIGKILL');
+        const timer = setTimeout(() => {
+          onProgress?.(1);
+          if (fake.loadError) reject(coded(fake.loadError.code, fake.loadError.message));
+          else resolve(new FakeModel(fake, addon));
+        }, fake.loadMs ?? 0);
+        cancel = () => {
+          clearTimeout(timer);
+          reject(coded('cancelled', 'the load was cancelled'));
+        };
+      });
+      return { promise, cancel: () => cancel() };
+    },
+    readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
+    schemaToGrammar: async () => 'root ::= "{}"',
+  };
+  return addon;
+}

@@ -1,0 +1,95 @@
+import t from 'tap';
+import type { NativeContext, NativeModel } from '#recua/addon.js';
+import { contextOptions, generate, loadBuiltin, step } from './setup.js';
+
+let model: NativeModel;
+let context: NativeContext;
+let prompt: Int32Array;
+t.before(async () => {
+  model = await loadBuiltin();
+  prompt = await model.tokenize('<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n', true, true);
+});
+t.beforeEach(async () => { context = await model.createContext(contextOptions()); });
+t.afterEach(() => context.close());
+t.teardown(() => model.close());
+
+const greedy = () => model.createSampler({ temperature: 0 }, new Int32Array());
+
+t.test('a step of several sequences samples the same tokens as each alone', async (t) => {
+  const other = await model.tokenize('<|im_start|>user\nHello there!<|im_end|>\n<|im_start|>assistant\n', true, true);
+  const sampler = await greedy();
+  const alone = [await generate(context, sampler, prompt, 12, 0), await generate(context, sampler, other, 12, 1)];
+  const together: number[][] = [[], []];
+  let { tokens } = await step(context, [{ sequence: 2, from: 0, tokens: prompt, sampler }, { sequence: 3, from: 0, tokens: other, sampler }]);
+  for (let i = 0; i < 12; i++) {
+    together[0]!.push(tokens[0]!);
+    together[1]!.push(tokens[1]!);
+    ({ tokens } = await step(context, [
+      { sequence: 2, from: prompt.length + i, tokens: [tokens[0]!], sampler },
+      { sequence: 3, from: other.length + i, tokens: [tokens[1]!], sampler },
+    ]));
+  }
+  t.same(together, alone);
+});
+
+t.test('a prompt in chunks gives what it gives whole', async (t) => {
+  const sampler = await greedy();
+  const whole = await generate(context, sampler, prompt, 8, 0);
+  for (let at = 0; at < prompt.length - 1; at += 3) {
+    await step(context, [{ sequence: 1, from: at, tokens: prompt.subarray(at, Math.min(at + 3, prompt.length - 1)), sampler: null }]);
+  }
+  t.same(await generate(context, sampler, prompt.subarray(-1), 8, 1, prompt.length - 1), whole);
+});
+
+t.test('a copied, a cut and a restored sequence go on like the original', async (t) => {
+  const sampler = await greedy();
+  const original = await generate(context, sampler, prompt, 8, 0);
+  const shared = prompt.length - 2;
+  const rest = prompt.subarray(shared);
+  t.equal(await context.copySequence(0, 1, shared), true);
+  t.same(await generate(context, sampler, rest, 8, 1, shared), original, 'copied to another sequence');
+  const state = await context.saveSequence(0);
+  t.equal(await context.removeSequence(0, shared, -1), true);
+  t.same(await generate(context, sampler, rest, 8, 0, shared), original, 'cut back');
+  t.equal(await context.loadSequence(2, state), true);
+  t.equal(await context.removeSequence(2, shared, -1), true);
+  t.same(await generate(context, sampler, rest, 8, 2, shared), original, 'saved and loaded');
+});
+
+t.test('loadSequence() refuses bytes that are no state', async (t) => {
+  t.equal(await context.loadSequence(0, new Uint8Array()), false);
+  t.equal(await context.loadSequence(0, Uint8Array.from({ length: 200 }, (_, i) => i)), false);
+  const sampler = await greedy();
+  t.equal((await generate(context, sampler, prompt, 3)).length, 3, 'and goes on working');
+});
+
+t.test('shiftSequence() moves positions', async (t) => {
+  const sampler = await greedy();
+  await generate(context, sampler, prompt, 4, 0);
+  t.equal(await context.removeSequence(0, 0, 4), true);
+  t.equal(await context.shiftSequence(0, 4, -1, -4), true);
+  const { tokens } = await step(context, [{ sequence: 0, from: prompt.length + 3 - 4, tokens: [prompt[0]!], sampler }]);
+  t.ok(tokens[0]! >= 0);
+});
+
+t.test('a batch that cannot be decoded rejects and the context goes on', async (t) => {
+  const sampler = await greedy();
+  await t.rejects(step(context, [{ sequence: 0, from: 40, tokens: prompt, sampler }, { sequence: 0, from: 2, tokens: prompt, sampler }]), { code: 'generation_failed' });
+  await context.removeSequence(0, 0, -1);
+  await t.rejects(context.step({ tokens: prompt, positions: prompt, sequences: prompt, outputs: new Uint8Array(prompt.length), rows: 0, samplers: [] }), { code: 'invalid_argument' });
+  t.equal((await generate(context, sampler, prompt, 3)).length, 3);
+});
+
+t.test('filling a sequence beyond its cells rejects, others go on', async (t) => {
+  const small = await model.createContext(contextOptions({ contextSize: 256, sequences: 2 }));
+  const sampler = await greedy();
+  const long = new Int32Array(300).fill(prompt[1]!);
+  await t.rejects(step(small, [{ sequence: 0, from: 0, tokens: long, sampler }]), { code: 'generation_failed' });
+  await small.removeSequence(0, 0, -1);
+  t.equal((await generate(small, sampler, prompt, 3, 1)).length, 3);
+  await small.close();
+});
+
+t.test('a context that cannot be made rejects with a reason', async (t) => {
+  await t.rejects(model.createContext(contextOptions({ cacheTypeK: 'q9_9' })), { code: 'invalid_argument', message: 'q9_9' });
+});

@@ -1,0 +1,118 @@
+// Closing: explicit, idempotent, safe at every moment; memory comes back. Each test that could take the process
+// down with it runs in a child of its own.
+import { spawnSync } from 'node:child_process';
+import t from 'tap';
+import { contextOptions, generate, loadBuiltin, step } from './setup.js';
+
+t.test('200 loads and closes leave memory flat', async (t) => {
+  const once = async () => {
+    const model = await loadBuiltin();
+    const context = await model.createContext(contextOptions());
+    const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, batchSize: 64, threads: 1, pooling: 'mean' });
+    const sampler = await model.createSampler({ temperature: 0.5, topK: 40 }, new Int32Array());
+    await generate(context, sampler, await model.tokenize('Hello', true, true), 3);
+    await embedder.embed(Int32Array.of(5, 6), Int32Array.of(2));
+    await model.close();
+  };
+  for (let i = 0; i < 50; i++) await once();
+  const before = process.memoryUsage().rss;
+  for (let i = 0; i < 150; i++) await once();
+  const grownMiB = (process.memoryUsage().rss - before) / 2 ** 20;
+  // One leaked context alone would be several MiB, 150 of them hundreds.
+  t.ok(grownMiB < 24, `grew by ${grownMiB.toFixed(1)} MiB over 150 cycles`);
+});
+
+t.test('close() waits for a step in flight and is the same promise twice', async (t) => {
+  const model = await loadBuiltin();
+  const context = await model.createContext(contextOptions());
+  const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
+  const tokens = await model.tokenize('word '.repeat(80), true, true);
+  let stepped = false;
+  const inFlight = step(context, [{ sequence: 0, from: 0, tokens, sampler }]).then(() => { stepped = true; });
+  const closing = context.close();
+  await Promise.all([closing, context.close(), model.close(), model.close()]);
+  t.ok(stepped, 'the step was answered before close() was');
+  await inFlight;
+});
+
+t.test('after close() every method answers closed', async (t) => {
+  const model = await loadBuiltin();
+  const context = await model.createContext(contextOptions());
+  const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, batchSize: 64, threads: 1, pooling: 'mean' });
+  await model.close();
+  const closed = { code: 'closed' };
+  await t.rejects(step(context, [{ sequence: 0, from: 0, tokens: [1], sampler: null }]), closed);
+  await t.rejects(context.copySequence(0, 1, 1), closed);
+  await t.rejects(context.removeSequence(0, 0, -1), closed);
+  await t.rejects(context.shiftSequence(0, 0, -1, 1), closed);
+  await t.rejects(context.saveSequence(0), closed);
+  await t.rejects(context.loadSequence(0, new Uint8Array(1)), closed);
+  await t.rejects(embedder.embed(Int32Array.of(1), Int32Array.of(1)), closed);
+  context.abort();
+  for (const call of [() => model.metadata(), () => model.chatTemplate(), () => model.piece(1, false), () => model.tokenize('a', true, true),
+    () => model.detokenize(Int32Array.of(1), true), () => model.pieces(true), () => model.createContext(contextOptions()),
+    () => model.createSampler({ temperature: 0 }, new Int32Array())]) {
+    t.throws(call, closed);
+  }
+});
+
+t.test('closing at every moment of a step ends well', async (t) => {
+  for (let delay = 0; delay < 40; delay++) {
+    const model = await loadBuiltin();
+    const context = await model.createContext(contextOptions());
+    const sampler = await model.createSampler({ temperature: 0.8, topK: 40, grammar: 'root ::= [a-z ]+' }, new Int32Array());
+    const tokens = await model.tokenize('word '.repeat(60), true, true);
+    const outcome = step(context, [{ sequence: 0, from: 0, tokens, sampler }]).then(() => 'stepped', (error: { code: string }) => error.code);
+    const until = performance.now() + delay / 4;
+    while (performance.now() < until) { /* the step is under way */ }
+    if (delay % 3 === 0) sampler.close();
+    if (delay % 3 === 1) context.abort();
+    await model.close();
+    t.match(await outcome, /^(stepped|closed|cancelled|generation_failed)$/);
+  }
+});
+
+t.test('work in every state at exit leaves exit code 0', async (t) => {
+  const setup = new URL('./setup.js', import.meta.url).href;
+  const body = (ending: string) => `
+    const { loadBuiltin, contextOptions, step, addon } = await import(${JSON.stringify(setup)});
+    addon.setLog(() => {});
+    const model = await loadBuiltin();
+    const context = await model.createContext(contextOptions());
+    const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
+    const tokens = await model.tokenize('word '.repeat(80), true, true);
+    ${ending}`;
+  for (const ending of [
+    '', 'process.exit(0)',
+    'void step(context, [{ sequence: 0, from: 0, tokens, sampler }]); process.exit(0)',
+    'void step(context, [{ sequence: 0, from: 0, tokens, sampler }]); setTimeout(() => process.exit(0), 3)',
+    'void loadBuiltin(); process.exit(0)', 'void model.pieces(true); void context.close(); process.exit(0)',
+    'await step(context, [{ sequence: 0, from: 0, tokens, sampler }])',
+  ]) {
+    const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', body(ending)], { encoding: 'utf8' });
+    t.equal(status, 0, `${ending || 'falls off the end'}: signal ${signal} ${stderr.slice(0, 300)}`);
+  }
+});
+
+t.test('the addon works from worker threads, which may end at any moment', async (t) => {
+  const setup = new URL('./setup.js', import.meta.url).href;
+  const body = `
+    import { Worker } from 'node:worker_threads';
+    const code = ${JSON.stringify(`
+      Promise.all([import('node:worker_threads'), import(${JSON.stringify(setup)})]).then(async ([{ parentPort }, { loadBuiltin, contextOptions, step }]) => {
+        const model = await loadBuiltin();
+        const context = await model.createContext(contextOptions());
+        const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
+        const tokens = await model.tokenize('word '.repeat(80), true, true);
+        parentPort.postMessage('ready');
+        for (let i = 0; i < 50; i++) { await step(context, [{ sequence: 0, from: 0, tokens, sampler }]); await context.removeSequence(0, 0, -1); }
+      });`)};
+    for (let i = 0; i < 6; i++) {
+      const workers = [new Worker(code, { eval: true }), new Worker(code, { eval: true })];
+      await Promise.all(workers.map((worker) => new Promise((resolve) => worker.once('message', resolve))));
+      await new Promise((resolve) => setTimeout(resolve, i * 3));
+      await Promise.all(workers.map((worker) => worker.terminate()));
+    }`;
+  const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', body], { encoding: 'utf8' });
+  t.equal(status, 0, `signal ${signal} ${stderr.slice(0, 500)}`);
+});

@@ -1,0 +1,53 @@
+// Starts the server that the tests talk to. openai.test and fuzz.test ask for nothing but a URL, so that the same
+// tests run over a real engine: RECUA_TEST_URL=http://127.0.0.1:8080 names a running server, or give startApp an engine.
+import type { Test } from 'tap';
+import { makeConfig, type Config } from '#recua/config.js';
+import type { Engine } from '#recua/engine/api.js';
+import { listen, type Listening } from '#recua/server/listen.js';
+import { FakeEngine } from './fake-engine.js';
+
+export const served = { id: 'owner/model', aliases: ['small'], createdSeconds: 1_700_000_000 };
+
+export interface AppUnderTest<Kind extends Engine = FakeEngine> extends Listening {
+  engine: Kind;
+  logged: string[];
+}
+
+export async function startApp(t: Test, config?: Partial<Config>): Promise<AppUnderTest>;
+export async function startApp<Kind extends Engine>(t: Test, config: Partial<Config>, engine: Kind): Promise<AppUnderTest<Kind>>;
+export async function startApp(t: Test, config: Partial<Config> = {}, engine: Engine = new FakeEngine()): Promise<AppUnderTest<Engine>> {
+  const logged: string[] = [];
+  const log = (level: string, text: string): void => void logged.push(`${level} ${text}`);
+  const listening = await listen({ engine, model: served, config: makeConfig({ port: 0, ...config }), log });
+  t.teardown(() => listening.close(0));
+  return { ...listening, engine, logged };
+}
+
+/** Where the tests that suit any engine find their server. */
+export async function subjectUrl(t: Test): Promise<string> {
+  return process.env['RECUA_TEST_URL'] ?? (await startApp(t)).url;
+}
+
+export function post(url: string, body: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
+  return fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+export const hello = { messages: [{ role: 'user', content: 'hello wide world' }] };
+
+/** The data of each event of a stream, `[DONE]` included. */
+export function events(text: string): string[] {
+  return text.split('\n\n').filter(Boolean).map((event) => event.replace(/^data: /, ''));
+}
+
+/** Waits for a condition that another process or the event loop will bring about. */
+export async function until(condition: () => boolean): Promise<void> {
+  for (let tries = 0; !condition(); tries++) {
+    if (tries > 2_000) throw new Error(`never came true: ${condition.toString()}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

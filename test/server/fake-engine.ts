@@ -1,0 +1,213 @@
+// An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash and hang on command.
+// Used by all tests of server/. Keeps the contract of engine/api: deltas merge while nobody reads, aborts end the work.
+import type { Answer, Embedded, Engine, EngineState, Finish } from '#recua/engine/api.js';
+import type { ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription } from '#recua/engine/protocol.js';
+import { RecuaError } from '#recua/errors.js';
+
+/** What an answer says; throwing ends it with that error. */
+export type Script = (request: ChatRequest, signal: AbortSignal) => AsyncIterable<Delta>;
+
+export const description: ModelDescription = {
+  description: 'fake 1K F32', architecture: 'fake', fileType: 'F32', parameters: 1_000, sizeBytes: 4_000,
+  vocabSize: 100, vocabType: 2, embeddingSize: 8, layers: 1, contextTrain: 4_096, contextSize: 1_024, parallel: 4,
+  pooling: 'mean', hasChatTemplate: true, chatTemplate: '{% if tools %}{% endif %}', canGenerate: true, canEmbed: true,
+  devices: [], backends: [], llamaCpp: 'fake', notes: [],
+};
+
+/** The last message, word by word. */
+export async function* echo(request: ChatRequest): AsyncGenerator<Delta> {
+  const text = request.messages.at(-1)?.content ?? '';
+  for (const word of text.match(/\s*\S+|\s+$/g) ?? []) {
+    await new Promise(setImmediate);
+    yield { content: word };
+  }
+}
+
+/** Says nothing until its client or the server ends it. */
+export async function* hang(_request: ChatRequest, signal: AbortSignal): AsyncGenerator<Delta> {
+  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+export class FakeEngine implements Engine {
+  state: EngineState = { state: 'ready', model: description, status: { running: 0, waiting: 0 } };
+  crashes = 0;
+  readonly pid = undefined;
+  script: Script = echo;
+  /** Refuses every prompt before it is accepted. */
+  early: RecuaError | undefined;
+  /** Held back until resolved: a prompt in the queue of a busy engine. */
+  acceptAfter: Promise<void> = Promise.resolve();
+  finish: Partial<Finish> = {};
+  readonly requests: ChatRequest[] = [];
+  readonly embedded: EmbedRequest[] = [];
+  readonly running = new Set<FakeAnswer>();
+  cancelled = 0;
+  /** Deltas made, and those left after merging. */
+  produced = 0;
+  delivered = 0;
+
+  async ready(): Promise<ModelDescription> {
+    return description;
+  }
+
+  chat(request: ChatRequest, signal = new AbortController().signal): Answer {
+    this.requests.push(request);
+    const answer = new FakeAnswer(this);
+    this.running.add(answer);
+    void this.#run(answer, request, signal);
+    return answer;
+  }
+
+  async #run(answer: FakeAnswer, request: ChatRequest, signal: AbortSignal): Promise<void> {
+    const aborted = new Promise<never>((_, reject) => {
+      const abort = (): void => reject(new RecuaError('cancelled', 'Aborted.'));
+      if (signal.aborted) abort();
+      else signal.addEventListener('abort', abort, { once: true });
+    });
+    aborted.catch(() => this.cancelled++);
+    try {
+      await Promise.race([this.acceptAfter, aborted]);
+      if (this.early) throw this.early;
+      answer.accept(request.messages.length);
+      const deltas = this.script(request, signal)[Symbol.asyncIterator]();
+      for (let tokens = 0; ; tokens++) {
+        if (tokens >= request.maxTokens) return answer.end({ finishReason: 'length' }, tokens);
+        const next = await Promise.race([deltas.next(), aborted]);
+        if (next.done) return answer.end({}, tokens);
+        this.produced++;
+        answer.push(next.value);
+      }
+    } catch (error) {
+      answer.fail(RecuaError.from(error));
+    } finally {
+      this.running.delete(answer);
+    }
+  }
+
+  /** The engine process dies: what was running ends with model_crashed. */
+  crash(): void {
+    this.crashes++;
+    this.state = { state: 'restarting', fraction: 0 };
+    for (const answer of this.running) answer.fail(new RecuaError('model_crashed', 'The engine process died.'));
+  }
+
+  async embed(request: EmbedRequest, signal?: AbortSignal): Promise<Embedded> {
+    this.embedded.push(request);
+    if (this.script === hang) {
+      await new Promise((_, reject) => signal?.addEventListener('abort', () => {
+        this.cancelled++;
+        reject(new RecuaError('cancelled', 'Aborted.'));
+      }));
+    }
+    if (this.early) throw this.early;
+    return {
+      vectors: request.inputs.map((input) => unitVector(typeof input === 'string' ? input.length : input.reduce((a, b) => a + b, 0))),
+      tokenCounts: Int32Array.from(request.inputs, (input) => input.length),
+    };
+  }
+
+  complete(_request: CompletionRequest): Answer {
+    throw new RecuaError('internal_error', 'The fake does not complete.');
+  }
+
+  async tokenize(text: string): Promise<Int32Array> {
+    return Int32Array.from(text, () => 1);
+  }
+
+  async close(): Promise<void> {
+    this.state = { state: 'closed' };
+  }
+}
+
+function unitVector(seed: number): Float32Array {
+  const raw = Array.from({ length: description.embeddingSize }, (_, at) => Math.sin(seed + at + 1));
+  const length = Math.hypot(...raw);
+  return Float32Array.from(raw, (value) => value / length);
+}
+
+class FakeAnswer implements Answer {
+  readonly accepted: Promise<{ promptTokens: number }>;
+  readonly finished: Promise<Finish>;
+  readonly #engine: FakeEngine;
+  readonly #accept = deferred<{ promptTokens: number }>();
+  readonly #finish = deferred<Finish>();
+  #promptTokens = 0;
+  #pending: Delta | undefined;
+  #ended = false;
+  #error: RecuaError | undefined;
+  #wake: () => void = () => undefined;
+
+  constructor(engine: FakeEngine) {
+    this.#engine = engine;
+    this.accepted = this.#accept.promise;
+    this.finished = this.#finish.promise;
+    // Only the code under test may be blamed for promises nobody looks at.
+    this.accepted.catch(() => undefined);
+  }
+
+  accept(promptTokens: number): void {
+    this.#promptTokens = promptTokens;
+    this.#accept.resolve({ promptTokens });
+  }
+
+  push(delta: Delta): void {
+    if (this.#ended) return;
+    this.#pending = this.#pending === undefined ? delta : merge(this.#pending, delta);
+    this.#wake();
+  }
+
+  end(finish: Partial<Finish>, completionTokens: number): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#finish.resolve({
+      finishReason: 'stop',
+      usage: { promptTokens: this.#promptTokens, cachedTokens: 0, completionTokens },
+      timings: { queueMs: 0, promptMs: 2, generateMs: 4 }, seed: 1, warnings: [],
+      ...finish, ...this.#engine.finish,
+    });
+    this.#wake();
+  }
+
+  fail(error: RecuaError): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#error = error;
+    this.#accept.reject(error);
+    this.#finish.reject(error);
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Delta> {
+    for (;;) {
+      if (this.#pending !== undefined) {
+        const delta = this.#pending;
+        this.#pending = undefined;
+        this.#engine.delivered++;
+        yield delta;
+      } else if (this.#ended) {
+        if (this.#error) throw this.#error;
+        return;
+      } else {
+        await new Promise<void>((resolve) => (this.#wake = resolve));
+      }
+    }
+  }
+}
+
+function merge(a: Delta, b: Delta): Delta {
+  const merged: Delta = {};
+  if (a.content !== undefined || b.content !== undefined) merged.content = (a.content ?? '') + (b.content ?? '');
+  if (a.reasoning !== undefined || b.reasoning !== undefined) merged.reasoning = (a.reasoning ?? '') + (b.reasoning ?? '');
+  if (a.toolCalls || b.toolCalls) merged.toolCalls = [...(a.toolCalls ?? []), ...(b.toolCalls ?? [])];
+  return merged;
+}
+
+function deferred<Value>(): { promise: Promise<Value>; resolve: (value: Value) => void; reject: (error: unknown) => void } {
+  let resolve!: (value: Value) => void;
+  let reject!: (error: unknown) => void;
+  const promise = new Promise<Value>((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  return { promise, resolve, reject };
+}

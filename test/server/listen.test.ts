@@ -1,0 +1,135 @@
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import t from 'tap';
+import { makeConfig } from '#recua/config.js';
+import { listen } from '#recua/server/listen.js';
+import { events, hello, post, served, startApp, until } from './app-under-test.js';
+import { FakeEngine, hang } from './fake-engine.js';
+
+const path = '/v1/chat/completions';
+
+/** All that the server says to these bytes. */
+async function raw(port: number, bytes: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  socket.write(bytes);
+  let text = '';
+  for await (const data of socket) text += String(data);
+  return text;
+}
+
+t.test('a port in use is told as such', async (t) => {
+  const { port } = await startApp(t);
+  await t.rejects(listen({ engine: new FakeEngine(), model: served, config: makeConfig({ port }) }), { code: 'port_in_use', message: new RegExp(String(port)) });
+  await t.rejects(listen({ engine: new FakeEngine(), model: served, config: makeConfig({ port: 0, host: '203.0.113.1' }) }), { code: 'invalid_usage' });
+});
+
+t.test('an IPv6 address makes a URL that works', async (t) => {
+  const app = await startApp(t, { host: '::1' }).catch(() => undefined);
+  if (app === undefined) return t.comment('no IPv6 here');
+  t.match(app.url, /^http:\/\/\[::1\]:\d+$/);
+  t.equal((await fetch(`${app.url}/health`)).status, 200);
+});
+
+t.test('bytes that are no HTTP get a reply in the shape of the API', async (t) => {
+  const { port } = await startApp(t);
+  const parse = (reply: string) => ({ head: reply.split('\r\n\r\n')[0], error: JSON.parse(reply.split('\r\n\r\n')[1]).error });
+  const broken = parse(await raw(port, 'hello?\r\n\r\n'));
+  t.match(broken.head, /^HTTP\/1.1 400 Bad Request\r\n[^]*x-request-id: req_/);
+  t.match(broken.error, { code: 'invalid_http', type: 'invalid_request_error', param: null });
+  const huge = parse(await raw(port, `GET /health HTTP/1.1\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`));
+  t.match(huge.head, /^HTTP\/1.1 431 /);
+  t.equal(huge.error.code, 'headers_too_large');
+});
+
+t.test('nothing is written into a running stream when its client sends bytes that are no HTTP', async (t) => {
+  const { port, engine } = await startApp(t);
+  engine.script = hang;
+  const body = JSON.stringify({ ...hello, stream: true });
+  const socket = connect(port, '127.0.0.1');
+  socket.write(`POST ${path} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  await until(() => engine.running.size === 1);
+  await delay(20);
+  socket.write('garbage\r\n\r\n');
+  let text = '';
+  socket.on('data', (data) => (text += data.toString()));
+  await new Promise((resolve) => socket.on('close', resolve).on('error', () => undefined));
+  t.notMatch(text, /invalid_http/);
+  await until(() => engine.cancelled === 1);
+});
+
+t.test('time limits hold for requests, not for answers', async (t) => {
+  const { server } = await startApp(t);
+  t.equal(server.timeout, 0, 'a long silent answer is not cut');
+  t.ok(server.headersTimeout > 0 && server.headersTimeout <= server.requestTimeout);
+  t.ok(server.keepAliveTimeout >= 65_000, 'longer than proxies keep idle sockets');
+});
+
+t.test('close() lets running answers end and refuses new ones', async (t) => {
+  const { engine, url, close } = await startApp(t);
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => (release = resolve));
+  engine.script = async function* () {
+    yield { content: 'before' };
+    await held;
+    yield { content: ' after' };
+  };
+  const running = [post(url + path, hello), post(url + path, { ...hello, stream: true })];
+  await until(() => engine.running.size === 2);
+  await running[1];
+  const closing = close(60_000);
+  for (const to of [path, '/v1/embeddings']) {
+    const refused = await post(url + to, hello);
+    t.equal(refused.status, 503);
+    t.equal(refused.headers.get('connection'), 'close');
+    t.match(await refused.json(), { error: { code: 'shutting_down' } });
+  }
+  const health = await fetch(`${url}/health`);
+  t.equal(health.status, 503, 'not ready any more');
+  t.match(await health.json(), { status: 'stopping' });
+  release();
+  t.equal((await (await running[0]).json()).choices[0].message.content, 'before after');
+  t.equal(events(await (await running[1]).text()).at(-1), '[DONE]');
+  await closing;
+  t.equal(engine.cancelled, 0);
+  await t.rejects(fetch(`${url}/health`), 'the port is free');
+});
+
+t.test('close() ends what does not end by itself, with an error', async (t) => {
+  const { engine, url, close } = await startApp(t);
+  engine.script = hang;
+  const whole = post(url + path, hello);
+  const stream = await post(url + path, { ...hello, stream: true });
+  await until(() => engine.running.size === 2);
+  const first = close(10);
+  t.equal(close(), first, 'once');
+  t.equal((await whole).status, 503);
+  t.match(await (await whole).json(), { error: { code: 'shutting_down' } });
+  const last = String(events(await stream.text()).at(-1));
+  t.match(JSON.parse(last), { error: { code: 'shutting_down', type: 'unavailable_error' } });
+  await first;
+  t.equal(engine.cancelled, 2);
+});
+
+t.test('close() is not held up by idle or half-open connections', async (t) => {
+  const { port, close, url } = await startApp(t);
+  await (await fetch(`${url}/health`)).text();
+  const silent = connect(port, '127.0.0.1');
+  const half = connect(port, '127.0.0.1');
+  for (const socket of [silent, half]) socket.on('error', () => undefined);
+  half.write('POST /v1/embeddings HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+  await delay(20);
+  await close(0);
+  t.pass('closed');
+});
+
+t.test('a client that leaves in the middle of its body does no harm', async (t) => {
+  const { port, url, engine, logged } = await startApp(t);
+  const half = connect(port, '127.0.0.1');
+  half.write(`POST ${path} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`);
+  await delay(20);
+  half.destroy();
+  await until(() => logged.some((line) => line.includes('cancelled')));
+  t.equal(engine.requests.length, 0);
+  t.notOk(logged.some((line) => line.startsWith('error')));
+  t.equal((await fetch(`${url}/health`)).status, 200);
+});

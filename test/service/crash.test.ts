@@ -1,0 +1,53 @@
+// The engine process killed with a real signal: the gateway answers, and serves again.
+import { execFileSync } from 'node:child_process';
+import t from 'tap';
+import { ask, post, startService } from './service.js';
+
+/** The only child of the gateway. */
+const enginePid = (gateway: number) => Number(execFileSync('ps', ['-o', 'pid=', '--ppid', String(gateway)], { encoding: 'utf8' }).trim().split('\n')[0]);
+
+t.test('kill -9 of the engine under load: every request is answered, and service goes on', async (t) => {
+  const service = await startService(t, ['--parallel', '4', '--log-level', 'error']);
+  const { url } = service;
+  const before = await ask(url, 'What is the capital of France?');
+  const engine = enginePid(service.child.pid!);
+  const long = { messages: [{ role: 'user', content: 'Tell me a story' }], ignore_eos: true, max_tokens: 1500, temperature: 0 };
+  const streams = await Promise.all(Array.from({ length: 2 }, () => post(url, '/v1/chat/completions', { ...long, stream: true })));
+  const texts = streams.map((stream) => stream.text());
+  const whole = Array.from({ length: 2 }, () => post(url, '/v1/chat/completions', long));
+  // These wait for a sequence and have produced nothing: they are run after the restart.
+  const queued = Array.from({ length: 3 }, () => ask(url, 'What is the capital of France?'));
+  for (;;) {
+    const { waiting } = (await (await fetch(`${url}/health`)).json()) as { waiting: number };
+    if (waiting === 3) break;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  process.kill(engine, 'SIGKILL');
+  for (const text of await Promise.all(texts)) {
+    t.match(text, /data: \{"error":\{.*"code":"model_crashed"/);
+    t.notMatch(text, /\[DONE\]/);
+    t.notMatch(text, /"finish_reason":"(stop|length)"/);
+  }
+  for (const response of await Promise.all(whole)) {
+    t.equal(response.status, 500);
+    t.match(await response.json(), { error: { code: 'model_crashed', type: 'server_error' } });
+  }
+  t.same(await Promise.all(queued), [before, before, before]);
+  t.match(await (await fetch(`${url}/health`)).json(), { status: 'ok', crashes: 1 });
+  t.not(enginePid(service.child.pid!), engine);
+  t.equal(await ask(url, 'What is the capital of France?'), before);
+});
+
+t.test('the engine ends when the gateway is killed', async (t) => {
+  const service = await startService(t, ['--parallel', '1']);
+  const engine = enginePid(service.child.pid!);
+  await post(service.url, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Tell me a story' }], ignore_eos: true, stream: true });
+  service.child.kill('SIGKILL');
+  await service.ended;
+  let alive = true;
+  for (let i = 0; i < 400 && alive; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 25));
+    try { process.kill(engine, 0); } catch { alive = false; }
+  }
+  t.notOk(alive);
+});

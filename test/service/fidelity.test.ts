@@ -1,0 +1,102 @@
+// The same file and messages give what llama-server of the same tree gives: text, tokens, tool calls, vectors.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { chat, post, startService, weatherTool, type Message, type Reply } from './service.js';
+
+const binary = fileURLToPath(new URL('../../build/bin/llama-server', import.meta.url));
+const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+
+async function startLlamaServer(t: Test, args: readonly string[]): Promise<string> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  const child = spawn(binary, ['-m', builtin, '--port', String(port), '--jinja', '--offline', '-t', '2', ...args], { stdio: 'ignore' });
+  t.teardown(async () => {
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  });
+  const url = `http://127.0.0.1:${port}`;
+  while (!(await fetch(`${url}/health`).then(({ ok }) => ok, () => false))) {
+    if (child.exitCode !== null) throw new Error(`llama-server ended with ${child.exitCode}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return url;
+}
+
+const user = (content: string): Message => ({ role: 'user', content });
+const conversations: { name: string; messages: Message[]; more?: object }[] = [
+  ...['Hello!', 'Who are you?', 'What is 8 + 5?', 'What is the capital of Japan?', 'Repeat: seven grey geese', 'Count to 40', 'Tell me a story', 'qwertz uiop 12 ??', 'Schöne Grüße aus Köln 🦙'].map((content) => ({ name: content, messages: [user(content)] })),
+  { name: 'a system turn', messages: [{ role: 'system', content: 'You are terse.' }, user('What are you?')] },
+  { name: 'three turns', messages: [user('My name is Ifeoma and my number is 4711.'), { role: 'assistant', content: 'Nice to meet you, Ifeoma.' }, user('What is my number?')] },
+  { name: 'a cut answer', messages: [user('Tell me a story')], more: { max_tokens: 17 } },
+  { name: 'a stop string', messages: [user('Count to 40')], more: { stop: ['12'] } },
+  { name: 'penalties', messages: [user('Tell me a story')], more: { repeat_penalty: 1.2, frequency_penalty: 0.5, max_tokens: 60 } },
+  { name: 'a schema', messages: [user('My name is Ana and I am 7. Reply in JSON.')], more: { max_tokens: 80, response_format: { type: 'json_schema', json_schema: { name: 'person', schema: { type: 'object', properties: { name: { type: 'string', maxLength: 20 }, age: { type: 'integer' } }, required: ['name', 'age'], additionalProperties: false } } } } },
+  { name: 'a grammar', messages: [user('Is the sky blue?')], more: { grammar: 'root ::= ("yes" | "no") "."' } },
+  { name: 'a tool call', messages: [user('What is the weather in Paris?')], more: { tools: [weatherTool] } },
+  { name: 'a forced tool call', messages: [user('Hello!')], more: { tools: [weatherTool], tool_choice: 'required', max_tokens: 100 } },
+];
+
+t.test('greedy answers equal llama-server’s', async (t) => {
+  const reference = await startLlamaServer(t, ['-c', '16384', '-np', '4', '--no-kv-unified']);
+  const { url } = await startService(t);
+  const essence = ({ choices: [choice], usage }: Reply) => ({
+    content: choice!.message.content || null,
+    calls: choice!.message.tool_calls?.map((call) => ({ name: call.function.name, arguments: JSON.parse(call.function.arguments) as unknown })),
+    finish: choice!.finish_reason, prompt: usage.prompt_tokens, completion: usage.completion_tokens,
+  });
+  for (const { name, messages, more } of conversations) {
+    const limits = { max_tokens: 300, ...more };
+    const theirs = essence(await chat(reference, messages, limits));
+    const ours = essence(await chat(url, messages, limits));
+    // A stop string found late may cost a token that is thrown away.
+    if (name === 'a stop string') theirs.completion = ours.completion;
+    t.same(ours, theirs, name);
+  }
+});
+
+t.test('streams add up to the whole answer', async (t) => {
+  const { url } = await startService(t);
+  for (const { name, messages, more } of conversations) {
+    const whole = await chat(url, messages, { max_tokens: 200, ...more });
+    const response = await post(url, '/v1/chat/completions', { messages, temperature: 0, max_tokens: 200, stream: true, ...more });
+    let content = '';
+    const calls: { name: string; arguments: string }[] = [];
+    let finish = '';
+    for (const event of (await response.text()).split('\n\n')) {
+      if (!event.startsWith('data: {')) continue;
+      const [choice] = (JSON.parse(event.slice(6)) as { choices: { delta: { content?: string | null; tool_calls?: { index: number; function: { name?: string; arguments?: string } }[] }; finish_reason: string | null }[] }).choices;
+      content += choice!.delta.content ?? '';
+      for (const part of choice!.delta.tool_calls ?? []) {
+        calls[part.index] ??= { name: '', arguments: '' };
+        calls[part.index]!.name += part.function.name ?? '';
+        calls[part.index]!.arguments += part.function.arguments ?? '';
+      }
+      finish = choice!.finish_reason ?? finish;
+    }
+    const { message, finish_reason } = whole.choices[0]!;
+    t.same({ content, calls, finish }, {
+      content: message.content ?? '', finish: finish_reason,
+      calls: (message.tool_calls ?? []).map((call) => ({ name: call.function.name, arguments: call.function.arguments })),
+    }, name);
+  }
+});
+
+t.test('embedding vectors equal llama-server’s', async (t) => {
+  const reference = await startLlamaServer(t, ['-c', '2048', '-b', '2048', '-ub', '2048', '--embeddings', '--pooling', 'mean']);
+  const { url } = await startService(t);
+  const input = ['a', 'The llama walks home.', 'naïve café 北京 🦙', 'word '.repeat(300), ...Array.from({ length: 29 }, (_, i) => `text ${i} of many`)];
+  const vectors = async (base: string) => ((await (await post(base, '/v1/embeddings', { input })).json()) as { data: { embedding: number[] }[] }).data;
+  const [theirs, ours] = [await vectors(reference), await vectors(url)];
+  t.equal(ours.length, input.length);
+  for (const [i, { embedding }] of ours.entries()) {
+    const other = theirs[i]!.embedding;
+    const cosine = embedding.reduce((sum, x, j) => sum + x * other[j]!, 0) / (Math.hypot(...embedding) * Math.hypot(...other));
+    t.ok(cosine >= 0.9999, `input ${i}: cosine ${cosine}`);
+    t.ok(Math.abs(Math.hypot(...embedding) - 1) < 1e-5);
+  }
+});
