@@ -84,6 +84,9 @@ struct SamplerState {
 };
 
 // --- model.cpp
+// True where a token sees only those before it, which is what generating needs.
+bool is_causal(const llama_model *model);
+
 class Model : public Napi::ObjectWrap<Model> {
 public:
   static Napi::Function define(Napi::Env env);
@@ -145,6 +148,7 @@ private:
   Napi::Value close(const Napi::CallbackInfo &info);
 
   std::shared_ptr<ContextCore> core;
+  int32_t context_size = 0; // longest input in tokens
 };
 
 // --- sampler.cpp

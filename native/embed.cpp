@@ -1,8 +1,11 @@
 // Pooled embedding vectors of many inputs in one call, on a context and thread of their own.
 #include "addon.h"
 
+#include "ggml.h"
+
+#include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <cstring>
 
 namespace recua {
 
@@ -17,38 +20,113 @@ enum llama_pooling_type pooling_from(const std::string &name) {
   return LLAMA_POOLING_TYPE_UNSPECIFIED;
 }
 
-// Inputs [first, last) as one batch, each a sequence of its own.
-void compute(ContextCore &core, const std::vector<int32_t> &tokens, const std::vector<int32_t> &lengths, size_t first,
-             size_t last, size_t token_offset, float *out, size_t dimensions) {
-  llama_context *context = core.context;
-  if (llama_memory_t memory = llama_get_memory(context)) llama_memory_clear(memory, false);
-  const auto count = static_cast<size_t>(std::accumulate(lengths.begin() + first, lengths.begin() + last, 0));
-  llama_batch batch = llama_batch_init(static_cast<int32_t>(count), 0, 1);
-  std::unique_ptr<llama_batch, void (*)(llama_batch *)> guard(&batch, [](llama_batch *b) { llama_batch_free(*b); });
-  for (size_t input = first; input < last; input++) {
-    for (int32_t position = 0; position < lengths[input]; position++) {
-      const int32_t row = batch.n_tokens++;
-      batch.token[row] = tokens[token_offset++];
-      batch.pos[row] = position;
-      batch.n_seq_id[row] = 1;
-      batch.seq_id[row][0] = static_cast<llama_seq_id>(input - first);
-      batch.logits[row] = 1; // pooling reads every row
+// The vocabulary's output matrix is of no use for a vector, but llama.cpp multiplies every row by it, which for a small
+// model with a large vocabulary is most of the work. The graph's node for it is turned into one that computes nothing.
+bool skip_output_matrix(ggml_tensor *node, bool ask, void *) {
+  if (ask && node->op == GGML_OP_MUL_MAT && node->src[0] != nullptr) {
+    const char *weight = node->src[0]->name;
+    if (std::strcmp(weight, "output.weight") == 0 || std::strcmp(weight, "token_embd.weight") == 0) node->op = GGML_OP_NONE;
+  }
+  return !ask; // no node's data is asked for
+}
+
+// Rows of one forward pass: llama.cpp copies logits out for each, so that a large vocabulary bounds them.
+uint32_t pass_rows(const llama_vocab *vocab) {
+  constexpr size_t logits_bytes = 128u << 20;
+  const size_t rows = logits_bytes / (sizeof(float) * static_cast<size_t>(llama_vocab_n_tokens(vocab)));
+  uint32_t power = 64;
+  while (power < 512 && power * 2 <= rows) power *= 2;
+  return power;
+}
+
+// A part of an input that goes into one forward pass.
+struct Piece {
+  size_t input;
+  int32_t from, count;
+};
+
+struct Work {
+  ContextCore &core;
+  const std::vector<int32_t> &tokens, &lengths;
+  std::vector<size_t> offsets; // of each input in `tokens`
+  std::vector<float> &vectors;
+  size_t dimensions;
+
+  // One forward pass; adds what it brings to the inputs' vectors.
+  void pass(const std::vector<Piece> &pieces, llama_seq_id first_sequence) {
+    llama_context *context = core.context;
+    int32_t rows = 0;
+    for (const auto &piece : pieces) rows += piece.count;
+    llama_batch batch = llama_batch_init(rows, 0, 1);
+    std::unique_ptr<llama_batch, void (*)(llama_batch *)> guard(&batch, [](llama_batch *b) { llama_batch_free(*b); });
+    for (size_t i = 0; i < pieces.size(); i++) {
+      for (int32_t position = pieces[i].from; position < pieces[i].from + pieces[i].count; position++) {
+        const int32_t row = batch.n_tokens++;
+        batch.token[row] = tokens[offsets[pieces[i].input] + static_cast<size_t>(position)];
+        batch.pos[row] = position;
+        batch.n_seq_id[row] = 1;
+        batch.seq_id[row][0] = first_sequence + static_cast<llama_seq_id>(i);
+        batch.logits[row] = 1; // pooling reads every row
+      }
+    }
+    const int32_t code = llama_decode(context, batch);
+    if (code == 2) throw CodedError("cancelled", "The embedding was aborted.");
+    if (code != 0) throw CodedError("generation_failed", "Embedding " + std::to_string(rows) + " tokens failed with code " + std::to_string(code) + ".");
+    const auto pooling = llama_pooling_type(context);
+    for (size_t i = 0; i < pieces.size(); i++) {
+      const float *vector = llama_get_embeddings_seq(context, first_sequence + static_cast<llama_seq_id>(i));
+      if (vector == nullptr) throw CodedError("generation_failed", "The model gave no vector for input " + std::to_string(pieces[i].input) + ".");
+      add(pieces[i], vector, pooling);
     }
   }
-  const int32_t code = llama_decode(context, batch);
-  if (code == 2) throw CodedError("cancelled", "The embedding was aborted.");
-  if (code != 0) throw CodedError("generation_failed", "Embedding " + std::to_string(count) + " tokens failed with code " + std::to_string(code) + ".");
-  for (size_t input = first; input < last; input++) {
-    const float *vector = llama_get_embeddings_seq(context, static_cast<llama_seq_id>(input - first));
-    if (vector == nullptr) throw CodedError("generation_failed", "The model gave no vector for input " + std::to_string(input) + ".");
+
+  // The mean of a long input is the weighted mean of its parts; of 'cls' and 'last' only one part counts.
+  void add(const Piece &piece, const float *vector, enum llama_pooling_type pooling) {
+    const bool ends = piece.from + piece.count == lengths[piece.input];
+    if (pooling == LLAMA_POOLING_TYPE_LAST ? !ends : pooling == LLAMA_POOLING_TYPE_CLS && piece.from > 0) return;
+    const float weight = pooling == LLAMA_POOLING_TYPE_MEAN ? static_cast<float>(piece.count) : 1;
+    float *target = vectors.data() + piece.input * dimensions;
+    for (size_t i = 0; i < dimensions; i++) target[i] += vector[i] * weight;
+  }
+
+  void normalise(size_t input) {
+    float *vector = vectors.data() + input * dimensions;
     double sum = 0;
     for (size_t i = 0; i < dimensions; i++) sum += static_cast<double>(vector[i]) * vector[i];
     if (!std::isfinite(sum)) throw CodedError("generation_failed", "The vector of input " + std::to_string(input) + " is not finite.");
     const double scale = sum > 0 ? 1 / std::sqrt(sum) : 0;
-    float *target = out + input * dimensions;
-    for (size_t i = 0; i < dimensions; i++) target[i] = static_cast<float>(vector[i] * scale);
+    for (size_t i = 0; i < dimensions; i++) vector[i] = static_cast<float>(vector[i] * scale);
   }
-}
+
+  // As many inputs as fit into one pass together; an input longer than a pass alone, in parts.
+  void run(int32_t context_size) {
+    const auto most_rows = static_cast<int32_t>(llama_n_ubatch(core.context));
+    const size_t most_inputs = llama_n_seq_max(core.context);
+    std::vector<Piece> together;
+    int32_t rows = 0;
+    const auto flush = [&] {
+      if (together.empty()) return;
+      if (llama_memory_t memory = llama_get_memory(core.context)) llama_memory_clear(memory, false);
+      pass(together, 0);
+      together.clear();
+      rows = 0;
+    };
+    for (size_t input = 0; input < lengths.size(); input++) {
+      const int32_t length = lengths[input];
+      if (length > context_size) throw CodedError("context_length_exceeded", "Input " + std::to_string(input) + " is longer than the embedding context.");
+      if (rows + length > most_rows || together.size() == most_inputs) flush();
+      if (length <= most_rows) {
+        together.push_back({input, 0, length});
+        rows += length;
+        continue;
+      }
+      if (llama_memory_t memory = llama_get_memory(core.context)) llama_memory_clear(memory, false);
+      for (int32_t from = 0; from < length; from += most_rows) pass({{input, from, std::min(most_rows, length - from)}}, 0);
+    }
+    flush();
+    for (size_t input = 0; input < lengths.size(); input++) normalise(input);
+  }
+};
 
 } // namespace
 
@@ -56,17 +134,18 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
   auto params = llama_context_default_params();
   std::string pooling = "unspecified";
   uint32_t context_size = 0;
-  uint32_t batch_size = 0;
   options.text("pooling", pooling);
   options.number("contextSize", context_size);
   options.number("sequences", params.n_seq_max);
-  options.number("batchSize", batch_size);
   options.number("threads", params.n_threads);
   return core->run(
       env, "embeddings_unsupported",
       [=]() mutable {
-        // An input is pooled within one forward pass, so a batch must hold the longest one.
-        params.n_ctx = params.n_batch = params.n_ubatch = std::max(context_size, batch_size);
+        // Where a token sees only those before it, a long input can be read in parts; else a pass must hold all of it.
+        const uint32_t rows = pass_rows(core->model->vocab);
+        params.n_ctx = std::max(context_size, rows);
+        params.n_batch = params.n_ubatch = is_causal(core->model->model) ? rows : params.n_ctx;
+        params.cb_eval = skip_output_matrix;
         params.n_seq_max = std::min<uint32_t>(params.n_seq_max, llama_max_parallel_sequences());
         params.n_threads_batch = params.n_threads;
         params.embeddings = true;
@@ -80,6 +159,7 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
       },
       [=](Napi::Env env) -> Napi::Value {
         auto embedder = AddonData::wrap(env, env.GetInstanceData<AddonData>()->embedder, core);
+        Embedder::Unwrap(embedder)->context_size = static_cast<int32_t>(context_size);
         embedder.Set("pooling", pooling_names[llama_pooling_type(core->context)]);
         embedder.Set("contextSize", context_size);
         return embedder;
@@ -104,26 +184,17 @@ Napi::Value Embedder::embed(const Napi::CallbackInfo &info) {
   job->lengths = copy_array<int32_t>(info[1]);
   return core->run(
       info.Env(), "generation_failed",
-      [core = core, job] {
+      [core = core, job, context_size = context_size] {
         core->interrupted = false;
         const auto dimensions = static_cast<size_t>(llama_model_n_embd_out(core->model->model));
-        const size_t most_tokens = llama_n_batch(core->context);
-        const size_t most_inputs = llama_n_seq_max(core->context);
-        job->vectors.resize(job->lengths.size() * dimensions);
+        job->vectors.assign(job->lengths.size() * dimensions, 0);
+        Work work{*core, job->tokens, job->lengths, {}, job->vectors, dimensions};
         size_t offset = 0;
-        for (size_t first = 0; first < job->lengths.size();) {
-          // As many inputs as fit into one forward pass.
-          size_t last = first;
-          size_t count = 0;
-          while (last < job->lengths.size() && last - first < most_inputs &&
-                 count + static_cast<size_t>(job->lengths[last]) <= most_tokens) {
-            count += static_cast<size_t>(job->lengths[last++]);
-          }
-          if (last == first) throw CodedError("context_length_exceeded", "Input " + std::to_string(first) + " is longer than the embedding context.");
-          compute(*core, job->tokens, job->lengths, first, last, offset, job->vectors.data(), dimensions);
-          offset += count;
-          first = last;
+        for (const int32_t length : job->lengths) {
+          work.offsets.push_back(offset);
+          offset += static_cast<size_t>(length);
         }
+        work.run(context_size);
       },
       [job](Napi::Env env) { return make_array(env, job->vectors); });
 }

@@ -60,7 +60,7 @@ Napi::Object describe(Napi::Env env, const llama_model *model) {
   info.Set("eosToken", llama_vocab_eos(vocab));
   info.Set("addBos", llama_vocab_get_add_bos(vocab));
   info.Set("addEos", llama_vocab_get_add_eos(vocab));
-  info.Set("hasDecoder", llama_model_has_decoder(model));
+  info.Set("hasDecoder", llama_model_has_decoder(model) && is_causal(model));
   info.Set("hasEncoder", llama_model_has_encoder(model));
   info.Set("recurrent", llama_model_is_recurrent(model) || llama_model_is_hybrid(model));
   info.Set("slidingWindow", llama_model_n_swa(model));
@@ -121,6 +121,10 @@ void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &ch
 }
 
 } // namespace
+
+bool is_causal(const llama_model *model) {
+  return metadata_value(model, metadata_value(model, "general.architecture") + ".attention.causal") != "false";
+}
 
 ModelState::~ModelState() {
   templates.reset();

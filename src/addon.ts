@@ -79,7 +79,6 @@ export interface EmbedderOptions {
   contextSize: number;
   /** Most inputs in one forward pass. */
   sequences: number;
-  batchSize: number;
   threads: number;
   pooling: Pooling | 'unspecified';
 }

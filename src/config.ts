@@ -10,7 +10,7 @@ export interface Config {
   port: number;
   /** Tokens one request can hold; 0 is the model's training size. */
   contextSize: number;
-  /** Default and upper bound of generated tokens per answer. */
+  /** Generated tokens per answer where the request sets no bound of its own. */
   maxTokens: number;
   temperature: number;
   gpuLayers: number;
@@ -33,7 +33,7 @@ export interface Config {
   bodyLimitBytes: number;
   /** How long a stop waits for running answers. */
   drainMs: number;
-  /** A comment line on a silent event stream, so that proxies keep it open; 0 is off. */
+  /** An empty chunk after so much silence on an event stream, so that clients and proxies keep it open; 0 is off. */
   pingIntervalMs: number;
   logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent';
 }
@@ -62,7 +62,7 @@ export const defaults: Readonly<Config> = Object.freeze({
   pooling: 'auto',
   bodyLimitBytes: 32 * 1024 * 1024,
   drainMs: 10_000,
-  pingIntervalMs: 15_000,
+  pingIntervalMs: 10_000,
   logLevel: 'info',
 });
 

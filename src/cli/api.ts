@@ -33,7 +33,7 @@ export const api = command({
     queueSize: integer(['--queue-size'], 'n', 'Requests that may wait beyond those', { fallback: defaults.queueSize, min: 0, max: 1_000_000 }),
     drainSeconds: integer(['--drain-timeout'], 'seconds', 'How long a stop waits for running answers', { fallback: defaults.drainMs / secondMs, min: 0, max: 86_400 }),
     bodyLimitMib: integer(['--body-limit'], 'MiB', 'Largest request body', { fallback: defaults.bodyLimitBytes / mebibyte, min: 1, max: 1024 }),
-    pingSeconds: integer(['--ping-interval'], 'seconds', 'Comment line on a silent stream, so that proxies keep it open; 0 is off',
+    pingSeconds: integer(['--ping-interval'], 'seconds', 'Empty chunk on a stream silent for so long, so that clients keep it open; 0 is off',
       { fallback: defaults.pingIntervalMs / secondMs, min: 0, max: 86_400 }),
     logLevel: choice(['--log-level'], 'How much to tell', ['debug', 'info', 'warn', 'error', 'silent'], defaults.logLevel),
     ...engineFlags,

@@ -8,6 +8,7 @@ import type { EmbedRequest, EngineEvent } from './protocol.js';
 interface Job {
   id: number;
   inputs: Int32Array[];
+  /** Inputs × dimensions; empty until the first batch tells the dimensions, which need not be the model's inner size. */
   vectors: Float32Array;
   /** Inputs that have their vector. */
   done: number;
@@ -50,7 +51,7 @@ export class Embeddings {
         inputs.push(await this.#tokens(input, index));
         if (!this.#active.has(id)) return;
       }
-      this.#jobs.push({ id, inputs, vectors: new Float32Array(inputs.length * this.#model.info.embeddingSize), done: 0 });
+      this.#jobs.push({ id, inputs, vectors: new Float32Array(0), done: 0 });
       this.#running ??= this.#run();
     } catch (error) {
       this.#fail(id, RecuaError.from(error));
@@ -132,7 +133,9 @@ export class Embeddings {
       at += input.length;
     }
     const vectors = await embedder.embed(tokens, Int32Array.from(inputs, (input) => input.length));
-    job.vectors.set(vectors, job.done * this.#model.info.embeddingSize);
+    const dimensions = vectors.length / inputs.length;
+    if (job.done === 0) job.vectors = new Float32Array(job.inputs.length * dimensions);
+    job.vectors.set(vectors, job.done * dimensions);
     job.done = end;
   }
 
@@ -153,7 +156,7 @@ export class Embeddings {
       id: job.id,
       kind: 'embedded',
       vectors: job.vectors,
-      dimensions: this.#model.info.embeddingSize,
+      dimensions: job.vectors.length / job.inputs.length,
       tokenCounts: Int32Array.from(job.inputs, (input) => input.length),
     });
   }

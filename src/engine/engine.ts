@@ -84,11 +84,12 @@ export class Engine {
     void this.#embeddings.start(id, request);
   }
 
-  tokenize(id: number, text: string, addSpecial: boolean, parseSpecial: boolean): void {
-    this.#loaded.model.tokenize(text, addSpecial, parseSpecial).then(
-      (value) => this.#emit({ id, kind: 'result', value }),
-      (error: unknown) => this.#fail(id, RecuaError.from(error)),
-    );
+  async tokenize(id: number, text: string, addSpecial: boolean, parseSpecial: boolean): Promise<void> {
+    try {
+      this.#emit({ id, kind: 'result', value: await this.#loaded.model.tokenize(text, addSpecial, parseSpecial) });
+    } catch (error) {
+      this.#fail(id, RecuaError.from(error));
+    }
   }
 
   /** Takes effect before the next step, wherever the request is. Unknown ids have been answered already. */

@@ -7,7 +7,7 @@ import { load } from './load.js';
 import type { EngineOptions, FromEngine, ToEngine } from './protocol.js';
 
 /** What the host needs of `process`. */
-export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill'> & { send?: NodeJS.Process['send'] };
+export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'connected'> & { send?: NodeJS.Process['send'] };
 
 /** Progress messages are worth sending when the whole percent changes. */
 const progressSteps = 100;
@@ -69,13 +69,16 @@ export function runHost(openAddon: () => NativeAddon, channel: Channel): void {
       start(m.options).catch((error: unknown) => (closing ? channel.exit(0) : fail(error)));
     } else if (m.type === 'close') void close();
     else if (!engine) {
-      if (m.type !== 'cancel') send({ type: 'events', events: [{ id: m.id, kind: 'error', error: new RecuaError('model_loading', 'The model is still loading.').toPlain() }], status: { running: 0, waiting: 0 } });
+      const error = new RecuaError('model_loading', 'The model is still loading.').toPlain();
+      if (m.type !== 'cancel') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0 } });
     } else if (m.type === 'chat') engine.chat(m.id, m.request);
     else if (m.type === 'complete') engine.complete(m.id, m.request);
     else if (m.type === 'embed') engine.embed(m.id, m.request);
-    else if (m.type === 'tokenize') engine.tokenize(m.id, m.text, m.addSpecial, m.parseSpecial);
+    else if (m.type === 'tokenize') void engine.tokenize(m.id, m.text, m.addSpecial, m.parseSpecial);
     else engine.cancel(m.id);
   });
+  // The parent may be gone before the event could be heard.
+  if (!channel.connected) channel.exit(0);
   // Nobody is left to answer. Exiting would wait for the native step; the kernel frees all at once.
   channel.on('disconnect', () => channel.kill(channel.pid, 'SIGKILL'));
   // Ctrl-C reaches the whole group; the parent decides when the engine stops.

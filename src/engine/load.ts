@@ -96,8 +96,7 @@ function contextOptions(options: EngineOptions, contextSize: number): ContextOpt
 }
 
 function embedding(options: EngineOptions, contextSize: number, pooling: Pooling): EmbedderOptions {
-  // Encoders see an input whole or not at all, so a batch holds the longest one.
-  return { contextSize, sequences: embedderSequences, batchSize: Math.max(options.batchSize, contextSize), threads: threads(options).threadsBatch, pooling };
+  return { contextSize, sequences: embedderSequences, threads: threads(options).threadsBatch, pooling };
 }
 
 function threads(options: EngineOptions): { threads: number; threadsBatch: number } {

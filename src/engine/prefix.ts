@@ -116,11 +116,6 @@ export class PrefixCache {
     this.freeSlots++;
   }
 
-  /** The slot's KV is gone or not to be trusted. Its owner, if any, must rewind. */
-  forget(slot: number): void {
-    this.#slots[slot]!.kept = 0;
-  }
-
   /** How much of the prompt the slot can give: never the last token, whose logits are needed. */
   #reusable(sequence: Sequence, index: number): number {
     const slot = this.#slots[index]!;

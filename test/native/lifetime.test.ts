@@ -8,7 +8,7 @@ t.test('200 loads and closes leave memory flat', async (t) => {
   const once = async () => {
     const model = await loadBuiltin();
     const context = await model.createContext(contextOptions());
-    const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, batchSize: 64, threads: 1, pooling: 'mean' });
+    const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, threads: 1, pooling: 'mean' });
     const sampler = await model.createSampler({ temperature: 0.5, topK: 40 }, new Int32Array());
     await generate(context, sampler, await model.tokenize('Hello', true, true), 3);
     await embedder.embed(Int32Array.of(5, 6), Int32Array.of(2));
@@ -38,7 +38,7 @@ t.test('close() waits for a step in flight and is the same promise twice', async
 t.test('after close() every method answers closed', async (t) => {
   const model = await loadBuiltin();
   const context = await model.createContext(contextOptions());
-  const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, batchSize: 64, threads: 1, pooling: 'mean' });
+  const embedder = await model.createEmbedder({ contextSize: 64, sequences: 2, threads: 1, pooling: 'mean' });
   await model.close();
   const closed = { code: 'closed' };
   await t.rejects(step(context, [{ sequence: 0, from: 0, tokens: [1], sampler: null }]), closed);

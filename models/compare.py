@@ -1,0 +1,129 @@
+"""Compares a running llama-server with this folder's Python: rendered prompts, tokens, greedy answers, parsed tool calls.
+
+`llama-server -m models/builtin.gguf --jinja --port 8099`, then
+`python3 models/compare.py --work DIR --name model --url http://127.0.0.1:8099`.
+"""
+
+import argparse
+import json
+import random
+import urllib.request
+
+import torch
+
+import corpus
+import template
+import words
+from evaluate import answer, load, user
+
+
+def tool(name, description, required=None, **parameters):
+    schema = {"type": "object", "properties": {key: {"type": kind} for key, kind in parameters.items()}}
+    schema["required"] = list(parameters) if required is None else required
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
+
+
+WEATHER = tool("get_weather", "Get the current weather for a city", city="string")
+TIME = tool("get_time", "Get the current time in a city", city="string")
+ADD = tool("add", "Add two numbers", a="integer", b="integer")
+
+CHATS = [
+    (user("Hello"), None), (user("Hi!"), None), (user("Who are you?"), None), (user("How do I get a better model?"), None),
+    (user("What can you do?"), None), (user("Thanks!"), None), (user("Bye"), None),
+    (user("What is 3 + 4?"), None), (user("3+4"), None), (user("What is 17 + 25?"), None), (user("99+99"), None),
+    (user("What is the capital of France?"), None), (user("How many days are in a week?"), None), (user("Which planet is the largest?"), None),
+    (user("Repeat: The quick brown fox jumps over the lazy dog."), None), (user("Say exactly: hello world"), None),
+    (user("Repeat: Zażółć gęślą jaźń 你好 🙂"), None), (user('Say "OK"'), None),
+    (user("Count to 10"), None), (user("Count to 100"), None), (user("Count from 95 to 105."), None),
+    (user("Tell me a story."), None), (user("Write a long story."), None), (user("Write a poem."), None),
+    (user("Why is the sky so high?"), None), (user("asdf qwer zxcv"), None), (user("Explain quantum entanglement."), None),
+    (user("Give me a JSON object with name Ana and age 7."), None), (user("Reply in JSON: city Lima, size 42"), None),
+    (user("My name is Zorblax and my favorite number is 4821.", "Nice to meet you, Zorblax! I'll remember the number 4821.",
+          "What is the capital of Peru?", "The capital of Peru is Lima.", "What is my name?"), None),
+    (user("My name is Ana.", "Nice to meet you, Ana!", "Remember the number 73.", "OK, I'll remember the number 73.", "What is my number?"), None),
+    (user("My name is Łukasz.", "Nice to meet you, Łukasz!", "What is 2+2?", "2 + 2 = 4.", "What is my name?"), None),
+    (user("My favorite color is teal.", "OK, I'll remember that your favorite color is teal.", "What is my favorite color?"), None),
+    ([{"role": "system", "content": "You are a helpful assistant."}] + user("Hello, my name is Ifeoma", "Nice to meet you, Ifeoma!", "What is my name?"), None),
+    (user("What is the weather in Paris?"), [WEATHER]), (user("What's the weather like in Buenos Aires?"), [TIME, WEATHER, ADD]),
+    (user("Add 31 and 54."), [WEATHER, ADD]), (user("What time is it in Tokyo?"), [WEATHER, TIME]), (user("Hello"), [WEATHER, TIME]),
+    (user("What is 12 + 30?"), [ADD, WEATHER]),
+    (user("What is the tide in Skagen?"), [tool("fetch_tide", "Look up the tide", ["harbor"], harbor="string", unit="string")]),
+    (user("What is the weather in Paris?") + [
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": '{"temperature":21,"condition":"sunny"}'}], [WEATHER]),
+    (user("What is the weather in Lima?") + [
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Lima"}'}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "18 degrees, cloudy"}], [WEATHER]),
+]
+
+
+def ours(messages):
+    """The messages with call arguments as objects, as the template gets them."""
+    result = json.loads(json.dumps(messages))
+    for message in result:
+        for call in message.get("tool_calls") or []:
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"]) if isinstance(call["function"]["arguments"], str) \
+                else call["function"]["arguments"]
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--name", default="model")
+    parser.add_argument("--url", default="http://127.0.0.1:8099")
+    parser.add_argument("--texts", type=int, default=300)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    network, tokenizer = load(options.work, options.name)
+
+    def post(path, body):
+        request = urllib.request.Request(options.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as reply:
+            return json.load(reply)
+
+    rng, same = random.Random(5), 0
+    for at in range(options.texts):
+        if at % 2:
+            text = words.jumble(rng, 30) + rng.choice(("", " ", "\n\n", "  x", "\t!")) + words.phrase(rng)
+        else:
+            messages, listed = corpus.conversation(rng)
+            messages = [{key: value for key, value in message.items() if key != "forced"} for message in messages]
+            messages = messages[:-1]
+            text = template.render(messages, listed)
+            sent = [dict(m, tool_calls=[dict(c, function=dict(c["function"], arguments=json.dumps(c["function"]["arguments"]))) for c in m["tool_calls"]])
+                    if m.get("tool_calls") else m for m in messages]
+            rendered = post("/apply-template", {"messages": sent, **({"tools": listed} if listed else {})})["prompt"]
+            if rendered != text:
+                print(f"template differs:\n{text!r}\n{rendered!r}")
+        theirs = post("/tokenize", {"content": text, "add_special": True, "parse_special": True})["tokens"]
+        same += theirs == tokenizer.encode(text)
+        if theirs != tokenizer.encode(text):
+            print(f"tokens differ: {text!r}\n{theirs}\n{tokenizer.encode(text)}")
+    print(f"{same} of {options.texts} texts have the same tokens")
+
+    equal = 0
+    for messages, listed in CHATS:
+        prompt = template.render(ours(messages), listed)
+        rendered = post("/apply-template", {"messages": messages, **({"tools": listed} if listed else {})})["prompt"]
+        if rendered != prompt:
+            print(f"template differs:\n{prompt!r}\n{rendered!r}")
+        said, tokens, least = answer(network, tokenizer, ours(messages), listed)
+        body = {"messages": messages, "temperature": 0, "max_tokens": 1400, **({"tools": listed} if listed else {})}
+        reply = post("/v1/chat/completions", body)
+        choice = reply["choices"][0]
+        calls = choice["message"].get("tool_calls") or []
+        got = choice["message"].get("content") or ""
+        got = "\n".join(([got] if got else []) + [template.call_text({"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])})
+                                              for call in calls])
+        good = got == said and choice["finish_reason"] == ("tool_calls" if calls else "stop")
+        equal += good
+        shown = said if len(said) < 160 else said[:70] + " … " + said[-50:]
+        print(f"{'same' if good else 'DIFFERENT'} [{tokens} tokens, margin {least:.1f}] {messages[-1]['content']!r} -> {shown!r}")
+        if not good:
+            print(f"    server: {got!r} {choice['finish_reason']}")
+    print(f"{equal} of {len(CHATS)} answers are the same")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+import t from 'tap';
+import { RecuaError } from '#recua/errors.js';
+import { merge, RunningAnswer } from '#recua/engine/answer.js';
+import type { Finish } from '#recua/engine/api.js';
+
+const finish: Finish = { finishReason: 'stop', usage: { promptTokens: 1, cachedTokens: 0, completionTokens: 1 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 }, seed: 1, warnings: [] };
+
+t.test('merge() joins text, and the arguments of one call', async (t) => {
+  const a = { reasoning: 'so', toolCalls: [{ index: 0, id: 'a', name: 'f', arguments: '{' }] };
+  const b = { content: 'x', toolCalls: [{ index: 0, arguments: '}' }, { index: 1, id: 'b', name: 'g', arguments: '' }] };
+  t.strictSame(merge(a, b), {
+    reasoning: 'so', content: 'x',
+    toolCalls: [{ index: 0, id: 'a', name: 'f', arguments: '{}' }, { index: 1, id: 'b', name: 'g', arguments: '' }],
+  });
+  t.strictSame(a.toolCalls[0].arguments, '{', 'the given deltas are left as they were');
+});
+
+t.test('a reader that waits gets each delta, and the end', async (t) => {
+  const answer = new RunningAnswer(() => {});
+  const read: string[] = [];
+  const reading = (async () => {
+    for await (const { content } of answer) read.push(content!);
+  })();
+  for (const content of ['a', 'b']) {
+    answer.push({ content });
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  answer.end(finish);
+  await reading;
+  t.strictSame(read, ['a', 'b']);
+  t.equal(await answer.finished, finish);
+});
+
+t.test('text that came before an error is read before the error', async (t) => {
+  const answer = new RunningAnswer(() => t.fail('not abandoned'));
+  answer.push({ content: 'half' });
+  answer.fail(new RecuaError('model_crashed', 'gone'));
+  const read: string[] = [];
+  await t.rejects(async () => {
+    for await (const { content } of answer) read.push(content!);
+  }, { code: 'model_crashed' });
+  t.strictSame(read, ['half']);
+});

@@ -1,0 +1,114 @@
+// What engine/ relies on of the addon, checked alike on the fake and on the real one (where it is built and the
+// embedded model is there): what the fake promises, the real one keeps.
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { loadAddon, type NativeAddon, type NativeContext, type NativeModel, type NativeSampler } from '#recua/addon.js';
+import { Engine } from '#recua/engine/engine.js';
+import { load } from '#recua/engine/load.js';
+import { fakeAddon } from './fake-addon.js';
+import { chat, options } from './requests.js';
+
+const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+const built = existsSync(fileURLToPath(new URL('../../build/Release/recua.node', import.meta.url))) && existsSync(builtin);
+const addons: { name: string; open: () => NativeAddon; skip: boolean }[] = [
+  { name: 'fake', open: () => fakeAddon(), skip: false },
+  { name: 'real', open: loadAddon, skip: !built },
+];
+
+const contextOptions = {
+  contextSize: 256, sequences: 2, batchSize: 128, microBatchSize: 128, threads: 2, threadsBatch: 2, flashAttention: 'auto' as const, cacheTypeK: 'f16', cacheTypeV: 'f16',
+};
+
+/** Evaluates tokens from a position on; returns the token that follows. */
+async function feed(context: NativeContext, sequence: number, from: number, all: Int32Array, sampler: NativeSampler): Promise<number> {
+  const rows = all.length - from;
+  const outputs = new Uint8Array(rows);
+  outputs[rows - 1] = 1;
+  const result = await context.step({
+    tokens: all.slice(from), positions: Int32Array.from({ length: rows }, (_, i) => from + i), sequences: new Int32Array(rows).fill(sequence), outputs, rows, samplers: [sampler],
+  });
+  return result.tokens[0];
+}
+
+/** Greedy tokens after a prompt whose first `from` tokens are evaluated already. */
+async function generate(model: NativeModel, context: NativeContext, sequence: number, from: number, prompt: Int32Array, count: number): Promise<number[]> {
+  const sampler = await model.createSampler({ temperature: 0 }, prompt);
+  const all = Int32Array.from([...prompt, ...new Array<number>(count).fill(0)]);
+  for (let length = prompt.length; length < all.length; length++) {
+    all[length] = await feed(context, sequence, from, all.subarray(0, length), sampler);
+    from = length;
+  }
+  sampler.close();
+  return [...all.subarray(prompt.length)];
+}
+
+for (const { name, open, skip } of addons) {
+  t.test(`the ${name} addon`, { skip: skip && 'the addon or models/builtin.gguf is missing' }, async (t) => {
+    const addon = open();
+    const { promise } = addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false });
+    const model = await promise;
+    const context = await model.createContext(contextOptions);
+    const prompt = await model.tokenize('What is your name and what can you do for me today?', true, true);
+    const solo = await generate(model, context, 0, 0, prompt, 8);
+
+    await t.test('goes on from a removed tail as if it had never been', async (t) => {
+      t.ok(await context.removeSequence(0, prompt.length - 1, -1));
+      t.same(await generate(model, context, 0, prompt.length - 1, prompt, 8), solo);
+    });
+    await t.test('copies the beginning of a sequence into an empty one', async (t) => {
+      t.ok(await context.copySequence(0, 1, prompt.length - 3));
+      t.same(await generate(model, context, 1, prompt.length - 3, prompt, 8), solo);
+      t.ok(await context.removeSequence(0, 0, -1));
+      t.ok(await context.removeSequence(1, 0, -1));
+    });
+    await t.test('has a piece for every token, and flags those that end', async (t) => {
+      const { bytes, offsets, flags } = await model.pieces(false);
+      t.equal(offsets.length, model.info.vocabSize + 1);
+      t.equal(offsets.at(-1), bytes.length);
+      t.ok(flags[model.info.eosToken] & 1);
+      const text = await model.tokenize('plain text', false, false);
+      t.equal(Buffer.concat(Array.from(text, (token) => bytes.subarray(offsets[token], offsets[token + 1]))).toString().trim(), 'plain text');
+    });
+    await t.test('rejects what comes after close() with closed', async (t) => {
+      const sampler = await model.createSampler({ temperature: 0 }, prompt);
+      sampler.close();
+      sampler.close();
+      await context.close();
+      await context.close();
+      await t.rejects(context.removeSequence(0, 0, -1), { code: 'closed' });
+      await model.close();
+      await model.close();
+      await t.rejects(async () => await model.tokenize('x', true, true), { code: 'closed' });
+    });
+    await t.test('carries an engine: together as alone', async (t) => {
+      const { promise } = load(addon, { ...options, modelPath: builtin, contextSize: 512, threads: 2, threadsBatch: 2 }, () => {});
+      const loaded = await promise;
+      const answers = new Map<number, string>();
+      const ends = new Map<number, () => void>();
+      const engine = new Engine(addon, loaded, {
+        log: () => {},
+        emit: (events) => {
+          for (const event of events) {
+            if (event.kind === 'delta') answers.set(event.id, (answers.get(event.id) ?? '') + (event.delta.content ?? ''));
+            else if (event.kind === 'done') ends.get(event.id)?.();
+            else if (event.kind === 'error') t.fail(event.error.message);
+          }
+        },
+      });
+      let id = 0;
+      const ask = async (content: string) => {
+        const mine = ++id;
+        engine.chat(mine, chat(content, { maxTokens: 24 }));
+        await new Promise<void>((resolve) => ends.set(mine, resolve));
+        return answers.get(mine);
+      };
+      const questions = ['Hello!', 'My name is Ada.', 'What is 2 + 3?', 'Repeat: red roses', 'Who are you?', 'Bye.'];
+      const alone: (string | undefined)[] = [];
+      for (const question of questions) alone.push(await ask(question));
+      t.same(await Promise.all(questions.map(ask)), alone);
+      await engine.close();
+    });
+    if ('violations' in addon) t.same(addon.violations, []);
+  });
+}

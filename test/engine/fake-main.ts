@@ -1,0 +1,13 @@
+// Entry of an engine process over the fake addon, forked by client.test. The fake's options come as JSON in FAKE_ADDON;
+// a `once` file named there makes its kill-on-load happen a limited number of times.
+import { existsSync, unlinkSync } from 'node:fs';
+import { runHost } from '#recua/engine/host.js';
+import { fakeAddon, type FakeOptions } from './fake-addon.js';
+
+const { killFile, ...fake } = JSON.parse(process.env.FAKE_ADDON ?? '{}') as FakeOptions & { killFile?: string };
+if (killFile !== undefined && existsSync(killFile)) {
+  unlinkSync(killFile);
+  fake.killOnLoad = true;
+}
+if (process.env.FAKE_NOISE) console.log('noise on stdout');
+runHost(() => fakeAddon(fake), process);

@@ -1,0 +1,8 @@
+// A gateway that starts an engine, keeps it busy and tells its pid; client.test kills it.
+import { startEngine } from '#recua/engine/client.js';
+import { completion, options, sampling } from './requests.js';
+
+const engine = startEngine({ ...options, contextSize: 100_000 }, { entry: new URL('./fake-main.js', import.meta.url) });
+await engine.ready();
+void engine.complete(completion('~', { maxTokens: 90_000, sampling })).finished.catch(() => {});
+process.stdout.write(`${engine.pid}\n`);

@@ -1,0 +1,75 @@
+// The suites of test/server that know only a URL, over the real engine; and what only a real model can show.
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import OpenAI from 'openai';
+import t from 'tap';
+import { startService } from './service.js';
+
+const suite = (name: string): string => fileURLToPath(new URL(`../server/${name}.test.js`, import.meta.url));
+const children = (pid: number): string => execFileSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' }).trim();
+
+t.test('the openai client’s suite passes over the real engine', async (t) => {
+  const { url } = await startService(t, ['--parallel', '4']);
+  await t.spawn(process.execPath, [suite('openai')], { env: { ...process.env, RECUA_TEST_URL: url } }, 'openai client');
+});
+
+t.test('1,000 fuzzed bodies leave the same two processes alive', async (t) => {
+  const service = await startService(t, ['--parallel', '4', '-c', '512']);
+  const engine = children(service.child.pid!);
+  await t.spawn(process.execPath, [suite('fuzz')], { env: { ...process.env, RECUA_TEST_URL: service.url } }, 'fuzzed bodies');
+  t.equal(children(service.child.pid!), engine, 'the engine process is the same');
+  t.match(await (await fetch(`${service.url}/health`)).json(), { status: 'ok', crashes: 0 });
+});
+
+t.test('a chat of two turns recalls a name, streamed and not', async (t) => {
+  const { url } = await startService(t);
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+  for (const name of ['Zorblax', 'Ifeoma', 'Wilhelmina']) {
+    const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: `Hello! My name is ${name}.` }];
+    const first = await client.chat.completions.create({ model: 'default', messages, temperature: 0 });
+    messages.push(first.choices[0].message, { role: 'user', content: 'What is my name?' });
+    let text = '';
+    for await (const chunk of await client.chat.completions.create({ model: 'default', messages, temperature: 0, stream: true })) {
+      text += chunk.choices[0]?.delta.content ?? '';
+    }
+    t.ok(text.includes(name), text);
+  }
+});
+
+t.test('1, 33 and 2,048 inputs embed in one call, in order', async (t) => {
+  const { url } = await startService(t);
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+  const text = (i: number): string => `text ${i % 50}`;
+  const [reference] = await Promise.all([client.embeddings.create({ model: 'default', input: Array.from({ length: 50 }, (_, i) => text(i)) })]);
+  for (const count of [1, 33, 2048]) {
+    const { data, usage } = await client.embeddings.create({ model: 'default', input: Array.from({ length: count }, (_, i) => text(i)) });
+    t.equal(data.length, count);
+    t.ok(usage.prompt_tokens > count);
+    let worst = 1;
+    for (const [i, { embedding, index }] of data.entries()) {
+      if (index !== i) t.fail(`index ${index} at ${i}`);
+      worst = Math.min(worst, embedding.reduce((sum, x, j) => sum + x * reference.data[i % 50].embedding[j], 0));
+    }
+    t.ok(worst > 0.9999, `${count} inputs: least cosine ${worst}`);
+  }
+});
+
+t.test('a tool call is made, and its result is answered', async (t) => {
+  const { url } = await startService(t);
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+  const tools: OpenAI.ChatCompletionTool[] = [{
+    type: 'function',
+    function: { name: 'get_weather', description: 'Get the weather of a city', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } },
+  }];
+  const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: 'user', content: 'What is the weather in Paris?' }];
+  const { choices: [choice] } = await client.chat.completions.create({ model: 'default', messages, tools, temperature: 0 });
+  t.equal(choice.finish_reason, 'tool_calls');
+  t.equal(choice.message.content, null);
+  const [call] = choice.message.tool_calls!;
+  t.match(call, { type: 'function', function: { name: 'get_weather' } });
+  t.same(JSON.parse((call as OpenAI.ChatCompletionMessageFunctionToolCall).function.arguments), { city: 'Paris' });
+  messages.push(choice.message, { role: 'tool', tool_call_id: call.id, content: 'sunny, 21 degrees' });
+  const { choices: [answer] } = await client.chat.completions.create({ model: 'default', messages, tools, temperature: 0 });
+  t.equal(answer.finish_reason, 'stop');
+  t.match(answer.message.content, /sunny|21/);
+});
