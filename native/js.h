@@ -114,10 +114,16 @@ inline Napi::Promise rejected(Napi::Env env, const char *code, const std::string
   return deferred.Promise();
 }
 
-inline Napi::Promise resolved(Napi::Env env, Napi::Value value) {
-  auto deferred = Napi::Promise::Deferred::New(env);
-  deferred.Resolve(value);
-  return deferred.Promise();
+// The body of a method that promises: what it throws before the work begins becomes a rejection.
+template <typename Body>
+Napi::Value promised(Napi::Env env, Body &&body) {
+  try {
+    return guarded(env, body);
+  } catch (const Napi::Error &error) {
+    auto deferred = Napi::Promise::Deferred::New(env);
+    deferred.Reject(error.Value());
+    return deferred.Promise();
+  }
 }
 
 // Reads the fields of an options object; a missing or undefined one leaves the default.

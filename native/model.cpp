@@ -223,41 +223,45 @@ Napi::Value Model::chat_template(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Model::tokenize(const Napi::CallbackInfo &info) {
-  auto model = open(info.Env());
-  const std::string text = info[0].As<Napi::String>().Utf8Value();
-  const bool add_special = info[1].ToBoolean();
-  const bool parse_special = info[2].ToBoolean();
-  using Tokens = std::vector<llama_token>;
-  return Task<Tokens>::run(
-      info.Env(), "internal_error",
-      [=](Tokens &tokens) {
-        // A token is at least a byte; two more for BOS and EOS.
-        tokens.resize(text.size() + 2);
-        const auto size = static_cast<int32_t>(text.size());
-        int32_t count = llama_tokenize(model->vocab, text.data(), size, tokens.data(),
-                                       static_cast<int32_t>(tokens.size()), add_special, parse_special);
-        if (count < 0) {
-          tokens.resize(static_cast<size_t>(-static_cast<int64_t>(count)));
-          count = llama_tokenize(model->vocab, text.data(), size, tokens.data(), static_cast<int32_t>(tokens.size()),
-                                 add_special, parse_special);
-        }
-        tokens.resize(static_cast<size_t>(std::max(count, 0)));
-      },
-      [](Napi::Env env, Tokens &tokens) { return make_array(env, tokens); });
+  return promised(info.Env(), [&]() -> Napi::Value {
+    auto model = open(info.Env());
+    const std::string text = info[0].As<Napi::String>().Utf8Value();
+    const bool add_special = info[1].ToBoolean();
+    const bool parse_special = info[2].ToBoolean();
+    using Tokens = std::vector<llama_token>;
+    return Task<Tokens>::run(
+        info.Env(), "internal_error",
+        [=](Tokens &tokens) {
+          // A token is at least a byte; two more for BOS and EOS.
+          tokens.resize(text.size() + 2);
+          const auto size = static_cast<int32_t>(text.size());
+          int32_t count = llama_tokenize(model->vocab, text.data(), size, tokens.data(),
+                                         static_cast<int32_t>(tokens.size()), add_special, parse_special);
+          if (count < 0) {
+            tokens.resize(static_cast<size_t>(-static_cast<int64_t>(count)));
+            count = llama_tokenize(model->vocab, text.data(), size, tokens.data(), static_cast<int32_t>(tokens.size()),
+                                   add_special, parse_special);
+          }
+          tokens.resize(static_cast<size_t>(std::max(count, 0)));
+        },
+        [](Napi::Env env, Tokens &tokens) { return make_array(env, tokens); });
+  });
 }
 
 Napi::Value Model::detokenize(const Napi::CallbackInfo &info) {
-  auto model = open(info.Env());
-  const auto tokens = copy_array<int32_t>(info[0]);
-  const bool special = info[1].ToBoolean();
-  return Task<std::string>::run(
-      info.Env(), "internal_error",
-      [=](std::string &bytes) {
-        for (const llama_token token : tokens) bytes += token_bytes(model->vocab, token, special);
-      },
-      [](Napi::Env env, std::string &bytes) {
-        return make_array(env, std::vector<uint8_t>(bytes.begin(), bytes.end()));
-      });
+  return promised(info.Env(), [&]() -> Napi::Value {
+    auto model = open(info.Env());
+    const auto tokens = copy_array<int32_t>(info[0]);
+    const bool special = info[1].ToBoolean();
+    return Task<std::string>::run(
+        info.Env(), "internal_error",
+        [=](std::string &bytes) {
+          for (const llama_token token : tokens) bytes += token_bytes(model->vocab, token, special);
+        },
+        [](Napi::Env env, std::string &bytes) {
+          return make_array(env, std::vector<uint8_t>(bytes.begin(), bytes.end()));
+        });
+  });
 }
 
 Napi::Value Model::piece(const Napi::CallbackInfo &info) {
@@ -266,57 +270,67 @@ Napi::Value Model::piece(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Model::pieces(const Napi::CallbackInfo &info) {
-  auto model = open(info.Env());
-  const bool special = info[0].ToBoolean();
-  struct Table {
-    std::vector<uint8_t> bytes, flags;
-    std::vector<uint32_t> offsets;
-  };
-  return Task<Table>::run(
-      info.Env(), "internal_error",
-      [=](Table &table) {
-        const int32_t count = llama_vocab_n_tokens(model->vocab);
-        table.offsets.reserve(static_cast<size_t>(count) + 1);
-        table.flags.reserve(static_cast<size_t>(count));
-        for (llama_token token = 0; token < count; token++) {
+  return promised(info.Env(), [&]() -> Napi::Value {
+    auto model = open(info.Env());
+    const bool special = info[0].ToBoolean();
+    struct Table {
+      std::vector<uint8_t> bytes, flags;
+      std::vector<uint32_t> offsets;
+    };
+    return Task<Table>::run(
+        info.Env(), "internal_error",
+        [=](Table &table) {
+          const int32_t count = llama_vocab_n_tokens(model->vocab);
+          table.offsets.reserve(static_cast<size_t>(count) + 1);
+          table.flags.reserve(static_cast<size_t>(count));
+          for (llama_token token = 0; token < count; token++) {
+            table.offsets.push_back(static_cast<uint32_t>(table.bytes.size()));
+            const std::string bytes = token_bytes(model->vocab, token, special);
+            table.bytes.insert(table.bytes.end(), bytes.begin(), bytes.end());
+            table.flags.push_back(static_cast<uint8_t>((llama_vocab_is_eog(model->vocab, token) ? 1 : 0) |
+                                                       (llama_vocab_is_control(model->vocab, token) ? 2 : 0)));
+          }
           table.offsets.push_back(static_cast<uint32_t>(table.bytes.size()));
-          const std::string bytes = token_bytes(model->vocab, token, special);
-          table.bytes.insert(table.bytes.end(), bytes.begin(), bytes.end());
-          table.flags.push_back(static_cast<uint8_t>((llama_vocab_is_eog(model->vocab, token) ? 1 : 0) |
-                                                     (llama_vocab_is_control(model->vocab, token) ? 2 : 0)));
-        }
-        table.offsets.push_back(static_cast<uint32_t>(table.bytes.size()));
-      },
-      [](Napi::Env env, Table &table) {
-        auto object = Napi::Object::New(env);
-        object.Set("bytes", make_array(env, table.bytes));
-        object.Set("offsets", make_array(env, table.offsets));
-        object.Set("flags", make_array(env, table.flags));
-        return object;
-      });
+        },
+        [](Napi::Env env, Table &table) {
+          auto object = Napi::Object::New(env);
+          object.Set("bytes", make_array(env, table.bytes));
+          object.Set("offsets", make_array(env, table.offsets));
+          object.Set("flags", make_array(env, table.flags));
+          return object;
+        });
+  });
 }
 
 Napi::Value Model::create_context(const Napi::CallbackInfo &info) {
-  auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
-  adopt(contexts, core);
-  return Context::create(info.Env(), core, Options(info[0]));
+  return promised(info.Env(), [&]() -> Napi::Value {
+    auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
+    adopt(contexts, core);
+    return Context::create(info.Env(), core, Options(info[0]));
+  });
 }
 
 Napi::Value Model::create_embedder(const Napi::CallbackInfo &info) {
-  auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
-  adopt(contexts, core);
-  return Embedder::create(info.Env(), core, Options(info[0]));
+  return promised(info.Env(), [&]() -> Napi::Value {
+    auto core = std::make_shared<ContextCore>(info.Env(), open(info.Env()));
+    adopt(contexts, core);
+    return Embedder::create(info.Env(), core, Options(info[0]));
+  });
 }
 
 Napi::Value Model::create_sampler(const Napi::CallbackInfo &info) {
-  auto sampler = std::make_shared<SamplerState>();
-  sampler->model = open(info.Env());
-  adopt(samplers, sampler);
-  return Sampler::create(info.Env(), sampler->model, Options(info[0]), copy_array<int32_t>(info[1]), sampler);
+  return promised(info.Env(), [&]() -> Napi::Value {
+    auto sampler = std::make_shared<SamplerState>();
+    sampler->model = open(info.Env());
+    adopt(samplers, sampler);
+    return Sampler::create(info.Env(), sampler->model, Options(info[0]), copy_array<int32_t>(info[1]), sampler);
+  });
 }
 
 Napi::Value Model::apply_chat_template(const Napi::CallbackInfo &info) {
-  return apply_template(info.Env(), open(info.Env()), Options(info[0]));
+  return promised(info.Env(), [&]() -> Napi::Value {
+    return apply_template(info.Env(), open(info.Env()), Options(info[0]));
+  });
 }
 
 Napi::Value Model::create_parser(const Napi::CallbackInfo &info) {

@@ -1,5 +1,6 @@
 // Child processes of the scripts: run one and watch its lines, or capture its output.
 import { spawn, spawnSync } from 'node:child_process';
+import { basename } from 'node:path';
 import { root } from './place.mjs';
 
 /** A failure the user can understand without a stack trace. */
@@ -42,9 +43,14 @@ export function run(command, args, { cwd = root, env = cleanEnv(), onLine = () =
     child.on('close', (code, signal) => {
       if (code === 0) return done();
       const how = signal ? `was ended by ${signal}` : `failed with exit code ${code}`;
-      fail(new Failure(`${[command, ...args.slice(0, 2)].join(' ')} ${how}. Its last lines:\n\n${tail.map((line) => `    ${line}`).join('\n')}\n`));
+      fail(new Failure(`${commandName(command, args)} ${how}. Its last lines:\n\n${tail.map((line) => `    ${line}`).join('\n')}\n`));
     });
   });
+}
+
+/** A command as people know it: a script that Node runs by the script's name. */
+function commandName(command, args) {
+  return command === process.execPath ? basename(args[0]).replace(/\.c?js$/, '') : `${command} ${args[0] ?? ''}`.trim();
 }
 
 /** Runs a command with our own terminal; resolves with its exit code. */

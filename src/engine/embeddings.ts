@@ -14,6 +14,9 @@ interface Job {
   done: number;
 }
 
+/** A cancel, and another request's turn, wait for the call that runs: it must not be long. */
+const tokensPerCall = 1024;
+
 export class Embeddings {
   readonly #model: NativeModel;
   readonly #options: EmbedderOptions;
@@ -109,7 +112,7 @@ export class Embeddings {
     this.#running = undefined;
   }
 
-  /** One native call: as many of the job's next inputs as fill one batch. */
+  /** One native call with as many of the job's next inputs as it may hold. */
   async #batch(job: Job): Promise<void> {
     const embedder = await this.#open();
     if (job.done === 0) {
@@ -119,9 +122,9 @@ export class Embeddings {
     }
     let end = job.done;
     let rows = 0;
-    while (end < job.inputs.length && end - job.done < this.#options.sequences) {
+    while (end < job.inputs.length) {
       const next = job.inputs[end]!.length;
-      if (rows > 0 && rows + next > this.#options.batchSize) break;
+      if (rows > 0 && rows + next > tokensPerCall) break;
       rows += next;
       end++;
     }

@@ -41,6 +41,8 @@ export class Engine {
   /** Requests with tokens that are not text yet. */
   readonly #fresh: Request[] = [];
   #events: EngineEvent[] = [];
+  /** What the gateway was told last: a cancel changes it without an event. */
+  #told: EngineStatus = { running: 0, waiting: 0 };
   #flushing = false;
   #inFlight = false;
   #tokensPerMs = 0;
@@ -343,7 +345,7 @@ export class Engine {
 
   /** After the current turn, so that all events of one step, or of one burst of requests, go in one message. */
   #flushSoon(): void {
-    if (this.#flushing || this.#events.length === 0) return;
+    if (this.#flushing || !this.#hasNews()) return;
     this.#flushing = true;
     setImmediate(() => {
       this.#flushing = false;
@@ -352,10 +354,17 @@ export class Engine {
   }
 
   #flush(): void {
-    if (this.#events.length === 0) return;
+    if (!this.#hasNews()) return;
     const events = this.#events;
     this.#events = [];
-    this.#hooks.emit(events, this.status);
+    this.#told = this.status;
+    this.#hooks.emit(events, this.#told);
+  }
+
+  #hasNews(): boolean {
+    if (this.#events.length > 0) return true;
+    const { running, waiting } = this.status;
+    return running !== this.#told.running || waiting !== this.#told.waiting;
   }
 
   get status(): EngineStatus {

@@ -33,7 +33,8 @@ export function runHost(openAddon: () => NativeAddon, channel: Channel): void {
 
   const start = async (options: EngineOptions): Promise<void> => {
     const addon = openAddon();
-    addon.setLog((level, text) => log(level as 'info', text));
+    // llama.cpp tells a hundred lines of each load as 'info': details, to those who serve a model.
+    addon.setLog((level, text) => log(level === 'info' ? 'debug' : (level as 'warn'), text));
     let step = -1;
     const opening = load(addon, options, (fraction) => {
       const next = Math.floor(fraction * progressSteps);

@@ -2,7 +2,7 @@
 // down with it runs in a child of its own.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import { contextOptions, generate, loadBuiltin, step } from './setup.js';
+import { chatPrompt, contextOptions, generate, loadBuiltin, step } from './setup.js';
 
 t.test('200 loads and closes leave memory flat', async (t) => {
   const once = async () => {
@@ -49,10 +49,11 @@ t.test('after close() every method answers closed', async (t) => {
   await t.rejects(context.loadSequence(0, new Uint8Array(1)), closed);
   await t.rejects(embedder.embed(Int32Array.of(1), Int32Array.of(1)), closed);
   context.abort();
-  for (const call of [() => model.metadata(), () => model.chatTemplate(), () => model.piece(1, false), () => model.tokenize('a', true, true),
-    () => model.detokenize(Int32Array.of(1), true), () => model.pieces(true), () => model.createContext(contextOptions()),
-    () => model.createSampler({ temperature: 0 }, new Int32Array())]) {
-    t.throws(call, closed);
+  for (const call of [() => model.metadata(), () => model.chatTemplate(), () => model.piece(1, false)]) t.throws(call, closed);
+  const promises: Promise<unknown>[] = [model.tokenize('a', true, true), model.detokenize(Int32Array.of(1), true), model.pieces(true), model.createContext(contextOptions()),
+    model.createSampler({ temperature: 0 }, new Int32Array()), chatPrompt(model, 'Hi')];
+  for (const promise of promises) {
+    await t.rejects(promise, closed);
   }
 });
 
