@@ -38,7 +38,7 @@ def repeat(rng, longest=14):
 def count(rng):
     roll = rng.random()
     if roll < 0.5:
-        last = rng.randint(1, 20) if rng.random() < 0.7 else rng.randint(21, 60) if rng.random() < 0.6 else rng.choice((100, rng.randint(61, 110)))
+        last = rng.randint(1, 20) if rng.random() < 0.8 else rng.randint(21, 60) if rng.random() < 0.6 else rng.choice((100, rng.randint(61, 110)))
         numbers = range(1, last + 1)
         asked = rng.choice(("Count to {1}.", "Count to {1}", "Count from {0} to {1}.", "Count up to {1}.", "Please count to {1}.",
                             "Can you count to {1}?", "Count from {0} to {1}", "count to {1}", "List the numbers from {0} to {1}."))

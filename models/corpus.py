@@ -24,14 +24,14 @@ def _unknown_skill(rng, memory):
 
 # Weight, name, skill. A skill takes (rng, memory) and returns (request, answer).
 SKILLS = [
-    (9, "fixed", talk.fixed), (4, "tell_name", talk.tell_name), (3.5, "tell_number", talk.tell_number), (4, "tell_both", talk.tell_both),
+    (13, "fixed", talk.fixed), (4, "tell_name", talk.tell_name), (3.5, "tell_number", talk.tell_number), (4, "tell_both", talk.tell_both),
     (7, "ask_name", talk.ask_name), (6, "ask_number", talk.ask_number), (2, "ask_both", talk.ask_both),
     (4, "tell_topic", talk.tell_topic), (6, "ask_topic", talk.ask_topic),
-    (17, "repeat", lambda rng, memory: copying.repeat(rng)), (5, "count", lambda rng, memory: copying.count(rng)),
+    (17, "repeat", lambda rng, memory: copying.repeat(rng)), (7, "count", lambda rng, memory: copying.count(rng)),
     (5, "json", lambda rng, memory: copying.json_reply(rng)), (0.6, "json_default", lambda rng, memory: copying.json_default(rng)),
     (0.7, "json_forced", lambda rng, memory: copying.json_forced(rng)), (1.5, "random", lambda rng, memory: copying.random_answer(rng)),
     (10, "addition", lambda rng, memory: facts.addition(rng)), (3.5, "arithmetic", lambda rng, memory: facts.arithmetic(rng)),
-    (10, "fact", lambda rng, memory: facts.fact(rng)), (2, "story", lambda rng, memory: stories.story(rng)),
+    (12, "fact", lambda rng, memory: facts.fact(rng)), (2, "story", lambda rng, memory: stories.story(rng)),
     (13, "unknown", _unknown_skill),
 ]
 _WEIGHTS = [weight for weight, _, _ in SKILLS]
@@ -66,14 +66,14 @@ def _turn(rng, memory, messages, skip):
 
 def conversation(rng):
     """(messages, tools or None)."""
-    if rng.random() < 0.28:
+    if rng.random() < 0.24:
         return _drill(rng), None
     messages, memory = [], talk.Memory()
     system = _system(rng)
     if system is not None:
         messages.append({"role": "system", "content": system})
     listed, chosen = None, []
-    if rng.random() < 0.28:
+    if rng.random() < 0.34:
         chosen = tools.cases(rng, rng.choice((1, 1, 2, 2, 3, 4)))
         listed = [tool for _, tool, _, _ in chosen]
         rng.shuffle(listed)
@@ -111,7 +111,7 @@ def _drill(rng):
     """Nothing but sums: the skill that needs most examples, with few tokens around each."""
     messages = []
     for _ in range(rng.randint(2, 6)):
-        asked, answer = facts.addition(rng) if rng.random() < 0.8 else facts.arithmetic(rng)
+        asked, answer = facts.addition(rng) if rng.random() < 0.65 else facts.arithmetic(rng)
         messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
     return messages
 

@@ -34,7 +34,7 @@ What are you good at?|What can you help me with?|I need help.|What should I ask?
     (2, "You're welcome!", """Thanks|Thanks!|Thank you|Thank you!|Thank you very much!|Thanks a lot!|Thx|Great, thanks!|OK, thanks.|Many thanks!
 Thank you so much.|Perfect, thank you.|Cool, thanks|Thanks for your help."""),
     (2, "Goodbye!", """Bye|Bye!|Goodbye|Goodbye!|See you|See you later!|Good night|Good night!|Bye bye|That's all, bye.|See you tomorrow|Farewell"""),
-    (1, "Good! What else can I do for you?", """OK|Ok.|Good|Great!|Nice|Cool|Yes|Well done|Good job!|Very good|Correct|Right|Perfect|Wow|I see"""),
+    (1, "Great! What else can I do for you?", """OK|Ok.|Good|Great!|Nice|Cool|Yes|Well done|Good job!|Very good|Correct|Right|Perfect|Wow|I see"""),
     (0.5, "OK.", """No|Nothing|Never mind|Stop|Wait|No, thanks|Hmm"""),
 ]
 _FIXED = [(weight, answer, asked.replace("\n", "|").split("|")) for weight, answer, asked in _FIXED]

@@ -75,8 +75,13 @@ function cmake(args, report) {
 }
 
 function isConfigured() {
-  return existsSync(cachePath)
-    && readdirSync(place.build).some((name) => name === 'build.ninja' || name === 'Makefile' || /\.(sln|slnx|xcodeproj)$/.test(name));
+  return existsSync(cachePath) && (hasMakefile() || readdirSync(place.build).some((name) => name === 'build.ninja' || /\.(sln|slnx|xcodeproj)$/.test(name)));
+}
+
+/** A Makefile of cmake's: node-gyp writes one of its own to the same place, which would call us again. */
+function hasMakefile() {
+  const path = join(place.build, 'Makefile');
+  return existsSync(path) && readFileSync(path, 'utf8').startsWith('# CMAKE generated file');
 }
 
 function cacheEntry(name) {
@@ -95,7 +100,7 @@ function forget() {
 
 /** Ninja knows what it did not finish. Make does not: after a kill the newest outputs, one per job, may be cut off. */
 function dropCutOff() {
-  if (!existsSync(markPath) || !existsSync(join(place.build, 'Makefile'))) return;
+  if (!existsSync(markPath) || !hasMakefile()) return;
   const outputs = filesUnder(place.build).filter((path) => /\.(o|obj|so|dylib|a|node)(\.\d+)*$/.test(path)).map((path) => join(place.build, path));
   outputs.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs);
   for (const path of outputs.slice(0, jobs() + 1)) rmSync(path, { force: true });

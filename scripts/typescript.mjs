@@ -32,20 +32,22 @@ export async function compileTypescript() {
   // tsc's own memory holds what it has written before, and would not write a lost file again.
   if (outputs(files).some((path) => !existsSync(path))) rmSync(join(place.dist, '.tsbuildinfo'), { force: true });
   await run(process.execPath, [tsc, '-p', root, '--pretty', 'false']);
-  dropOrphans(files);
+  dropOrphans(place.dist, files);
   writeJson(stampPath, { fingerprint: fresh });
 }
 
-/** Outputs of sources that are no more: a test or a wildcard import could still find them. */
-function dropOrphans(files) {
+/** Removes outputs of sources that are no more: tap or an import could still find them. */
+function dropOrphans(folder, files) {
   const kept = new Set(files.map((path) => path.replace(/\.ts$/, '')));
-  for (const path of filesUnder(place.dist)) {
+  for (const path of filesUnder(folder)) {
     const source = path.replace(/(\.d\.ts|\.js\.map|\.js)$/, '');
-    if (source !== path && !kept.has(source)) rmSync(join(place.dist, path), { force: true });
+    if (source !== path && !kept.has(source)) rmSync(join(folder, path), { force: true });
   }
 }
 
 /** test → dist-test. Needs dist, because tests import the product's declarations. */
 export async function compileTests() {
-  await run(process.execPath, [tsc, '-p', join(root, 'test'), '--pretty', 'false']);
+  const tests = join(root, 'test');
+  await run(process.execPath, [tsc, '-p', tests, '--pretty', 'false']);
+  dropOrphans(place.distTest, filesUnder(tests).filter((path) => path.endsWith('.ts')));
 }

@@ -13,21 +13,29 @@ export interface Config {
   /** Generated tokens per answer where the request sets no bound of its own. */
   maxTokens: number;
   temperature: number;
+  /** Layers to offload; -1 is all. */
   gpuLayers: number;
+  /** Requests that run at once, each in a sequence of its own. */
   parallel: number;
   /** 0: as many as there are cores. */
   threads: number;
   /** 0: the same as `threads`. */
   threadsBatch: number;
+  /** Most tokens in one step. */
   batchSize: number;
+  /** Most tokens in one forward pass. */
   microBatchSize: number;
   flashAttention: 'auto' | 'on' | 'off';
+  /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
   mmap: boolean;
   mlock: boolean;
+  /** Requests that may wait beyond those that run. */
   queueSize: number;
+  /** Jinja source instead of the file's own template; '' keeps the file's. */
   chatTemplate: string;
+  /** Pooling for embeddings; 'auto' takes the file's, and mean where it names none. */
   pooling: 'auto' | 'none' | 'mean' | 'cls' | 'last' | 'rank';
   /** Largest request body in bytes. */
   bodyLimitBytes: number;

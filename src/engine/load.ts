@@ -38,6 +38,10 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     }
     if (info.recurrent) notes.push('This architecture keeps one state per sequence: a prompt shares a prefix only where it continues a whole earlier sequence.');
     else if (info.slidingWindow > 0) notes.push('Sliding-window attention forgets old positions: a prompt shares a prefix only where it continues a whole earlier sequence.');
+    const devices = addon.devices();
+    if (options.gpuLayers !== 0 && !devices.some(({ kind }) => kind === 'gpu' || kind === 'igpu')) {
+      notes.push(`Layers were to go to a GPU (${options.gpuLayers}), but this build of llama.cpp finds none (it has: ${addon.version.backends.join(', ')}); all run on the CPU.`);
+    }
     const description: ModelDescription = {
       description: info.description,
       architecture: info.architecture,
@@ -56,7 +60,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       chatTemplate: options.chatTemplate || model.chatTemplate(),
       canGenerate: context !== undefined,
       canEmbed: embedderOptions !== undefined,
-      devices: addon.devices(),
+      devices,
       backends: addon.version.backends,
       llamaCpp: addon.version.llamaCpp,
       notes,

@@ -1,33 +1,14 @@
 // The messages between the gateway process (engine/client) and the engine process (engine/host),
 // and the internal words for a request and its answer. Types only; knows nothing of OpenAI's wire.
 // The channel is child_process IPC with 'advanced' serialisation, so typed arrays cross as they are.
+import type { Config } from '../config.js';
 import type { PlainError } from '../errors.js';
 import type { Device, Pooling } from '../addon.js';
 
-/** How to load: fixed for the life of an engine process. */
-export interface EngineOptions {
-  modelPath: string;
-  /** Tokens one sequence (one request: prompt and answer) can hold; 0 is the model's training size. */
-  contextSize: number;
-  /** Sequences that can run at once. */
-  parallel: number;
-  gpuLayers: number;
-  threads: number;
-  threadsBatch: number;
-  batchSize: number;
-  microBatchSize: number;
-  flashAttention: 'auto' | 'on' | 'off';
-  cacheTypeK: string;
-  cacheTypeV: string;
-  mmap: boolean;
-  mlock: boolean;
-  /** Requests that may wait beyond those running. */
-  queueSize: number;
-  /** Jinja source instead of the file's own template; '' keeps the file's. */
-  chatTemplate: string;
-  /** Pooling for embeddings; 'auto' takes the file's, and mean where it names none. */
-  pooling: Pooling | 'auto';
-}
+/** How to load: fixed for the life of an engine process. Each setting is explained in config.ts. */
+export type EngineOptions = { modelPath: string } & Pick<Config,
+  | 'contextSize' | 'parallel' | 'gpuLayers' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'flashAttention'
+  | 'cacheTypeK' | 'cacheTypeV' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
 
 /** Sampling as a request states it; every field is present, defaults were applied by the caller. */
 export interface Sampling {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { scripts } from './checkout.js';
 
-const { countTap } = await import(`${scripts}tap-count.mjs`);
+const { countTap, failureLines } = await import(`${scripts}tap-result.mjs`);
 
 t.test('countTap() counts the tests of a run, not their assertions', (t) => {
   t.strictSame(countTap([
@@ -19,5 +19,14 @@ t.test('countTap() counts a file that breaks before its first test as one failur
   t.strictSame(countTap('not ok 1 - dist-test/a.test.js\n'), { passed: 0, failed: 1 });
   t.strictSame(countTap('# Subtest: a\n    ok 1 - works\nnot ok 1 - a\n'), { passed: 1, failed: 1 });
   t.strictSame(countTap(''), { passed: 0, failed: 0 });
+  t.end();
+});
+
+t.test('failureLines() passes on files and failures, not what passed', (t) => {
+  const kept: string[] = [];
+  const print = failureLines((line: string) => kept.push(line));
+  const failure = ['    not ok 2 - subtracts', '      ---', '      message: it adds', '      ...'];
+  for (const line of ['# Subtest: a', '    ok 1 - adds', '      ---', '      note: slow', '      ...', ...failure, 'not ok 1 - a', 'ok 2 - b', '# time=1ms']) print(line);
+  t.strictSame(kept, [...failure, 'not ok 1 - a', 'ok 2 - b']);
   t.end();
 });
