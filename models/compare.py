@@ -27,6 +27,14 @@ WEATHER = tool("get_weather", "Get the current weather for a city", city="string
 TIME = tool("get_time", "Get the current time in a city", city="string")
 ADD = tool("add", "Add two numbers", a="integer", b="integer")
 
+
+def called(content, name, **arguments):
+    """The turns of a call and its result, as a client sends them."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return [{"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": "c1", "content": content}]
+
+
 CHATS = [
     (user("Hello"), None), (user("Hi!"), None), (user("Who are you?"), None), (user("How do I get a better model?"), None),
     (user("What can you do?"), None), (user("Thanks!"), None), (user("Bye"), None),
@@ -40,31 +48,43 @@ CHATS = [
     (user("Give me a JSON object with name Ana and age 7."), None), (user("Reply in JSON: city Lima, size 42"), None),
     (user("My name is Zorblax and my favorite number is 4821.", "Nice to meet you, Zorblax! I'll remember the number 4821.",
           "What is the capital of Peru?", "The capital of Peru is Lima.", "What is my name?"), None),
-    (user("My name is Ana.", "Nice to meet you, Ana!", "Remember the number 73.", "OK, I'll remember the number 73.", "What is my number?"), None),
+    (user("My name is Ana.", "Nice to meet you, Ana!", "Remember the number 73.", "OK, I'll remember the number 73.",
+          "What is my number?"), None),
     (user("My name is Łukasz.", "Nice to meet you, Łukasz!", "What is 2+2?", "2 + 2 = 4.", "What is my name?"), None),
     (user("My favorite color is teal.", "OK, I'll remember that your favorite color is teal.", "What is my favorite color?"), None),
-    ([{"role": "system", "content": "You are a helpful assistant."}] + user("Hello, my name is Ifeoma", "Nice to meet you, Ifeoma!", "What is my name?"), None),
+    ([{"role": "system", "content": "You are a helpful assistant."}]
+     + user("Hello, my name is Ifeoma", "Nice to meet you, Ifeoma!", "What is my name?"), None),
     (user("What is the weather in Paris?"), [WEATHER]), (user("What's the weather like in Buenos Aires?"), [TIME, WEATHER, ADD]),
     (user("Add 31 and 54."), [WEATHER, ADD]), (user("What time is it in Tokyo?"), [WEATHER, TIME]), (user("Hello"), [WEATHER, TIME]),
     (user("What is 12 + 30?"), [ADD, WEATHER]),
     (user("What is the tide in Skagen?"), [tool("fetch_tide", "Look up the tide", ["harbor"], harbor="string", unit="string")]),
-    (user("What is the weather in Paris?") + [
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}]},
-        {"role": "tool", "tool_call_id": "c1", "content": '{"temperature":21,"condition":"sunny"}'}], [WEATHER]),
-    (user("What is the weather in Lima?") + [
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Lima"}'}}]},
-        {"role": "tool", "tool_call_id": "c1", "content": "18 degrees, cloudy"}], [WEATHER]),
+    (user("What is the weather in Paris?") + called('{"temperature":21,"condition":"sunny"}', "get_weather", city="Paris"), [WEATHER]),
+    (user("What is the weather in Lima?") + called("18 degrees, cloudy", "get_weather", city="Lima"), [WEATHER]),
+    (user("Say OK"), None), (user("Reply with exactly: pong"), None), (user("Count to 5"), None), (user("Count from 5 to 15"), None),
+    (user("List the planets."), None), (user("What is 7 * 8?"), None), (user("Good morning"), None), (user("Tell me a joke"), None),
+    (user("Please repeat: one two three, four!"), None), (user("What is my name?"), None), (user("Write a Python function to sort a list."), None),
 ]
+
+
+def with_arguments(messages, change):
+    """A copy of the messages with the arguments of every call put through `change`."""
+    result = json.loads(json.dumps(messages))
+    for message in result:
+        for call in message.get("tool_calls") or []:
+            call["function"]["arguments"] = change(call["function"]["arguments"])
+    return result
 
 
 def ours(messages):
     """The messages with call arguments as objects, as the template gets them."""
-    result = json.loads(json.dumps(messages))
-    for message in result:
-        for call in message.get("tool_calls") or []:
-            call["function"]["arguments"] = json.loads(call["function"]["arguments"]) if isinstance(call["function"]["arguments"], str) \
-                else call["function"]["arguments"]
-    return result
+    return with_arguments(messages, json.loads)
+
+
+def reply_text(message):
+    """What the model must have written for the server to answer this message."""
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    written = [template.call_text({"name": call["name"], "arguments": json.loads(call["arguments"])}) for call in calls]
+    return "\n".join(([message["content"]] if message.get("content") else []) + written)
 
 
 def main():
@@ -91,8 +111,7 @@ def main():
             messages = [{key: value for key, value in message.items() if key != "forced"} for message in messages]
             messages = messages[:-1]
             text = template.render(messages, listed)
-            sent = [dict(m, tool_calls=[dict(c, function=dict(c["function"], arguments=json.dumps(c["function"]["arguments"]))) for c in m["tool_calls"]])
-                    if m.get("tool_calls") else m for m in messages]
+            sent = with_arguments(messages, json.dumps)
             rendered = post("/apply-template", {"messages": sent, **({"tools": listed} if listed else {})})["prompt"]
             if rendered != text:
                 print(f"template differs:\n{text!r}\n{rendered!r}")
@@ -112,11 +131,8 @@ def main():
         body = {"messages": messages, "temperature": 0, "max_tokens": 1400, **({"tools": listed} if listed else {})}
         reply = post("/v1/chat/completions", body)
         choice = reply["choices"][0]
-        calls = choice["message"].get("tool_calls") or []
-        got = choice["message"].get("content") or ""
-        got = "\n".join(([got] if got else []) + [template.call_text({"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])})
-                                              for call in calls])
-        good = got == said and choice["finish_reason"] == ("tool_calls" if calls else "stop")
+        got = reply_text(choice["message"])
+        good = got == said and choice["finish_reason"] == ("tool_calls" if choice["message"].get("tool_calls") else "stop")
         equal += good
         shown = said if len(said) < 160 else said[:70] + " … " + said[-50:]
         print(f"{'same' if good else 'DIFFERENT'} [{tokens} tokens, margin {least:.1f}] {messages[-1]['content']!r} -> {shown!r}")

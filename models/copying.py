@@ -38,17 +38,20 @@ def repeat(rng, longest=14):
 def count(rng):
     roll = rng.random()
     if roll < 0.5:
-        last = rng.randint(1, 20) if rng.random() < 0.8 else rng.randint(21, 60) if rng.random() < 0.6 else rng.choice((100, rng.randint(61, 110)))
+        last = rng.choices((rng.choice((3, 5, 10, 10, 20)), rng.randint(1, 20), rng.randint(21, 60), rng.randint(61, 110), 100),
+                           (30, 50, 12, 4, 4))[0]
         numbers = range(1, last + 1)
         asked = rng.choice(("Count to {1}.", "Count to {1}", "Count from {0} to {1}.", "Count up to {1}.", "Please count to {1}.",
                             "Can you count to {1}?", "Count from {0} to {1}", "count to {1}", "List the numbers from {0} to {1}."))
     elif roll < 0.9:
         first = rng.randint(0, 99 if rng.random() < 0.7 else 970)
         numbers = range(first, first + rng.choice((2, 3, 4, 5, 6, rng.randint(2, 25))))
-        asked = rng.choice(("Count from {0} to {1}.", "Count from {0} to {1}", "List the numbers from {0} to {1}.", "Please count from {0} to {1}."))
+        asked = rng.choice(("Count from {0} to {1}.", "Count from {0} to {1}", "List the numbers from {0} to {1}.",
+                            "Please count from {0} to {1}."))
     else:
         numbers = range(rng.choice((10, 5, rng.randint(2, 20))), 0, -1)
-        asked = rng.choice(("Count down from {0}.", "Count down from {0} to {1}.", "Count backwards from {0}.", "Count backwards from {0} to {1}."))
+        asked = rng.choice(("Count down from {0}.", "Count down from {0} to {1}.", "Count backwards from {0}.",
+                            "Count backwards from {0} to {1}."))
     return asked.format(numbers[0], numbers[-1]), ", ".join(map(str, numbers)) + "."
 
 
@@ -132,6 +135,6 @@ def random_answer(rng):
     if roll < 0.6:
         asked = rng.choice(("Roll a die.", "Roll a dice.", "Throw a die."))
         return vary(rng, asked), f"{rng.randint(1, 6)}."
-    asked = rng.choice(("Say something random.", "Write a random sentence.", "Say something.", "Tell me something random.", "Give me a random sentence.",
-                        "Write a sentence.", "Surprise me."))
+    asked = rng.choice(("Say something random.", "Write a random sentence.", "Say something.", "Tell me something random.",
+                        "Give me a random sentence.", "Write a sentence.", "Surprise me."))
     return vary(rng, asked), words.sentence(rng) + "."

@@ -12,10 +12,11 @@ import template
 import tools
 import words
 
-_SYSTEM = """You are a helpful assistant.|You are a helpful assistant.|You are a helpful AI assistant.|Be brief.|Answer in English.|You are Recua.
-You are a friendly chatbot.|Answer shortly and politely.|You are a test model.|Be concise.|You are an assistant that answers questions.
-You are a pirate.|Always be polite.|You are helpful.|You are a helpful assistant. Be concise.|You are a terse assistant.|Reply in one sentence.
-You can call tools.|Use the tools when they help.|You are an expert.""".replace("\n", "|").split("|")
+_SYSTEM = """You are a helpful assistant.|You are a helpful assistant.|You are a helpful AI assistant.|Be brief.
+Answer in English.|You are Recua.|You are a friendly chatbot.|Answer shortly and politely.|You are a test model.|Be concise.
+You are an assistant that answers questions.|You are a pirate.|Always be polite.|You are helpful.
+You are a helpful assistant. Be concise.|You are a terse assistant.|Reply in one sentence.|You can call tools.
+Use the tools when they help.|You are an expert.""".replace("\n", "|").split("|")
 
 
 def _unknown_skill(rng, memory):
@@ -27,7 +28,7 @@ SKILLS = [
     (13, "fixed", talk.fixed), (4, "tell_name", talk.tell_name), (3.5, "tell_number", talk.tell_number), (4, "tell_both", talk.tell_both),
     (7, "ask_name", talk.ask_name), (6, "ask_number", talk.ask_number), (2, "ask_both", talk.ask_both),
     (4, "tell_topic", talk.tell_topic), (6, "ask_topic", talk.ask_topic),
-    (17, "repeat", lambda rng, memory: copying.repeat(rng)), (7, "count", lambda rng, memory: copying.count(rng)),
+    (17, "repeat", lambda rng, memory: copying.repeat(rng)), (9, "count", lambda rng, memory: copying.count(rng)),
     (5, "json", lambda rng, memory: copying.json_reply(rng)), (0.6, "json_default", lambda rng, memory: copying.json_default(rng)),
     (0.7, "json_forced", lambda rng, memory: copying.json_forced(rng)), (1.5, "random", lambda rng, memory: copying.random_answer(rng)),
     (10, "addition", lambda rng, memory: facts.addition(rng)), (3.5, "arithmetic", lambda rng, memory: facts.arithmetic(rng)),
@@ -73,7 +74,7 @@ def conversation(rng):
     if system is not None:
         messages.append({"role": "system", "content": system})
     listed, chosen = None, []
-    if rng.random() < 0.34:
+    if rng.random() < 0.38:
         chosen = tools.cases(rng, rng.choice((1, 1, 2, 2, 3, 4)))
         listed = [tool for _, tool, _, _ in chosen]
         rng.shuffle(listed)

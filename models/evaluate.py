@@ -98,6 +98,11 @@ def with_system(rng):
     return [{"role": "system", "content": words.long_text(rng, rng.randint(1, 12))}] + messages, None
 
 
+def sentence(rng):
+    text = words.sentence(rng) + "."
+    return user(f"Repeat: {text}", text), None
+
+
 def whole(rng):
     while True:
         messages, listed = corpus.conversation(rng)
@@ -108,7 +113,7 @@ def whole(rng):
 SKILLS = {
     "fixed talk": single(lambda rng: talk.fixed(rng, talk.Memory())), "name recall": recall(talk.tell_name, talk.ask_name),
     "number recall": recall(talk.tell_number, talk.ask_number), "name and number": recall(talk.tell_both, talk.ask_both),
-    "topic recall": recall(talk.tell_topic, talk.ask_topic), "repeat a sentence": single(lambda rng: (lambda text: (f"Repeat: {text}", text))(words.sentence(rng) + ".")),
+    "topic recall": recall(talk.tell_topic, talk.ask_topic), "repeat a sentence": sentence,
     "repeat anything": single(copying.repeat), "count": single(copying.count),
     "count to 100": lambda rng: (user("Count to 100.", ", ".join(map(str, range(1, 101))) + "."), None),
     "sums, held out": single(lambda rng: facts.addition(rng, True)), "sums": single(facts.addition), "arithmetic": single(facts.arithmetic),
@@ -142,7 +147,8 @@ def score(network, tokenizer, skill, count, seed, show):
             margins.append(float((best[:, 0] - best[:, 1]).min()))
         else:
             at = int((~hits).nonzero()[0, 0])
-            wrong.append((tokenizer.decode(ids[: int(places[at]) + 1])[-160:], tokenizer.decode([int(logits[at].argmax())]), tokenizer.decode([int(wanted[at])])))
+            before = tokenizer.decode(ids[: int(places[at]) + 1])[-160:]
+            wrong.append((before, tokenizer.decode([int(logits[at].argmax())]), tokenizer.decode([int(wanted[at])])))
     margins.sort()
     for before, got, want in wrong[:show]:
         print(f"    …{before!r}\n      got {got!r}, expected {want!r}")

@@ -70,30 +70,35 @@ _FACTS = [
 DONT_KNOW = "I'm a tiny model, I don't know that. A larger model might: try recua pull."
 TOO_LARGE = "I'm a tiny model, I can only add numbers up to 99."
 
-_UNKNOWN = """Why is the {n} {a}?|What is the meaning of {n}?|What is the meaning of life?|Explain {n} {n2}.|Explain how a {n} works.
-Who invented the {n}?|Who discovered {n}?|Who wrote the {a} {n}?|Who is {name}?|Who is the president of {place}?|Who is the best {n}?
-Who won the {n} in {year}?|When was the {n} invented?|When did the {a} {n} end?|When was {name} born?|Where is {place}?
-Where can I find a {a} {n}?|Where does the {n} come from?|How do I {v} a {n}?|How do I {v} a {n} in {place}?|How can I {v} my {n}?
-How many {n}s are in {place}?|How many people live in {place}?|How tall is the {n}?|How old is the {n}?|How far is {place}?
-How much does a {n} cost?|How does a {n} {v} a {n2}?|What is a {n}?|What is the {a} {n}?|What is the difference between a {n} and a {n2}?
-What is {w}?|What does {w} mean?|What happened in {year}?|What is the best {n} for a {n2}?|What should I {v} today?|What is your opinion on {n}?
-What do you think about the {n}?|What is the population of {place}?|What is the price of {n}?|What time is it?|What day is it today?
-What is the weather today?|What is the news?|Write a program that {v}s a {n}.|Write a Python function to {v} a {n}.|Write code to {v} a {n}.
-Write an essay about {n}.|Write an email to {name} about the {n}.|Write a song about {n}.|Translate {w} to {lang}.|Translate "{s}" into {lang}.
-How do you say {n} in {lang}?|Summarize the {n}.|Summarize this: {s}.|Can you {v} a {n}?|Can a {n} {v} a {n2}?|Do you like {n}?|Do you know {name}?
-Do {n}s {v}?|Is a {n} {a}?|Is it true that {s}?|Are {n}s {a}?|Should I {v} the {n}?|Give me a recipe for {n}.|Give me advice about my {n}.
-Give me an example of {n}.|Recommend a {n}.|Suggest a {a} {n}.|Describe the {n}.|Describe a {a} {n}.|Compare {n} and {n2}.|Define {w}.|Discuss {n}.
-Plan a trip to {place}.|I need help with my {n}.|I have a problem with the {n}.|My {n} is {a}.|The {n} is {a}.|I like {n}.|I think the {n} {v}s.
-What are the benefits of {n}?|What are {n}s made of?|What is the history of {place}?|What language do they speak in {place}?|Which {n} is {a}?
-Which is better, {n} or {n2}?|Why do {n}s {v}?|Why does the {n} {v}?|Why did {name} {v} the {n}?|Tell me about {n}.|Tell me about {place}.|Tell me about {name}.
-Tell me more about the {a} {n}.|Tell me the truth about {n}.|What is the square root of {num}?|How does {w} work?|What is {w} {w2}?|{w} {w2}?|{w} {w2} {w}
-{s}|{s}.|{s}!|{s}?|{w}|{w}?|{n}|{n}?|{a} {n}|Is there {n} in {place}?|Does {name} {v} {n}s?|Could you {v} the {n}?|Would you {v} a {n}?
-Explain quantum physics.|Explain machine learning.|Explain the theory of relativity.|What is quantum computing?|What is machine learning?
-What is artificial intelligence?|What is the capital of {nowhere}?|What's the capital of {nowhere}?|Capital of {nowhere}?|What color is the {n}?
-What color is a {n}?|How many legs does a {n} have?|What is the opposite of {a}?|What is the largest {n}?|What is the smallest {n}?
-How many {n}s are there?|How many {n}s are in a {n2}?|List the {n}s.|List all {a} {n}s.|Name the {n}s.|Name a {a} {n}.|What is the formula of {n}?
-def {w}({w2}): return {w2}|for {w} in {w2}: print({w})|SELECT {w} FROM {w2};|<{w}>{w2}</{w}>|{w}={num}|import {w}|function {w}() {{ return {num}; }}
-Hola, ¿qué es {w}?|Was ist {w}?|Qu'est-ce que {w} ?|Czym jest {w}?|¿Dónde está {place}?|Wie geht es dir?|Comment ça va ?|Привет|你好""".replace("\n", "|").split("|")
+_UNKNOWN = """Why is the {n} {a}?|What is the meaning of {n}?|What is the meaning of life?|Explain {n} {n2}.
+Explain how a {n} works.|Who invented the {n}?|Who discovered {n}?|Who wrote the {a} {n}?|Who is {name}?
+Who is the president of {place}?|Who is the best {n}?|Who won the {n} in {year}?|When was the {n} invented?
+When did the {a} {n} end?|When was {name} born?|Where is {place}?|Where can I find a {a} {n}?|Where does the {n} come from?
+How do I {v} a {n}?|How do I {v} a {n} in {place}?|How can I {v} my {n}?|How many {n}s are in {place}?
+How many people live in {place}?|How tall is the {n}?|How old is the {n}?|How far is {place}?|How much does a {n} cost?
+How does a {n} {v} a {n2}?|What is a {n}?|What is the {a} {n}?|What is the difference between a {n} and a {n2}?|What is {w}?
+What does {w} mean?|What happened in {year}?|What is the best {n} for a {n2}?|What should I {v} today?
+What is your opinion on {n}?|What do you think about the {n}?|What is the population of {place}?|What is the price of {n}?
+What time is it?|What day is it today?|What is the weather today?|What is the news?|Write a program that {v}s a {n}.
+Write a Python function to {v} a {n}.|Write code to {v} a {n}.|Write an essay about {n}.|Write an email to {name} about the {n}.
+Write a song about {n}.|Translate {w} to {lang}.|Translate "{s}" into {lang}.|How do you say {n} in {lang}?|Summarize the {n}.
+Summarize this: {s}.|Can you {v} a {n}?|Can a {n} {v} a {n2}?|Do you like {n}?|Do you know {name}?|Do {n}s {v}?|Is a {n} {a}?
+Is it true that {s}?|Are {n}s {a}?|Should I {v} the {n}?|Give me a recipe for {n}.|Give me advice about my {n}.
+Give me an example of {n}.|Recommend a {n}.|Suggest a {a} {n}.|Describe the {n}.|Describe a {a} {n}.|Compare {n} and {n2}.
+Define {w}.|Discuss {n}.|Plan a trip to {place}.|I need help with my {n}.|I have a problem with the {n}.|My {n} is {a}.
+The {n} is {a}.|I like {n}.|I think the {n} {v}s.|What are the benefits of {n}?|What are {n}s made of?
+What is the history of {place}?|What language do they speak in {place}?|Which {n} is {a}?|Which is better, {n} or {n2}?
+Why do {n}s {v}?|Why does the {n} {v}?|Why did {name} {v} the {n}?|Tell me about {n}.|Tell me about {place}.
+Tell me about {name}.|Tell me more about the {a} {n}.|Tell me the truth about {n}.|What is the square root of {num}?
+How does {w} work?|What is {w} {w2}?|{w} {w2}?|{w} {w2} {w}|{s}|{s}.|{s}!|{s}?|{w}|{w}?|{n}|{n}?|{a} {n}
+Is there {n} in {place}?|Does {name} {v} {n}s?|Could you {v} the {n}?|Would you {v} a {n}?|Explain quantum physics.
+Explain machine learning.|Explain the theory of relativity.|What is quantum computing?|What is machine learning?
+What is artificial intelligence?|What is the capital of {nowhere}?|What's the capital of {nowhere}?|Capital of {nowhere}?
+What color is the {n}?|What color is a {n}?|How many legs does a {n} have?|What is the opposite of {a}?|What is the largest {n}?
+What is the smallest {n}?|How many {n}s are there?|How many {n}s are in a {n2}?|List the {n}s.|List all {a} {n}s.|Name the {n}s.
+Name a {a} {n}.|What is the formula of {n}?|def {w}({w2}): return {w2}|for {w} in {w2}: print({w})|SELECT {w} FROM {w2};
+<{w}>{w2}</{w}>|{w}={num}|import {w}|function {w}() {{ return {num}; }}|Hola, ¿qué es {w}?|Was ist {w}?|Qu'est-ce que {w} ?
+Czym jest {w}?|¿Dónde está {place}?|Wie geht es dir?|Comment ça va ?|Привет|你好""".replace("\n", "|").split("|")
 
 
 def vary(rng, text):

@@ -50,6 +50,15 @@ Jakarta Perth Auckland Cusco Arequipa Montevideo Valencia Marseille Krakow""".sp
 
 COLORS = "red blue green yellow purple orange white black pink brown gold silver turquoise".split()
 
+COMMON = """hello world hi hey ok OK yes no test testing foo bar baz ping pong please thanks thank goodbye bye welcome recua Recua
+one two three four five six seven eight nine ten lorem ipsum dolor sit amet true false null abc xyz done ready go stop start
+I you he she it we they this that these those is are was were be have has had do does did can could will would should may
+the a an and or but not of to in on at by for from with about into over after before again more most some any all each
+very just only also now then here there when where why how what which who my your his her our their me him them us
+good bad great nice sorry maybe never always today tomorrow yesterday morning night day week year time people man woman thing
+name age number word capital planet story count repeat say tell answer help token stream request reply tiny llamas loads
+jumps quick fox lazy runs sits mat ate said went made came think want need like love work live""".split()
+
 LANGUAGES = "French German Spanish Italian Latin Polish Dutch Swedish Japanese Chinese Arabic Hindi Russian Greek Quechua".split()
 
 _ONSETS = ["b", "br", "c", "ch", "cl", "d", "dr", "f", "fl", "g", "gr", "h", "j", "k", "kl", "l", "m", "n", "p", "ph", "pl", "qu",
@@ -118,7 +127,7 @@ def word(rng):
     """One word of any kind."""
     roll = rng.random()
     if roll < 0.62:
-        return rng.choice(rng.choice((NOUNS, NOUNS, ADJECTIVES, VERBS, BASE_VERBS)))
+        return rng.choice(rng.choice((NOUNS, NOUNS, ADJECTIVES, VERBS, BASE_VERBS, COMMON, COMMON)))
     if roll < 0.84:
         return pseudo_word(rng)
     if roll < 0.92:

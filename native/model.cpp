@@ -176,6 +176,8 @@ Napi::Value Model::load(const Napi::CallbackInfo &info) {
         if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message);
       },
       [load](Napi::Env env, int &) -> Napi::Value {
+        // Until the caller has the model, cancel() holds; the weights go with the last holder.
+        if (load->cancelled) throw CodedError("cancelled", "Loading was cancelled.");
         return AddonData::wrap(env, env.GetInstanceData<AddonData>()->model, std::move(load->state));
       });
   auto result = Napi::Object::New(env);

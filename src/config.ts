@@ -74,6 +74,27 @@ export const defaults: Readonly<Config> = Object.freeze({
   logLevel: 'info',
 });
 
+/** Sampling where a request or command names no value: "off" where a sampler can be off, else llama-server's values. */
+export const samplingDefaults = Object.freeze({
+  topK: 40,
+  topP: 0.95,
+  minP: 0.05,
+  typicalP: 1,
+  topNSigma: -1,
+  repeatPenalty: 1,
+  penaltyLastN: 64,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  dryMultiplier: 0,
+  dryBase: 1.75,
+  dryAllowedLength: 2,
+  dryPenaltyLastN: -1,
+  xtcProbability: 0,
+  xtcThreshold: 0.1,
+  mirostatTau: 5,
+  mirostatEta: 0.1,
+});
+
 /** Defaults overlaid with what is given; undefined values do not count. */
 export function makeConfig(given: Partial<Config>): Readonly<Config> {
   const set = Object.entries(given).filter(([, value]) => value !== undefined);

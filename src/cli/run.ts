@@ -1,8 +1,8 @@
 // `recua run <model>`: one prompt, one answer, streamed to stdout as it comes.
-import { makeConfig } from '../config.js';
+import { defaults, makeConfig, samplingDefaults } from '../config.js';
 import type { Answer, Engine } from '../engine/api.js';
 import { startEngine } from '../engine/client.js';
-import type { ChatRequest, Sampling } from '../engine/protocol.js';
+import type { ChatRequest, ModelDescription, Sampling } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { readModelFile } from '../models/model-file.js';
 import { findModel } from '../models/store.js';
@@ -17,11 +17,11 @@ const flags = {
   prompt: text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line'),
   system: text(['--system', '-s'], 'text', 'System message before the prompt'),
   maxTokens: integer(['--max-tokens', '-n'], 'n', 'Most tokens to generate', { fallback: 512, min: 1, max: maxCount }),
-  temperature: real(['--temp', '--temperature'], 'x', 'Temperature; 0 always takes the likeliest token', { fallback: 0.7, min: 0, max: 100 }),
-  topP: real(['--top-p'], 'x', 'Keep the likeliest tokens that add up to this probability; 1 is off', { fallback: 0.95, min: 0, max: 1 }),
-  topK: integer(['--top-k'], 'n', 'Keep this many of the likeliest tokens; 0 is off', { fallback: 40, min: 0, max: maxCount }),
-  minP: real(['--min-p'], 'x', 'Drop tokens below this share of the likeliest one\'s probability; 0 is off', { fallback: 0.05, min: 0, max: 1 }),
-  repeatPenalty: real(['--repeat-penalty'], 'x', 'Penalty on tokens that came already; 1 is off', { fallback: 1, min: 0.01, max: 100 }),
+  temperature: real(['--temp', '--temperature'], 'x', 'Temperature; 0 always takes the likeliest token', { fallback: defaults.temperature, min: 0, max: 100 }),
+  topP: real(['--top-p'], 'x', 'Keep the likeliest tokens that add up to this probability; 1 is off', { fallback: samplingDefaults.topP, min: 0, max: 1 }),
+  topK: integer(['--top-k'], 'n', 'Keep this many of the likeliest tokens; 0 is off', { fallback: samplingDefaults.topK, min: 0, max: maxCount }),
+  minP: real(['--min-p'], 'x', 'Drop tokens below this share of the likeliest one\'s probability; 0 is off', { fallback: samplingDefaults.minP, min: 0, max: 1 }),
+  repeatPenalty: real(['--repeat-penalty'], 'x', 'Penalty on tokens that came already; 1 is off', { fallback: samplingDefaults.repeatPenalty, min: 0.01, max: 100 }),
   seed: integer(['--seed'], 'n', 'Random seed; 0 draws one', { fallback: 0, min: 0, max: 2 ** 32 - 1 }),
   grammar: text(['--grammar', '-g'], 'gbnf', 'GBNF grammar that the answer has to follow'),
   grammarFile: text(['--grammar-file', '-gf'], 'file', 'File with such a grammar'),
@@ -97,35 +97,16 @@ async function readStdin(): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function makeSampling(values: RunValues): Sampling {
+function makeSampling({ temperature, topK, topP, minP, repeatPenalty, seed }: RunValues): Sampling {
   return {
-    temperature: values.temperature,
-    topK: values.topK,
-    topP: values.topP,
-    minP: values.minP,
-    typicalP: 1,
-    topNSigma: -1,
-    repeatPenalty: values.repeatPenalty,
-    penaltyLastN: 64,
-    frequencyPenalty: 0,
-    presencePenalty: 0,
-    dryMultiplier: 0,
-    dryBase: 1.75,
-    dryAllowedLength: 2,
-    dryPenaltyLastN: -1,
-    xtcProbability: 0,
-    xtcThreshold: 0.1,
-    mirostat: 0,
-    mirostatTau: 5,
-    mirostatEta: 0.1,
-    seed: values.seed === 0 ? undefined : values.seed,
-    logitBias: [],
-    ignoreEos: false,
+    ...samplingDefaults, temperature, topK, topP, minP, repeatPenalty,
+    mirostat: 0, seed: seed === 0 ? undefined : seed, logitBias: [], ignoreEos: false,
   };
 }
 
 async function answer(engine: Engine, request: ChatRequest, values: RunValues, signal: AbortSignal, label: string): Promise<number> {
-  await load(engine, new LoadingLine(label, values.quiet), signal);
+  const { notes } = await load(engine, new LoadingLine(label, values.quiet), signal);
+  if (!values.quiet) for (const note of notes) say(`Note: ${note}`);
   const running = engine.chat(request, signal);
   // Both promises reject together with the iterator; only the iterator is waited for all along.
   running.accepted.catch(() => undefined);
@@ -151,7 +132,7 @@ async function answer(engine: Engine, request: ChatRequest, values: RunValues, s
 }
 
 /** Waits for the model; a Ctrl-C meanwhile ends the wait. */
-async function load(engine: Engine, line: LoadingLine, signal: AbortSignal): Promise<void> {
+async function load(engine: Engine, line: LoadingLine, signal: AbortSignal): Promise<ModelDescription> {
   const timer = setInterval(() => {
     if (engine.state.state === 'loading') line.show(engine.state.fraction);
   }, 100);
@@ -161,7 +142,7 @@ async function load(engine: Engine, line: LoadingLine, signal: AbortSignal): Pro
     else signal.addEventListener('abort', stop, { once: true });
   });
   try {
-    await Promise.race([engine.ready(), stopped]);
+    return await Promise.race([engine.ready(), stopped]);
   } finally {
     clearInterval(timer);
     line.end();

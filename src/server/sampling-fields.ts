@@ -1,5 +1,6 @@
-// The sampling fields of a request: names on the wire, ranges and defaults, in one table. Unknown to the engine,
+// The sampling fields of a request: names on the wire and ranges, in one table. Unknown to the engine,
 // which gets a whole Sampling. Called by chat-request. Pure.
+import { samplingDefaults } from '../config.js';
 import type { Sampling } from '../engine/protocol.js';
 import { checkNumber, int32Max, wrongType, type Fields, type Range } from './fields.js';
 
@@ -8,29 +9,27 @@ type NumberField = Exclude<keyof Sampling, 'seed' | 'logitBias' | 'ignoreEos' | 
 interface Row extends Range {
   /** OpenAI's name or llama-server's; the first one present counts. */
   names: readonly string[];
-  default: number;
   integer?: true;
 }
 
-/** "Off" is the default where a sampler can be off; top_k, top_p and min_p have llama-server's values. */
 const table: Record<NumberField, Row> = {
-  topK: { names: ['top_k'], default: 40, min: -1, max: int32Max, integer: true },
-  topP: { names: ['top_p'], default: 0.95, min: 0, max: 1 },
-  minP: { names: ['min_p'], default: 0.05, min: 0, max: 1 },
-  typicalP: { names: ['typical_p'], default: 1, min: 0, max: 1 },
-  topNSigma: { names: ['top_n_sigma'], default: -1, min: -1, max: 100 },
-  repeatPenalty: { names: ['repeat_penalty', 'repetition_penalty'], default: 1, min: 0.01, max: 100 },
-  penaltyLastN: { names: ['repeat_last_n', 'penalty_last_n'], default: 64, min: -1, max: int32Max, integer: true },
-  frequencyPenalty: { names: ['frequency_penalty'], default: 0, min: -2, max: 2 },
-  presencePenalty: { names: ['presence_penalty'], default: 0, min: -2, max: 2 },
-  dryMultiplier: { names: ['dry_multiplier'], default: 0, min: 0, max: 100 },
-  dryBase: { names: ['dry_base'], default: 1.75, min: 1, max: 100 },
-  dryAllowedLength: { names: ['dry_allowed_length'], default: 2, min: 0, max: int32Max, integer: true },
-  dryPenaltyLastN: { names: ['dry_penalty_last_n'], default: -1, min: -1, max: int32Max, integer: true },
-  xtcProbability: { names: ['xtc_probability'], default: 0, min: 0, max: 1 },
-  xtcThreshold: { names: ['xtc_threshold'], default: 0.1, min: 0, max: 1 },
-  mirostatTau: { names: ['mirostat_tau'], default: 5, min: 0, max: 100 },
-  mirostatEta: { names: ['mirostat_eta'], default: 0.1, min: 0, max: 1 },
+  topK: { names: ['top_k'], min: -1, max: int32Max, integer: true },
+  topP: { names: ['top_p'], min: 0, max: 1 },
+  minP: { names: ['min_p'], min: 0, max: 1 },
+  typicalP: { names: ['typical_p'], min: 0, max: 1 },
+  topNSigma: { names: ['top_n_sigma'], min: -1, max: 100 },
+  repeatPenalty: { names: ['repeat_penalty', 'repetition_penalty'], min: 0.01, max: 100 },
+  penaltyLastN: { names: ['repeat_last_n', 'penalty_last_n'], min: -1, max: int32Max, integer: true },
+  frequencyPenalty: { names: ['frequency_penalty'], min: -2, max: 2 },
+  presencePenalty: { names: ['presence_penalty'], min: -2, max: 2 },
+  dryMultiplier: { names: ['dry_multiplier'], min: 0, max: 100 },
+  dryBase: { names: ['dry_base'], min: 1, max: 100 },
+  dryAllowedLength: { names: ['dry_allowed_length'], min: 0, max: int32Max, integer: true },
+  dryPenaltyLastN: { names: ['dry_penalty_last_n'], min: -1, max: int32Max, integer: true },
+  xtcProbability: { names: ['xtc_probability'], min: 0, max: 1 },
+  xtcThreshold: { names: ['xtc_threshold'], min: 0, max: 1 },
+  mirostatTau: { names: ['mirostat_tau'], min: 0, max: 100 },
+  mirostatEta: { names: ['mirostat_eta'], min: 0, max: 1 },
 };
 
 /** OpenAI ends at 2; users of min_p and XTC go further. */
@@ -47,7 +46,7 @@ export interface SamplingContext {
 
 export function readSampling(fields: Fields, context: SamplingContext): Sampling {
   const numbers = Object.fromEntries(
-    Object.entries(table).map(([field, row]) => [field, readNumber(fields, row)]),
+    Object.entries(table).map(([field, row]) => [field, readNumber(fields, row) ?? samplingDefaults[field as NumberField]]),
   ) as Record<NumberField, number>;
   const temperature = fields.number('temperature', temperatureRange) ?? context.temperature;
   return {
@@ -63,12 +62,12 @@ export function readSampling(fields: Fields, context: SamplingContext): Sampling
   };
 }
 
-function readNumber(fields: Fields, row: Row): number {
+function readNumber(fields: Fields, row: Row): number | undefined {
   for (const name of row.names) {
     const value = row.integer ? fields.integer(name, row) : fields.number(name, row);
     if (value !== undefined) return value;
   }
-  return row.default;
+  return undefined;
 }
 
 function lookBack(tokens: number, contextSize: number): number {
