@@ -11,7 +11,7 @@ t.test('kill -9 of the engine under load: every request is answered, and service
   const { url } = service;
   const before = await ask(url, 'What is the capital of France?');
   const engine = enginePid(service.child.pid!);
-  const long = { messages: [{ role: 'user', content: 'Tell me a story' }], ignore_eos: true, max_tokens: 1500, temperature: 0 };
+  const long = { messages: [{ role: 'user', content: 'Tell me a story' }], ignore_eos: true, max_tokens: 3900, temperature: 0 };
   const streams = await Promise.all(Array.from({ length: 2 }, () => post(url, '/v1/chat/completions', { ...long, stream: true })));
   const texts = streams.map((stream) => stream.text());
   const whole = Array.from({ length: 2 }, () => post(url, '/v1/chat/completions', long));
