@@ -19,16 +19,17 @@ _ONE_WORD = ["Say {}", "Reply with the word {}", "Reply with one word: {}", "Say
 
 def repeat(rng, longest=14):
     roll = rng.random()
-    if roll < 0.68:
+    if roll < 0.62:
         text = words.phrase(rng, longest)
         if rng.random() < 0.06:
             text = words.long_text(rng, rng.randint(2, 3))
         asked = rng.choice(_REPEAT).format("\0")
-    elif roll < 0.82:
+    elif roll < 0.75:
         text = words.phrase(rng, longest).replace('"', "")
         asked = rng.choice(_QUOTED).format("\0")
     else:
-        text = words.word(rng) if rng.random() < 0.8 else words.word(rng).capitalize()
+        text = words.word(rng)
+        text = rng.choice((text, text, text, text.capitalize(), text.upper()))
         asked = rng.choice(_ONE_WORD).format("\0")
     if rng.random() < 0.05 and "Please" not in asked:
         asked = "Please " + asked[0].lower() + asked[1:]

@@ -6,6 +6,15 @@ import { ask, post, startService } from './service.js';
 /** The only child of the gateway. */
 const enginePid = (gateway: number) => Number(execFileSync('ps', ['-o', 'pid=', '--ppid', String(gateway)], { encoding: 'utf8' }).trim().split('\n')[0]);
 
+/** Waits until the server says that so many requests run and wait. */
+async function counted(url: string, wanted: { running: number; waiting: number }): Promise<void> {
+  for (;;) {
+    const { running, waiting } = (await (await fetch(`${url}/health`)).json()) as typeof wanted;
+    if (running === wanted.running && waiting === wanted.waiting) return;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
 t.test('kill -9 of the engine under load: every request is answered, and service goes on', async (t) => {
   const service = await startService(t, ['--parallel', '4', '--log-level', 'error']);
   const { url } = service;
@@ -15,13 +24,10 @@ t.test('kill -9 of the engine under load: every request is answered, and service
   const streams = await Promise.all(Array.from({ length: 2 }, () => post(url, '/v1/chat/completions', { ...long, stream: true })));
   const texts = streams.map((stream) => stream.text());
   const whole = Array.from({ length: 2 }, () => post(url, '/v1/chat/completions', long));
+  await counted(url, { running: 4, waiting: 0 });
   // These wait for a sequence and have produced nothing: they are run after the restart.
   const queued = Array.from({ length: 3 }, () => ask(url, 'What is the capital of France?'));
-  for (;;) {
-    const { waiting } = (await (await fetch(`${url}/health`)).json()) as { waiting: number };
-    if (waiting === 3) break;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+  await counted(url, { running: 4, waiting: 3 });
   process.kill(engine, 'SIGKILL');
   for (const text of await Promise.all(texts)) {
     t.match(text, /data: \{"error":\{.*"code":"model_crashed"/);
