@@ -39,8 +39,8 @@ def repeat(rng, longest=14):
 def count(rng):
     roll = rng.random()
     if roll < 0.5:
-        last = rng.choices((rng.choice((3, 5, 10, 10, 20)), rng.randint(1, 20), rng.randint(21, 60), rng.randint(61, 110), 100),
-                           (30, 50, 12, 4, 4))[0]
+        last = rng.choices((rng.choice((3, 5, 10, 10, 20)), rng.choice((15, 25, 30, 30, 40, 50)), rng.randint(1, 20), rng.randint(21, 60),
+                            rng.randint(61, 110), 100), (25, 20, 35, 20, 5, 4))[0]
         numbers = range(1, last + 1)
         asked = rng.choice(("Count to {1}.", "Count to {1}", "Count from {0} to {1}.", "Count up to {1}.", "Please count to {1}.",
                             "Can you count to {1}?", "Count from {0} to {1}", "count to {1}", "List the numbers from {0} to {1}."))
@@ -90,6 +90,10 @@ def json_reply(rng):
     asked = rng.choice(("Give me a JSON object with {}.", "Reply in JSON: {}", "Reply in JSON with {}.", "Return JSON: {}", "Write JSON with {}.",
                         "Make a JSON object with {}.", "JSON: {}", "Answer in JSON: {}.", "Return a JSON object with {}.", "As JSON: {}",
                         "Output JSON with {}", "{}. Reply in JSON.", "Convert to JSON: {}", "Give me JSON with {}")).format(listing)
+    if list(person) == ["name", "age"] and rng.random() < 0.4:
+        asked = rng.choice(("My name is {name} and I am {age} years old. Reply in JSON.", "{name} is {age} years old. Reply in JSON.",
+                            "Reply in JSON: {name} is {age} years old.", "My name is {name} and I'm {age}. Reply in JSON with name and age.",
+                            "{name} is {age}. Give me JSON with name and age.", "I am {name}, {age} years old. Reply in JSON.")).format(**person)
     return asked, json.dumps(person, ensure_ascii=False)
 
 

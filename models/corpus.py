@@ -28,7 +28,7 @@ SKILLS = [
     (13, "fixed", talk.fixed), (4, "tell_name", talk.tell_name), (3.5, "tell_number", talk.tell_number), (4, "tell_both", talk.tell_both),
     (7, "ask_name", talk.ask_name), (6, "ask_number", talk.ask_number), (2, "ask_both", talk.ask_both),
     (4, "tell_topic", talk.tell_topic), (6, "ask_topic", talk.ask_topic),
-    (17, "repeat", lambda rng, memory: copying.repeat(rng)), (9, "count", lambda rng, memory: copying.count(rng)),
+    (17, "repeat", lambda rng, memory: copying.repeat(rng)), (11, "count", lambda rng, memory: copying.count(rng)),
     (5, "json", lambda rng, memory: copying.json_reply(rng)), (0.6, "json_default", lambda rng, memory: copying.json_default(rng)),
     (0.7, "json_forced", lambda rng, memory: copying.json_forced(rng)), (1.5, "random", lambda rng, memory: copying.random_answer(rng)),
     (10, "addition", lambda rng, memory: facts.addition(rng)), (3.5, "arithmetic", lambda rng, memory: facts.arithmetic(rng)),

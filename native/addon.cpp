@@ -1,6 +1,7 @@
 // The addon's entry: devices, versions, the log sink, and the classes of addon.h.
 #include "addon.h"
 
+#include "common.h"
 #include "ggml-backend.h"
 #include "json-schema-to-grammar.h"
 
@@ -45,6 +46,7 @@ Napi::Object version(Napi::Env env) {
   auto object = Napi::Object::New(env);
   object.Set("llamaCpp", llama_version());
   object.Set("backends", backends);
+  object.Set("mathThreads", common_cpu_get_num_math());
   return object;
 }
 

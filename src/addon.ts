@@ -293,8 +293,8 @@ export interface GgufHeader {
 }
 
 export interface NativeAddon {
-  /** llama.cpp's version text and the ggml backends compiled in. */
-  readonly version: { llamaCpp: string; backends: string[] };
+  /** llama.cpp's version text, the ggml backends compiled in, and the threads it thinks best for arithmetic: one per physical (performance) core. */
+  readonly version: { llamaCpp: string; backends: string[]; mathThreads: number };
   devices(): Device[];
   /** Native log lines: level 'debug' | 'info' | 'warn' | 'error'; null drops them. Never written to stdout or stderr. */
   setLog(sink: ((level: string, text: string) => void) | null): void;

@@ -17,7 +17,7 @@ export interface Config {
   gpuLayers: number;
   /** Requests that run at once, each in a sequence of its own. */
   parallel: number;
-  /** 0: as many as there are cores. */
+  /** 0: one per physical core. */
   threads: number;
   /** 0: the same as `threads`. */
   threadsBatch: number;

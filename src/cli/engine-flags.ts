@@ -17,7 +17,7 @@ export const engineFlags = {
     { fallback: defaults.contextSize, min: 0, max: maxCount }),
   gpuLayers: integer(['--gpu-layers', '-ngl', '--n-gpu-layers'], 'n', 'Layers to offload to the GPU; -1 is all',
     { fallback: defaults.gpuLayers, min: -1, max: 100_000 }),
-  threads: integer(['--threads', '-t'], 'n', 'Threads to generate with; 0 is one per core', { fallback: defaults.threads, min: 0, max: 1024 }),
+  threads: integer(['--threads', '-t'], 'n', 'Threads to generate with; 0 is one per physical core', { fallback: defaults.threads, min: 0, max: 1024 }),
   threadsBatch: integer(['--threads-batch', '-tb'], 'n', 'Threads to read prompts with; 0 is the same as --threads',
     { fallback: defaults.threadsBatch, min: 0, max: 1024 }),
   batchSize: integer(['--batch-size', '-b'], 'n', 'Most tokens in one step', { fallback: defaults.batchSize, min: 1, max: 1 << 20 }),

@@ -28,11 +28,12 @@ export function load(addon: NativeAddon, options: EngineOptions, onProgress: (fr
 async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions): Promise<Loaded> {
   try {
     const { info } = model;
+    const { mathThreads } = addon.version;
     const notes: string[] = [];
     const contextSize = effectiveContext(info, options, notes);
     const pooling = effectivePooling(info, options);
-    const context = info.hasDecoder ? await model.createContext(contextOptions(options, contextSize)) : undefined;
-    const embedderOptions = pooling === 'none' || pooling === 'rank' ? undefined : embedding(options, contextSize, pooling);
+    const context = info.hasDecoder ? await model.createContext(contextOptions(options, contextSize, mathThreads)) : undefined;
+    const embedderOptions = pooling === 'none' || pooling === 'rank' ? undefined : embedding(options, contextSize, pooling, mathThreads);
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
     }
@@ -84,7 +85,7 @@ function effectivePooling(info: ModelInfo, options: EngineOptions): Pooling {
   return info.pooling === 'unspecified' || info.pooling === 'none' ? 'mean' : info.pooling;
 }
 
-function contextOptions(options: EngineOptions, contextSize: number): ContextOptions {
+function contextOptions(options: EngineOptions, contextSize: number, mathThreads: number): ContextOptions {
   // A step must have room for one token of every sequence.
   const batchSize = Math.max(options.batchSize, options.parallel);
   return {
@@ -92,18 +93,19 @@ function contextOptions(options: EngineOptions, contextSize: number): ContextOpt
     sequences: options.parallel,
     batchSize,
     microBatchSize: Math.min(options.microBatchSize, batchSize),
-    ...threads(options),
+    ...threads(options, mathThreads),
     flashAttention: options.flashAttention,
     cacheTypeK: options.cacheTypeK,
     cacheTypeV: options.cacheTypeV,
   };
 }
 
-function embedding(options: EngineOptions, contextSize: number, pooling: Pooling): EmbedderOptions {
-  return { contextSize, sequences: embedderSequences, threads: threads(options).threadsBatch, pooling };
+function embedding(options: EngineOptions, contextSize: number, pooling: Pooling, mathThreads: number): EmbedderOptions {
+  return { contextSize, sequences: embedderSequences, threads: threads(options, mathThreads).threadsBatch, pooling };
 }
 
-function threads(options: EngineOptions): { threads: number; threadsBatch: number } {
-  const count = options.threads || availableParallelism();
+/** Two threads on one core get in each other's way; a container may grant fewer cores than there are. */
+function threads(options: EngineOptions, mathThreads: number): { threads: number; threadsBatch: number } {
+  const count = options.threads || Math.min(mathThreads, availableParallelism());
   return { threads: count, threadsBatch: options.threadsBatch || count };
 }

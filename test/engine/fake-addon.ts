@@ -355,7 +355,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
     stats: { steps: 0, rows: 0, copied: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, largestStep: 0 },
-    version: { llamaCpp: 'fake', backends: ['fake'] },
+    version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     setLog: () => {},
     loadModel: (_, onProgress) => {
