@@ -28,8 +28,8 @@ def repeat(rng, longest=14):
         text = words.phrase(rng, longest).replace('"', "")
         asked = rng.choice(_QUOTED).format("\0")
     else:
-        text = words.word(rng)
-        text = rng.choice((text, text, text, text.capitalize(), text.upper()))
+        text = words.word(rng) if rng.random() < 0.85 else rng.choice(("OK", "OK", "yes", "no", "hello", "hi", "pong", "test", "done"))
+        text = rng.choice((text, text, text, text, text.capitalize(), text.upper()))
         asked = rng.choice(_ONE_WORD).format("\0")
     if rng.random() < 0.05 and "Please" not in asked:
         asked = "Please " + asked[0].lower() + asked[1:]

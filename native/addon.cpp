@@ -3,7 +3,6 @@
 
 #include "common.h"
 #include "ggml-backend.h"
-#include "json-schema-to-grammar.h"
 
 namespace recua {
 
@@ -54,7 +53,7 @@ Napi::Value schema_to_grammar(const Napi::CallbackInfo &info) {
   const std::string schema = info[0].As<Napi::String>().Utf8Value();
   return Task<std::string>::run(
       info.Env(), "invalid_schema",
-      [schema](std::string &grammar) { grammar = json_schema_to_grammar(common_json::parse(schema)); },
+      [schema](std::string &grammar) { grammar = schema_grammar(schema); },
       [](Napi::Env env, std::string &grammar) { return Napi::String::New(env, grammar); });
 }
 

@@ -165,6 +165,9 @@ private:
 };
 
 // --- chat.cpp
+// Any thread. A JSON schema's grammar; and the bound that keeps llama.cpp's recursion along references off the stack's end.
+std::string schema_grammar(const std::string &schema);
+void check_references(const std::string &schema);
 Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &input);
 
 class Parser : public Napi::ObjectWrap<Parser> {
@@ -185,7 +188,7 @@ private:
 // --- gguf.cpp
 Napi::Value read_gguf(const Napi::CallbackInfo &info);
 
-// --- log.cpp. The last error line llama.cpp logged since `clear`, for the message of a failed load.
+// --- log.cpp. The errors llama.cpp logged on this thread since `clear`, for the message of a failed load.
 namespace log {
 Napi::Value set_sink(const Napi::CallbackInfo &info);
 void install();

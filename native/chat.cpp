@@ -69,12 +69,25 @@ common_chat_templates_inputs to_inputs(const Input &input, const common_chat_tem
   return inputs;
 }
 
+// The parser recurses once per open bracket of JSON in the answer. Deeper text is the caller's to show as it is.
+void check_depth(const std::string &text) {
+  constexpr int most = 500;
+  int depth = 0;
+  for (const char c : text) {
+    if ((c == '[' || c == '{') && ++depth > most) {
+      throw CodedError("generation_failed", "more than " + std::to_string(most) + " brackets are open at once");
+    }
+    if ((c == ']' || c == '}') && depth > 0) depth--;
+  }
+}
+
 void render(ModelState &model, const Input &input, Rendered &out) {
   std::shared_ptr<common_chat_templates> templates;
   const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
+  check_references(input.tools);
   if (!input.json_schema.empty()) {
-    const Outcome schema = Outcome::of([&] { json_schema_to_grammar(common_json::parse(input.json_schema)); });
+    const Outcome schema = Outcome::of([&] { schema_grammar(input.json_schema); });
     if (schema.code != nullptr) throw CodedError("invalid_schema", "The JSON schema cannot be enforced: " + schema.message);
   }
   const auto inputs = to_inputs(input, templates.get());
@@ -108,6 +121,18 @@ std::string random_call_id() {
 }
 
 } // namespace
+
+void check_references(const std::string &schema) {
+  constexpr int most = 1000;
+  int references = 0;
+  for (size_t at = schema.find("\"$ref\""); at != std::string::npos; at = schema.find("\"$ref\"", at + 6)) references++;
+  if (references > most) throw CodedError("invalid_schema", "Expected a schema with at most " + std::to_string(most) + " $ref, got " + std::to_string(references) + ".");
+}
+
+std::string schema_grammar(const std::string &schema) {
+  check_references(schema);
+  return json_schema_to_grammar(common_json::parse(schema));
+}
 
 Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options) {
   auto input = std::make_shared<Input>(options);
@@ -163,7 +188,12 @@ Napi::Value Parser::parse(const Napi::CallbackInfo &info) {
   const std::string text = info[0].As<Napi::String>().Utf8Value();
   const bool partial = info[1].ToBoolean();
   common_chat_msg next;
-  const Outcome outcome = Outcome::of([&] { next = common_chat_parse(text, partial, params); }, "generation_failed");
+  const Outcome outcome = Outcome::of(
+      [&] {
+        check_depth(text);
+        next = common_chat_parse(text, partial, params);
+      },
+      "generation_failed");
   if (outcome.code != nullptr) throw make_error(env, outcome.code, outcome.message);
   auto delta = Napi::Object::New(env);
   if (next.empty()) return delta;

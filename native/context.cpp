@@ -4,6 +4,7 @@
 #include "ggml.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace recua {
 
@@ -38,11 +39,7 @@ Napi::Promise ContextCore::run(Napi::Env env, const char *fallback, std::functio
   const bool posted = worker.post(
       [self, outcome, fallback, work = std::move(work)] { *outcome = Outcome::of(work, fallback); },
       [self, outcome, deferred, convert = std::move(convert)](Napi::Env env) {
-        if (outcome->code != nullptr) {
-          deferred->Reject(make_error(env, outcome->code, outcome->message).Value());
-        } else {
-          deferred->Resolve(convert(env));
-        }
+        settle(env, *deferred, *outcome, [&] { return convert(env); });
       });
   if (!posted) return rejected(env, "closed", "The context is closed.");
   return deferred->Promise();
@@ -120,6 +117,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         core->open(params);
       },
       [=](Napi::Env env) -> Napi::Value {
+        if (core->closed) throw CodedError("closed", "The context was closed while it was made.");
         auto context = AddonData::wrap(env, env.GetInstanceData<AddonData>()->context, core);
         context.Set("contextSize", std::min(size, llama_n_ctx_seq(core->context)));
         context.Set("sequences", llama_n_seq_max(core->context));
@@ -167,10 +165,14 @@ Napi::Value Context::copy_sequence(const Napi::CallbackInfo &info) {
     if (!is_plain_attention(llama_get_model(context))) return false;
     // llama_memory_seq_cp across streams copies the whole stream and aborts on a part of one; the state functions
     // move just the cells in use.
-    std::vector<uint8_t> state(llama_state_seq_get_size_ext(context, from, LLAMA_STATE_SEQ_FLAGS_NONE));
-    const size_t size =
-        llama_state_seq_get_data_ext(context, state.data(), state.size(), from, LLAMA_STATE_SEQ_FLAGS_NONE);
-    if (size == 0 || llama_state_seq_set_data_ext(context, state.data(), size, to, LLAMA_STATE_SEQ_FLAGS_NONE) == 0) {
+    try {
+      std::vector<uint8_t> state(llama_state_seq_get_size_ext(context, from, LLAMA_STATE_SEQ_FLAGS_NONE));
+      const size_t size =
+          llama_state_seq_get_data_ext(context, state.data(), state.size(), from, LLAMA_STATE_SEQ_FLAGS_NONE);
+      if (size == 0 || llama_state_seq_set_data_ext(context, state.data(), size, to, LLAMA_STATE_SEQ_FLAGS_NONE) == 0) {
+        return false;
+      }
+    } catch (const std::bad_alloc &) {
       return false;
     }
     return llama_memory_seq_rm(llama_get_memory(context), to, length, -1);
@@ -199,14 +201,30 @@ Napi::Value Context::shift_sequence(const Napi::CallbackInfo &info) {
   });
 }
 
+namespace {
+
+// A saved sequence begins with a checksum of the rest: llama.cpp trusts the counts inside.
+uint64_t checksum(const uint8_t *bytes, size_t size) {
+  uint64_t hash = 0xcbf29ce484222325; // FNV-1a
+  for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3;
+  return hash;
+}
+
+} // namespace
+
 Napi::Value Context::save_sequence(const Napi::CallbackInfo &info) {
   const int32_t sequence = info[0].ToNumber();
   auto state = std::make_shared<std::vector<uint8_t>>();
   return core->run(
       info.Env(), "generation_failed",
       [core = core, state, sequence] {
-        state->resize(llama_state_seq_get_size(core->context, sequence));
-        state->resize(llama_state_seq_get_data(core->context, state->data(), state->size(), sequence));
+        constexpr size_t head = sizeof(uint64_t);
+        state->resize(head + llama_state_seq_get_size(core->context, sequence));
+        const size_t size =
+            llama_state_seq_get_data(core->context, state->data() + head, state->size() - head, sequence);
+        state->resize(head + size);
+        const uint64_t sum = checksum(state->data() + head, size);
+        std::memcpy(state->data(), &sum, head);
       },
       [state](Napi::Env env) { return make_array(env, *state); });
 }
@@ -215,18 +233,18 @@ Napi::Value Context::load_sequence(const Napi::CallbackInfo &info) {
   const int32_t sequence = info[0].ToNumber();
   auto state = std::make_shared<std::vector<uint8_t>>(copy_array<uint8_t>(info[1]));
   return run_yes_no(info.Env(), core, [=](llama_context *context) {
-    if (state->empty()) return false;
-    try {
-      return llama_state_seq_set_data(context, state->data(), state->size(), sequence) > 0;
-    } catch (const std::exception &) {
-      llama_memory_seq_rm(llama_get_memory(context), sequence, -1, -1);
-      return false;
-    }
+    uint64_t sum = 0;
+    constexpr size_t head = sizeof sum;
+    if (state->size() <= head) return false;
+    std::memcpy(&sum, state->data(), head);
+    const size_t size = state->size() - head;
+    if (sum != checksum(state->data() + head, size)) return false;
+    return llama_state_seq_set_data(context, state->data() + head, size, sequence) > 0;
   });
 }
 
 Napi::Value Context::abort(const Napi::CallbackInfo &info) {
-  core->interrupted = true; // cleared when the next step begins
+  core->interrupted = true; // cleared by the next step()
   return info.Env().Undefined();
 }
 

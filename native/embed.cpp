@@ -158,6 +158,7 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         }
       },
       [=](Napi::Env env) -> Napi::Value {
+        if (core->closed) throw CodedError("closed", "The embedder was closed while it was made.");
         auto embedder = AddonData::wrap(env, env.GetInstanceData<AddonData>()->embedder, core);
         Embedder::Unwrap(embedder)->context_size = static_cast<int32_t>(context_size);
         embedder.Set("pooling", pooling_names[llama_pooling_type(core->context)]);
@@ -182,10 +183,10 @@ Napi::Value Embedder::embed(const Napi::CallbackInfo &info) {
   auto job = std::make_shared<Job>();
   job->tokens = copy_array<int32_t>(info[0]);
   job->lengths = copy_array<int32_t>(info[1]);
+  core->interrupted = false;
   return core->run(
       info.Env(), "generation_failed",
       [core = core, job, context_size = context_size] {
-        core->interrupted = false;
         const auto dimensions = static_cast<size_t>(llama_model_n_embd_out(core->model->model));
         job->vectors.assign(job->lengths.size() * dimensions, 0);
         Work work{*core, job->tokens, job->lengths, {}, job->vectors, dimensions};

@@ -61,6 +61,20 @@ struct Outcome {
   }
 };
 
+// JS thread. Ends a promise: with the outcome's error, with what `convert` makes, or with what it throws.
+template <typename Convert>
+void settle(Napi::Env env, Napi::Promise::Deferred &deferred, const Outcome &outcome, Convert &&convert) {
+  Napi::HandleScope scope(env);
+  try {
+    deferred.Resolve(guarded(env, [&]() -> Napi::Value {
+      if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message);
+      return convert();
+    }));
+  } catch (const Napi::Error &error) {
+    deferred.Reject(error.Value());
+  }
+}
+
 // One task on libuv's pool. R must be default-constructible; `work` fills it on the pool, `convert` makes the
 // promise's value on the JS thread. What the lambdas capture is destroyed on the JS thread.
 template <typename R>
@@ -69,8 +83,11 @@ public:
   using Work = std::function<void(R &)>;
   using Convert = std::function<Napi::Value(Napi::Env, R &)>;
 
-  static Napi::Promise run(Napi::Env env, const char *fallback, Work work, Convert convert) {
+  // `ended` runs on the JS thread after the work, before the promise settles.
+  static Napi::Promise run(Napi::Env env, const char *fallback, Work work, Convert convert,
+                           std::function<void()> ended = nullptr) {
     auto *task = new Task(env, fallback, std::move(work), std::move(convert));
+    task->ended = std::move(ended);
     Napi::Promise promise = task->deferred.Promise();
     task->Queue();
     return promise;
@@ -81,18 +98,8 @@ public:
   }
 
   void OnOK() override {
-    Napi::HandleScope scope(Env());
-    try {
-      if (outcome.code != nullptr) {
-        deferred.Reject(make_error(Env(), outcome.code, outcome.message).Value());
-      } else {
-        deferred.Resolve(convert(Env(), result));
-      }
-    } catch (const Napi::Error &error) {
-      deferred.Reject(error.Value());
-    } catch (const CodedError &error) {
-      deferred.Reject(make_error(Env(), error.code, error.what()).Value());
-    }
+    if (ended) ended();
+    settle(Env(), deferred, outcome, [&] { return convert(Env(), result); });
   }
 
 private:
@@ -104,6 +111,7 @@ private:
   const char *fallback;
   Work work;
   Convert convert;
+  std::function<void()> ended;
   R result{};
   Outcome outcome;
 };

@@ -10,12 +10,14 @@ namespace recua::log {
 
 namespace {
 
-std::mutex mutex;                         // guards all of the following
+std::mutex mutex;                         // guards the sink
 napi_threadsafe_function sink = nullptr;  // of the environment that called setLog last
 void *sink_owner = nullptr;
-std::string partial;                      // llama.cpp logs pieces of lines with level CONT
-ggml_log_level partial_level = GGML_LOG_LEVEL_INFO;
-std::deque<std::string> errors;
+
+// Each thread's own, so that one thread's failure is not explained by another's lines.
+thread_local std::string partial; // llama.cpp logs pieces of lines with level CONT
+thread_local ggml_log_level partial_level = GGML_LOG_LEVEL_INFO;
+thread_local std::deque<std::string> errors;
 
 struct Line {
   const char *level;
@@ -36,13 +38,13 @@ void on_line(ggml_log_level level, std::string text) {
     errors.push_back(text);
     if (errors.size() > 4) errors.pop_front();
   }
+  std::lock_guard<std::mutex> lock(mutex);
   if (sink == nullptr) return;
   auto *line = new Line{level_name(level), std::move(text)};
   if (napi_call_threadsafe_function(sink, line, napi_tsfn_nonblocking) != napi_ok) delete line;
 }
 
 void on_log(ggml_log_level level, const char *text, void *) {
-  std::lock_guard<std::mutex> lock(mutex);
   if (level != GGML_LOG_LEVEL_CONT) {
     if (!partial.empty()) on_line(partial_level, std::move(partial));
     partial.clear();
@@ -106,13 +108,9 @@ Napi::Value set_sink(const Napi::CallbackInfo &info) {
   return env.Undefined();
 }
 
-void clear_errors() {
-  std::lock_guard<std::mutex> lock(mutex);
-  errors.clear();
-}
+void clear_errors() { errors.clear(); }
 
 std::string last_errors() {
-  std::lock_guard<std::mutex> lock(mutex);
   std::string text;
   for (const auto &line : errors) text += (text.empty() ? "" : "; ") + line;
   return text;

@@ -69,35 +69,16 @@ Napi::Object describe(Napi::Env env, const llama_model *model) {
   return info;
 }
 
-// One load in progress, shared by the pool thread and the JS object that can cancel it.
+// One load in progress, shared by the pool thread and the JS object that watches and cancels it.
 struct Load {
   std::string path;
   llama_model_params params{};
   std::atomic<bool> cancelled{false};
+  std::atomic<float> progress{0};
   std::shared_ptr<ModelState> state;
-
-  napi_threadsafe_function progress = nullptr; // null: nobody asked
-  float reported = -1;
-
-  bool report(float fraction) {
-    if (progress != nullptr && (fraction - reported >= 0.01f || fraction >= 1)) {
-      reported = fraction;
-      napi_call_threadsafe_function(progress, new float(fraction), napi_tsfn_nonblocking);
-    }
-    return !cancelled;
-  }
 };
 
-void deliver_progress(napi_env env, napi_value function, void *, void *data) {
-  std::unique_ptr<float> fraction(static_cast<float *>(data));
-  if (env == nullptr || function == nullptr) return;
-  Napi::HandleScope scope(env);
-  try {
-    Napi::Function(env, function).Call({Napi::Number::New(env, *fraction)});
-  } catch (const Napi::Error &error) {
-    error.ThrowAsJavaScriptException();
-  }
-}
+void cancel_load(void *load) { static_cast<Load *>(load)->cancelled = true; }
 
 void load_weights(Load &load) {
   log::clear_errors();
@@ -123,7 +104,10 @@ void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &ch
 } // namespace
 
 bool is_causal(const llama_model *model) {
-  return metadata_value(model, metadata_value(model, "general.architecture") + ".attention.causal") != "false";
+  const std::string architecture = metadata_value(model, "general.architecture");
+  // These are encoders by their graph, whatever the file says.
+  if (architecture == "gemma-embedding" || architecture == "t5encoder") return false;
+  return metadata_value(model, architecture + ".attention.causal") != "false";
 }
 
 ModelState::~ModelState() {
@@ -157,31 +141,27 @@ Napi::Value Model::load(const Napi::CallbackInfo &info) {
   options.boolean("checkTensors", load->params.check_tensors);
   load->params.load_mode = mmap ? (mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
                                 : (mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);
-  load->params.progress_callback = [](float fraction, void *data) { return static_cast<Load *>(data)->report(fraction); };
-  load->params.progress_callback_user_data = load.get();
-  if (info[1].IsFunction()) {
-    napi_create_threadsafe_function(env, info[1], nullptr, Napi::String::New(env, "recua load"), 0, 1, nullptr, nullptr,
-                                    nullptr, deliver_progress, &load->progress);
-  }
-
-  const auto end_progress = [](Load &load) {
-    if (load.progress != nullptr) napi_release_threadsafe_function(load.progress, napi_tsfn_release);
-    load.progress = nullptr;
+  load->params.progress_callback = [](float fraction, void *data) {
+    auto *load = static_cast<Load *>(data);
+    load->progress = fraction;
+    return !load->cancelled;
   };
+  load->params.progress_callback_user_data = load.get();
+  napi_add_env_cleanup_hook(env, cancel_load, load.get()); // an exit does not wait for the weights
   auto promise = Task<int>::run(
-      env, "model_unusable",
-      [load, end_progress](int &) {
-        const Outcome outcome = Outcome::of([&] { load_weights(*load); }, "model_unusable");
-        end_progress(*load);
-        if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message);
-      },
+      env, "model_unusable", [load](int &) { load_weights(*load); },
       [load](Napi::Env env, int &) -> Napi::Value {
-        // Until the caller has the model, cancel() holds; the weights go with the last holder.
+        auto state = std::move(load->state);
+        // Until the caller has the model, cancel() holds.
         if (load->cancelled) throw CodedError("cancelled", "Loading was cancelled.");
-        return AddonData::wrap(env, env.GetInstanceData<AddonData>()->model, std::move(load->state));
-      });
+        return AddonData::wrap(env, env.GetInstanceData<AddonData>()->model, state);
+      },
+      [env, load] { napi_remove_env_cleanup_hook(env, cancel_load, load.get()); });
   auto result = Napi::Object::New(env);
   result.Set("promise", promise);
+  result.Set("progress", Napi::Function::New(env, [load](const Napi::CallbackInfo &info) {
+               return Napi::Number::New(info.Env(), load->progress);
+             }));
   result.Set("cancel", Napi::Function::New(env, [load](const Napi::CallbackInfo &) { load->cancelled = true; }));
   return result;
 }

@@ -8,8 +8,10 @@ namespace recua {
 
 namespace {
 
-// Recursive-descent parsing of a grammar recurses once per open parenthesis: a bound keeps it off the stack's end.
+// llama.cpp recurses once per open parenthesis of a grammar, and once per rule of a chain of rules: bounds keep it
+// off the stack's end.
 constexpr int max_grammar_depth = 200;
+constexpr int max_grammar_rules = 10000;
 
 void check_grammar(const std::string &grammar) {
   if (grammar.compare(0, 11, "%llguidance") == 0) {
@@ -22,6 +24,11 @@ void check_grammar(const std::string &grammar) {
                                               " open parentheses at once.");
     }
     if (c == ')') depth--;
+  }
+  int rules = 0;
+  for (size_t at = grammar.find("::="); at != std::string::npos; at = grammar.find("::=", at + 3)) rules++;
+  if (rules > max_grammar_rules) {
+    throw CodedError("invalid_grammar", "Expected a grammar of at most " + std::to_string(max_grammar_rules) + " rules, got " + std::to_string(rules) + ".");
   }
 }
 
@@ -167,6 +174,11 @@ llama_token SamplerState::sample(llama_context *context, int32_t row) {
     return token; // a plain greedy chain keeps no state that accept() would change
   }
   token = common_sampler_sample(sampler.get(), context, row);
+  // Where every token is refused the chain still picks one, and accepting it could abort the process. False for NaN too.
+  const llama_token_data_array *candidates = common_sampler_get_candidates(sampler.get(), false);
+  if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
+    throw CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none, or the logits are not numbers.");
+  }
   common_sampler_accept(sampler.get(), token, true);
   return token;
 }

@@ -84,10 +84,10 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
     const Napi::Value value = samplers.Get(i);
     step->samplers.push_back(value.IsObject() ? Sampler::Unwrap(value.As<Napi::Object>())->state : nullptr);
   }
+  core->interrupted = false; // an abort() before this step was for another
   return core->run(
       env, "generation_failed",
       [core = core, step] {
-        core->interrupted = false;
         const int64_t start = llama_time_us();
         decode(core->context, *step);
         const int64_t decoded = llama_time_us();

@@ -1,6 +1,9 @@
 // The thread of worker.h, and the thread-safe function that brings its results back.
 #include "worker.h"
 
+#include <cstdlib>
+#include <set>
+#include <system_error>
 #include <utility>
 
 namespace recua {
@@ -22,15 +25,18 @@ void deliver(napi_env env, napi_value, void *, void *data) {
   std::unique_ptr<Delivery> delivery(static_cast<Delivery *>(data));
   if (env == nullptr) return;
   Napi::HandleScope scope(env);
-  delivery->done(env);
   try {
+    delivery->done(env);
     delivery->settle(env);
-  } catch (const Napi::Error &error) {
-    error.ThrowAsJavaScriptException();
+  } catch (const Napi::Error &) {
+    // settle() makes rejections of all else: only an environment that is being terminated takes no more values.
   }
 }
 
 void on_env_cleanup(void *worker) { static_cast<Worker *>(worker)->stop(); }
+
+std::mutex workers_mutex;
+std::set<Worker *> workers; // those whose thread may run
 
 } // namespace
 
@@ -41,9 +47,18 @@ Worker::Worker(Napi::Env env, std::function<void()> interrupt)
                                                              nullptr, deliver, &mailbox->function);
   if (status != napi_ok) throw Napi::Error::New(env, "napi_create_threadsafe_function failed");
   napi_unref_threadsafe_function(env, mailbox->function); // an idle context does not keep the process alive
+  static std::once_flag once;
+  std::call_once(once, [] { std::atexit(halt_all); });
+  try {
+    thread = std::thread([this] { loop(); });
+    std::lock_guard<std::mutex> lock(workers_mutex);
+    workers.insert(this);
+  } catch (const std::system_error &) {
+    napi_release_threadsafe_function(mailbox->function, napi_tsfn_release);
+    throw;
+  }
   // Registered after the thread-safe function, so that it runs before that one is torn down.
   napi_add_env_cleanup_hook(env, on_env_cleanup, this);
-  thread = std::thread([this] { loop(); });
 }
 
 Worker::~Worker() { stop(); }
@@ -86,9 +101,7 @@ void Worker::loop() {
   }
 }
 
-void Worker::stop() {
-  if (stopped) return;
-  stopped = true;
+void Worker::halt() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     stopping = true;
@@ -96,6 +109,21 @@ void Worker::stop() {
   if (interrupt) interrupt();
   wake.notify_all();
   if (thread.joinable()) thread.join();
+}
+
+void Worker::halt_all() {
+  std::lock_guard<std::mutex> lock(workers_mutex);
+  for (Worker *worker : workers) worker->halt();
+}
+
+void Worker::stop() {
+  if (stopped) return;
+  stopped = true;
+  {
+    std::lock_guard<std::mutex> lock(workers_mutex);
+    workers.erase(this);
+  }
+  halt();
   queue.clear();
   napi_remove_env_cleanup_hook(env, on_env_cleanup, this);
   if (mailbox->function != nullptr) {

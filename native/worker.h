@@ -34,6 +34,10 @@ private:
   struct Mailbox; // outlives the worker until the last settled job has been delivered
 
   void loop();
+  void halt(); // ends the thread; no napi
+
+  // process.exit() runs no cleanup hooks, but destroys what a computing thread still uses.
+  static void halt_all();
 
   Napi::Env env;
   std::function<void()> interrupt;

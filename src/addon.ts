@@ -292,14 +292,22 @@ export interface GgufHeader {
   metadata: Record<string, string | number | boolean | { type: string; length: number }>;
 }
 
+/** A load under way. */
+export interface ModelLoad {
+  /** Rejects `model_unusable`, or `cancelled` after cancel(). */
+  promise: Promise<NativeModel>;
+  /** The part that is loaded, 0 to 1. */
+  progress(): number;
+  cancel(): void;
+}
+
 export interface NativeAddon {
   /** llama.cpp's version text, the ggml backends compiled in, and the threads it thinks best for arithmetic: one per physical (performance) core. */
   readonly version: { llamaCpp: string; backends: string[]; mathThreads: number };
   devices(): Device[];
   /** Native log lines: level 'debug' | 'info' | 'warn' | 'error'; null drops them. Never written to stdout or stderr. */
   setLog(sink: ((level: string, text: string) => void) | null): void;
-  /** `onProgress` gets 0…1; returning false from it, or `signal.aborted` (polled natively through cancel()), stops the load with `cancelled`. */
-  loadModel(options: ModelOptions, onProgress?: (fraction: number) => void): { promise: Promise<NativeModel>; cancel(): void };
+  loadModel(options: ModelOptions): ModelLoad;
   readGguf(path: string): Promise<GgufHeader>;
   /** Rejects `invalid_schema`. */
   schemaToGrammar(schema: string): Promise<string>;

@@ -16,13 +16,17 @@ export interface Loaded {
   description: ModelDescription;
 }
 
+const progressMs = 100;
+
 /** Inputs of an embedding call in one forward pass. */
 const embedderSequences = 32;
 
 export function load(addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void): { promise: Promise<Loaded>; cancel(): void } {
   const { modelPath: path, gpuLayers, mmap, mlock } = options;
-  const loading = addon.loadModel({ path, gpuLayers, mmap, mlock }, onProgress);
-  return { promise: loading.promise.then((model) => open(addon, model, options)), cancel: () => loading.cancel() };
+  const loading = addon.loadModel({ path, gpuLayers, mmap, mlock });
+  const watch = setInterval(() => onProgress(loading.progress()), progressMs);
+  const promise = loading.promise.finally(() => clearInterval(watch)).then((model) => open(addon, model, options));
+  return { promise, cancel: () => loading.cancel() };
 }
 
 async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions): Promise<Loaded> {
@@ -30,6 +34,10 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     const { info } = model;
     const { mathThreads } = addon.version;
     const notes: string[] = [];
+    if (info.vocabSize === 0) throw new RecuaError('model_unusable', `Expected a model with a vocabulary, got ${info.architecture} without one.`);
+    if (info.hasEncoder && info.hasDecoder) {
+      throw new RecuaError('model_unusable', `Expected a model that only decodes or only encodes, got ${info.architecture}, which does both (T5 and its like are not supported).`);
+    }
     const contextSize = effectiveContext(info, options, notes);
     const pooling = effectivePooling(info, options);
     const context = info.hasDecoder ? await model.createContext(contextOptions(options, contextSize, mathThreads)) : undefined;

@@ -358,12 +358,11 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     setLog: () => {},
-    loadModel: (_, onProgress) => {
+    loadModel: () => {
       let cancel = (): void => {};
       const promise = new Promise<NativeModel>((resolve, reject) => {
         if (fake.killOnLoad) process.kill(process.pid, 'SIGKILL');
         const timer = setTimeout(() => {
-          onProgress?.(1);
           if (fake.loadError) reject(coded(fake.loadError.code, fake.loadError.message));
           else resolve(new FakeModel(fake, addon));
         }, fake.loadMs ?? 0);
@@ -372,7 +371,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
           reject(coded('cancelled', 'the load was cancelled'));
         };
       });
-      return { promise, cancel: () => cancel() };
+      return { promise, progress: () => 0.5, cancel: () => cancel() };
     },
     readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
     schemaToGrammar: async () => 'root ::= "{}"',

@@ -69,6 +69,9 @@ t.test('a schema becomes a grammar; one that can not is refused', async (t) => {
   await t.rejects(chatPrompt(model, 'Hi', { jsonSchema: '{"type":"nonsense"}' }), { code: 'invalid_schema' });
   await t.rejects(addon.schemaToGrammar('{"$ref":"#/missing"}'), { code: 'invalid_schema' });
   await t.rejects(addon.schemaToGrammar('{'), { code: 'invalid_schema' });
+  const chain = JSON.stringify({ $ref: '#/$defs/a0', $defs: Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`a${i}`, { $ref: `#/$defs/a${i + 1}` }])) });
+  await t.rejects(addon.schemaToGrammar(chain), { code: 'invalid_schema' });
+  await t.rejects(chatPrompt(model, 'Hi', { jsonSchema: chain }), { code: 'invalid_schema' });
 });
 
 t.test('messages that a template refuses are the caller’s error', async (t) => {
@@ -85,5 +88,14 @@ t.test('every template of the vendored tree renders a conversation', async (t) =
     const template = readFileSync(new URL(name, folder), 'utf8');
     const { prompt } = await chatPrompt(model, '', { template, messages: JSON.stringify([{ role: 'user', content: 'FIRST QUESTION' }, { role: 'assistant', content: 'FIRST ANSWER' }, { role: 'user', content: 'SECOND QUESTION' }]) });
     t.ok(prompt.includes('FIRST QUESTION') && prompt.includes('SECOND QUESTION'), name);
+  }
+});
+
+t.test('an answer of endless brackets is refused, not parsed to the end of the stack', async (t) => {
+  for (const [prompt, head] of [
+    [await chatPrompt(model, 'Hi', { tools: weather }), '<tool_call>\n{"name": "get_weather", "arguments": {"city": '],
+    [await chatPrompt(model, 'Hi', { jsonSchema: '{"type":"array"}' }), ''],
+  ] as const) {
+    t.throws(() => model.createParser(prompt, true).parse(head + '['.repeat(50_000), false), { code: 'generation_failed' });
   }
 });

@@ -59,6 +59,13 @@ t.test('a copied, a cut and a restored sequence go on like the original', async 
 t.test('loadSequence() refuses bytes that are no state', async (t) => {
   t.equal(await context.loadSequence(0, new Uint8Array()), false);
   t.equal(await context.loadSequence(0, Uint8Array.from({ length: 200 }, (_, i) => i)), false);
+  await generate(context, await greedy(), prompt, 2, 1);
+  const state = await context.saveSequence(1);
+  for (let at = 0; at < state.length; at += Math.ceil(state.length / 50)) {
+    const changed = state.slice();
+    changed[at]! ^= 0xff;
+    t.equal(await context.loadSequence(0, changed), false, `byte ${at} changed`);
+  }
   const sampler = await greedy();
   t.equal((await generate(context, sampler, prompt, 3)).length, 3, 'and goes on working');
 });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { NativeContext, NativeModel, SamplerOptions } from '#recua/addon.js';
-import { chatPrompt, contextOptions, generate, loadBuiltin } from './setup.js';
+import { chatPrompt, contextOptions, generate, loadBuiltin, step } from './setup.js';
 
 let model: NativeModel;
 let context: NativeContext;
@@ -71,7 +71,7 @@ t.test('a grammar holds the text to its language', async (t) => {
 });
 
 t.test('a grammar that does not compile is refused', async (t) => {
-  for (const grammar of ['root ::= missing', 'nothing', 'root ::= (', '%llguidance {}', `root ::= ${'('.repeat(100_000)}`, 'root ::= root "a"']) {
+  for (const grammar of ['root ::= missing', 'nothing', 'root ::= (', '%llguidance {}', `root ::= ${'('.repeat(100_000)}`, Array.from({ length: 100_000 }, (_, i) => `r${i} ::= r${i + 1}`).join('\n'), 'root ::= root "a"']) {
     await t.rejects(model.createSampler({ temperature: 0, grammar }, new Int32Array()), { code: 'invalid_grammar' }, grammar.slice(0, 30));
   }
 });
@@ -87,4 +87,14 @@ t.test('a closed sampler fails its row only', async (t) => {
   });
   t.same([...result.tokens], [-2]);
   t.match(result.failures, [{ row: 0, message: /closed/ }]);
+});
+
+t.test('a grammar that no token fits fails the row, and the process lives', async (t) => {
+  for (const options of [{ temperature: 0 }, { temperature: 1 }, { temperature: 1, topK: 1 }]) {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ ...options, grammar: 'root ::= "\\x00"' }, new Int32Array());
+    const { tokens, failures } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
+    t.same([...tokens], [-2]);
+    t.match(failures, [{ message: /No token is allowed/ }]);
+  }
 });
