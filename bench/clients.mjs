@@ -9,13 +9,15 @@ const subjects = ['rivers', 'mountains', 'bread', 'trains', 'winter', 'music', '
 async function ask(client, request) {
   const subject = `${subjects[client % subjects.length]} and ${subjects[(client + request * 7 + 3) % subjects.length]}`;
   const start = performance.now();
-  const response = await fetch(`${url}/v1/chat/completions`, {
+  const send = () => fetch(`${url}/v1/chat/completions`, {
     method: 'POST', headers: { 'content-type': 'application/json' },
     body: JSON.stringify({
       messages: [{ role: 'user', content: `${client}/${request}: Tell me a long story about ${subject}, with names, places and a good ending.` }],
       max_tokens: tokens, ignore_eos: true, stream: true, stream_options: { include_usage: true }, ...body,
     }),
   });
+  // A server may close an idle connection just as it is used again: like OpenAI's clients, try once more.
+  const response = await send().catch(send);
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
   let first = 0;
   let usage;

@@ -55,7 +55,9 @@ export async function startServer(name, settings) {
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return;
       child.kill('SIGTERM');
+      const insist = setTimeout(() => child.kill('SIGKILL'), 5000);
       await once(child, 'exit');
+      clearTimeout(insist);
     },
   };
 }

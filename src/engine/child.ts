@@ -14,13 +14,23 @@ export interface ChildEvents {
 
 const longestLine = 8192;
 
+/**
+ * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is hundreds of times longer, and with one
+ * other busy program on the machine, a thread that spins for one that does not run costs nearly all speed (docs/performance.md).
+ * It is read once when the process starts; a choice of the user's own stands.
+ */
+function environment(): NodeJS.ProcessEnv {
+  const { env } = process;
+  return env['GOMP_SPINCOUNT'] || env['OMP_WAIT_POLICY'] ? env : { ...env, GOMP_SPINCOUNT: '1000' };
+}
+
 export class Child {
   readonly #process: ChildProcess;
   #gone = false;
 
   constructor(entry: string, events: ChildEvents) {
     // execArgv: the gateway's own (--inspect, loaders) are not the engine's. stdout is data: nothing of the child goes there.
-    const child = fork(entry, [], { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    const child = fork(entry, [], { serialization: 'advanced', execArgv: [], env: environment(), stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
     this.#process = child;
     const gone = (how: string, clean: boolean): void => {
       if (this.#gone) return;
