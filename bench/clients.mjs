@@ -16,8 +16,8 @@ async function ask(client, request) {
       max_tokens: tokens, ignore_eos: true, stream: true, stream_options: { include_usage: true }, ...body,
     }),
   });
-  // A server may close an idle connection just as it is used again: like OpenAI's clients, try once more.
-  const response = await send().catch(send);
+  // A server may close idle connections just as they are used again: like OpenAI's clients, try again.
+  const response = await send().catch(send).catch(send).catch(send);
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
   let first = 0;
   let usage;
