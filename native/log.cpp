@@ -1,4 +1,4 @@
-// Where llama.cpp's log lines go: to a JS function if one is set, never to stdout or stderr.
+// Where llama.cpp's log lines go: to a JS function if one is set, never to stdout.
 // Lines come from any thread; the sink is called on the JS thread that set it.
 #include "addon.h"
 

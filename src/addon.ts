@@ -305,7 +305,7 @@ export interface NativeAddon {
   /** llama.cpp's version text, the ggml backends compiled in, and the threads it thinks best for arithmetic: one per physical (performance) core. */
   readonly version: { llamaCpp: string; backends: string[]; mathThreads: number };
   devices(): Device[];
-  /** Native log lines: level 'debug' | 'info' | 'warn' | 'error'; null drops them. Never written to stdout or stderr. */
+  /** Native log lines: level 'debug' | 'info' | 'warn' | 'error'; null drops them. Never stdout; llama.cpp itself prints grammar errors to stderr. */
   setLog(sink: ((level: string, text: string) => void) | null): void;
   loadModel(options: ModelOptions): ModelLoad;
   readGguf(path: string): Promise<GgufHeader>;

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { addon, builtin, loadBuiltin } from './setup.js';
@@ -25,11 +25,12 @@ t.test('loadModel() can be cancelled', async (t) => {
 t.test('loadModel() of a missing, a foreign and a cut file rejects with what llama.cpp says', async (t) => {
   const folder = t.testdir({ 'text.gguf': '<html>not a model</html>' });
   const cut = join(folder, 'cut.gguf');
-  writeFileSync(cut, (await import('node:fs')).readFileSync(builtin).subarray(0, 100_000));
-  for (const path of [join(folder, 'nothing.gguf'), join(folder, 'text.gguf'), cut]) {
+  writeFileSync(cut, readFileSync(builtin).subarray(0, 100_000));
+  for (const path of [join(folder, 'nothing.gguf'), join(folder, 'text.gguf')]) {
     await t.rejects(addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: path });
-    await t.rejects(addon.readGguf(path).then(() => { if (path === cut) throw Object.assign(new Error('header is whole'), { code: 'invalid_gguf' }); }), { code: 'invalid_gguf' });
+    await t.rejects(addon.readGguf(path), { code: 'invalid_gguf' });
   }
+  await t.rejects(addon.loadModel({ path: cut, gpuLayers: 0, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: cut });
 });
 
 t.test('tokens of any text give its bytes back', async (t) => {
