@@ -89,7 +89,9 @@ t.test('streams add up to the whole answer', async (t) => {
 t.test('embedding vectors equal llama-server’s', async (t) => {
   const reference = await startLlamaServer(t, ['-c', '2048', '-b', '2048', '-ub', '2048', '--embeddings', '--pooling', 'mean']);
   const { url } = await startService(t);
-  const input = ['a', 'The llama walks home.', 'naïve café 北京 🦙', 'word '.repeat(300), 'a long text '.repeat(250), ...Array.from({ length: 29 }, (_, i) => `text ${i} of many`)];
+  const input = ['a', 'The llama walks home.', 'naïve café 北京 🦙', 'word '.repeat(300), 
+    // Read in parts that say different things and are of different length.
+    'the llama walks home '.repeat(130) + '1 2 3 '.repeat(30), ...Array.from({ length: 29 }, (_, i) => `text ${i} of many`)];
   const vectors = async (base: string) => ((await (await post(base, '/v1/embeddings', { input })).json()) as { data: { embedding: number[] }[] }).data;
   const [theirs, ours] = [await vectors(reference), await vectors(url)];
   t.equal(ours.length, input.length);
