@@ -76,6 +76,7 @@ async function makeRequest(values: RunValues): Promise<ChatRequest> {
     stop: [],
     enableThinking: true,
     templateKwargs: {},
+    template: '',
   };
 }
 

@@ -1,7 +1,7 @@
 // The engine as the gateway sees it: implemented by engine/client over a child process, and by fakes in tests.
 // Imported by server/ and cli/; knows nothing of HTTP.
 import type {
-  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, ModelDescription, Timings, Usage,
+  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, ModelDescription, SavedState, Timings, Usage,
 } from './protocol.js';
 import type { RecuaError } from '../errors.js';
 
@@ -48,6 +48,18 @@ export interface Engine {
   complete(request: CompletionRequest, signal?: AbortSignal): Answer;
   embed(request: EmbedRequest, signal?: AbortSignal): Promise<Embedded>;
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
+  /**
+   * Writes the KV of the conversation that ran last to a file (mode 0600, replaced as a whole), so that `restoreState` in a later
+   * process spares evaluating it again. Resolves to 0 tokens, and writes nothing, where no sequence holds any.
+   */
+  saveState(path: string): Promise<SavedState>;
+  /**
+   * Reads such a file into a free sequence: prompts that begin with its tokens reuse them. 0 tokens and a reason where it was
+   * written for another model, context or version of llama.cpp, or is damaged. Throws `file_unreadable` where there is none.
+   */
+  restoreState(path: string): Promise<SavedState>;
+  /** Drops the KV of all sequences that no request uses. */
+  forget(): Promise<void>;
   /** Lets running answers end (at most `drainMs`), then stops the process. Idempotent. */
   close(drainMs?: number): Promise<void>;
   /** Process id of the engine process, for logs and tests; undefined while there is none. */

@@ -37,7 +37,7 @@ export async function prepareChat(model: NativeModel, template: string, request:
     addGenerationPrompt: true,
     enableThinking: request.enableThinking,
     templateKwargs,
-    template,
+    template: request.template || template,
   });
   const parseToolCalls = request.tools.length > 0 && request.toolChoice !== 'none';
   return {

@@ -6,7 +6,8 @@ import { RunningAnswer } from './answer.js';
 import type { Answer, Embedded, Engine, EngineState } from './api.js';
 import { Child } from './child.js';
 import type {
-  ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineOptions, EngineStatus, FromEngine, ModelDescription, ToEngine,
+  ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineOptions, EngineStatus, FromEngine, ModelDescription, SavedState,
+  ToEngine,
 } from './protocol.js';
 
 export interface ClientSettings {
@@ -114,15 +115,32 @@ class EngineClient implements Engine {
   }
 
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array> {
-    return new Promise((resolve, reject) => {
-      this.#start((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial }), undefined, reject, (event) => {
-        if (event.kind === 'result') resolve(event.value as Int32Array);
-      });
-    });
+    return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial }));
+  }
+
+  saveState(path: string): Promise<SavedState> {
+    return this.#ask((id) => ({ type: 'save', id, path }));
+  }
+
+  restoreState(path: string): Promise<SavedState> {
+    return this.#ask((id) => ({ type: 'restore', id, path }));
+  }
+
+  async forget(): Promise<void> {
+    await this.#ask((id) => ({ type: 'forget', id }));
   }
 
   close(drainMs = 0): Promise<void> {
     return (this.#closing ??= this.#close(drainMs));
+  }
+
+  /** A request with one result. */
+  #ask<T>(message: (id: number) => Call['message']): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#start(message, undefined, reject, (event) => {
+        if (event.kind === 'result') resolve(event.value as T);
+      });
+    });
   }
 
   #answer(message: (id: number) => Call['message'], signal: AbortSignal | undefined): Answer {
@@ -288,7 +306,7 @@ class EngineClient implements Engine {
     const output = this.#output.length > 0 ? `; its last output: ${this.#output.join(' | ')}` : '';
     this.#log('error', `the engine process died (${how})${output}`);
     this.#failAll(new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`),
-      (call) => call.begun || call.resent || call.message.type === 'tokenize');
+      (call) => call.begun || call.resent || !generates(call.message.type));
     for (const call of this.#calls.values()) call.resent = true;
 
     const { crashes, windowMs, delayMs } = this.#policy;
@@ -333,6 +351,11 @@ class EngineClient implements Engine {
 
 function cancelled(): RecuaError {
   return new RecuaError('cancelled', 'The request was cancelled.');
+}
+
+/** What can wait for another engine process; the rest was about the one that died. */
+function generates(type: Call['message']['type']): boolean {
+  return type === 'chat' || type === 'complete' || type === 'embed';
 }
 
 /** Whether a request is answered by this event. */

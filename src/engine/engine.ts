@@ -7,11 +7,12 @@ import { checkTokens, prepareChat, prepareCompletion, type Prepared } from './ch
 import { Embeddings } from './embeddings.js';
 import type { Loaded } from './load.js';
 import { PrefixCache, type Placement } from './prefix.js';
-import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, Sampling } from './protocol.js';
+import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
 import { isStreaming, joinFromQueue, Plan, planStep, prefillBudget } from './scheduler.js';
 import { Sequence } from './sequence.js';
+import { StateKeeper } from './state-keeper.js';
 
 export interface EngineHooks {
   /** All that happened since the last call, for all requests together. */
@@ -29,14 +30,17 @@ export class Engine {
   readonly #embeddings: Embeddings | undefined;
   readonly #cache: PrefixCache;
   readonly #plan = new Plan();
-  /** One is enough: a step is only built when none is in flight. */
+  /** A step is only built when none is in flight, so one is enough. */
   readonly #batch: StepInput;
-  /** Of the rows that want a token, their sequences. */
+  /** The sequences whose rows want a token. */
   readonly #asking: Sequence[] = [];
   /** Requests taken and not answered, by id; undefined while being prepared. */
   readonly #active = new Map<number, Request | undefined>();
   readonly #requests = new Map<Sequence, Request>();
   readonly #waiting: Sequence[] = [];
+  /** What is to be done with KV between two steps. */
+  readonly #jobs: (() => Promise<void>)[] = [];
+  readonly #keeper: StateKeeper;
   readonly #running: Sequence[] = [];
   /** Requests with tokens that are not text yet. */
   readonly #fresh: Request[] = [];
@@ -59,6 +63,7 @@ export class Engine {
     const { recurrent, slidingWindow } = model.info;
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial: !recurrent && slidingWindow === 0, copies: true });
     const rows = context?.batchSize ?? 0;
+    this.#keeper = new StateKeeper(loaded, this.#cache);
     this.#batch = {
       tokens: new Int32Array(rows), positions: new Int32Array(rows), sequences: new Int32Array(rows),
       outputs: new Uint8Array(rows), rows: 0, samplers: [],
@@ -92,6 +97,16 @@ export class Engine {
     } catch (error) {
       this.#fail(id, RecuaError.from(error));
     }
+  }
+
+  /** Work on the KV of idle sequences, for which no step may run; its result is the request's answer. */
+  keep(id: number, work: (keeper: StateKeeper, context: NativeContext) => Promise<SavedState>): void {
+    const { context } = this.#loaded;
+    if (this.#closing) return this.#fail(id, shuttingDown());
+    if (!context) return this.#fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
+    this.#jobs.push(() => work(this.#keeper, context).then(
+      (value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error))));
+    this.#wake?.();
   }
 
   /** Takes effect before the next step, wherever the request is. Unknown ids have been answered already. */
@@ -163,12 +178,13 @@ export class Engine {
   async #run(context: NativeContext): Promise<void> {
     for (;;) {
       this.#retire();
+      for (const job of this.#jobs.splice(0)) await job();
       if (this.#waiting.length > 0) await this.#join(context);
       const step = this.#submit(context);
       this.#render();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0) return;
-      else if (this.#waiting.length === 0 && this.#running.length === 0) await new Promise<void>((resolve) => (this.#wake = resolve));
+      else if (this.#waiting.length === 0 && this.#running.length === 0 && this.#jobs.length === 0) await new Promise<void>((resolve) => (this.#wake = resolve));
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
       this.#wake = undefined;
@@ -374,9 +390,7 @@ export class Engine {
   }
 }
 
-function shuttingDown(): RecuaError {
-  return new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
-}
+const shuttingDown = () => new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
 
 function tooLong({ tokens, param }: Prepared, contextSize: number): RecuaError {
   const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${tokens.length}; shorten it or raise the context size.`;

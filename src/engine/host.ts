@@ -76,6 +76,9 @@ export function runHost(openAddon: () => NativeAddon, channel: Channel): void {
     else if (m.type === 'complete') engine.complete(m.id, m.request);
     else if (m.type === 'embed') engine.embed(m.id, m.request);
     else if (m.type === 'tokenize') void engine.tokenize(m.id, m.text, m.addSpecial, m.parseSpecial);
+    else if (m.type === 'save') engine.keep(m.id, (keeper, context) => keeper.save(context, m.path));
+    else if (m.type === 'restore') engine.keep(m.id, (keeper, context) => keeper.restore(context, m.path));
+    else if (m.type === 'forget') engine.keep(m.id, (keeper, context) => keeper.forget(context));
     else engine.cancel(m.id);
   });
   // The parent may be gone before the event could be heard.

@@ -83,7 +83,7 @@ export class PrefixCache {
     if (source < 0) reused = 0;
     if (this.#shouldWait(sequence, reused)) return 'wait';
 
-    const cheapest = this.#cheapestFree();
+    const cheapest = this.cheapestFree();
     const fresh: Placement = { slot: cheapest, source: -1, reused: 0, held: this.held(cheapest) };
     if (source < 0) return fresh;
     if (!this.#slots[source]!.owner) {
@@ -116,6 +116,30 @@ export class PrefixCache {
     this.freeSlots++;
   }
 
+  /** The tokens whose KV a free slot holds. */
+  tokensOf(slot: number): Int32Array {
+    const { tokens, kept } = this.#slots[slot]!;
+    return tokens.slice(0, kept);
+  }
+
+  /** A free slot holds the KV of exactly these tokens now. */
+  adopt(index: number, tokens: Int32Array): void {
+    const slot = this.#slots[index]!;
+    if (slot.owner) throw new Error(`slot ${index} is in use`);
+    slot.tokens = tokens;
+    slot.kept = tokens.length;
+    slot.usedAt = ++this.#admissions;
+  }
+
+  freeWithTokens(): number[] {
+    return this.#slots.flatMap(({ owner, kept }, i) => (!owner && kept > 0 ? [i] : []));
+  }
+
+  /** The free slot used last; -1 if none holds anything. */
+  latestFree(): number {
+    return this.freeWithTokens().reduce((best, i) => (best < 0 || this.#slots[i]!.usedAt > this.#slots[best]!.usedAt ? i : best), -1);
+  }
+
   /** How much of the prompt the slot can give: never the last token, whose logits are needed. */
   #reusable(sequence: Sequence, index: number): number {
     const slot = this.#slots[index]!;
@@ -144,7 +168,7 @@ export class PrefixCache {
   }
 
   /** The free slot whose KV is worth least; of equals the one unused for longest. */
-  #cheapestFree(): number {
+  cheapestFree(): number {
     let best = -1;
     for (let i = 0; i < this.#slots.length; i++) {
       if (this.#slots[i]!.owner) continue;

@@ -71,6 +71,8 @@ export interface ChatRequest {
   stop: string[];
   enableThinking: boolean;
   templateKwargs: Record<string, unknown>;
+  /** Jinja source for this request alone; '' is the one the engine was loaded with. */
+  template: string;
 }
 
 /** Plain continuation of a text, no template. */
@@ -151,6 +153,15 @@ export interface ModelDescription {
   notes: string[];
 }
 
+/** What `saveState` wrote or `restoreState` read. */
+export interface SavedState {
+  /** Tokens whose KV it covers; 0 where there was nothing to save, or the file does not serve here. */
+  tokens: number;
+  sizeBytes: number;
+  /** Why a file that is there was not restored, in a sentence. */
+  reason?: string;
+}
+
 /** A snapshot for /health and logs. */
 export interface EngineStatus {
   running: number;
@@ -163,6 +174,9 @@ export type ToEngine =
   | { type: 'complete'; id: number; request: CompletionRequest }
   | { type: 'embed'; id: number; request: EmbedRequest }
   | { type: 'tokenize'; id: number; text: string; addSpecial: boolean; parseSpecial: boolean }
+  | { type: 'save'; id: number; path: string }
+  | { type: 'restore'; id: number; path: string }
+  | { type: 'forget'; id: number }
   | { type: 'cancel'; id: number }
   /** Finish what runs and end; the parent's disconnect means the same at once. */
   | { type: 'close' };

@@ -54,7 +54,7 @@ export function readChatRequest(body: Fields, { config, model }: ChatContext): C
   const older = body.integer('max_tokens', { min: 1, max: int32Max });
   const maxTokens = body.integer('max_completion_tokens', { min: 1, max: int32Max }) ?? older ?? config.maxTokens;
   return {
-    request: { messages, ...tools, constraint, sampling, maxTokens, stop: readStop(body), ...readThinking(body) },
+    request: { messages, ...tools, constraint, sampling, maxTokens, stop: readStop(body), ...readThinking(body), template: '' },
     stream: body.boolean('stream') ?? false,
     includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
   };

@@ -110,6 +110,10 @@ export class FakeEngine implements Engine {
     throw new RecuaError('internal_error', 'The fake does not complete.');
   }
 
+  saveState(): Promise<never> { return Promise.reject(new Error('not of this fake')); }
+  restoreState(): Promise<never> { return Promise.reject(new Error('not of this fake')); }
+  forget(): Promise<void> { return Promise.resolve(); }
+
   async tokenize(text: string): Promise<Int32Array> {
     return Int32Array.from(text, () => 1);
   }

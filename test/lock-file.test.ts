@@ -1,0 +1,95 @@
+import t from 'tap';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { lockHolder, tryLock, waitForLock } from '#recua/lock-file.js';
+import { identityOf, lifeOf, ownIdentity, readIdentity } from '#recua/process-identity.js';
+
+const holder = fileURLToPath(new URL('./lock-holder.js', import.meta.url));
+
+/** A process that takes the lock and keeps it. */
+async function hold(path: string) {
+  const child = fork(holder, [path]);
+  await once(child, 'message');
+  return child;
+}
+
+t.test('one holds a lock, and the next takes it when it is released', async (t) => {
+  const path = join(t.testdir(), 'deep', 'a.lock');
+  const lock = await tryLock(path);
+  t.ok(lock);
+  t.equal(await tryLock(path), undefined);
+  t.equal((await lockHolder(path))?.pid, process.pid);
+  const waiting = waitForLock(path, undefined, 5);
+  await lock!.release();
+  await lock!.release();
+  const second = await waiting;
+  t.equal(second.path, path);
+  await second.release();
+  await t.rejects(stat(path), { code: 'ENOENT' });
+});
+
+t.test('a lock of a process killed by SIGKILL is free at once', async (t) => {
+  const path = join(t.testdir(), 'a.lock');
+  const child = await hold(path);
+  t.equal(await tryLock(path), undefined);
+  t.equal((await lockHolder(path))?.pid, child.pid);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  t.equal(await lockHolder(path), undefined);
+  const lock = await tryLock(path);
+  t.ok(lock);
+  await lock!.release();
+});
+
+t.test('a pid that belongs to another process now does not hold a lock', async (t) => {
+  const path = join(t.testdir(), 'a.lock');
+  const child = await hold(path);
+  const mark = JSON.parse(await readFile(path, 'utf8')) as { started: string };
+  await writeFile(path, JSON.stringify({ ...mark, started: `${mark.started}0` }));
+  t.equal(await lockHolder(path), undefined);
+  const lock = await tryLock(path);
+  t.ok(lock);
+  await lock!.release();
+  child.kill('SIGKILL');
+});
+
+t.test('a holder on another machine counts while it touches its lock', async (t) => {
+  const path = join(t.testdir(), 'a.lock');
+  await writeFile(path, JSON.stringify({ ...await ownIdentity(), machine: 'elsewhere 1 2' }));
+  t.equal(await tryLock(path), undefined);
+  const old = new Date(Date.now() - 3_600_000);
+  await utimes(path, old, old);
+  const lock = await tryLock(path);
+  t.ok(lock);
+  await lock!.release();
+});
+
+t.test('of many that find a dead lock one gets it', async (t) => {
+  const path = join(t.testdir(), 'a.lock');
+  await writeFile(path, 'what a crash may leave');
+  const locks = await Promise.all(Array.from({ length: 20 }, () => tryLock(path)));
+  t.equal(locks.filter((lock) => lock !== undefined).length, 1);
+});
+
+t.test('an abort ends the wait', async (t) => {
+  const path = join(t.testdir(), 'a.lock');
+  const lock = await tryLock(path);
+  const controller = new AbortController();
+  const waiting = waitForLock(path, controller.signal, 5);
+  controller.abort(new Error('enough'));
+  await t.rejects(waiting, { message: 'enough' });
+  await lock!.release();
+});
+
+t.test('identities tell processes apart and survive being written down', async (t) => {
+  const own = await ownIdentity();
+  t.strictSame(readIdentity(JSON.parse(JSON.stringify(own))), own);
+  t.equal(await lifeOf(own), 'alive');
+  t.equal(await lifeOf({ ...own, pid: 2 ** 22 + 1 }), 'dead');
+  t.equal(await lifeOf({ ...own, machine: 'elsewhere' }), 'unknown');
+  t.equal(await identityOf(2 ** 22 + 1), undefined);
+  for (const junk of [null, 3, 'x', {}, { pid: -1, started: '', machine: '' }, { pid: 1 }]) t.equal(readIdentity(junk), undefined);
+});

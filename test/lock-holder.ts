@@ -1,0 +1,6 @@
+// A process of lock-file.test: takes the lock it is told, says so, and stays.
+import { tryLock } from '#recua/lock-file.js';
+
+const lock = await tryLock(process.argv[2]!);
+process.send!(lock !== undefined);
+setInterval(() => {}, 1000);
