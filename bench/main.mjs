@@ -11,14 +11,37 @@ import { startServer } from './servers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const greedy = { temperature: 0, top_k: 1 };
+const sampled = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, repeat_penalty: 1.1, frequency_penalty: 0.1 };
+const nucleus = { temperature: 0.8, top_k: 0, top_p: 0.95, min_p: 0 };
+const schema = {
+  temperature: 0,
+  response_format: {
+    type: 'json_schema',
+    json_schema: {
+      name: 'people', strict: true,
+      schema: {
+        type: 'array', minItems: 50, maxItems: 60,
+        items: {
+          type: 'object', required: ['name', 'age', 'tags'], additionalProperties: false,
+          properties: { name: { type: 'string', minLength: 5, maxLength: 40 }, age: { type: 'integer' }, tags: { type: 'array', items: { enum: ['red', 'green', 'blue'] }, minItems: 2 } },
+        },
+      },
+    },
+  },
+};
 
 /** What each load asks for. Requests and tokens are per client. */
 const loads = {
   '1-client': { clients: 1, requests: 2, tokens: 128, body: greedy },
   '4-clients': { clients: 4, requests: 2, tokens: 128, body: greedy },
   '16-clients': { clients: 16, requests: 2, tokens: 96, body: greedy },
-  'sampled-1': { clients: 1, requests: 2, tokens: 128, body: { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05 } },
-  'sampled-16': { clients: 16, requests: 2, tokens: 96, body: { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05 } },
+  'sampled-1': { clients: 1, requests: 2, tokens: 128, body: sampled },
+  'sampled-16': { clients: 16, requests: 2, tokens: 96, body: sampled },
+  // What OpenAI's clients send: llama-server's own defaults for the rest are switched off.
+  'top-p-1': { clients: 1, requests: 1, tokens: 64, body: nucleus },
+  'top-p-16': { clients: 16, requests: 1, tokens: 32, body: nucleus },
+  'schema-1': { clients: 1, requests: 1, tokens: 64, body: schema },
+  'schema-16': { clients: 16, requests: 1, tokens: 32, body: schema },
 };
 const defaultLoads = ['1-client', '4-clients', '16-clients'];
 

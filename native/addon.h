@@ -8,12 +8,15 @@
 #include "worker.h"
 
 #include "chat.h"
+#include "choice.h"
+#include "constraint.h"
 #include "llama.h"
 #include "sampling.h"
 
 #include <atomic>
 #include <future>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 namespace recua {
@@ -38,6 +41,8 @@ struct ModelState {
   std::mutex templates_mutex; // guards `templates`
   std::string templates_source;
   std::shared_ptr<common_chat_templates> templates;
+
+  GrammarCache grammars;
 
   // Any thread. Compiled templates of `source` ('' is the file's own).
   std::shared_ptr<common_chat_templates> chat_templates(const std::string &source);
@@ -69,18 +74,47 @@ private:
   Worker worker;
 };
 
+// What repeats is less likely: counts of the last tokens, prompt included.
+struct Penalties {
+  int32_t last_n = 0;
+  float repeat = 1, frequency = 0, presence = 0;
+
+  bool active() const { return last_n > 0 && (repeat != 1 || frequency != 0 || presence != 0); }
+  void accept(llama_token token);
+  void apply(float *logits) const;
+
+  std::vector<llama_token> recent = {}; // a ring
+  size_t next = 0;
+  std::unordered_map<llama_token, int32_t> counts = {};
+};
+
+// What one request is sampled with; made on a pool thread. Either llama.cpp's chain, or all the rest.
+struct SamplerParts {
+  common_sampler_ptr chain;
+  std::unique_ptr<Choice> choice;
+  std::unique_ptr<Constraint> constraint;
+  std::vector<llama_logit_bias> biases;
+  Penalties penalties;
+
+  SamplerParts() = default;
+  SamplerParts(const std::shared_ptr<ModelState> &model, common_params_sampling &params,
+               const std::vector<llama_token> &history, bool by_chain);
+};
+
 // A sampler's state belongs to one sequence. Used by the context's thread during a step, else by the JS thread.
 struct SamplerState {
   std::shared_ptr<ModelState> model;
-  common_sampler_ptr sampler;
-  bool plain_greedy = false; // one pass over the logits suffices
+  SamplerParts parts;
   uint32_t seed = 0;
   std::atomic<bool> closed{false};
 
-  // Context's thread. Reads row `row` of the last decode, picks a token and accepts it. Throws on failure.
+  // Context's thread. Reads row `row` of the last decode (and changes it), picks a token and accepts it. Throws on failure.
   llama_token sample(llama_context *context, int32_t row);
   // JS thread, when no step can use it any more.
   void release();
+
+private:
+  llama_token sample_by_chain(llama_context *context, int32_t row);
 };
 
 // --- model.cpp

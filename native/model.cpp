@@ -25,16 +25,6 @@ std::string metadata_value(const llama_model *model, const std::string &key) {
   return read_text([&](char *out, size_t size) { return llama_model_meta_val_str(model, key.c_str(), out, size); });
 }
 
-std::string token_bytes(const llama_vocab *vocab, llama_token token, bool special) {
-  char buffer[256];
-  int32_t length = llama_token_to_piece(vocab, token, buffer, sizeof buffer, 0, special);
-  if (length >= 0) return std::string(buffer, static_cast<size_t>(length));
-  std::string bytes(static_cast<size_t>(-length), '\0');
-  length = llama_token_to_piece(vocab, token, bytes.data(), -length, 0, special);
-  bytes.resize(static_cast<size_t>(std::max(length, 0)));
-  return bytes;
-}
-
 const char *pooling_name(const llama_model *model, const std::string &architecture) {
   static const char *names[] = {"none", "mean", "cls", "last", "rank"};
   const std::string value = metadata_value(model, architecture + ".pooling_type");

@@ -1,191 +1,122 @@
-// Options → sampler. The chain is llama.cpp's common_sampler; a plain greedy row skips it for one pass over the logits.
+// One request's sampler. What clients use every day (penalties, biases, top-k, top-p, min-p, temperature, grammars) runs in
+// choice.cpp and constraint.cpp; the rest of llama.cpp's samplers run in its own chain.
 #include "addon.h"
 
+#include "sampler_options.h"
+
+#include <algorithm>
 #include <cmath>
-#include <random>
 
 namespace recua {
 
 namespace {
 
-// llama.cpp recurses once per open parenthesis of a grammar, and once per rule of a chain of rules: bounds keep it
-// off the stack's end.
-constexpr int max_grammar_depth = 200;
-constexpr int max_grammar_rules = 10000;
-
-void check_grammar(const std::string &grammar) {
-  if (grammar.compare(0, 11, "%llguidance") == 0) {
-    throw CodedError("invalid_grammar", "Expected a GBNF grammar, got an llguidance one.");
-  }
-  int depth = 0;
-  for (const char c : grammar) {
-    if (c == '(' && ++depth > max_grammar_depth) {
-      throw CodedError("invalid_grammar", "Expected a grammar with at most " + std::to_string(max_grammar_depth) +
-                                              " open parentheses at once.");
-    }
-    if (c == ')') depth--;
-  }
-  int rules = 0;
-  for (size_t at = grammar.find("::="); at != std::string::npos; at = grammar.find("::=", at + 3)) rules++;
-  if (rules > max_grammar_rules) {
-    throw CodedError("invalid_grammar", "Expected a grammar of at most " + std::to_string(max_grammar_rules) + " rules, got " + std::to_string(rules) + ".");
-  }
+// Samplers that only llama.cpp's chain has.
+bool needs_chain(const common_params_sampling &p) {
+  if (p.mirostat != 0 || p.dynatemp_range != 0 || (p.dry_multiplier != 0 && p.dry_penalty_last_n != 0)) return true;
+  if (p.temp <= 0) return false; // nothing that only trims or reshapes the tail can change the best
+  return p.xtc_probability > 0 || p.typ_p < 1 || p.top_n_sigma > 0 || p.top_k > ChoiceOptions::largest_top_k;
 }
 
-void read_numbers(const Options &options, common_params_sampling &params) {
-  // A chain with nothing in it: every absent option is off.
-  params.temp = 0;
-  params.top_k = 0;
-  params.top_p = 1;
-  params.min_p = 0;
-  options.number("temperature", params.temp);
-  options.number("topK", params.top_k);
-  options.number("topP", params.top_p);
-  options.number("minP", params.min_p);
-  options.number("typicalP", params.typ_p);
-  options.number("topNSigma", params.top_n_sigma);
-  options.number("repeatPenalty", params.penalty_repeat);
-  options.number("frequencyPenalty", params.penalty_freq);
-  options.number("presencePenalty", params.penalty_present);
-  options.number("penaltyLastN", params.penalty_last_n);
-  options.number("dryMultiplier", params.dry_multiplier);
-  options.number("dryBase", params.dry_base);
-  options.number("dryAllowedLength", params.dry_allowed_length);
-  options.number("dryPenaltyLastN", params.dry_penalty_last_n);
-  options.texts("drySequenceBreakers", params.dry_sequence_breakers);
-  options.number("xtcProbability", params.xtc_probability);
-  options.number("xtcThreshold", params.xtc_threshold);
-  options.number("mirostat", params.mirostat);
-  options.number("mirostatTau", params.mirostat_tau);
-  options.number("mirostatEta", params.mirostat_eta);
-  options.number("dynatempRange", params.dynatemp_range);
-  options.number("dynatempExponent", params.dynatemp_exponent);
-  options.boolean("ignoreEos", params.ignore_eos);
-  params.seed = std::random_device{}();
-  options.number("seed", params.seed);
-}
-
-void read_logit_bias(const Options &options, common_params_sampling &params) {
-  const Napi::Value value = options.get("logitBias");
-  if (!value.IsArray()) return;
-  const auto list = value.As<Napi::Array>();
-  for (uint32_t i = 0; i < list.Length(); i++) {
-    const Options entry(list.Get(i));
-    llama_logit_bias bias{};
-    entry.number("token", bias.token);
-    entry.number("bias", bias.bias);
-    params.logit_bias.push_back(bias);
-  }
-}
-
-// What the compile step needs beside the numbers; read on the JS thread.
-struct GrammarOptions {
-  std::string source, kind = "user", triggers, thinking_start;
-  std::vector<std::string> preserved, thinking_ends;
-
-  explicit GrammarOptions(const Options &options) {
-    options.text("grammar", source);
-    options.text("grammarKind", kind);
-    options.text("grammarTriggers", triggers);
-    options.texts("preservedTokens", preserved);
-    options.text("thinkingStart", thinking_start);
-    options.texts("thinkingEnds", thinking_ends);
-  }
-
-  // Pool thread. Fills the grammar part of the parameters.
-  void apply(const llama_vocab *vocab, common_params_sampling &params) const {
-    if (source.empty()) return;
-    check_grammar(source);
-    const auto type = kind == "tools"    ? COMMON_GRAMMAR_TYPE_TOOL_CALLS
-                      : kind == "schema" ? COMMON_GRAMMAR_TYPE_OUTPUT_FORMAT
-                                         : COMMON_GRAMMAR_TYPE_USER;
-    params.grammar = common_grammar(type, source);
-    for (const auto &text : preserved) {
-      const auto ids = common_tokenize(vocab, text, false, true);
-      if (ids.size() == 1) params.preserved_tokens.insert(ids[0]);
-    }
-    if (!params.grammar_lazy) return;
-    for (const auto &entry : common_json::parse(triggers)) add_trigger(vocab, entry, params);
-    if (params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "A lazy grammar needs a trigger.");
-    if (thinking_start.empty() || thinking_ends.empty()) return;
-    // Inside a thinking block the grammar rests; this sampler knows where the block is.
-    params.reasoning_budget_start = common_tokenize(vocab, thinking_start, false, true);
-    for (const auto &end : thinking_ends) params.reasoning_budget_end.push_back(common_tokenize(vocab, end, false, true));
-    params.reasoning_budget_forced = params.reasoning_budget_end.front();
-  }
-
-private:
-  static void add_trigger(const llama_vocab *vocab, const common_json &entry, common_params_sampling &params) {
-    common_grammar_trigger trigger;
-    trigger.type = static_cast<common_grammar_trigger_type>(entry.at("type").get<int>());
-    trigger.value = entry.at("value").get<std::string>();
-    if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_WORD) {
-      const auto ids = common_tokenize(vocab, trigger.value, false, true);
-      if (ids.size() == 1) {
-        trigger.type = COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN;
-        trigger.token = ids[0];
-      }
-    } else if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN) {
-      trigger.token = entry.at("token").get<int>();
-    }
-    params.grammar_triggers.push_back(std::move(trigger));
-  }
-};
-
-// True where nothing can change which logit is the largest.
-bool is_plain_greedy(const common_params_sampling &p, const llama_vocab *vocab) {
-  int32_t suppressed = 0;
-  llama_vocab_get_suppress_tokens(vocab, &suppressed);
-  return p.temp <= 0 && p.dynatemp_range == 0 && p.mirostat == 0 && p.grammar.empty() && p.logit_bias.empty() &&
-         p.penalty_repeat == 1 && p.penalty_freq == 0 && p.penalty_present == 0 && p.dry_multiplier == 0 &&
-         p.xtc_probability == 0 && p.typ_p >= 1 && suppressed == 0;
-}
-
-// Index of the largest logit, the first of equals; -1 if none is a number. Sixteen running maxima let the
-// compiler use vector registers without relaxing float rules.
-llama_token argmax(const float *logits, int32_t count) {
-  constexpr int32_t lanes = 16;
-  float best[lanes];
-  std::fill(best, best + lanes, -INFINITY);
-  int32_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (int32_t lane = 0; lane < lanes; lane++) {
-      best[lane] = logits[i + lane] > best[lane] ? logits[i + lane] : best[lane];
-    }
-  }
-  float top = *std::max_element(best, best + lanes);
-  for (; i < count; i++) top = std::max(top, logits[i] > top ? logits[i] : top);
-  for (int32_t token = 0; token < count; token++) {
-    if (logits[token] == top) return token;
-  }
-  return -1;
+// A row with some tokens barred.
+const float *masked(const float *logits, const std::vector<uint64_t> &bits, size_t count) {
+  static thread_local std::vector<float> row;
+  row.resize(count);
+  for (size_t i = 0; i < count; i++) row[i] = (bits[i / 64] >> (i % 64)) & 1 ? logits[i] : -INFINITY;
+  return row.data();
 }
 
 } // namespace
 
-llama_token SamplerState::sample(llama_context *context, int32_t row) {
-  if (closed || !sampler) throw CodedError("closed", "The sampler is closed.");
-  llama_token token;
-  if (plain_greedy) {
-    const float *logits = llama_get_logits_ith(context, row);
-    if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
-    token = argmax(logits, llama_vocab_n_tokens(model->vocab));
-    if (token < 0) throw CodedError("generation_failed", "The model's logits are not numbers (NaN).");
-    return token; // a plain greedy chain keeps no state that accept() would change
+void Penalties::accept(llama_token token) {
+  if (!active()) return;
+  if (recent.size() < static_cast<size_t>(last_n)) recent.push_back(token);
+  else {
+    const auto oldest = counts.find(recent[next]);
+    if (--oldest->second == 0) counts.erase(oldest);
+    recent[next] = token;
   }
-  token = common_sampler_sample(sampler.get(), context, row);
+  next = (next + 1) % static_cast<size_t>(last_n);
+  counts[token]++;
+}
+
+void Penalties::apply(float *logits) const {
+  for (const auto &[token, count] : counts) {
+    float &logit = logits[token];
+    logit = logit <= 0 ? logit * repeat : logit / repeat;
+    logit -= static_cast<float>(count) * frequency + presence;
+  }
+}
+
+llama_token SamplerState::sample(llama_context *context, int32_t row) {
+  if (!closed && parts.chain) return sample_by_chain(context, row);
+  if (closed || !parts.choice) throw CodedError("closed", "The sampler is closed.");
+  auto &[chain, choice, constraint, biases, penalties] = parts;
+  float *logits = llama_get_logits_ith(context, row);
+  if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
+  const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
+  for (const auto &[token, bias] : biases) logits[token] += bias;
+  if (penalties.active()) penalties.apply(logits);
+
+  auto found = choice->pick(logits, count);
+  if (found >= 0 && constraint && constraint->active() && !constraint->allows(static_cast<llama_token>(found))) {
+    // The best is refused, which is rare: only now it matters what else the grammar allows.
+    const auto mask = constraint->mask();
+    if (mask->few) {
+      std::vector<float> values(mask->tokens.size());
+      for (size_t i = 0; i < values.size(); i++) values[i] = logits[mask->tokens[i]];
+      found = choice->pick(values.data(), values.size());
+      if (found >= 0) found = mask->tokens[static_cast<size_t>(found)];
+    } else {
+      found = choice->pick(masked(logits, mask->bits, count), count);
+    }
+  }
+  if (found < 0) throw CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none, or the logits are not numbers.");
+  const auto token = static_cast<llama_token>(found);
+  penalties.accept(token);
+  if (constraint) constraint->accept(token);
+  return token;
+}
+
+llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
+  const llama_token token = common_sampler_sample(parts.chain.get(), context, row);
   // Where every token is refused the chain still picks one, and accepting it could abort the process. False for NaN too.
-  const llama_token_data_array *candidates = common_sampler_get_candidates(sampler.get(), false);
+  const llama_token_data_array *candidates = common_sampler_get_candidates(parts.chain.get(), false);
   if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
     throw CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none, or the logits are not numbers.");
   }
-  common_sampler_accept(sampler.get(), token, true);
+  common_sampler_accept(parts.chain.get(), token, true);
   return token;
+}
+
+SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_sampling &params,
+                           const std::vector<llama_token> &history, bool by_chain) {
+  const llama_vocab *vocab = of->vocab;
+  bool own = !by_chain && !needs_chain(params);
+  if (own && !params.grammar.empty()) {
+    constraint = Constraint::make(vocab, of->grammars, params);
+    own = constraint != nullptr;
+  }
+  if (!own) {
+    chain.reset(common_sampler_init(of->model, params));
+    for (const llama_token token : history) common_sampler_accept(chain.get(), token, false);
+    return;
+  }
+  choice = std::make_unique<Choice>(ChoiceOptions{params.temp, params.top_k, params.top_p, params.min_p}, params.seed);
+  biases = params.logit_bias;
+  int32_t count = 0;
+  const llama_token *suppressed = llama_vocab_get_suppress_tokens(vocab, &count);
+  for (int32_t i = 0; i < count; i++) biases.push_back({suppressed[i], -INFINITY});
+  penalties.last_n = params.penalty_last_n;
+  penalties.repeat = params.penalty_repeat;
+  penalties.frequency = params.penalty_freq;
+  penalties.presence = params.penalty_present;
+  for (const llama_token token : history) penalties.accept(token);
 }
 
 void SamplerState::release() {
   closed = true;
-  sampler.reset();
+  parts = {};
   model.reset();
 }
 
@@ -196,10 +127,12 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
   read_logit_bias(options, *params);
   options.boolean("grammarLazy", params->grammar_lazy);
   options.text("generationPrompt", params->generation_prompt);
+  bool by_chain = false;
+  options.boolean("chain", by_chain);
   auto grammar = std::make_shared<GrammarOptions>(options);
-  return Task<common_sampler_ptr>::run(
+  return Task<SamplerParts>::run(
       env, "generation_failed",
-      [=, history = std::move(history)](common_sampler_ptr &sampler) {
+      [=, history = std::move(history)](SamplerParts &made) {
         if (params->penalty_last_n < 0) params->penalty_last_n = llama_model_n_ctx_train(model->model);
         if (params->dry_penalty_last_n < 0) params->dry_penalty_last_n = llama_model_n_ctx_train(model->model);
         if (params->ignore_eos) {
@@ -208,19 +141,16 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
           }
         }
         grammar->apply(model->vocab, *params);
-        state->plain_greedy = is_plain_greedy(*params, model->vocab);
         log::clear_errors();
-        const Outcome outcome =
-            Outcome::of([&] { sampler.reset(common_sampler_init(model->model, *params)); }, "generation_failed");
+        const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, *params, history, by_chain); }, "generation_failed");
         if (outcome.code != nullptr) {
           if (grammar->source.empty()) throw CodedError("generation_failed", outcome.message);
           throw CodedError("invalid_grammar", "The grammar does not compile: " + outcome.message + ".");
         }
-        for (const llama_token token : history) common_sampler_accept(sampler.get(), token, false);
       },
-      [=](Napi::Env env, common_sampler_ptr &sampler) -> Napi::Value {
+      [=](Napi::Env env, SamplerParts &made) -> Napi::Value {
         if (!state->model) throw make_error(env, "closed", "The model was closed while a sampler was made.");
-        state->sampler = std::move(sampler);
+        state->parts = std::move(made);
         state->seed = params->seed;
         return AddonData::wrap(env, env.GetInstanceData<AddonData>()->sampler, state);
       });

@@ -87,6 +87,8 @@ export interface EmbedderOptions {
 export interface SamplerOptions {
   /** 0 is greedy. */
   temperature: number;
+  /** Samples with llama.cpp's own chain whatever the options; tests compare the two. */
+  chain?: boolean;
   topK?: number;
   topP?: number;
   minP?: number;

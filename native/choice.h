@@ -1,0 +1,55 @@
+// Picks a token from a row of logits: the same samplers in the same order as llama.cpp's chain (top-k, top-p, min-p,
+// temperature, a draw), without a candidate array of the whole vocabulary and without sorting what the draw does not need.
+// Used on the context's thread.
+#pragma once
+
+#include "llama.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace recua {
+
+struct ChoiceOptions {
+  float temperature = 0; // 0 takes the largest
+  int32_t top_k = 0;     // 0 is off
+  float top_p = 1;
+  float min_p = 0;
+  // Beyond this the chain sorts nearly everything, and so does llama.cpp's own.
+  static constexpr int32_t largest_top_k = 1024;
+};
+
+class Choice {
+public:
+  Choice(const ChoiceOptions &options, uint32_t seed) : options(options), random(seed) {}
+
+  // Index of the chosen one of `count` logits; -1 where none is a number above -infinity. Draws one random number.
+  // Source: llama.cpp v0.5.0, src/llama-sampler.cpp; equal draws up to rounding at the edges of intervals.
+  int64_t pick(const float *logits, size_t count);
+
+private:
+  struct Entry {
+    float logit;
+    uint32_t index;
+    float weight;
+  };
+
+  int64_t pick_of_best(const float *logits, size_t count, float largest);
+  int64_t pick_above(const float *logits, size_t count, float largest, float least);
+  int64_t pick_of_all(const float *logits, size_t count, float largest);
+  int64_t pick_of_nucleus(const float *logits, size_t count, float largest);
+  int64_t pick_of_buckets(const float *logits, const float *weights, size_t count, float largest, double wanted);
+  void select_best(const float *logits, size_t count, size_t wanted);
+  int64_t draw(size_t count);
+
+  ChoiceOptions options;
+  std::mt19937 random;
+  std::vector<Entry> best; // scratch
+};
+
+// Index of the largest logit, the first of equals; -1 if none is a number.
+int64_t largest_of(const float *logits, size_t count);
+
+} // namespace recua

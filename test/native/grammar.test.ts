@@ -1,0 +1,98 @@
+// Recua's grammar automaton accepts the language of llama.cpp's grammars, token by token: with flat logits a draw lands anywhere
+// in what is allowed, so one token too many or too few shows as another text.
+import t from 'tap';
+import { readFileSync } from 'node:fs';
+import type { NativeModel } from '#recua/addon.js';
+import { bothWays, loadRandom } from './random-model.js';
+import { addon, chatPrompt, loadBuiltin } from './setup.js';
+
+const vendored = (name: string) => readFileSync(new URL(`../../vendor/llama.cpp/grammars/${name}.gbnf`, import.meta.url), 'utf8');
+
+const grammars: Record<string, string> = {
+  words: 'root ::= ("yes" | "no" | "yes and no")',
+  digits: 'root ::= [0-9]{3,7} ("." [0-9]+)?',
+  any: 'root ::= .*',
+  anyButQuote: 'root ::= "\\"" [^"\\n]* "\\""',
+  negatedRanges: 'root ::= [^a-zA-Z0-9 ]{2,9} [^\\x00-\\x7F]{1,4}',
+  cjk: 'root ::= [一-龯]{4,12} "。"',
+  emoji: 'root ::= ("👍" | "👎" | [😀-🙏])+',
+  latin: 'root ::= [À-ÿ]{5,20}',
+  nested: 'root ::= "(" root? ")" | "[" (root ("," root)*)? "]" | "x"',
+  ambiguous: 'root ::= (a | b | c){3,9}\na ::= "x" | "xx"\nb ::= "x" "x"? \nc ::= "xxx"?  "y"',
+  emptyAlternatives: 'root ::= a b? "end"\na ::= | "1" a\nb ::= "2" | ',
+  whitespace: 'root ::= [ \\t\\n]+ "x" [ ]{0,40} "y"',
+  counted: 'root ::= [a-z]{200,400}',
+  // Refers to a rule through a chain, with alternatives that begin alike.
+  alike: 'root ::= thing+\nthing ::= "the " noun " " | "then " | "there " noun\nnoun ::= "cat" | "car" | "cart" | "ca" [n-z]',
+  json: vendored('json'),
+  arithmetic: vendored('arithmetic'),
+  list: vendored('list'),
+  japanese: vendored('japanese'),
+  chess: vendored('chess'),
+};
+
+const schemas: object[] = [
+  { type: 'object' },
+  { type: 'object', properties: { name: { type: 'string' }, age: { type: 'integer' } }, required: ['name', 'age'] },
+  { type: 'array', items: { type: 'number' }, minItems: 2, maxItems: 5 },
+  { enum: ['red', 'green', 'a "quoted" one', 'grün', null, 3] },
+  { type: 'object', properties: { at: { type: 'string', format: 'date-time' }, id: { type: 'string', format: 'uuid' } }, required: ['at', 'id'] },
+  { type: 'string', pattern: '^[a-f0-9]{4}-[x-z]+$' },
+  { type: 'string', minLength: 3, maxLength: 30 },
+  { anyOf: [{ type: 'boolean' }, { type: 'object', properties: { tags: { type: 'array', items: { type: 'string' } } } }] },
+  { $ref: '#/$defs/tree', $defs: { tree: { type: 'object', properties: { value: { type: 'integer' }, children: { type: 'array', items: { $ref: '#/$defs/tree' } } }, required: ['value'] } } },
+  { type: 'integer', minimum: -17, maximum: 4711 },
+];
+
+let model: NativeModel;
+let prompt: Int32Array;
+t.before(async () => {
+  model = await loadRandom(t);
+  prompt = await model.tokenize('Say something', true, true);
+});
+t.teardown(() => model.close());
+
+async function compare(t: { strictSame(a: unknown, b: unknown, message: string): void }, name: string, grammar: string, tokens = 12) {
+  for (const [seed, shape] of [{ temperature: 1 }, { temperature: 0 }, { temperature: 0.9, topK: 40, topP: 0.95, minP: 0.05 }].entries()) {
+    const { own, chain } = await bothWays(model, { ...shape, seed: 77 + seed, grammar, grammarKind: 'user' }, prompt, tokens);
+    t.strictSame(own, chain, `${name}, ${JSON.stringify(shape)}`);
+  }
+}
+
+t.test('grammars', async (t) => {
+  for (const [name, grammar] of Object.entries(grammars)) await compare(t, name, grammar);
+});
+
+t.test('JSON schemas', async (t) => {
+  for (const schema of schemas) {
+    const text = JSON.stringify(schema);
+    await compare(t, text, await addon.schemaToGrammar(text), 20);
+  }
+});
+
+t.test('a lazy grammar rests until its trigger comes, then holds', async (t) => {
+  const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }]);
+  const trained = await loadBuiltin();
+  t.teardown(() => trained.close());
+  const chat = await chatPrompt(model, 'What is the weather in Lima?', { tools, template: trained.chatTemplate() });
+  t.ok(chat.grammarLazy, 'tools with choice auto give a lazy grammar');
+  const options = {
+    temperature: 1, grammar: chat.grammar, grammarKind: chat.grammarKind, grammarLazy: true, grammarTriggers: chat.grammarTriggers,
+    preservedTokens: chat.preservedTokens, generationPrompt: chat.generationPrompt, thinkingStart: chat.thinkingStart, thinkingEnds: chat.thinkingEnds,
+  };
+  const idle = await bothWays(model, { ...options, seed: 5 }, prompt, 20);
+  t.strictSame(idle.own, idle.chain, 'no trigger: nothing is constrained');
+  const triggers = JSON.parse(chat.grammarTriggers) as { type: number; value: string }[];
+  t.ok(triggers.length > 0);
+  for (const seed of [1, 2, 3]) {
+    const [first] = await model.tokenize(triggers.find(({ type }) => type !== 2)?.value ?? '<tool_call>', false, true);
+    const forced = await bothWays(model, { ...options, seed, logitBias: [{ token: first!, bias: 30 }] }, prompt, 16);
+    t.strictSame(forced.own, forced.chain, `trigger, seed ${seed}`);
+  }
+});
+
+t.test('a piece that ends inside a character goes on only with bytes of that character', async (t) => {
+  // Byte-level pieces of rare characters come in parts.
+  await compare(t, 'rare', 'root ::= [\u{1F9D9}-\u{1F9FF}]{2,5}', 10);
+  await compare(t, 'rarer', 'root ::= [\u{10300}-\u{1031F}]{3}', 10);
+});

@@ -1,0 +1,43 @@
+// A model with random weights and a vocabulary of 151,936: its logits are flat, so that nothing a grammar refuses goes unnoticed,
+// or with doublings less and less flat. Written by bench/random-model.mjs, the same bytes every time.
+import type { Test } from 'tap';
+import { join } from 'node:path';
+import type { NativeModel, SamplerOptions } from '#recua/addon.js';
+import { addon, contextOptions, step } from './setup.js';
+
+const writer = new URL('../../bench/random-model.mjs', import.meta.url).href;
+
+export async function loadRandom(t: Test, doublings = 0): Promise<NativeModel> {
+  const path = join(t.testdir(), `random-${doublings}.gguf`);
+  const { writeRandomModel } = await import(writer) as { writeRandomModel(name: string, path: string, doublings: number): void };
+  writeRandomModel('nano', path, doublings);
+  return await addon.loadModel({ path, gpuLayers: 0, mmap: false, mlock: false }).promise;
+}
+
+/**
+ * Tokens that a sampler of these options gives after a prompt, up to one that ends the text (or -2 where none is allowed): by
+ * Recua's own samplers, and by llama.cpp's chain.
+ */
+export async function bothWays(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<{ own: number[]; chain: number[] }> {
+  const { flags } = await model.pieces(false);
+  const context = await model.createContext(contextOptions({ sequences: 1 }));
+  const run = async (chain: boolean) => {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ ...options, chain }, prompt);
+    const out: number[] = [];
+    let from = 0;
+    for (let tokens = prompt; out.length < count; tokens = Int32Array.of(out.at(-1)!)) {
+      const result = await step(context, [{ sequence: 0, from, tokens, sampler }]);
+      from += tokens.length;
+      out.push(result.tokens[0]!);
+      if (out.at(-1)! < 0 || (flags[out.at(-1)!]! & 1) !== 0) break;
+    }
+    sampler.close();
+    return out;
+  };
+  try {
+    return { own: await run(false), chain: await run(true) };
+  } finally {
+    await context.close();
+  }
+}
