@@ -108,8 +108,9 @@ struct SamplerState {
   uint32_t seed = 0;
   std::atomic<bool> closed{false};
 
-  // Context's thread. Reads row `row` of the last decode (and changes it), picks a token and accepts it. Throws on failure.
-  llama_token sample(llama_context *context, int32_t row);
+  // The context's thread or one it computes with. Reads and changes the logits of row `row` of the last decode, picks a token and
+  // accepts it. Throws on failure.
+  llama_token sample(llama_context *context, int32_t row, float *logits);
   // JS thread, when no step can use it any more.
   void release();
 

@@ -52,29 +52,52 @@ inline float fast_exp(float x) {
   return x < -87.0f ? 0.0f : p * power;
 }
 
-// weights[i] = e^((logit - largest) · scale); returns their sum.
-RECUA_VECTORS double exponentials(const float *logits, float *weights, size_t count, float largest, float scale) {
+// The sum of a stretch; its rounding errors stay within the stretch.
+inline double sum_of(const float *values, size_t count) {
   constexpr size_t lanes = 16;
+  float parts[lanes] = {};
   double sum = 0;
-  for (size_t start = 0; start < count; start += 1024) {
-    const size_t end = std::min(count, start + 1024);
-    for (size_t i = start; i < end; i++) weights[i] = fast_exp((logits[i] - largest) * scale);
-    float parts[lanes] = {};
-    size_t i = start;
-    for (; i + lanes <= end; i += lanes) {
-      for (size_t lane = 0; lane < lanes; lane++) parts[lane] += weights[i + lane];
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (size_t lane = 0; lane < lanes; lane++) parts[lane] += values[i + lane];
+  }
+  for (const float part : parts) sum += part;
+  for (; i < count; i++) sum += values[i];
+  return sum;
+}
+
+constexpr size_t stretch = 1024;
+
+// weights[i] = e^((logit - largest) · scale), 0 for logits below `least`. `sums` gets one sum per stretch; returns all of it.
+RECUA_VECTORS double exponentials(const float *logits, float *weights, size_t count, float largest, float scale, float least, std::vector<double> &sums) {
+  sums.clear();
+  double sum = 0;
+  for (size_t start = 0; start < count; start += stretch) {
+    const size_t end = std::min(count, start + stretch);
+    for (size_t i = start; i < end; i++) {
+      const float weight = fast_exp((logits[i] - largest) * scale);
+      weights[i] = logits[i] >= least ? weight : 0.0f;
     }
-    for (const float part : parts) sum += part;
-    for (; i < end; i++) sum += weights[i];
+    sums.push_back(sum_of(weights + start, end - start));
+    sum += sums.back();
   }
   return sum;
 }
 
 // Scratch of the thread, as large as the largest vocabulary it met.
-std::vector<float> &scratch(size_t count) {
-  static thread_local std::vector<float> weights;
-  if (weights.size() < count) weights.resize(count);
-  return weights;
+struct Scratch {
+  std::vector<float> weights;
+  std::vector<uint16_t> numbers;
+  std::vector<double> sums;
+};
+
+Scratch &scratch(size_t count) {
+  static thread_local Scratch own;
+  if (own.weights.size() < count) {
+    own.weights.resize(count);
+    own.numbers.resize(count);
+  }
+  return own;
 }
 
 } // namespace
@@ -91,10 +114,12 @@ int64_t Choice::pick(const float *logits, size_t count) {
   if (options.temperature <= 0) return largest_of(logits, count);
   const float largest = maximum(logits, count);
   if (!(largest > nothing)) return -1;
-  if (options.top_k > 0) return pick_of_best(logits, count, largest);
+  if (options.top_k > 0) {
+    select_best(logits, count, static_cast<size_t>(options.top_k));
+    return cut_and_draw(largest);
+  }
   if (options.top_p < 1) return pick_of_nucleus(logits, count, largest);
-  if (options.min_p > 0) return pick_above(logits, count, largest, largest + std::log(options.min_p));
-  return pick_of_all(logits, count, largest);
+  return pick_above(logits, count, largest, options.min_p > 0 ? largest + std::log(options.min_p) : nothing);
 }
 
 // `best` becomes the `wanted` largest in falling order. A threshold rises while the row is read, so that few entries are kept.
@@ -120,8 +145,8 @@ void Choice::select_best(const float *logits, size_t count, size_t wanted) {
   best.resize(wanted);
 }
 
-int64_t Choice::pick_of_best(const float *logits, size_t count, float largest) {
-  select_best(logits, count, static_cast<size_t>(options.top_k));
+// Top-p, min-p and the draw among `best`.
+int64_t Choice::cut_and_draw(float largest) {
   size_t kept = best.size();
   if (options.top_p < 1) {
     float sum = 0;
@@ -165,43 +190,36 @@ int64_t Choice::draw(size_t count) {
   return best[count - 1].index;
 }
 
-// All at least `least`, in the row's order.
+// Of all at least `least`, in the row's order.
 int64_t Choice::pick_above(const float *logits, size_t count, float largest, float least) {
-  (void)largest;
-  best.clear();
-  for (size_t start = 0; start < count; start += block) {
-    const size_t end = std::min(count, start + block);
-    if (maximum(logits + start, end - start) < least) continue;
-    for (size_t i = start; i < end; i++) {
-      if (logits[i] >= least) best.push_back({logits[i], static_cast<uint32_t>(i), 0});
-    }
-  }
-  return draw(best.size());
-}
-
-int64_t Choice::pick_of_all(const float *logits, size_t count, float largest) {
-  std::vector<float> &weights = scratch(count);
-  const double sum = exponentials(logits, weights.data(), count, largest, 1 / options.temperature);
+  auto &[weights, numbers, sums] = scratch(count);
+  const double sum = exponentials(logits, weights.data(), count, largest, 1 / options.temperature, least, sums);
   std::uniform_real_distribution<double> distribution(0.0, 1.0);
   const double target = sum * distribution(random);
   double reached = 0;
+  size_t start = 0;
+  for (const double part : sums) {
+    if (reached + part >= target || start + stretch >= count) break;
+    reached += part;
+    start += stretch;
+  }
   int64_t last = -1;
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = start; i < count; i++) {
     if (weights[i] <= 0) continue;
     reached += weights[i];
     last = static_cast<int64_t>(i);
     if (reached >= target) return last;
   }
-  return last;
+  return last >= 0 ? last : largest_of(logits, count); // rounding may leave the last share to nobody
 }
 
 // Top-p without top-k. Mostly the nucleus is small; then its head is all that is sorted.
 int64_t Choice::pick_of_nucleus(const float *logits, size_t count, float largest) {
   constexpr size_t head = 256;
-  std::vector<float> &weights = scratch(count);
-  const double sum = exponentials(logits, weights.data(), count, largest, 1);
+  auto &[weights, numbers, sums] = scratch(count);
+  const double sum = exponentials(logits, weights.data(), count, largest, 1, nothing, sums);
   const double wanted = options.top_p * sum;
-  if (count > 4 * head && static_cast<double>(head) < wanted) return pick_of_buckets(logits, weights.data(), count, largest, wanted);
+  if (count > 4 * head && static_cast<double>(head) < wanted) return pick_of_buckets(logits, count, largest, wanted);
   select_best(logits, count, count > 4 * head ? head : count);
   size_t kept = best.size();
   double reached = 0;
@@ -209,7 +227,7 @@ int64_t Choice::pick_of_nucleus(const float *logits, size_t count, float largest
     reached += weights[best[i].index];
     if (reached >= wanted) kept = i + 1;
   }
-  if (reached < wanted && best.size() < count) return pick_of_buckets(logits, weights.data(), count, largest, wanted);
+  if (reached < wanted && best.size() < count) return pick_of_buckets(logits, count, largest, wanted);
   if (options.min_p > 0) {
     const float least = largest + std::log(options.min_p);
     for (size_t i = 1; i < kept; i++) {
@@ -223,37 +241,70 @@ namespace {
 
 // The row by how far a logit is below the largest: within a bucket the order is open until it is needed.
 constexpr size_t buckets = 2048;
-constexpr float bucket_scale = 64;
+// What is further below the largest has no share worth counting, however many they are.
+constexpr float deepest = 32;
 
 RECUA_VECTORS void bucket_numbers(const float *logits, uint16_t *numbers, size_t count, float largest) {
   constexpr auto last = static_cast<float>(buckets - 1);
+  constexpr size_t lanes = 16;
+  float lowest[lanes];
+  for (float &lane : lowest) lane = largest;
+  for (size_t i = 0; i + lanes <= count; i += lanes) {
+    for (size_t lane = 0; lane < lanes; lane++) lowest[lane] = logits[i + lane] < lowest[lane] ? logits[i + lane] : lowest[lane];
+  }
+  const float range = largest - *std::min_element(lowest, lowest + lanes);
+  const float scale = last / std::max(std::min(range, deepest), 1e-6f);
   for (size_t i = 0; i < count; i++) {
-    const float at = (largest - logits[i]) * bucket_scale;
+    const float at = (largest - logits[i]) * scale;
     numbers[i] = static_cast<uint16_t>(static_cast<int32_t>(at < last ? at : last));
   }
 }
 
+RECUA_VECTORS bool any_equal(const uint16_t *numbers, size_t count, uint16_t wanted) {
+  uint16_t found = 0;
+  for (size_t i = 0; i < count; i++) found |= static_cast<uint16_t>(numbers[i] == wanted);
+  return found != 0;
+}
+
+// Four tables side by side: neighbours often fall into one bucket, and would wait for each other's sum.
+void add_masses(const float *weights, const uint16_t *numbers, size_t count, double *masses) {
+  static thread_local double parts[4][buckets];
+  std::fill(&parts[0][0], &parts[0][0] + 4 * buckets, 0.0);
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (size_t lane = 0; lane < 4; lane++) parts[lane][numbers[i + lane]] += weights[i + lane];
+  }
+  for (; i < count; i++) parts[0][numbers[i]] += weights[i];
+  for (size_t bucket = 0; bucket < buckets; bucket++) masses[bucket] = parts[0][bucket] + parts[1][bucket] + parts[2][bucket] + parts[3][bucket];
+}
+
 } // namespace
 
-int64_t Choice::pick_of_buckets(const float *logits, const float *weights, size_t count, float largest, double wanted) {
-  static thread_local std::vector<uint16_t> numbers;
-  if (numbers.size() < count) numbers.resize(count);
-  bucket_numbers(logits, numbers.data(), count, largest);
-  const auto gather = [&](size_t bucket, float least) {
-    best.clear();
-    for (size_t i = 0; i < count; i++) {
+// `best` becomes a bucket's entries, in falling order.
+void Choice::gather(const float *logits, size_t count, size_t bucket, float least) {
+  const auto &[weights, numbers, sums] = scratch(count);
+  best.clear();
+  for (size_t start = 0; start < count; start += block) {
+    const size_t end = std::min(count, start + block);
+    if (!any_equal(numbers.data() + start, end - start, static_cast<uint16_t>(bucket))) continue;
+    for (size_t i = start; i < end; i++) {
       if (numbers[i] == bucket && logits[i] >= least) best.push_back({logits[i], static_cast<uint32_t>(i), weights[i]});
     }
-    std::sort(best.begin(), best.end(), [](const Entry &a, const Entry &b) { return a.logit > b.logit; });
-  };
+  }
+  std::sort(best.begin(), best.end(), [](const Entry &a, const Entry &b) { return a.logit > b.logit; });
+}
 
-  // Where the nucleus ends: the bucket, then the entry in it.
-  double masses[buckets] = {};
-  for (size_t i = 0; i < count; i++) masses[numbers[i]] += weights[i];
+// A nucleus of many: by masses of buckets of logits first where it ends, then where the draw falls. Only these two buckets are sorted.
+// The scratch holds the weights at temperature 1.
+int64_t Choice::pick_of_buckets(const float *logits, size_t count, float largest, double wanted) {
+  auto &[weights, numbers, sums] = scratch(count);
+  bucket_numbers(logits, numbers.data(), count, largest);
+  double masses[buckets];
+  add_masses(weights.data(), numbers.data(), count, masses);
   double reached = 0;
   size_t last = 0;
   while (last + 1 < buckets && reached + masses[last] < wanted) reached += masses[last++];
-  gather(last, nothing);
+  gather(logits, count, last, nothing);
   float least = nothing;
   for (const Entry &entry : best) {
     least = entry.logit;
@@ -262,30 +313,19 @@ int64_t Choice::pick_of_buckets(const float *logits, const float *weights, size_
   }
   if (options.min_p > 0) least = std::max(least, largest + std::log(options.min_p));
 
-  // The draw, with the temperature on.
-  const float scale = 1 / options.temperature;
-  const auto weight_of = [&](size_t i) { return logits[i] >= least ? fast_exp((logits[i] - largest) * scale) : 0.0f; };
-  double sum = 0;
-  std::fill(std::begin(masses), std::end(masses), 0.0);
-  for (size_t i = 0; i < count; i++) {
-    if (numbers[i] > last) continue;
-    masses[numbers[i]] += weight_of(i);
-  }
-  for (const double mass : masses) sum += mass;
+  const double sum = exponentials(logits, weights.data(), count, largest, 1 / options.temperature, least, sums);
+  add_masses(weights.data(), numbers.data(), count, masses);
   std::uniform_real_distribution<double> distribution(0.0, 1.0);
   const double target = sum * distribution(random);
   reached = 0;
   size_t chosen = 0;
   while (chosen < last && reached + masses[chosen] < target) reached += masses[chosen++];
-  gather(chosen, least);
-  int64_t found = -1;
+  gather(logits, count, chosen, least);
   for (const Entry &entry : best) {
-    found = entry.index;
-    reached += weight_of(entry.index);
-    if (reached >= target) break;
+    reached += entry.weight;
+    if (reached >= target) return entry.index;
   }
-  // Rounding may leave the last bucket's share to nobody.
-  return found >= 0 ? found : largest_of(logits, count);
+  return best.empty() ? largest_of(logits, count) : static_cast<int64_t>(best.back().index); // rounding
 }
 
 } // namespace recua

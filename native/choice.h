@@ -6,7 +6,9 @@
 #include "llama.h"
 
 #include <cstddef>
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -29,18 +31,37 @@ public:
   // Source: llama.cpp v0.5.0, src/llama-sampler.cpp; equal draws up to rounding at the edges of intervals.
   int64_t pick(const float *logits, size_t count);
 
+  // The same among those that `allows` lets through, looking only at some of the best: -1, without a draw, where these are not
+  // enough or the options need more than the best.
+  template <typename Allows>
+  int64_t pick_of_allowed(const float *logits, size_t count, Allows &&allows) {
+    const bool greedy = options.temperature <= 0;
+    if (!greedy && options.top_k <= 0) return -1;
+    const size_t wanted = greedy ? 1 : std::min<size_t>(options.top_k, count);
+    select_best(logits, count, 2 * wanted + spare);
+    size_t kept = 0;
+    for (size_t i = 0; i < best.size() && kept < wanted; i++) {
+      if (best[i].logit > -std::numeric_limits<float>::infinity() && allows(best[i].index)) best[kept++] = best[i];
+    }
+    if (kept < wanted) return -1;
+    best.resize(wanted);
+    return greedy ? static_cast<int64_t>(best[0].index) : cut_and_draw(best[0].logit);
+  }
+
 private:
+  static constexpr size_t spare = 32;
+
   struct Entry {
     float logit;
     uint32_t index;
     float weight;
   };
 
-  int64_t pick_of_best(const float *logits, size_t count, float largest);
+  int64_t cut_and_draw(float largest);
   int64_t pick_above(const float *logits, size_t count, float largest, float least);
-  int64_t pick_of_all(const float *logits, size_t count, float largest);
   int64_t pick_of_nucleus(const float *logits, size_t count, float largest);
-  int64_t pick_of_buckets(const float *logits, const float *weights, size_t count, float largest, double wanted);
+  int64_t pick_of_buckets(const float *logits, size_t count, float largest, double wanted);
+  void gather(const float *logits, size_t count, size_t bucket, float least);
   void select_best(const float *logits, size_t count, size_t wanted);
   int64_t draw(size_t count);
 

@@ -32,6 +32,7 @@ public:
   // Whether the next token is constrained at all.
   bool active() const;
   bool allows(llama_token token) const;
+  bool has_mask() const { return grammar->has_mask(position); }
   std::shared_ptr<const Grammar::Mask> mask() const { return grammar->mask(position, *tree); }
   // Throws where an active constraint does not allow the token.
   void accept(llama_token token);

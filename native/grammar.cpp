@@ -12,8 +12,6 @@ namespace {
 constexpr size_t most_stacks = 4u << 20;
 constexpr size_t most_mask_bytes = 64u << 20;
 
-bool is_ascii(uint32_t character) { return character < 128; }
-
 } // namespace
 
 std::shared_ptr<Grammar> Grammar::parse(const llama_vocab *vocab, const std::string &text) {
@@ -28,6 +26,8 @@ std::shared_ptr<Grammar> Grammar::parse(const llama_vocab *vocab, const std::str
       grammar->elements.push_back(element);
     }
   }
+  grammar->classify();
+  if (grammar->bounds.size() > 65535) return nullptr;
   grammar->stacks.push_back({0, 0, {0}, true});
   grammar->first_state = grammar->locate(*parsed).state;
   return grammar;
@@ -142,20 +142,43 @@ int32_t Grammar::compute_step(int32_t state, uint32_t character) {
   return intern(std::move(found));
 }
 
-int32_t Grammar::step(int32_t state, uint32_t character) {
-  if (is_ascii(character)) {
-    auto &known = states[static_cast<size_t>(state)].ascii;
-    if (known.empty()) known.assign(128, unknown);
-    if (known[character] != unknown) return known[character];
-    const int32_t next = compute_step(state, character);
-    return states[static_cast<size_t>(state)].ascii[character] = next;
+void Grammar::classify() {
+  bounds = {0};
+  for (size_t i = 0; i < elements.size(); i++) {
+    switch (elements[i].type) {
+      case LLAMA_GRETYPE_CHAR:
+      case LLAMA_GRETYPE_CHAR_NOT:
+      case LLAMA_GRETYPE_CHAR_ALT:
+        bounds.push_back(elements[i].value);
+        // A range ends where its upper bound says, a single character with itself.
+        if (elements[i + 1].type != LLAMA_GRETYPE_CHAR_RNG_UPPER) bounds.push_back(elements[i].value + 1);
+        break;
+      case LLAMA_GRETYPE_CHAR_RNG_UPPER: bounds.push_back(elements[i].value + 1); break;
+      default: break;
+    }
   }
-  const uint64_t key = (static_cast<uint64_t>(state) << 32) | character;
-  const auto found = steps.find(key);
-  if (found != steps.end()) return found->second;
-  const int32_t next = compute_step(state, character);
-  steps.emplace(key, next);
-  return next;
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+  low_classes.resize(65536);
+  size_t current = 0;
+  for (uint32_t character = 0; character < low_classes.size(); character++) {
+    while (current + 1 < bounds.size() && bounds[current + 1] <= character) current++;
+    low_classes[character] = static_cast<uint16_t>(std::min<size_t>(current, 65535));
+  }
+}
+
+size_t Grammar::class_of(uint32_t character) const {
+  if (character < low_classes.size()) return low_classes[character];
+  return static_cast<size_t>(std::upper_bound(bounds.begin(), bounds.end(), character) - bounds.begin()) - 1;
+}
+
+int32_t Grammar::step(int32_t state, uint32_t character) {
+  const size_t kind = class_of(character);
+  auto &known = states[static_cast<size_t>(state)].next;
+  if (known.empty()) known.assign(bounds.size(), unknown);
+  if (known[kind] != unknown) return known[kind];
+  const int32_t next = compute_step(state, bounds[kind]);
+  return states[static_cast<size_t>(state)].next[kind] = next;
 }
 
 // One byte. `continues` says that it belongs to a character begun by an earlier token, where llama.cpp insists on a
@@ -223,19 +246,28 @@ bool Grammar::may_end(const Position &position) {
   return position.remaining == 0 && states[static_cast<size_t>(position.state)].may_end;
 }
 
+namespace {
+
+std::pair<uint64_t, int32_t> mask_key(const Grammar::Position &position) {
+  return {(static_cast<uint64_t>(position.state) << 32) | position.value, position.remaining};
+}
+
+} // namespace
+
+bool Grammar::has_mask(const Position &position) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return masks.count(mask_key(position)) > 0;
+}
+
 std::shared_ptr<const Grammar::Mask> Grammar::mask(const Position &position, const PieceTree &tree) {
   const std::lock_guard<std::mutex> lock(mutex);
-  const std::pair<uint64_t, int32_t> key{(static_cast<uint64_t>(position.state) << 32) | position.value, position.remaining};
+  const auto key = mask_key(position);
   const auto found = masks.find(key);
   if (found != masks.end()) return found->second;
 
   auto made = std::make_shared<Mask>();
-  made->bits.assign((static_cast<size_t>(tree.size()) + 63) / 64, 0);
-  size_t count = 0;
-  const auto allow = [&](llama_token token) {
-    made->bits[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
-    if (++count <= few_tokens) made->tokens.push_back(token);
-  };
+  std::vector<llama_token> tokens;
+  const auto allow = [&](llama_token token) { tokens.push_back(token); };
   if (position.remaining == 0 && states[static_cast<size_t>(position.state)].may_end) std::for_each(tree.ends.begin(), tree.ends.end(), allow);
 
   // Positions before each byte of the current path. Only its first bytes can continue a character of an earlier token.
@@ -257,11 +289,16 @@ std::shared_ptr<const Grammar::Mask> Grammar::mask(const Position &position, con
     }
     i++;
   }
-  made->few = count <= few_tokens;
-  if (made->few) std::sort(made->tokens.begin(), made->tokens.end());
-  else made->tokens = {};
+  made->few = tokens.size() <= few_tokens;
+  if (made->few) {
+    std::sort(tokens.begin(), tokens.end());
+    made->tokens = std::move(tokens);
+  } else {
+    made->allowed.assign(static_cast<size_t>(tree.size()), 0);
+    for (const llama_token token : tokens) made->allowed[static_cast<size_t>(token)] = 1;
+  }
 
-  const size_t bytes = made->bits.size() * sizeof(uint64_t) + made->tokens.size() * sizeof(llama_token);
+  const size_t bytes = made->allowed.size() + made->tokens.size() * sizeof(llama_token);
   if (mask_bytes + bytes > most_mask_bytes) {
     masks.clear();
     mask_bytes = 0;

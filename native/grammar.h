@@ -25,9 +25,9 @@ public:
 
   // Which tokens may come next.
   struct Mask {
-    std::vector<uint64_t> bits;       // one per token of the vocabulary
-    std::vector<llama_token> tokens;  // all of them in order, where they are few
-    bool few = true;                  // `tokens` is whole
+    bool few = true;
+    std::vector<llama_token> tokens; // all of them in order, where they are few
+    std::vector<uint8_t> allowed;    // else one for each token of the vocabulary
   };
   static constexpr size_t few_tokens = 16384;
 
@@ -43,6 +43,8 @@ public:
   // Whether the text may end here.
   bool may_end(const Position &position);
   std::shared_ptr<const Mask> mask(const Position &position, const PieceTree &tree);
+  // Whether the mask is known already.
+  bool has_mask(const Position &position);
 
 private:
   // A stack is its top element and the stack below it; 0 is the empty one.
@@ -55,7 +57,7 @@ private:
   struct State {
     std::vector<uint32_t> stacks; // sorted
     bool may_end = false;
-    std::vector<int32_t> ascii; // by character: the next state, or unknown
+    std::vector<int32_t> next; // by class of characters: a state, refused or unknown
   };
   static constexpr int32_t unknown = -2;
   static constexpr int32_t refused = -1;
@@ -66,7 +68,9 @@ private:
   int32_t intern(std::vector<uint32_t> stacks);
   int32_t step(int32_t state, uint32_t character);
   int32_t compute_step(int32_t state, uint32_t character);
-  bool feed(Position &position, uint8_t byte, bool continues) ;
+  void classify();
+  size_t class_of(uint32_t character) const;
+  bool feed(Position &position, uint8_t byte, bool continues);
   bool matches(uint32_t element, uint32_t character) const;
   bool may_begin(int32_t state, uint32_t value, int32_t remaining) const;
   bool element_may_begin(uint32_t element, uint32_t value, int32_t remaining) const;
@@ -81,7 +85,9 @@ private:
   std::unordered_map<uint64_t, uint32_t> stack_ids;
   std::vector<State> states;
   std::map<std::vector<uint32_t>, int32_t> state_ids;
-  std::unordered_map<uint64_t, int32_t> steps; // of characters beyond ASCII
+  // Characters that no element tells apart are one class: `bounds` has the first of each, `low_classes` the class of the 65,536 lowest.
+  std::vector<uint32_t> bounds;
+  std::vector<uint16_t> low_classes;
   std::map<std::pair<uint64_t, int32_t>, std::shared_ptr<const Mask>> masks;
   size_t mask_bytes = 0;
 };

@@ -18,12 +18,30 @@ bool needs_chain(const common_params_sampling &p) {
   return p.xtc_probability > 0 || p.typ_p < 1 || p.top_n_sigma > 0 || p.top_k > ChoiceOptions::largest_top_k;
 }
 
-// A row with some tokens barred.
-const float *masked(const float *logits, const std::vector<uint64_t> &bits, size_t count) {
+// A row of its own for what a grammar leaves of another.
+std::vector<float> &own_row(size_t count) {
   static thread_local std::vector<float> row;
-  row.resize(count);
-  for (size_t i = 0; i < count; i++) row[i] = (bits[i / 64] >> (i % 64)) & 1 ? logits[i] : -INFINITY;
-  return row.data();
+  if (row.size() < count) row.resize(count);
+  return row;
+}
+
+// The unconstrained winner was refused: the draw is made again among what the grammar allows.
+int64_t pick_allowed(Choice &choice, Constraint &constraint, const float *logits, size_t count) {
+  // Where nearly all is allowed, so are enough of the best; their masks would be large and different at every character of a text.
+  if (!constraint.has_mask()) {
+    const auto found = choice.pick_of_allowed(logits, count, [&](uint32_t token) { return constraint.allows(static_cast<llama_token>(token)); });
+    if (found >= 0) return found;
+  }
+  const auto mask = constraint.mask();
+  std::vector<float> &row = own_row(count);
+  if (mask->few) {
+    for (size_t i = 0; i < mask->tokens.size(); i++) row[i] = logits[mask->tokens[i]];
+    const auto found = choice.pick(row.data(), mask->tokens.size());
+    return found < 0 ? found : mask->tokens[static_cast<size_t>(found)];
+  }
+  const uint8_t *allowed = mask->allowed.data();
+  for (size_t i = 0; i < count; i++) row[i] = allowed[i] != 0 ? logits[i] : -INFINITY;
+  return choice.pick(row.data(), count);
 }
 
 } // namespace
@@ -48,11 +66,10 @@ void Penalties::apply(float *logits) const {
   }
 }
 
-llama_token SamplerState::sample(llama_context *context, int32_t row) {
+llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits) {
   if (!closed && parts.chain) return sample_by_chain(context, row);
   if (closed || !parts.choice) throw CodedError("closed", "The sampler is closed.");
   auto &[chain, choice, constraint, biases, penalties] = parts;
-  float *logits = llama_get_logits_ith(context, row);
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
   const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
   for (const auto &[token, bias] : biases) logits[token] += bias;
@@ -60,16 +77,7 @@ llama_token SamplerState::sample(llama_context *context, int32_t row) {
 
   auto found = choice->pick(logits, count);
   if (found >= 0 && constraint && constraint->active() && !constraint->allows(static_cast<llama_token>(found))) {
-    // The best is refused, which is rare: only now it matters what else the grammar allows.
-    const auto mask = constraint->mask();
-    if (mask->few) {
-      std::vector<float> values(mask->tokens.size());
-      for (size_t i = 0; i < values.size(); i++) values[i] = logits[mask->tokens[i]];
-      found = choice->pick(values.data(), values.size());
-      if (found >= 0) found = mask->tokens[static_cast<size_t>(found)];
-    } else {
-      found = choice->pick(masked(logits, mask->bits, count), count);
-    }
+    found = pick_allowed(*choice, *constraint, logits, count);
   }
   if (found < 0) throw CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none, or the logits are not numbers.");
   const auto token = static_cast<llama_token>(found);

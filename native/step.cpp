@@ -1,6 +1,8 @@
 // The hot path: a batch in, one token per asking row out. Runs on the context's own thread.
 #include "addon.h"
 
+#include <algorithm>
+
 namespace recua {
 
 namespace {
@@ -45,20 +47,32 @@ void decode(llama_context *context, Step &step) {
   llama_synchronize(context);
 }
 
+// Rows of so many logits together are worth waking other threads for.
+constexpr int64_t worth_sharing = 100000;
+
+// Rows are independent. The threads are those that llama.cpp has just computed with: OpenMP keeps them for the calling thread.
 void sample(llama_context *context, Step &step) {
-  size_t output = 0;
+  std::vector<int32_t> rows;
   for (size_t row = 0; row < step.tokens.size(); row++) {
-    if (step.outputs[row] == 0) continue;
-    const auto &sampler = step.samplers[output++];
-    if (!sampler) {
-      step.sampled.push_back(-1);
-      continue;
-    }
-    const Outcome outcome = Outcome::of([&] { step.sampled.push_back(sampler->sample(context, static_cast<int32_t>(row))); });
-    if (outcome.code != nullptr) {
-      step.sampled.push_back(-2);
-      step.failures.emplace_back(static_cast<int32_t>(output - 1), outcome.message);
-    }
+    if (step.outputs[row] != 0) rows.push_back(static_cast<int32_t>(row));
+  }
+  const auto count = static_cast<int32_t>(rows.size());
+  const int64_t logits = static_cast<int64_t>(count) * llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(context)));
+  const int32_t threads = logits < worth_sharing ? 1 : std::min(count, llama_n_threads(context));
+  // Asked for here: the first call after a decode puts the rows in order.
+  std::vector<float *> row_logits(rows.size());
+  for (int32_t i = 0; i < count; i++) row_logits[i] = llama_get_logits_ith(context, rows[i]);
+  std::vector<Outcome> outcomes(rows.size());
+  step.sampled.assign(rows.size(), -1);
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+  for (int32_t i = 0; i < count; i++) {
+    const auto &sampler = step.samplers[static_cast<size_t>(i)];
+    if (sampler) outcomes[i] = Outcome::of([&] { step.sampled[i] = sampler->sample(context, rows[i], row_logits[i]); });
+  }
+  for (int32_t i = 0; i < count; i++) {
+    if (outcomes[i].code == nullptr) continue;
+    step.sampled[i] = -2;
+    step.failures.emplace_back(i, outcomes[i].message);
   }
 }
 
