@@ -1,25 +1,36 @@
-// A load as a process of its own that sees only HTTP: N clients, each sending its requests one after the other.
-// Prints one JSON line: { tokens, seconds, tokensPerSecond, firstTokenMs: [p50, p99] }.
-// Arguments: one JSON object { url, clients, requests, tokens, body }.
-const { url, clients, requests, tokens, body } = JSON.parse(process.argv[2]);
+// The clients of a load, as a process of their own that sees only HTTP. Argument: one JSON object { url, kind, … } of loads.mjs.
+// Prints one JSON line of numbers: tokens, seconds, tokensPerSecond, and what the kind measures, in milliseconds.
+const { url, kind, ...load } = JSON.parse(process.argv[2]);
 
-const subjects = ['rivers', 'mountains', 'bread', 'trains', 'winter', 'music', 'bridges', 'gardens', 'letters', 'clocks', 'maps', 'wool', 'salt', 'glass', 'ink', 'stone'];
+const nouns = ['rivers', 'mountains', 'bread', 'trains', 'winter', 'music', 'bridges', 'gardens', 'letters', 'clocks', 'maps', 'wool', 'salt', 'glass', 'ink', 'stone'];
 
-/** One streamed answer; resolves to its token count and the time to its first piece of text. */
-async function ask(client, request) {
-  const subject = `${subjects[client % subjects.length]} and ${subjects[(client + request * 7 + 3) % subjects.length]}`;
-  const start = performance.now();
-  const send = () => fetch(`${url}/v1/chat/completions`, {
-    method: 'POST', headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      messages: [{ role: 'user', content: `${client}/${request}: Tell me a long story about ${subject}, with names, places and a good ending.` }],
-      max_tokens: tokens, ignore_eos: true, stream: true, stream_options: { include_usage: true }, ...body,
-    }),
-  });
+/** So many words, other ones for each seed. */
+function words(count, seed) {
+  let state = (seed * 2654435761 + 12345) >>> 0;
+  return Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return nouns[state >>> 28];
+  }).join(' ');
+}
+
+async function post(path, body) {
+  const send = () => fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
   // A server may close idle connections just as they are used again: like OpenAI's clients, try again.
   const response = await send().catch(send).catch(send).catch(send);
   if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
-  let first = 0;
+  return response;
+}
+
+/** One streamed answer: its text, its token count, the time to its first piece, and the longest silence after that. */
+async function ask(messages, tokens, body, onText = () => {}) {
+  const start = performance.now();
+  const response = await post('/v1/chat/completions', {
+    messages, max_tokens: tokens, ignore_eos: true, stream: true, stream_options: { include_usage: true }, ...body,
+  });
+  let firstMs = 0;
+  let lastMs = 0;
+  let worstGapMs = 0;
+  let text = '';
   let usage;
   let rest = '';
   const decoder = new TextDecoder();
@@ -31,22 +42,84 @@ async function ask(client, request) {
       if (!line.startsWith('data: {')) continue;
       const chunk = JSON.parse(line.slice(6));
       if (chunk.error) throw new Error(JSON.stringify(chunk.error));
-      if (first === 0 && chunk.choices?.[0]?.delta?.content) first = performance.now() - start;
+      const piece = chunk.choices?.[0]?.delta?.content;
+      if (piece) {
+        const nowMs = performance.now() - start;
+        if (firstMs === 0) firstMs = nowMs;
+        else worstGapMs = Math.max(worstGapMs, nowMs - lastMs);
+        lastMs = nowMs;
+        text += piece;
+        onText(text);
+      }
       usage = chunk.usage ?? usage;
     }
   }
-  return { count: usage.completion_tokens, first };
+  return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, firstMs, worstGapMs };
 }
 
+const at = (values, share) => {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+};
+const greedy = { temperature: 0, top_k: 1 };
+
+const kinds = {
+  /** N clients, each sending its requests one after the other. */
+  async chat({ clients, requests, tokens, body, promptWords = 0, systemWords = 0 }) {
+    const system = systemWords > 0 ? [{ role: 'system', content: words(systemWords, 7) }] : [];
+    const answers = await Promise.all(Array.from({ length: clients }, async (_, client) => {
+      const own = [];
+      for (let request = 0; request < requests; request++) {
+        const seed = client * 1000 + request;
+        const subject = `${nouns[client % nouns.length]} and ${nouns[(client + request * 7 + 3) % nouns.length]}`;
+        const content = `${client}/${request}: Tell me a long story about ${subject}, with names, places and a good ending. ${words(promptWords, seed)}`;
+        own.push(await ask([...system, { role: 'user', content }], tokens, body));
+      }
+      return own;
+    }));
+    const all = answers.flat();
+    const firsts = all.map(({ firstMs }) => firstMs);
+    return { tokens: all.reduce((sum, { count }) => sum + count, 0), firstTokenMs: at(firsts, 0.5), firstTokenP99Ms: at(firsts, 0.99) };
+  },
+
+  /** Conversations that take turns; what counts is how soon a later turn's answer begins. */
+  async turns({ conversations, turns, tokens, promptWords }) {
+    const chats = Array.from({ length: conversations }, (_, i) => [{ role: 'user', content: `${i}: ${words(promptWords, i)}` }]);
+    const later = [];
+    let total = 0;
+    for (let turn = 0; turn < turns; turn++) {
+      for (const [i, messages] of chats.entries()) {
+        const answer = await ask(messages, tokens, greedy);
+        total += answer.count;
+        if (turn > 0) later.push(answer.firstMs);
+        messages.push({ role: 'assistant', content: answer.text }, { role: 'user', content: `And ${words(8, i + turn)}?` });
+      }
+    }
+    return { tokens: total, secondTurnMs: at(later, 0.5) };
+  },
+
+  /** A stream runs; beside it a long prompt arrives. */
+  async gap({ promptWords, tokens }) {
+    let begun;
+    const running = new Promise((resolve) => { begun = resolve; });
+    let pieces = 0;
+    const stream = ask([{ role: 'user', content: 'Tell me a story without an end.' }], tokens, greedy, () => { if (++pieces === 20) begun(); });
+    await running;
+    const long = await ask([{ role: 'user', content: words(promptWords, Date.now() % 100000) }], 8, greedy);
+    const { count, worstGapMs } = await stream;
+    return { tokens: count + long.count, worstGapMs, longFirstTokenMs: long.firstMs };
+  },
+
+  async embed({ texts, words: length }) {
+    const input = Array.from({ length: texts }, (_, i) => `${i} ${words(length, i)}`);
+    const response = await post('/v1/embeddings', { input });
+    const { usage, data } = await response.json();
+    if (data.length !== texts) throw new Error(`${data.length} vectors instead of ${texts}`);
+    return { tokens: usage.prompt_tokens };
+  },
+};
+
 const start = performance.now();
-const answers = await Promise.all(Array.from({ length: clients }, async (_, client) => {
-  const own = [];
-  for (let request = 0; request < requests; request++) own.push(await ask(client, request));
-  return own;
-}));
+const numbers = await kinds[kind](load);
 const seconds = (performance.now() - start) / 1000;
-const all = answers.flat();
-const total = all.reduce((sum, { count }) => sum + count, 0);
-const firsts = all.map(({ first }) => first).sort((a, b) => a - b);
-const at = (share) => firsts[Math.min(firsts.length - 1, Math.floor(share * firsts.length))];
-console.log(JSON.stringify({ tokens: total, seconds, tokensPerSecond: total / seconds, firstTokenMs: [at(0.5), at(0.99)] }));
+console.log(JSON.stringify({ ...numbers, seconds, tokensPerSecond: numbers.tokens / seconds }));

@@ -36,6 +36,7 @@ function commands({ model, parallel, context, threads, embeddings }, port) {
 export async function startServer(name, settings) {
   const port = await freePort();
   const [command, args] = commands(settings, port)[name];
+  const startedAt = performance.now();
   const child = spawn(command, args.map(String), { stdio: ['ignore', 'pipe', 'pipe'] });
   let talk = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => { talk = (talk + text).slice(-4000); });
@@ -46,12 +47,12 @@ export async function startServer(name, settings) {
     for (;;) {
       const ok = await fetch(`${url}/health`).then((response) => response.ok, () => false);
       if (ok) return;
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await new Promise((resolve) => setTimeout(resolve, 5));
     }
   })();
   await Promise.race([healthy, gone]);
   return {
-    name, url, pid: child.pid,
+    name, url, pid: child.pid, startMs: performance.now() - startedAt,
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return;
       child.kill('SIGTERM');

@@ -1,0 +1,76 @@
+// What is measured: each load says how the servers are started, what the clients do, and which numbers matter with which goal.
+// A goal is the median ratio Recua / llama-server of one run, by model.
+
+const greedy = { temperature: 0, top_k: 1 };
+/** Everything a chat front end sets. */
+const sampled = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, repeat_penalty: 1.1, frequency_penalty: 0.1 };
+/** What OpenAI's clients send; llama-server's own defaults for the rest are switched off. */
+const nucleus = { temperature: 0.8, top_k: 0, top_p: 0.95, min_p: 0 };
+const schema = {
+  temperature: 0,
+  response_format: {
+    type: 'json_schema',
+    json_schema: {
+      name: 'people', strict: true,
+      schema: {
+        type: 'array', minItems: 50, maxItems: 60,
+        items: {
+          type: 'object', required: ['name', 'age', 'tags'], additionalProperties: false,
+          properties: {
+            name: { type: 'string', minLength: 5, maxLength: 40 }, age: { type: 'integer' },
+            tags: { type: 'array', items: { enum: ['red', 'green', 'blue'] }, minItems: 2 },
+          },
+        },
+      },
+    },
+  },
+};
+
+const chat = (clients, requests, tokens, body, more = {}) => ({
+  parallel: clients, context: 1024, work: { kind: 'chat', clients, requests, tokens, body, ...more },
+});
+const rate = (goals) => ({ tokensPerSecond: { unit: 'tokens/s', higher: true, goals } });
+const firstToken = (p50, p99) => ({
+  firstTokenMs: { unit: 'ms', goals: p50 }, firstTokenP99Ms: { unit: 'ms', goals: p99 },
+});
+
+/** @type {Record<string, { parallel: number, context: number, embeddings?: boolean, fresh?: boolean, work?: object, numbers: object }>} */
+export const loads = {
+  '1-client': { ...chat(1, 2, 128, greedy), numbers: { ...rate({ nano: 1.15, '135m': 1 }), cpuSecondsPer1000: { unit: 's' } } },
+  '4-clients': { ...chat(4, 2, 128, greedy), numbers: rate({ nano: 1.4, '135m': 1 }) },
+  '16-clients': { ...chat(16, 2, 96, greedy), numbers: rate({ nano: 1.5, '135m': 1 }) },
+  '64-clients': { ...chat(64, 1, 48, greedy), numbers: rate({ '135m': 1 }) },
+  'long-prompts': { ...chat(4, 1, 32, greedy, { promptWords: 500 }), numbers: { ...rate({ '135m': 1 }), ...firstToken({}, {}) } },
+  'sampled-1': { ...chat(1, 2, 128, sampled), numbers: rate({ nano: 1.3 }) },
+  'sampled-16': { ...chat(16, 2, 96, sampled), numbers: rate({ nano: 1.9 }) },
+  'top-p-1': { ...chat(1, 1, 64, nucleus), numbers: rate({ nano: 7 }) },
+  'top-p-16': { ...chat(16, 1, 32, nucleus), numbers: rate({ nano: 15 }) },
+  'schema-1': { ...chat(1, 1, 64, schema), numbers: rate({ nano: 7 }) },
+  'schema-16': { ...chat(16, 1, 32, schema), numbers: rate({ nano: 18 }) },
+  'shared-prefix': {
+    ...chat(8, 2, 48, greedy, { systemWords: 600 }), context: 2048, fresh: true,
+    numbers: { ...rate({ '135m': 3 }), ...firstToken({ '135m': 0.35 }, { '135m': 0.35 }) },
+  },
+  'second-turn': {
+    parallel: 1, context: 4096, work: { kind: 'turns', conversations: 1, turns: 3, tokens: 64, promptWords: 300 },
+    numbers: { secondTurnMs: { unit: 'ms', goals: { '135m': 1 } } },
+  },
+  'taking-turns': {
+    parallel: 4, context: 2048, work: { kind: 'turns', conversations: 32, turns: 2, tokens: 16, promptWords: 150 },
+    numbers: { secondTurnMs: { unit: 'ms', goals: { '135m': 1 } } },
+  },
+  'long-beside-stream': {
+    parallel: 2, context: 8192, work: { kind: 'gap', promptWords: 2500, tokens: 400 },
+    numbers: { worstGapMs: { unit: 'ms', goals: { '135m': 0.06 } }, longFirstTokenMs: { unit: 'ms', goals: { '135m': 1.25 } } },
+  },
+  'embed-64': { parallel: 1, context: 2048, embeddings: true, work: { kind: 'embed', texts: 64, words: 10 }, numbers: rate({ '135m': 1.7 }) },
+  'embed-1024': { parallel: 1, context: 2048, embeddings: true, work: { kind: 'embed', texts: 1024, words: 10 }, numbers: rate({ '135m': 1.7 }) },
+  'embed-long': { parallel: 1, context: 8192, embeddings: true, work: { kind: 'embed', texts: 1, words: 3000 }, numbers: rate({}) },
+  'cold-start': {
+    parallel: 4, context: 1024, fresh: true, work: { kind: 'chat', clients: 1, requests: 1, tokens: 1, body: greedy },
+    // 150 ms and 90 MB beyond llama-server are the bounds: see docs/performance.md.
+    numbers: { startMs: { unit: 'ms' }, firstTokenMs: { unit: 'ms' }, residentMib: { unit: 'MiB' } },
+  },
+};
+
+export const defaultLoads = ['1-client', '4-clients', '16-clients', 'sampled-16', 'top-p-1', 'schema-1', 'shared-prefix', 'long-beside-stream', 'embed-64', 'cold-start'];
