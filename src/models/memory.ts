@@ -27,6 +27,8 @@ export interface MemoryNeed {
 
 /** Cells of a context come in this many. */
 const cellStep = 256;
+/** More than llama.cpp takes; a file that claims more is refused by that, not by an estimate that never ends. */
+const mostLayers = 1024;
 
 /**
  * Exact: weights, and the KV cache of models whose layers all attend (llama.cpp keeps the whole context for sliding windows too, as
@@ -34,7 +36,9 @@ const cellStep = 256;
  */
 export function estimateMemory(model: ModelFile, { contextSize, parallel, cacheTypeK, cacheTypeV }: MemoryOptions): MemoryNeed {
   const shape = shapeOf(model);
-  const wanted = contextSize > 0 ? contextSize : model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
+  const trained = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
+  // The engine gives no request more than the training size.
+  const wanted = contextSize > 0 ? Math.min(contextSize, model.contextTrain || Infinity) : trained;
   const cells = Math.ceil(wanted / cellStep) * cellStep * parallel;
   const weightsBytes = model.parts.flatMap((part) => part.tensors).reduce((sum, tensor) => sum + tensor.sizeBytes, 0);
   const rows = shape.layers.map((layer) => (shape.causal ? bytesPerRow(layer.keyWidth, cacheTypeK) + bytesPerRow(layer.valueWidth, cacheTypeV) : 0));
@@ -105,7 +109,7 @@ function shapeOf(model: ModelFile): Shape {
     || metadata.has(`${model.architecture}.shortconv.l_cache`);
   const interval = number('full_attention_interval');
   const kvHeads = value('attention.head_count_kv') ?? value('attention.head_count');
-  const layers = Array.from({ length: model.layers }, (_, index): Layer => {
+  const layers = Array.from({ length: Math.min(model.layers, mostLayers) }, (_, index): Layer => {
     const ofLayer = interval > 0 && (index + 1) % interval !== 0 ? 0 : itemOf(kvHeads, index) ?? heads;
     // A list of heads that has a 0 in it says which layers are recurrent; without one, all may be.
     return { keyWidth: ofLayer * keyLength, valueWidth: ofLayer * valueLength, recurrent: isRecurrent && (ofLayer === 0 || !saysWhich(kvHeads, interval)) };

@@ -14,8 +14,7 @@ import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
 import { ambiguous, aliasesOf, lookUp, notFound } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { isGgufFile } from './model-names.js';
-import { usageKey } from './store.js';
-import { forgetUsage } from './usage-times.js';
+import { forgetUsage, usageKey } from './usage-times.js';
 
 export interface RepoRemoval {
   repo: CachedRepo;
@@ -97,16 +96,19 @@ async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside
   const keys = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
   const partials = repo.partials.filter((partial) => keys.has(partial.etag) || (staying.length === 0 && (whole || isSidecarPartial(partial, repo))));
   const resting = partials.filter((partial) => !partial.foreign || Date.now() - partial.changedMs > foreignRestMs);
-  const blobs = await blobsOf(repo);
+  return await planEntries(repo, entries, { models, partials: resting, orphans: whole && staying.length === 0 });
+}
+
+/** The removal of some of a repository's files; `orphans` are blobs that nothing refers to, to go with the last of them. */
+export async function planEntries(
+  repo: CachedRepo, entries: readonly SnapshotFile[], { models, partials, orphans }: Pick<RepoRemoval, 'models' | 'partials'> & { orphans: boolean },
+): Promise<RepoRemoval> {
   const remaining = repo.files.filter((file) => !entries.includes(file));
-  const goes = blobs.filter((blob) => !remaining.some((file) => refersTo(file, blob))
-    && (entries.some((file) => refersTo(file, blob)) || (whole && staying.length === 0 && remaining.length === 0)));
-  return {
-    repo, models, entries, partials: resting,
-    blobs: goes.map((blob) => blob.path),
-    freedBytes: await freedBytes([...goes.map((blob) => blob.path), ...entries.filter((file) => file.kind === 'plain').map((file) => file.path), ...resting.map((one) => one.places.bytes)]),
-    staying: remaining.length,
-  };
+  const blobs = (await blobsOf(repo))
+    .filter((blob) => !remaining.some((file) => refersTo(file, blob)) && (entries.some((file) => refersTo(file, blob)) || (orphans && remaining.length === 0)))
+    .map((blob) => blob.path);
+  const contents = entries.filter((file) => file.kind === 'plain').map((file) => file.path);
+  return { repo, models, entries, partials, blobs, freedBytes: await freedBytes([...blobs, ...contents, ...partials.map((one) => one.places.bytes)]), staying: remaining.length };
 }
 
 function isSidecarPartial(partial: PartialDownload, repo: CachedRepo): boolean {

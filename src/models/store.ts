@@ -10,7 +10,7 @@ import type { Inventory } from './lookup.js';
 import { stemOf } from './model-names.js';
 import { findPlaces } from './places.js';
 import type { Places } from './places.js';
-import { readUsage, writeUsage } from './usage-times.js';
+import { readUsage, usageKey, writeUsage } from './usage-times.js';
 
 export interface StoredModel {
   /** Absolute. */
@@ -32,6 +32,8 @@ export interface ListedModel extends CachedModel {
   /** In milliseconds since 1970; undefined if never. */
   lastUsedMs: number | undefined;
 }
+
+const builtinKey = 'builtin';
 
 interface Lookup {
   /** Where a relative path begins. */
@@ -70,7 +72,11 @@ export async function findModel(name: string, { folder = process.cwd(), places =
 
 /** Everything the store holds, by name; what is half there too. */
 export async function scanStore(places: Places = findPlaces()): Promise<ListedModel[]> {
-  const { models, aliases } = await readInventory(places);
+  return await listModels(await readInventory(places));
+}
+
+/** Adds to an inventory's models what `list` tells of them; this reads their headers. */
+export async function listModels({ places, models, aliases }: Inventory): Promise<ListedModel[]> {
   return await Promise.all(models.map(async (model) => ({
     ...model,
     quantisation: await headerQuantisation(model) || model.quantisation,
@@ -81,13 +87,13 @@ export async function scanStore(places: Places = findPlaces()): Promise<ListedMo
 
 /** Notes that a model is used now, for `list`. Never fails. */
 export async function markUsed(model: StoredModel, places: Places = findPlaces()): Promise<void> {
-  if (model.path === builtinPath) await writeUsage(places, 'builtin');
-  else if (model.repo !== undefined) await writeUsage(places, usageKey(model));
+  if (model.path === builtinPath) await writeUsage(places, builtinKey);
+  else if (model.repo !== undefined && model.file !== undefined) await writeUsage(places, usageKey({ repo: model.repo, file: model.file }));
 }
 
-/** What a model's use is noted under. */
-export function usageKey({ repo, file }: { repo: string | undefined; file: string | undefined }): string {
-  return `${repo}/${file}`;
+/** When the embedded model was last used, in milliseconds since 1970. */
+export async function builtinUsedMs(places: Places): Promise<number | undefined> {
+  return await readUsage(places, builtinKey);
 }
 
 async function findBuiltin(): Promise<StoredModel> {

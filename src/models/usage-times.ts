@@ -5,6 +5,11 @@ import { mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Places } from './places.js';
 
+/** What a model's use is noted under. */
+export function usageKey({ repo, file }: { repo: string; file: string }): string {
+  return `${repo}/${file}`;
+}
+
 /** Never fails: a command does not depend on it, and the state may be read-only. */
 export async function writeUsage(places: Places, key: string): Promise<void> {
   const path = stampOf(places, key);
