@@ -1,5 +1,6 @@
 // `recua list`: the models of the store, whole and half, and the embedded one.
 import { isWhole, percentOf, sidecarsOf } from '../models/cached-models.js';
+import type { CachedRepo, SnapshotFile } from '../models/hub-scan.js';
 import { readInventory } from '../models/lookup.js';
 import type { Inventory } from '../models/lookup.js';
 import { readModelFile } from '../models/model-file.js';
@@ -39,16 +40,18 @@ async function asText(inventory: Inventory, models: readonly ListedModel[]): Pro
     ['NAME', 'QUANTISATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
     ['builtin', embedded?.quantisation ?? '', embedded ? bytes(embedded.sizeBytes) : '', used(usedMs), '', embedded ? 'embedded' : 'missing'],
     ...models.map((model) => [model.name, model.quantisation, bytes(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
-    ...inventory.repos.flatMap((repo) => accompanying(repo.repo, inventory)),
+    ...inventory.repos.flatMap(accompanying),
   ];
   return rows(cells);
 }
 
 /** Sidecars, each once, behind the models. */
-function accompanying(repo: string, { repos }: Inventory): string[][] {
-  const files = sidecarsOf(repos.find((one) => one.repo === repo)!);
-  const each = new Map(files.map((file) => [file.file, file]));
-  return [...each.values()].map((file) => [`${repo}/${file.file}`, '', bytes(file.sizeBytes), '', '', 'goes with the models of its repository']);
+function accompanying(repo: CachedRepo): string[][] {
+  return sidecarsByFile(repo).map((file) => [`${repo.repo}/${file.file}`, '', bytes(file.sizeBytes), '', '', 'goes with the models of its repository']);
+}
+
+function sidecarsByFile(repo: CachedRepo): SnapshotFile[] {
+  return [...new Map(sidecarsOf(repo).map((file) => [file.file, file])).values()];
 }
 
 function stateOf(model: ListedModel): string {
@@ -81,7 +84,7 @@ async function asJson({ places, repos }: Inventory, models: readonly ListedModel
     store: places.hub,
     builtin: embedded ? { path: builtinPath, quantisation: embedded.quantisation, size_bytes: embedded.sizeBytes, last_used: iso(await builtinUsedMs(places)) } : null,
     models: models.map(modelObject),
-    sidecars: repos.flatMap((repo) => [...new Map(sidecarsOf(repo).map((file) => [file.file, { repo: repo.repo, file: file.file, path: file.path, size_bytes: file.sizeBytes }])).values()]),
+    sidecars: repos.flatMap((repo) => sidecarsByFile(repo).map((file) => ({ repo: repo.repo, file: file.file, path: file.path, size_bytes: file.sizeBytes }))),
   }, null, 2)}\n`;
 }
 
