@@ -61,8 +61,16 @@ export async function publishBlob(hub: string, entry: CacheEntry, makeLink: Link
   const blob = blobPath(hub, repo, etag);
   const path = snapshotPath(hub, repo, commit, file);
   checkRevision(revision);
-  await makeFolder(hub, repo, dirname(path));
-  await enter(blob, path, makeLink);
+  for (let attempt = 1; ; attempt++) {
+    await makeFolder(hub, repo, dirname(path));
+    try {
+      await enter(blob, path, makeLink);
+      break;
+    } catch (error) {
+      // A removal beside this may have taken the folder away while it was still empty.
+      if (attempt === 3 || ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code !== 'ENOENT') throw error;
+    }
+  }
   await writeRef(hub, repo, revision, commit);
   return path;
 }

@@ -1,10 +1,10 @@
 // Puts a GGUF file of this machine into the store: checked, hashed, then linked or copied under the name of its sha256, just as a
 // download of the same file would lie there. Called by `recua import`. An abort leaves nothing behind.
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import type { Stats } from 'node:fs';
 import { constants, copyFile, link, lstat, open, realpath, rename, rm, stat, statfs } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { RecuaError } from '../errors.js';
@@ -100,36 +100,51 @@ async function importLinks(inventory: Inventory, { alias, force }: ImportRequest
   return await finish(places, alias, force, target, already ? 'none' : 'symlink', already);
 }
 
-async function importContents(inventory: Inventory, { mode, alias, force, repo: named }: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
+async function importContents(inventory: Inventory, request: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
+  const { hub } = inventory.places;
+  const { repo } = wanted;
+  const brought: string[] = [];
+  await prepare(hub, repo);
+  try {
+    return await bring(inventory, request, wanted, files, watch, brought);
+  } catch (error) {
+    await dropUnpublished(hub, repo, brought);
+    throw watch.signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause: error }) : error;
+  } finally {
+    await pruneFolder(repoFolder(hub, repo), []);
+  }
+}
+
+/** Notes in `brought` the etags that are new to the repository. */
+async function bring(
+  inventory: Inventory, { mode, alias, force, repo: named }: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch, brought: string[],
+): Promise<Imported> {
   const { places, models } = inventory;
-  const sources = await hashAll(files, watch);
+  const { repo } = wanted;
+  const found = await Promise.all(files.map(async ({ given, file }): Promise<Source> => {
+    const path = await realpath(given);
+    return { path, file, stat: await stat(path), etag: '' };
+  }));
+  const totalBytes = found.reduce((sum, source) => sum + source.stat.size, 0);
+  // What may be there already needs no room.
+  if (!models.some((model) => model.sizeBytes === totalBytes)) await checkRoom(join(repoFolder(places.hub, repo), 'blobs'), found, mode, totalBytes);
+  const sources = await hashAll(found, totalBytes, watch);
   const etags = sources.map((source) => source.etag);
   const same = models.filter((model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]));
-  const there = same.find((model) => model.repo === wanted.repo && model.file === wanted.file) ?? (named === '' ? same[0] : undefined);
-  if (there) {
-    checkAliasFree(inventory, alias, there, force);
-    return await finish(places, alias, force, there, 'none', true);
-  }
-  checkAliasFree(inventory, alias, wanted, force);
-  const before = models.find((model) => model.repo === wanted.repo && model.file === wanted.file);
+  const there = same.find((model) => model.repo === repo && model.file === wanted.file) ?? (named === '' ? same[0] : undefined);
+  checkAliasFree(inventory, alias, there ?? wanted, force);
+  if (there) return await finish(places, alias, force, there, 'none', true);
+  const before = models.find((model) => model.repo === repo && model.file === wanted.file);
   refuseOther(before, force, files[0]!.given);
-  const { repo } = wanted;
-  const commit = commitOf(sources.map(({ file, etag }) => `${file}\n${etag}`));
-  await prepare(places.hub, repo);
   let by: ImportedBy = 'none';
-  const brought: string[] = [];
-  try {
-    for (const source of sources) {
-      const done = await storeBlob(places.hub, repo, source, mode, watch);
-      if (done === 'none') continue;
-      by = done;
-      brought.push(source.etag);
-    }
-    for (const { file, etag } of sources) await publishBlob(places.hub, { repo, revision, commit, file, etag });
-  } catch (error) {
-    await dropUnpublished(places.hub, repo, brought);
-    throw watch.signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause: error }) : error;
+  for (const source of sources) {
+    const done = await storeBlob(places.hub, repo, source, mode, watch);
+    if (done === 'none') continue;
+    by = done;
+    brought.push(source.etag);
   }
+  const commit = commitOf(sources.map(({ file, etag }) => `${file}\n${etag}`));
+  for (const { file, etag } of sources) await publishBlob(places.hub, { repo, revision, commit, file, etag });
   await dropOthers(inventory, repo, commit, before);
   return await finish(places, alias, force, wanted, by, false);
 }
@@ -175,28 +190,23 @@ async function prepare(hub: string, repo: string): Promise<void> {
   await makeFolder(hub, repo, join(folder, 'blobs'));
 }
 
-async function hashAll(files: readonly NamedFile[], { signal, progress }: ImportWatch): Promise<Source[]> {
-  const found = await Promise.all(files.map(async ({ given, file }) => {
-    const path = await realpath(given);
-    return { path, file, stat: await stat(path), etag: '' };
-  }));
-  const total = found.reduce((sum, one) => sum + one.stat.size, 0);
+async function hashAll(sources: readonly Source[], totalBytes: number, { signal, progress }: ImportWatch): Promise<Source[]> {
   let done = 0;
-  for (const source of found) {
+  const hashed: Source[] = [];
+  for (const source of sources) {
     const hash = createHash('sha256');
     try {
       for await (const chunk of createReadStream(source.path, { highWaterMark: 1 << 20, signal })) {
         hash.update(chunk as Buffer);
         done += (chunk as Buffer).length;
-        progress('checking', done, total);
+        progress('checking', done, totalBytes);
       }
     } catch (cause) {
-      if (signal.aborted) throw new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause });
-      throw new RecuaError('file_unreadable', `${source.path} cannot be read: ${(cause as Error).message}`, { cause });
+      throw signal.aborted ? cause : new RecuaError('file_unreadable', `${source.path} cannot be read: ${(cause as Error).message}`, { cause });
     }
-    source.etag = hash.digest('hex');
+    hashed.push({ ...source, etag: hash.digest('hex') });
   }
-  return found;
+  return hashed;
 }
 
 /** Brings one file's contents into place, while no pull of the same does. */
@@ -227,10 +237,7 @@ async function linked(from: string, to: string): Promise<boolean> {
 
 /** A copy that shares its bytes with the source where the file system can do that, else every byte. */
 async function copy(source: Source, to: string, watch: ImportWatch): Promise<ImportedBy> {
-  const cloned = await copyFile(source.path, to, constants.COPYFILE_FICLONE_FORCE).then(() => true, () => false);
-  if (cloned) return 'copy-on-write copy';
-  await rm(to, { force: true });
-  await checkRoom(dirname(to), source);
+  if (await cloned(source.path, to)) return 'copy-on-write copy';
   let done = 0;
   const counter = new Transform({
     transform(chunk: Buffer, _encoding, next) {
@@ -245,10 +252,23 @@ async function copy(source: Source, to: string, watch: ImportWatch): Promise<Imp
   return 'copy';
 }
 
-async function checkRoom(folder: string, { stat: { size }, path }: Source): Promise<void> {
+async function cloned(from: string, to: string): Promise<boolean> {
+  const done = await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE).then(() => true, () => false);
+  if (!done) await rm(to, { force: true });
+  return done;
+}
+
+/** Before anything long is begun: whether the contents will have room, unless they come in by a way that needs none. */
+async function checkRoom(folder: string, sources: readonly Source[], mode: ImportMode, totalBytes: number): Promise<void> {
   const room = await statfs(folder).then(({ bavail, bsize }) => bavail * bsize, () => Infinity);
-  if (room >= size + marginBytes) return;
-  throw new RecuaError('disk_full', `Expected room for the ${size} bytes of ${path} and ${marginBytes} more in ${folder}, which has ${room}. `
+  if (room >= totalBytes + marginBytes) return;
+  const [first] = sources;
+  if (first === undefined) return;
+  const probe = join(folder, `${randomUUID()}.recua-import`);
+  const free = mode === 'auto' && await linked(first.path, probe) || await cloned(first.path, probe);
+  await rm(probe, { force: true });
+  if (free) return;
+  throw new RecuaError('disk_full', `Expected room for the ${totalBytes} bytes of ${first.path} and ${marginBytes} more in ${folder}, which has ${room}. `
     + 'Free some space, or give --symlink to leave the file where it is.');
 }
 

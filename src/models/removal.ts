@@ -8,7 +8,7 @@ import { lockHolder, tryLock } from '../lock-file.js';
 import { removeAliases } from './aliases.js';
 import { sidecarsOf } from './cached-models.js';
 import type { CachedModel } from './cached-models.js';
-import { unwritable } from './hub-cache.js';
+import { partialPlaces, unwritable } from './hub-cache.js';
 import { scanRepo } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
 import { ambiguous, aliasesOf, lookUp, notFound } from './lookup.js';
@@ -160,6 +160,7 @@ export async function carryOut(plan: RemovalPlan, { places }: Inventory): Promis
     for (const blob of await blobsOf(removal.repo)) {
       if (removal.blobs.includes(blob.path) && !now.files.some((file) => refersTo(file, blob))) await removeFile(removal.repo.folder, blob.path);
     }
+    await sweep(removal.repo.folder);
     await pruneFolder(removal.repo.folder, removal.entries.map((entry) => entry.commit));
     for (const model of removal.models) await forgetUsage(places, usageKey(model));
   }
@@ -215,6 +216,15 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
   } finally {
     await removeFile(repo.folder, places.cancel);
     await lock?.release();
+  }
+}
+
+/** What killed imports and pulls have left beside blobs: drafts, requests to stop, and locks that nobody holds. */
+async function sweep(folder: string): Promise<void> {
+  const blobs = join(folder, 'blobs');
+  for (const name of await readdir(blobs).catch(() => [])) {
+    const left = /^([^.]+)\.recua-(import|cancel|lock)$/.exec(name);
+    if (left && !await lockHolder(partialPlaces(join(blobs, left[1]!)).lock)) await removeFile(folder, join(blobs, name));
   }
 }
 
