@@ -10,7 +10,7 @@ import { readGguf } from './gguf.js';
 import { scanHub } from './hub-scan.js';
 import type { CachedRepo } from './hub-scan.js';
 import { quantisationOf } from './model-file.js';
-import { isHubName, quantisationOfName, readRepoName, sameQuantisation, stemOf } from './model-names.js';
+import { isHubName, isQuantisation, quantisationOfName, readRepoName, sameQuantisation, stemOf } from './model-names.js';
 import type { RepoName } from './model-names.js';
 import { nearest } from './nearest.js';
 import type { Places } from './places.js';
@@ -60,7 +60,7 @@ async function lookUpRepo(models: readonly CachedModel[], { repo, quantisation, 
     return { by: 'file', models: ofRepo.filter((model) => model.file === file || [...model.parts, ...model.copies, ...model.partials].some((part) => part.file === file)) };
   }
   if (quantisation === undefined) return { by: 'repo', models: ofRepo };
-  const exactly = ofRepo.filter((model) => model.quantisation === quantisation.toUpperCase());
+  const exactly = ofRepo.filter((model) => isQuantisation(quantisation, model.quantisation));
   if (exactly.length > 0) return { by: 'quantisation', models: exactly };
   const stated: CachedModel[] = [];
   for (const model of ofRepo) {

@@ -74,16 +74,20 @@ export function quantisationOfName(file: string): string {
   const segments = file.split('/');
   const names = [stemOf(file), segments.at(-2) ?? ''];
   for (const name of names) {
-    const found = [...name.matchAll(/(?<=^|[-._])(?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|B?F16|F32|MXFP4(?:_[A-Z]+)*|NVFP4)(?=$|[-._])/gi)].at(-1);
-    if (found) return found[0].toUpperCase();
+    const found = [...name.matchAll(/(?<=^|[-._])(?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|FP8|MXFP4(?:_[A-Z]+)*|NVFP4)(?=$|[-._])/gi)].at(-1);
+    if (found) return found[0].toUpperCase().replace(/^FP(?=16|32)/, 'F');
   }
   return '';
 }
 
-/** Whether a typed quantisation means a file's: case does not count, nor does the mark of a dynamic one where it is left out. */
+/** Whether a typed quantisation is exactly a file's; case does not count. */
+export function isQuantisation(typed: string, stated: string): boolean {
+  return stated !== '' && typed.toUpperCase().replace(/^FP(?=16|32)/, 'F') === stated;
+}
+
+/** The same, where the mark of a dynamic one may be left out too. */
 export function sameQuantisation(typed: string, stated: string): boolean {
-  const wanted = typed.toUpperCase();
-  return stated !== '' && (wanted === stated || wanted === stated.replace(/^UD-/, ''));
+  return isQuantisation(typed, stated) || isQuantisation(typed, stated.replace(/^UD-/, ''));
 }
 
 function baseOf(file: string): string {

@@ -93,8 +93,10 @@ async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside
   // What only accompanies models goes with the last of them.
   const sidecars = staying.length === 0 && (models.length > 0 || whole) ? sidecarsOf(repo) : beside;
   const entries = [...new Set([...models.flatMap((model) => model.copies), ...sidecars])];
-  const keys = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
-  const partials = repo.partials.filter((partial) => keys.has(partial.etag) || (staying.length === 0 && (whole || isSidecarPartial(partial, repo))));
+  const etags = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
+  // Also what a pull of a model that is there already, with --force, has left.
+  const names = new Set(models.flatMap((model) => model.copies.map((copy) => copy.file)));
+  const partials = repo.partials.filter((partial) => etags.has(partial.etag) || (partial.file !== undefined && names.has(partial.file)) || (staying.length === 0 && (whole || isSidecarPartial(partial, repo))));
   const resting = partials.filter((partial) => !partial.foreign || Date.now() - partial.changedMs > foreignRestMs);
   return await planEntries(repo, entries, { models, partials: resting, orphans: whole && staying.length === 0 });
 }

@@ -198,6 +198,11 @@ t.test('rm removes a partial by its name', async (t) => {
   t.match(await recua(['rm', '-y', 'o/r:Q4_0'], '', { env: envOf(folder) }), { code: 0, stdout: /Removed o\/r:Q4_0 \(4\.88 KiB, 50 % downloaded\)\nFreed 4\.88 KiB/ });
   t.match(await recua(['rm', '-y', `o/r (${'2'.repeat(12)}…)`], '', { env: envOf(folder) }), { code: 0 });
   t.strictSame(files(hub), before);
+  // What a forced pull of a model that is there has left.
+  put(hub, { repo: 'o/forced', file: 'f.gguf', bytes: model('f') });
+  putPartial(hub, { repo: 'o/forced', file: 'f.gguf', etag: sha256(model('f')), sizeBytes: 10_000, doneBytes: 5000 });
+  t.match(await recua(['rm', '-y', 'o/forced'], '', { env: envOf(folder) }), { code: 0 });
+  t.notOk(existsSync(folderOf(hub, 'o/forced')));
   putPartial(hub, { repo: 'o/only', file: 'x.gguf', etag: '3'.repeat(64), sizeBytes: 10, doneBytes: 5 });
   t.equal((await recua(['rm', '-y', 'o/only'], '', { env: envOf(folder) })).code, 0);
   t.notOk(existsSync(folderOf(hub, 'o/only')));
