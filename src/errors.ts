@@ -51,6 +51,11 @@ export const errorTable = {
   invalid_argument: { status: 500, type: 'server_error', meaning: 'A native call got an argument it cannot take (a defect of Recua).' },
   invalid_usage: { status: 400, type: 'invalid_request_error', meaning: 'The command line has an unknown command or flag, or a flag lacks its value.' },
   file_unreadable: { status: 400, type: 'invalid_request_error', meaning: 'A file named on the command line cannot be read.' },
+  ambiguous_model: { status: 400, type: 'invalid_request_error', meaning: "A model's name fits several models of the store; the message lists them." },
+  invalid_name: { status: 400, type: 'invalid_request_error', meaning: 'A name for a repository, file or alias cannot be used in the model store.' },
+  alias_taken: { status: 400, type: 'invalid_request_error', meaning: 'An alias names another model already.' },
+  disk_full: { status: 507, type: 'server_error', meaning: 'The disk has no room for the file.' },
+  store_unwritable: { status: 500, type: 'server_error', meaning: 'The model store cannot be written or cleaned up.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;

@@ -4,7 +4,7 @@ import type { Config } from '../config.js';
 import type { Engine } from '../engine/api.js';
 import { startEngine } from '../engine/client.js';
 import { readModelFile } from '../models/model-file.js';
-import { findModel } from '../models/store.js';
+import { findModel, markUsed } from '../models/store.js';
 import type { StoredModel } from '../models/store.js';
 import { listen } from '../server/listen.js';
 import { command } from './command.js';
@@ -41,10 +41,11 @@ export const api = command({
   async run({ values, operands }) {
     const named = [...(values.model === '' ? [] : [values.model]), ...operands];
     const [name] = named;
-    if (name === undefined) throw misuse('Expected a model: recua api <model>, where a model is the path of a GGUF file or builtin.');
+    if (name === undefined) throw misuse('Expected a model: recua api <model>, where a model is the path of a GGUF file, a name that recua list shows, or builtin.');
     if (named.length > 1) throw misuse(`Expected one model, got ${named.join(' and ')}.`);
     const model = await findModel(name);
     await readModelFile(model.path);
+    await markUsed(model);
     const { port, host, maxTokens, temperature, alias, parallel, queueSize, logLevel } = values;
     const config = makeConfig({
       ...await engineConfig(values),

@@ -5,7 +5,7 @@ import { startEngine } from '../engine/client.js';
 import type { ChatRequest, ModelDescription, Sampling } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { readModelFile } from '../models/model-file.js';
-import { findModel } from '../models/store.js';
+import { findModel, markUsed } from '../models/store.js';
 import { command } from './command.js';
 import { engineConfig, engineFlags, engineOptions, maxCount, readTextFile } from './engine-flags.js';
 import { integer, misuse, on, real, text } from './flags.js';
@@ -46,6 +46,7 @@ export const run = command({
     if (given.has('grammar') && given.has('grammarFile')) throw misuse('Expected --grammar or --grammar-file, got both.');
     const model = await findModel(name);
     await readModelFile(model.path);
+    await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const request = await makeRequest(values);
     const stop = watchSignals();

@@ -1,43 +1,114 @@
-// `recua show <file>`: what a GGUF file holds, by Recua's own reader: no addon, no weights read, instant on any size.
+// `recua show <model>`: what a GGUF file holds and what it needs, by Recua's own reader: no addon, no weights read, instant on any
+// size, and on the hub as well as on disk.
+import { defaults } from '../config.js';
+import { RecuaError } from '../errors.js';
+import { fileSource } from '../models/byte-source.js';
 import type { Gguf, MetadataValue } from '../models/gguf.js';
+import { estimateMemory, largestContext, machineMemory } from '../models/memory.js';
+import type { MachineMemory, MemoryNeed, MemoryOptions } from '../models/memory.js';
 import { readModelFile } from '../models/model-file.js';
-import type { ModelFile } from '../models/model-file.js';
+import type { ModelFile, PartOpener } from '../models/model-file.js';
+import { isHubName, readRepoName } from '../models/model-names.js';
 import { findModel } from '../models/store.js';
 import { command } from './command.js';
-import { misuse, on } from './flags.js';
-import { print } from './output.js';
+import { engineFlags } from './engine-flags.js';
+import { integer, misuse, on } from './flags.js';
+import { print, tame } from './output.js';
+import { bytes, parameters, plain } from './wording.js';
 
 export const show = command({
   name: 'show',
   aliases: [],
-  operands: '<file>',
-  summary: 'Print the metadata of a GGUF file',
-  details: 'The file is checked as well: a damaged or incomplete one is refused with the place.',
+  operands: '<model>',
+  summary: 'Print what a model holds and the memory it needs',
+  details: 'The file is checked as well: a damaged or incomplete one is refused with the place. A model of the hub that is not in the store is read there, without downloading it.',
+  examples: [
+    ['recua show model.gguf', 'architecture, parameters, quantisation, context, memory'],
+    ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'the memory for a context of that size'],
+    ['recua show builtin --template', 'the chat template, whole'],
+  ],
   flags: {
     all: on(['--all', '-a'], 'Print every metadata key'),
     tensors: on(['--tensors'], 'List the tensors'),
+    template: on(['--template'], 'Print the chat template and nothing else'),
+    contextSize: engineFlags.contextSize,
+    parallel: integer(['--parallel', '-np'], 'n', 'Requests at once that the memory is for', { fallback: 1, min: 1, max: 256 }),
+    cacheTypeK: engineFlags.cacheTypeK,
+    cacheTypeV: engineFlags.cacheTypeV,
     json: on(['--json'], 'Print JSON'),
   },
   async run({ values, operands }) {
     const [name, ...surplus] = operands;
-    if (name === undefined) throw misuse('Expected a file: recua show <file>.');
-    if (surplus.length > 0) throw misuse(`Expected one file, got ${operands.length}.`);
-    const model = await readModelFile((await findModel(name)).path);
-    await print(values.json ? asJson(model, values) : asText(model, values));
+    if (name === undefined) throw misuse('Expected a model: recua show <model>, where a model is the path of a GGUF file, a name that recua list shows, or builtin.');
+    if (surplus.length > 0) throw misuse(`Expected one model, got ${operands.length}.`);
+    const opener = await locate(name);
+    const model = await readModelFile(opener);
+    if (values.template) {
+      const template = await readTemplate(model, opener);
+      await print(values.json ? `${JSON.stringify({ template }, null, 2)}\n` : endLine(process.stdout.isTTY ? tame(template) : template));
+      return 0;
+    }
+    const report = { ...values, need: estimateMemory(model, values), machine: machineMemory() };
+    await print(values.json ? asJson(model, report) : asText(model, report));
     return 0;
   },
 });
 
-interface Parts {
-  all: boolean;
-  tensors: boolean;
+/** What a name means: a file here, else one of the hub. */
+async function locate(name: string): Promise<string | PartOpener> {
+  try {
+    return (await findModel(name)).path;
+  } catch (error) {
+    if (!(error instanceof RecuaError) || error.code !== 'model_not_found' || !isHubName(readRepoName(name))) throw error;
+    return await findRemote(name, error);
+  }
 }
 
-function asText(model: ModelFile, { all, tensors }: Parts): string {
+/** A model of the hub, read there by ranges. */
+function findRemote(_name: string, notHere: RecuaError): Promise<PartOpener> {
+  return Promise.reject(notHere);
+}
+
+/** A template longer than what the reader keeps is read from its place. */
+async function readTemplate(model: ModelFile, opener: string | PartOpener): Promise<string> {
+  const [first] = model.parts;
+  const value = first.metadata.get('tokenizer.chat_template');
+  if (!model.hasChatTemplate || value === undefined) throw new RecuaError('chat_unsupported', `${first.path} has no chat template.`);
+  if (typeof value !== 'object' || !('lengthBytes' in value)) return model.chatTemplate;
+  if (value.lengthBytes > longestTemplateBytes) throw new RecuaError('invalid_gguf', `The chat template of ${first.path} claims ${value.lengthBytes} bytes, more than the ${longestTemplateBytes} that any could need.`);
+  const source = typeof opener === 'string' ? await fileSource(opener) : await opener.open(opener.file);
+  try {
+    const text = Buffer.alloc(value.lengthBytes);
+    for (let done = 0; done < text.length;) {
+      const read = await source.read(text.subarray(done), value.offset + done);
+      if (read === 0) throw new RecuaError('invalid_gguf', `${first.path} ends inside its chat template. Download it again.`);
+      done += read;
+    }
+    return text.toString('utf8');
+  } finally {
+    await source.close();
+  }
+}
+
+const longestTemplateBytes = 16 * 1024 * 1024;
+
+function endLine(text: string): string {
+  return text.endsWith('\n') ? text : `${text}\n`;
+}
+
+interface Report extends MemoryOptions {
+  all: boolean;
+  tensors: boolean;
+  need: MemoryNeed;
+  machine: MachineMemory;
+}
+
+function asText(model: ModelFile, report: Report): string {
+  const { all, tensors, need, machine } = report;
   const [file] = model.parts;
   const unknown = 'not stated';
   const rows: [string, string][] = [
-    ['File', file.path],
+    ['File', plain(file.path)],
     ['Size', `${bytes(model.sizeBytes)}${model.parts.length > 1 ? ` in ${model.parts.length} parts` : ''}`],
     ['Version', `GGUF ${file.version}`],
     ['Tensors', String(model.tensorCount)],
@@ -50,6 +121,8 @@ function asText(model: ModelFile, { all, tensors }: Parts): string {
     ['Layers', model.layers > 0 ? String(model.layers) : unknown],
     ['Vocabulary', model.vocabSize > 0 ? `${model.vocabSize} tokens` : unknown],
     ['Chat template', model.hasChatTemplate ? 'yes' : 'no'],
+    ['Memory', `${bytes(need.totalBytes)}: weights ${bytes(need.weightsBytes)}, context ${bytes(need.kvBytes)} for ${contextText(model, report)}, computing ${bytes(need.computeBytes)}`],
+    ['Machine', `${bytes(machine.totalBytes)}, ${bytes(machine.availableBytes)} of it available: ${fitText(model, report)}`],
   ];
   const lines = rows.map(([label, value]) => `${label.padEnd(15)} ${value}`);
   if (all) {
@@ -65,7 +138,24 @@ function asText(model: ModelFile, { all, tensors }: Parts): string {
   return `${lines.join('\n')}\n`;
 }
 
-function asJson(model: ModelFile, { all, tensors }: Parts): string {
+function contextText(model: ModelFile, report: Report): string {
+  return `${contextOf(model, report)} tokens${report.parallel > 1 ? ` for each of ${report.parallel} requests` : ''}`;
+}
+
+/** Tokens that a request really gets: never more than the model was trained on. */
+function contextOf(model: ModelFile, { contextSize }: Report): number {
+  const most = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
+  return contextSize > 0 && (model.contextTrain === 0 || contextSize < most) ? contextSize : most;
+}
+
+function fitText(model: ModelFile, report: Report): string {
+  if (report.need.totalBytes <= report.machine.availableBytes) return 'it fits';
+  const most = largestContext(model, report.machine.availableBytes, report);
+  return most > 0 ? `it does not fit; with --ctx-size ${most} it would` : 'it does not fit';
+}
+
+function asJson(model: ModelFile, report: Report): string {
+  const { all, tensors, need, machine } = report;
   const [file] = model.parts;
   return `${JSON.stringify({
     path: file.path,
@@ -82,6 +172,18 @@ function asJson(model: ModelFile, { all, tensors }: Parts): string {
     layers: model.layers,
     vocabulary_size: model.vocabSize,
     chat_template: model.hasChatTemplate,
+    memory: {
+      context_size: contextOf(model, report),
+      parallel: report.parallel,
+      weights_bytes: need.weightsBytes,
+      kv_bytes: need.kvBytes,
+      compute_bytes: need.computeBytes,
+      total_bytes: need.totalBytes,
+      machine_total_bytes: machine.totalBytes,
+      machine_available_bytes: machine.availableBytes,
+      fits: need.totalBytes <= machine.availableBytes,
+      largest_context_size: largestContext(model, machine.availableBytes, report),
+    },
     ...(all ? { metadata: metadataObject(file) } : {}),
     ...(tensors ? {
       tensors: model.parts.flatMap((part) => part.tensors)
@@ -111,25 +213,4 @@ function valueText(value: MetadataValue): string {
   if ('lengthBytes' in value) return `a text of ${bytes(value.lengthBytes)}`;
   const first = value.items.slice(0, 8).map(valueText).join(', ');
   return `[${first}${value.length > 8 ? ', …' : ''}] (${value.length} × ${value.itemType})`;
-}
-
-/** Text from a file for a terminal: control characters as escapes. */
-function plain(value: string): string {
-  const quoted = JSON.stringify(value).slice(1, -1);
-  return quoted.replaceAll('\\"', '"').replaceAll('\\\\', '\\');
-}
-
-function bytes(count: number): string {
-  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let size = count;
-  let unit = 0;
-  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024;
-  return unit === 0 ? `${count} bytes` : `${size.toFixed(2)} ${units[unit]}`;
-}
-
-function parameters(count: number): string {
-  for (const [size, suffix] of [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const) {
-    if (count >= size) return `${(count / size).toFixed(2)} ${suffix}`;
-  }
-  return String(count);
 }

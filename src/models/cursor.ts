@@ -1,15 +1,14 @@
-// Reads little-endian values forward through a file by way of one window of bounded size.
+// Reads little-endian values forward through a file, here or on the hub, by way of one window of bounded size.
 // Every length is checked against the file before it is believed, so no file can make it allocate more than the window.
-import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../errors.js';
+import type { ByteSource } from './byte-source.js';
 
 const windowBytes = 256 * 1024;
 /** No model's header comes near: the largest vocabularies take some 30 MiB. It bounds the work a hostile (sparse) file can cause. */
 const longestHeaderBytes = 256 * 1024 * 1024;
 
 export class Cursor {
-  readonly #file: FileHandle;
-  readonly #path: string;
+  readonly #source: ByteSource;
   readonly sizeBytes: number;
   #window = Buffer.allocUnsafeSlow(windowBytes);
   /** File offset of the window's first byte, bytes in it, and how many of them are read. */
@@ -17,10 +16,9 @@ export class Cursor {
   #windowLength = 0;
   #at = 0;
 
-  constructor(file: FileHandle, path: string, sizeBytes: number) {
-    this.#file = file;
-    this.#path = path;
-    this.sizeBytes = sizeBytes;
+  constructor(source: ByteSource) {
+    this.#source = source;
+    this.sizeBytes = source.sizeBytes;
   }
 
   get offset(): number {
@@ -38,12 +36,12 @@ export class Cursor {
 
   /** The error for a file that is not what it should be; `offset` is where. */
   invalid(what: string, offset = this.offset): RecuaError {
-    return new RecuaError('invalid_gguf', `${this.#path} is not a sound GGUF file: ${what} (at byte ${offset}).`);
+    return new RecuaError('invalid_gguf', `${this.#source.name} is not a sound GGUF file: ${what} (at byte ${offset}).`);
   }
 
   truncated(what: string, neededBytes: number): RecuaError {
     return new RecuaError('invalid_gguf',
-      `${this.#path} is cut off: it ends at byte ${this.sizeBytes} inside ${what}, which needs ${neededBytes} bytes from byte ${this.offset} on. `
+      `${this.#source.name} is cut off: it ends at byte ${this.sizeBytes} inside ${what}, which needs ${neededBytes} bytes from byte ${this.offset} on. `
       + 'Download it again.');
   }
 
@@ -57,8 +55,7 @@ export class Cursor {
     this.#windowLength -= this.#at;
     this.#at = 0;
     while (this.#windowLength < bytes) {
-      const { bytesRead } = await this.#file.read(
-        this.#window, this.#windowLength, windowBytes - this.#windowLength, this.#windowOffset + this.#windowLength);
+      const bytesRead = await this.#source.read(this.#window.subarray(this.#windowLength), this.#windowOffset + this.#windowLength);
       if (bytesRead === 0) throw this.truncated(what, bytes);
       this.#windowLength += bytesRead;
     }

@@ -2,9 +2,9 @@
 // Nothing in the file is trusted: every count, length, type, shape and offset is checked before it is used, memory is
 // bounded (long arrays are walked, not kept), and whatever is wrong becomes `invalid_gguf` with the place. Runs before
 // any native call sees the file. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-import { open } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../errors.js';
+import { fileSource } from './byte-source.js';
+import type { ByteSource } from './byte-source.js';
 import { Cursor, longestText } from './cursor.js';
 import type { ScalarReader } from './cursor.js';
 import { checkLayout, readTensors } from './gguf-tensors.js';
@@ -29,6 +29,7 @@ export type Scalar = number | bigint | boolean | string;
 export type MetadataValue = Scalar | GgufArray | LongText;
 
 export interface Gguf {
+  /** Where it was read from: a path, or the name of a file of the hub. */
   path: string;
   sizeBytes: number;
   version: number;
@@ -65,25 +66,14 @@ const scalarTypes: ReadonlyMap<number, { name: string; bytes: number; reader: Sc
   [12, { name: 'f64', bytes: 8, reader: 'readDoubleLE' }],
 ]);
 
-/** Reads a file's header. Throws `model_not_found`, `file_unreadable` or `invalid_gguf`. */
-export async function readGguf(path: string): Promise<Gguf> {
-  const file = await openFile(path);
+/** Reads a file's header; a source stays open and is its owner's to close. Throws `model_not_found`, `file_unreadable` or `invalid_gguf`. */
+export async function readGguf(source: string | ByteSource): Promise<Gguf> {
+  if (typeof source !== 'string') return await new Reader(new Cursor(source), source.name).read();
+  const file = await fileSource(source);
   try {
-    const stat = await file.stat();
-    if (!stat.isFile()) throw new RecuaError('file_unreadable', `${path} is ${stat.isDirectory() ? 'a folder' : 'not a regular file'}; expected a GGUF file.`);
-    return await new Reader(new Cursor(file, path, stat.size), path).read();
+    return await new Reader(new Cursor(file), file.name).read();
   } finally {
     await file.close();
-  }
-}
-
-async function openFile(path: string): Promise<FileHandle> {
-  try {
-    return await open(path, 'r');
-  } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code;
-    if (code === 'ENOENT' || code === 'ENOTDIR') throw new RecuaError('model_not_found', `There is no file ${path}.`, { cause });
-    throw new RecuaError('file_unreadable', `${path} cannot be opened: ${(cause as Error).message}`, { cause });
   }
 }
 

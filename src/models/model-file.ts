@@ -1,7 +1,9 @@
-// A model on disk: one GGUF file or the parts of a split one, checked as a whole and summed up for people.
-import { access, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+// A model: one GGUF file or the parts of a split one, on disk or on the hub, checked as a whole and summed up for people.
+import { stat } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { RecuaError } from '../errors.js';
+import { fileSource } from './byte-source.js';
+import type { ByteSource } from './byte-source.js';
 import { readGguf } from './gguf.js';
 import type { Gguf, MetadataValue } from './gguf.js';
 import { fileTypes } from './tensor-types.js';
@@ -23,16 +25,25 @@ export interface ModelFile {
   vocabSize: number;
   chatTemplate: string;
   hasChatTemplate: boolean;
-  /** Seconds since 1970 of the file's last change. */
+  /** Seconds since 1970 of the file's last change; 0 for one that is not on disk. */
   createdSeconds: number;
+}
+
+/** A model whose parts are opened by their names: how a model that is not on disk is read. */
+export interface PartOpener {
+  /** The model's file, or the first part of a split one. */
+  file: string;
+  /** Throws `model_not_found` for a part that does not exist. */
+  open(file: string): Promise<ByteSource>;
 }
 
 const partName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 
 /** Reads and checks a model by the path of its file, or of the first part of a split one. */
-export async function readModelFile(path: string): Promise<ModelFile> {
-  const first = await readGguf(path);
-  const parts: [Gguf, ...Gguf[]] = [first, ...await readOtherParts(first)];
+export async function readModelFile(model: string | PartOpener): Promise<ModelFile> {
+  const opener = typeof model === 'string' ? { file: model, open: fileSource } : model;
+  const first = await readPart(opener, opener.file);
+  const parts: [Gguf, ...Gguf[]] = [first, ...await readOtherParts(opener, first)];
   const tensors = parts.flatMap((part) => part.tensors);
   const metadata = first.metadata;
   const architecture = text(metadata.get('general.architecture'));
@@ -45,36 +56,51 @@ export async function readModelFile(path: string): Promise<ModelFile> {
     architecture,
     name: text(metadata.get('general.name')),
     parameters: tensors.reduce((sum, tensor) => sum + tensor.elements, 0),
-    quantisation: fileTypes.get(count(metadata.get('general.file_type'), -1)) ?? commonType(parts),
+    quantisation: quantisationOf(parts),
     contextTrain: ofArchitecture('context_length'),
     embeddingSize: ofArchitecture('embedding_length'),
     layers: ofArchitecture('block_count'),
     vocabSize: lengthOf(metadata.get('tokenizer.ggml.tokens')) || ofArchitecture('vocab_size'),
     chatTemplate: text(template),
     hasChatTemplate: template !== undefined && template !== '',
-    createdSeconds: Math.floor((await stat(path)).mtimeMs / 1000),
+    createdSeconds: typeof model === 'string' ? Math.floor((await stat(model)).mtimeMs / 1000) : 0,
   };
 }
 
+/** What a file says it is quantised as, or the type that most of its bytes have. */
+export function quantisationOf(parts: readonly [Gguf, ...Gguf[]]): string {
+  return fileTypes.get(count(parts[0].metadata.get('general.file_type'), -1)) ?? commonType(parts);
+}
+
+async function readPart(opener: PartOpener, file: string): Promise<Gguf> {
+  const source = await opener.open(file);
+  try {
+    return await readGguf(source);
+  } finally {
+    await source.close();
+  }
+}
+
 /** The parts after the first: each has to be there and sound, and together they hold as many tensors as the first says. */
-async function readOtherParts(first: Gguf): Promise<Gguf[]> {
+async function readOtherParts(opener: PartOpener, first: Gguf): Promise<Gguf[]> {
   const total = count(first.metadata.get('split.count'), 1);
   if (total <= 1) return [];
   const invalid = (what: string) => new RecuaError('invalid_gguf', `${first.path} is one of ${total} parts of a model, but ${what}.`);
-  const named = partName.exec(basename(first.path));
+  const named = partName.exec(basename(opener.file));
   if (!named) throw invalid(`its name does not end in -00001-of-${pad(total)}.gguf, which llama.cpp needs to find the others; give the files their names back`);
   const [, stem, number, of] = named;
   if (Number(of) !== total) throw invalid(`its name says ${Number(of)}; give the file its name back`);
-  const nameOf = (part: number) => join(dirname(first.path), `${stem}-${pad(part)}-of-${of}.gguf`);
+  const folder = opener.file.slice(0, -basename(opener.file).length);
+  const nameOf = (part: number) => `${folder}${stem}-${pad(part)}-of-${of}.gguf`;
   if (Number(number) !== 1 || count(first.metadata.get('split.no')) !== 0) throw invalid(`not the first; name that: ${nameOf(1)}`);
   if (total > 9999) throw invalid('that many parts cannot be');
   const others: Gguf[] = [];
   for (let part = 2; part <= total; part++) {
     const path = nameOf(part);
-    await access(path).catch((cause: unknown) => {
+    const other = await readPart(opener, path).catch((cause: unknown) => {
+      if (!(cause instanceof RecuaError) || cause.code !== 'model_not_found') throw cause;
       throw new RecuaError('invalid_gguf', `${first.path} is one of ${total} parts of a model, but part ${part} is missing: there is no ${path}. Download it too.`, { cause });
     });
-    const other = await readGguf(path);
     const at = count(other.metadata.get('split.no'), -1);
     if (at !== part - 1) throw new RecuaError('invalid_gguf', `${path} does not hold part ${part}, as its name says, but part ${at + 1}.`);
     others.push(other);

@@ -1,68 +1,130 @@
-// Names ↔ files: what a model argument means. `builtin` is the embedded model; anything else is a path.
+// Names ↔ files: what a model argument means, and what there is. `builtin` is the embedded model; a file that exists comes next;
+// then aliases, repositories and files of the store. Called by every command that takes a model.
 import { access, stat } from 'node:fs/promises';
-import { basename, resolve } from 'node:path';
+import { resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../errors.js';
+import type { CachedModel } from './cached-models.js';
+import { aliasesOf, chooseOne, headerQuantisation, lookUp, namesOf, notFound, readInventory } from './lookup.js';
+import type { Inventory } from './lookup.js';
+import { stemOf } from './model-names.js';
+import { findPlaces } from './places.js';
+import type { Places } from './places.js';
+import { readUsage, usageKey, writeUsage } from './usage-times.js';
 
 export interface StoredModel {
   /** Absolute. */
   path: string;
   /** The name clients see. */
   id: string;
+  /** Every other name it has in requests. */
   aliases: readonly string[];
   /** Seconds since 1970 of the file's last change. */
   createdSeconds: number;
+  /** Of the store; undefined for a file elsewhere and the embedded model. */
+  repo: string | undefined;
+  /** Path inside the repository; of a split model the first part. */
+  file: string | undefined;
+}
+
+export interface ListedModel extends CachedModel {
+  aliases: readonly string[];
+  /** In milliseconds since 1970; undefined if never. */
+  lastUsedMs: number | undefined;
+}
+
+const builtinKey = 'builtin';
+
+interface Lookup {
+  /** Where a relative path begins. */
+  folder?: string;
+  places?: Places;
 }
 
 /** The embedded model's file. */
 export const builtinPath = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
 
-/** Finds the file of a model argument; throws `model_not_found` with all that was looked for. */
-export async function findModel(name: string, folder = process.cwd()): Promise<StoredModel> {
-  if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, or builtin for the embedded one.');
-  if (name === 'builtin') return describe(builtinPath, 'builtin', await lookUp(builtinPath, name, []));
+/**
+ * Finds the file of a model argument. Throws `model_not_found` with all that was looked for, `ambiguous_model` with the candidates,
+ * and `file_unreadable` for a folder.
+ */
+export async function findModel(name: string, { folder = process.cwd(), places = findPlaces() }: Lookup = {}): Promise<StoredModel> {
+  if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the embedded one.');
+  if (name === 'builtin') return await findBuiltin();
   const path = resolve(folder, name);
   const candidates = /\.gguf$/i.test(path) ? [path] : [path, `${path}.gguf`];
+  let inTheWay: string | undefined;
   for (const candidate of candidates) {
-    if (await exists(candidate)) return describe(candidate, idOf(candidate), await lookUp(candidate, name, candidates));
+    const found = await stat(candidate).catch(() => undefined);
+    if (found?.isDirectory()) inTheWay = candidate;
+    else if (found) return await describeFile(candidate, Math.floor(found.mtimeMs / 1000), places);
+    else await refuseUnreadable(candidate);
   }
-  throw notFound(name, candidates);
-}
-
-function notFound(name: string, looked: readonly string[], cause?: unknown): RecuaError {
-  if (name === 'builtin') {
-    return new RecuaError('model_not_found', `The embedded model is missing: there is no ${builtinPath}. Install Recua again, or get the file back from the repository.`, { cause });
+  const inventory = await readInventory(places);
+  const found = await lookUp(inventory, name);
+  if (found.models.length === 0) {
+    if (inTheWay !== undefined) throw new RecuaError('file_unreadable', `${inTheWay} is a folder; expected a GGUF file.`);
+    throw notFound(name, found, inventory, candidates);
   }
-  return new RecuaError('model_not_found',
-    `There is no model ${name}: looked for ${looked.map((path) => `the file ${path}`).join(' and ')}. Expected the path of a GGUF file, or builtin for the embedded model.`,
-    { cause });
+  const model = chooseOne(name, found.models);
+  return describeCached(model, inventory, found.by === 'alias' ? name : model.name);
 }
 
-async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch {
-    return false;
+/** Everything the store holds, by name; what is half there too. */
+export async function scanStore(places: Places = findPlaces()): Promise<ListedModel[]> {
+  return await listModels(await readInventory(places));
+}
+
+/** Adds to an inventory's models what `list` tells of them; this reads their headers. */
+export async function listModels({ places, models, aliases }: Inventory): Promise<ListedModel[]> {
+  return await Promise.all(models.map(async (model) => ({
+    ...model,
+    quantisation: await headerQuantisation(model) || model.quantisation,
+    aliases: aliasesOf(model, aliases),
+    lastUsedMs: await readUsage(places, usageKey(model)),
+  })));
+}
+
+/** Notes that a model is used now, for `list`. Never fails. */
+export async function markUsed(model: StoredModel, places: Places = findPlaces()): Promise<void> {
+  if (model.path === builtinPath) await writeUsage(places, builtinKey);
+  else if (model.repo !== undefined && model.file !== undefined) await writeUsage(places, usageKey({ repo: model.repo, file: model.file }));
+}
+
+/** When the embedded model was last used, in milliseconds since 1970. */
+export async function builtinUsedMs(places: Places): Promise<number | undefined> {
+  return await readUsage(places, builtinKey);
+}
+
+async function findBuiltin(): Promise<StoredModel> {
+  const found = await stat(builtinPath).catch((cause: unknown) => {
+    throw new RecuaError('model_not_found', `The embedded model is missing: there is no ${builtinPath}. Install Recua again, or get the file back from the repository.`, { cause });
+  });
+  return { path: builtinPath, id: 'builtin', aliases: [], createdSeconds: Math.floor(found.mtimeMs / 1000), repo: undefined, file: undefined };
+}
+
+/** A file somewhere; one of the store keeps the names it has there. */
+async function describeFile(path: string, createdSeconds: number, places: Places): Promise<StoredModel> {
+  if (path.startsWith(places.hub + sep)) {
+    const inventory = await readInventory(places);
+    const model = inventory.models.find(({ parts, copies }) => parts[0]?.path === path || copies.some((copy) => copy.path === path && copy.file === parts[0]?.file));
+    if (model) return { ...describeCached(model, inventory, model.name), path, createdSeconds };
   }
+  // What says nothing about the model is left out: the ending, and the count of a split one's parts.
+  return { path, id: stemOf(path), aliases: [], createdSeconds, repo: undefined, file: undefined };
 }
 
-async function lookUp(path: string, name: string, looked: readonly string[]): Promise<number> {
-  try {
-    const found = await stat(path);
-    if (found.isDirectory()) throw new RecuaError('file_unreadable', `${path} is a folder; expected a GGUF file.`);
-    return Math.floor(found.mtimeMs / 1000);
-  } catch (cause) {
-    if (cause instanceof RecuaError) throw cause;
-    throw notFound(name, looked, cause);
-  }
+function describeCached(model: CachedModel, inventory: Inventory, id: string): StoredModel {
+  const names = new Set([...namesOf(model, inventory), model.name]);
+  names.delete(id);
+  return { path: model.parts[0]!.path, id, aliases: [...names], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file };
 }
 
-function describe(path: string, id: string, createdSeconds: number): StoredModel {
-  return { path, id, aliases: [], createdSeconds };
-}
-
-/** A file's name without what says nothing about the model: the ending, and the count of a split one's parts. */
-function idOf(path: string): string {
-  return basename(path).replace(/\.gguf$/i, '').replace(/-\d{5}-of-\d{5}$/, '');
+/** A file that is there and may not be looked at is not the same as none. */
+async function refuseUnreadable(path: string): Promise<void> {
+  await access(path).catch((cause: NodeJS.ErrnoException) => {
+    if (!['ENOENT', 'ENOTDIR', 'EINVAL', 'ENAMETOOLONG', 'ERR_INVALID_ARG_VALUE', 'ELOOP'].includes(cause.code ?? '')) {
+      throw new RecuaError('file_unreadable', `${path} cannot be read: ${cause.message}`, { cause });
+    }
+  });
 }

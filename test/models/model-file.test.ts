@@ -1,6 +1,7 @@
 import t from 'tap';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { RecuaError } from '#recua/errors.js';
 import { readModelFile } from '#recua/models/model-file.js';
 import { gguf, sound, types } from './gguf-bytes.js';
 import type { Meta, Spec } from './gguf-bytes.js';
@@ -51,4 +52,23 @@ t.test('readModelFile() refuses a split model that is not whole, and says which 
   const renamed = join(folder, 'renamed.gguf');
   writeFileSync(renamed, part(0, 2));
   await t.rejects(readModelFile(renamed), { code: 'invalid_gguf', message: /give the files their names back/ });
+});
+
+t.test('readModelFile() reads a split model through whoever opens its parts, and closes each', async (t) => {
+  const files = new Map([['sub/m-00001-of-00002.gguf', part(0, 2)], ['sub/m-00002-of-00002.gguf', part(1, 2)]]);
+  const left = new Set<string>();
+  const open = async (file: string) => {
+    const bytes = files.get(file);
+    if (!bytes) throw new RecuaError('model_not_found', `no ${file}`);
+    left.add(file);
+    return {
+      name: `owner/repo/${file}`, sizeBytes: bytes.length, close: async () => { left.delete(file); },
+      read: async (target: Buffer, offset: number) => bytes.copy(target, 0, offset),
+    };
+  };
+  t.match(await readModelFile({ file: 'sub/m-00001-of-00002.gguf', open }), { tensorCount: 2, createdSeconds: 0, parts: [{ path: 'owner/repo/sub/m-00001-of-00002.gguf' }, {}] });
+  t.equal(left.size, 0);
+  files.delete('sub/m-00002-of-00002.gguf');
+  await t.rejects(readModelFile({ file: 'sub/m-00001-of-00002.gguf', open }), { code: 'invalid_gguf', message: /part 2 is missing: there is no sub\/m-00002-of-00002\.gguf/ });
+  t.equal(left.size, 0);
 });

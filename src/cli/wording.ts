@@ -1,0 +1,34 @@
+// How sizes, counts, times and texts from files are written for people. Called by the commands that report.
+
+/** A size in binary units. */
+export function bytes(count: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let size = count;
+  let unit = 0;
+  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024;
+  return unit === 0 ? `${count} bytes` : `${size.toFixed(2)} ${units[unit]}`;
+}
+
+/** A count of a model's parameters. */
+export function parameters(count: number): string {
+  for (const [size, suffix] of [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const) {
+    if (count >= size) return `${(count / size).toFixed(2)} ${suffix}`;
+  }
+  return String(count);
+}
+
+/** How long ago something was, in its largest unit. */
+export function ago(timeMs: number, nowMs = Date.now()): string {
+  const seconds = Math.max(0, Math.floor((nowMs - timeMs) / 1000));
+  for (const [size, unit] of [[31_557_600, 'year'], [2_629_800, 'month'], [86_400, 'day'], [3600, 'hour'], [60, 'minute']] as const) {
+    const count = Math.floor(seconds / size);
+    if (count >= 1) return `${count} ${unit}${count === 1 ? '' : 's'} ago`;
+  }
+  return 'just now';
+}
+
+/** Text from a file, or a file's name, for a terminal: control characters as escapes. */
+export function plain(value: string): string {
+  const quoted = JSON.stringify(value).slice(1, -1);
+  return quoted.replaceAll('\\"', '"').replaceAll('\\\\', '\\').replace(/[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

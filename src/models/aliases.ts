@@ -1,0 +1,127 @@
+// Names that people give to models: one JSON file, replaced as a whole by one process at a time. An alias names a repository's
+// file, not a path, so that it still holds when the model is downloaded anew.
+import { mkdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+import { RecuaError } from '../errors.js';
+import { waitForLock } from '../lock-file.js';
+import { unwritable } from './hub-cache.js';
+import type { Places } from './places.js';
+
+export interface AliasTarget {
+  repo: string;
+  /** Path inside the repository; of a split model the first part. */
+  file: string;
+}
+
+export type Aliases = ReadonlyMap<string, AliasTarget>;
+
+/** Taken by what Recua itself calls models. */
+const reserved = new Set(['builtin', 'default']);
+/** The lock is held for one small write; whoever holds it longer is stuck. */
+const patienceMs = 20_000;
+
+/** Throws `invalid_name` for a name that could be mistaken for something else. */
+export function checkAlias(name: string): string {
+  const refuse = (why: string) => new RecuaError('invalid_name',
+    `Expected 1 to 64 letters, digits, ".", "_" or "-" for the alias, beginning with a letter or digit, got ${JSON.stringify(name.slice(0, 80))}${why}.`);
+  if (reserved.has(name.toLowerCase())) throw refuse(', which Recua uses itself');
+  if (!/^[\p{L}\p{N}][\p{L}\p{M}\p{N}._-]{0,63}$/u.test(name)) throw refuse('');
+  if (/\.gguf$/i.test(name)) throw refuse(', which looks like a file');
+  return name;
+}
+
+export async function readAliases(places: Places): Promise<Aliases> {
+  const path = fileOf(places);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    if (['ENOENT', 'ENOTDIR'].includes((cause as NodeJS.ErrnoException).code ?? '')) return new Map();
+    throw new RecuaError('file_unreadable', `The aliases in ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  const aliases = parse(text);
+  if (!aliases) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Mend the file or delete it; the models themselves are not touched.`);
+  return aliases;
+}
+
+/** Gives a name to a model. Throws `alias_taken` if another one has it, unless `force` takes it away from that. */
+export async function addAlias(places: Places, name: string, target: AliasTarget, force: boolean): Promise<void> {
+  checkAlias(name);
+  await change(places, (aliases) => {
+    checkFree(aliases, name, target, force);
+    const same = aliases.get(name);
+    if (same && isSame(same, target)) return false;
+    aliases.set(name, { repo: target.repo, file: target.file });
+    return true;
+  });
+}
+
+/** Takes away the aliases that a test picks; resolves to their names. */
+export async function removeAliases(places: Places, goes: (name: string, target: AliasTarget) => boolean): Promise<string[]> {
+  const before = await readAliases(places);
+  if (![...before].some(([name, target]) => goes(name, target))) return [];
+  const removed: string[] = [];
+  await change(places, (aliases) => {
+    for (const [name, target] of aliases) {
+      if (!goes(name, target)) continue;
+      aliases.delete(name);
+      removed.push(name);
+    }
+    return removed.length > 0;
+  });
+  return removed;
+}
+
+export function checkFree(aliases: Aliases, name: string, target: AliasTarget, force: boolean): void {
+  const taken = aliases.get(name);
+  if (taken === undefined || force || isSame(taken, target)) return;
+  throw new RecuaError('alias_taken', `The alias ${name} names ${taken.repo}/${taken.file} already. Take another name, or give --force to move this one.`);
+}
+
+function isSame(a: AliasTarget, b: AliasTarget): boolean {
+  return a.repo === b.repo && a.file === b.file;
+}
+
+/** Reads, changes and replaces the file while no other process does; `edit` tells whether there is anything to write. */
+async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) => boolean): Promise<void> {
+  const path = fileOf(places);
+  const lock = await waitForLock(`${path}.lock`, AbortSignal.timeout(patienceMs), 20).catch((cause: unknown) => {
+    throw (cause as Error).name === 'TimeoutError'
+      ? new RecuaError('store_unwritable', `Another recua has kept ${path} locked for ${patienceMs / 1000} seconds. Try again.`, { cause })
+      : unwritable(path, cause);
+  });
+  try {
+    const aliases = new Map(await readAliases(places));
+    if (!edit(aliases)) return;
+    await mkdir(dirname(path), { recursive: true });
+    const sorted = Object.fromEntries([...aliases].sort(([a], [b]) => (a < b ? -1 : 1)));
+    await writeFileAtomic(path, `${JSON.stringify({ aliases: sorted }, null, 2)}\n`);
+  } catch (cause) {
+    throw unwritable(path, cause);
+  } finally {
+    await lock.release();
+  }
+}
+
+function parse(text: string): Map<string, AliasTarget> | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const entries = (value as { aliases?: unknown } | null)?.aliases;
+  if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) return undefined;
+  const aliases = new Map<string, AliasTarget>();
+  for (const [name, target] of Object.entries(entries as Record<string, unknown>)) {
+    const { repo, file } = (target ?? {}) as Record<string, unknown>;
+    if (typeof repo !== 'string' || typeof file !== 'string') return undefined;
+    aliases.set(name, { repo, file });
+  }
+  return aliases;
+}
+
+function fileOf(places: Places): string {
+  return join(places.state, 'aliases.json');
+}

@@ -1,0 +1,154 @@
+// Which models of the store a name means. The store asks for one that can be run, removals for all that would go.
+// Reads headers only where a name asks for a quantisation that no file's name states.
+import { basename } from 'node:path';
+import { RecuaError } from '../errors.js';
+import { readAliases } from './aliases.js';
+import type { Aliases } from './aliases.js';
+import { isWhole, modelsOf, percentOf } from './cached-models.js';
+import type { CachedModel } from './cached-models.js';
+import { readGguf } from './gguf.js';
+import { scanHub } from './hub-scan.js';
+import type { CachedRepo } from './hub-scan.js';
+import { quantisationOf } from './model-file.js';
+import { isHubName, isQuantisation, quantisationOfName, readRepoName, sameQuantisation, stemOf } from './model-names.js';
+import type { RepoName } from './model-names.js';
+import { nearest } from './nearest.js';
+import type { Places } from './places.js';
+
+/** The cache as it was at one moment. */
+export interface Inventory {
+  places: Places;
+  repos: readonly CachedRepo[];
+  models: readonly CachedModel[];
+  aliases: Aliases;
+}
+
+export interface Found {
+  /** What was matched; undefined where the name means nothing here. */
+  by: 'alias' | 'repo' | 'quantisation' | 'file' | undefined;
+  models: readonly CachedModel[];
+  /** The name taken apart, where it is one of a repository. */
+  repoName: RepoName | undefined;
+}
+
+export async function readInventory(places: Places): Promise<Inventory> {
+  const [repos, aliases] = await Promise.all([scanHub(places.hub), readAliases(places)]);
+  return { places, repos, models: modelsOf(repos), aliases };
+}
+
+export async function lookUp(inventory: Inventory, name: string): Promise<Found> {
+  const { models, aliases } = inventory;
+  const repoName = readRepoName(name);
+  const target = aliases.get(name);
+  if (target) return { by: 'alias', repoName, models: models.filter((model) => model.repo === target.repo && model.file === target.file) };
+  if (repoName) {
+    const found = await lookUpRepo(models, repoName);
+    if (found.models.length > 0) return { ...found, repoName };
+  }
+  // A partial's own name, a file's, or what is left of that without folder, part and ending; case only counts where it decides.
+  for (const same of [(a: string) => a === name, (a: string) => a.toLowerCase() === name.toLowerCase()]) {
+    const byName = models.filter((model) => [model.name, model.file, ...namesOfFiles(model)].some(same));
+    if (byName.length > 0) return { by: 'file', models: byName, repoName };
+  }
+  return { by: undefined, models: [], repoName };
+}
+
+async function lookUpRepo(models: readonly CachedModel[], { repo, quantisation, file }: RepoName): Promise<Omit<Found, 'repoName'>> {
+  const exact = models.filter((model) => model.repo === repo);
+  const ofRepo = exact.length > 0 ? exact : models.filter((model) => model.repo.toLowerCase() === repo.toLowerCase());
+  if (file !== undefined) {
+    return { by: 'file', models: ofRepo.filter((model) => model.file === file || [...model.parts, ...model.copies, ...model.partials].some((part) => part.file === file)) };
+  }
+  if (quantisation === undefined) return { by: 'repo', models: ofRepo };
+  const exactly = ofRepo.filter((model) => isQuantisation(quantisation, model.quantisation));
+  if (exactly.length > 0) return { by: 'quantisation', models: exactly };
+  const stated: CachedModel[] = [];
+  for (const model of ofRepo) {
+    if (sameQuantisation(quantisation, model.quantisation) || sameQuantisation(quantisation, await headerQuantisation(model))) stated.push(model);
+  }
+  return { by: 'quantisation', models: stated };
+}
+
+/** What the file itself says; '' where it cannot be read. */
+export async function headerQuantisation(model: CachedModel): Promise<string> {
+  const [first] = model.parts;
+  if (first === undefined || first.dangling) return '';
+  return await readGguf(first.path).then((file) => quantisationOf([file]), () => '');
+}
+
+/** Every name that means this model and no other that can be run, for requests that name it. */
+export function namesOf(model: CachedModel, { models, aliases }: Inventory): string[] {
+  const siblings = models.filter((other) => other.repo === model.repo && isWhole(other));
+  const label = quantisationOfName(model.file);
+  const same = siblings.filter((other) => other.quantisation === label);
+  return [...new Set([
+    ...aliasesOf(model, aliases),
+    ...(siblings.length <= 1 ? [model.repo] : []),
+    ...(label !== '' && same.length <= 1 ? [`${model.repo}:${label}`] : []),
+    `${model.repo}/${model.file}`,
+    ...namesOfFiles(model),
+  ])];
+}
+
+export function aliasesOf(model: CachedModel, aliases: Aliases): string[] {
+  return [...aliases].filter(([, target]) => target.repo === model.repo && target.file === model.file).map(([alias]) => alias).sort();
+}
+
+function namesOfFiles(model: CachedModel): string[] {
+  return model.file === '' ? [] : [...new Set([basename(model.file), ...model.parts.map((part) => basename(part.file)), stemOf(model.file)])];
+}
+
+/** The one model among those a name means; throws `ambiguous_model`, or `model_not_found` for what is not whole. */
+export function chooseOne(name: string, models: readonly CachedModel[]): CachedModel {
+  const whole = models.filter(isWhole);
+  const [model] = whole.length > 0 ? whole : models;
+  if (whole.length > 1 || (whole.length === 0 && models.length > 1)) throw ambiguous(name, whole.length > 0 ? whole : models);
+  if (model === undefined) throw new Error(`no model to choose for ${name}`);
+  if (!isWhole(model)) throw notWhole(model);
+  return model;
+}
+
+export function ambiguous(name: string, models: readonly CachedModel[]): RecuaError {
+  return new RecuaError('ambiguous_model', `${name} means ${models.length} models of the store; give one of them: ${models.map((model) => model.name).join(', ')}.`);
+}
+
+function notWhole(model: CachedModel): RecuaError {
+  const dangling = model.parts.find((part) => part.dangling);
+  const again = model.repo.startsWith('local/') ? 'Import it again, or take it out with recua rm.' : `Pull it again to go on: recua pull ${model.name}`;
+  if (model.partials.length > 0) {
+    const percent = percentOf(model);
+    const done = percent === undefined ? '' : ` (${percent} %)`;
+    if (model.partials.some((partial) => partial.puller)) return new RecuaError('model_not_found', `${model.name} is being pulled now${done}. Try again when that is done; recua list shows how far it is.`);
+    if (model.partials.some((partial) => partial.foreign)) return new RecuaError('model_not_found', `${model.name} was only partly downloaded, by Python's huggingface_hub. Pull the file you want: recua pull ${model.repo}`);
+    return new RecuaError('model_not_found', `${model.name} is only partly downloaded${done}. ${again}`);
+  }
+  if (dangling) return new RecuaError('model_not_found', `${model.name} is in the store, but its contents are gone: there is no ${dangling.target}. ${again}`);
+  return new RecuaError('model_not_found', `${model.name} comes in ${model.totalParts} parts, of which ${numbers(model.missingParts)} missing. ${again}`);
+}
+
+function numbers(parts: readonly number[]): string {
+  return parts.length === 1 ? `part ${parts[0]} is` : `parts ${parts.join(', ')} are`;
+}
+
+/** `looked` are the files that were tried. */
+export function notFound(name: string, found: Found, { places, models, repos, aliases }: Inventory, looked: readonly string[]): RecuaError {
+  const { repoName } = found;
+  if (found.by === 'alias') {
+    const target = aliases.get(name);
+    return new RecuaError('model_not_found', `The alias ${name} names ${target?.repo}/${target?.file}, which is no longer in the store. Take the alias out with recua rm ${name}, or get the model again.`);
+  }
+  const ofRepo = repoName === undefined ? [] : models.filter((model) => model.repo === repoName.repo);
+  const sidecar = repoName?.file !== undefined && repos.some((repo) => repo.repo === repoName.repo && repo.files.some((file) => file.file === repoName.file));
+  if (sidecar) return new RecuaError('model_not_found', `${name} goes with a model and cannot be run by itself.${ofRepo.length > 0 ? ` Its repository has ${ofRepo.map((model) => model.name).join(', ')}.` : ''}`);
+  const known = [...aliases.keys(), 'builtin', ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)])];
+  const near = ofRepo.length > 0 ? undefined : nearest(name, [...new Set(known)]);
+  const there = ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '';
+  const pull = isHubName(repoName) ? ` To download it: recua pull ${pullName(repoName)}` : '';
+  const what = `There is no model ${name}: looked for ${[...looked.map((path) => `the file ${path}`), `that name in the model store ${places.hub}`].join(' and ')}.`;
+  const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
+  return new RecuaError('model_not_found', `${what}${suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion}`);
+}
+
+function pullName({ repo, quantisation, file }: RepoName): string {
+  return file !== undefined ? `${repo} --file ${file}` : quantisation !== undefined ? `${repo}:${quantisation}` : repo;
+}

@@ -1,0 +1,95 @@
+// What a model's name may mean, from its spelling alone: no file is touched. Used by the store to find models, and by whoever
+// has to tell a repository from a file of it or a quantisation from a file's name.
+
+/** A name with a repository in it, taken apart. */
+export interface RepoName {
+  repo: string;
+  /** As typed, `Q4_K_M`; undefined where the name has none. */
+  quantisation: string | undefined;
+  /** Path inside the repository. */
+  file: string | undefined;
+}
+
+/** Ways in which the hub's models are written elsewhere. */
+const prefix = /^(?:hf:(?:\/\/)?|(?:https?:\/\/)?(?:www\.)?(?:hf\.co|huggingface\.co)\/)/i;
+
+/** Takes a repository's name apart; undefined for what cannot be one, such as a path. */
+export function readRepoName(name: string): RepoName | undefined {
+  const bare = name.replace(prefix, '');
+  const isUrl = bare !== name;
+  // A page of the hub: owner/repo/blob/main/file.gguf, and what its download button gives.
+  const plain = isUrl ? bare.replace(/[?#].*$/, '').replace(/\/$/, '').replace(/^([^/]+\/[^/]+)\/(?:blob|resolve|raw|tree)\/[^/]+(?:\/|$)/, '$1/').replace(/\/$/, '') : bare;
+  if (/^[./~\\]|\\|^[a-z]:[\\/]|:\/\/|[\p{Cc}\s]/iu.test(plain)) return undefined;
+  const [owner, repo, ...rest] = plain.split('/');
+  if (owner === undefined || owner === '') return undefined;
+  if (repo === undefined) return splitTag(owner);
+  if (rest.length === 0) {
+    // `folder/model.gguf` is a path, and no repository is called so.
+    return /\.gguf$/i.test(repo) ? undefined : splitTag(`${owner}/${repo}`);
+  }
+  const file = rest.join('/');
+  return repo === '' || rest.includes('') || rest.includes('..') || rest.includes('.') || !/\.gguf$/i.test(file) ? undefined : { repo: `${owner}/${repo}`, quantisation: undefined, file };
+}
+
+function splitTag(name: string): RepoName | undefined {
+  const [repo, tag, ...surplus] = name.split(':');
+  if (repo === undefined || repo === '' || tag === '' || surplus.length > 0) return undefined;
+  return { repo, quantisation: tag, file: undefined };
+}
+
+/** Whether a name is shaped like one that `pull` could fetch: with an owner. */
+export function isHubName(name: RepoName | undefined): name is RepoName {
+  return name !== undefined && name.repo.includes('/') && !name.repo.startsWith('local/');
+}
+
+const partEnding = /-(\d{5})-of-(\d{5})$/;
+
+/** A file's name without folder, ending and part: what people call the model. */
+export function stemOf(file: string): string {
+  return baseOf(file).replace(/\.gguf$/i, '').replace(partEnding, '');
+}
+
+/** Which part of a split model a file is by its name; `1 of 1` for a whole one. */
+export function partOf(file: string): { part: number; total: number } {
+  const found = partEnding.exec(baseOf(file).replace(/\.gguf$/i, ''));
+  return found ? { part: Number(found[1]), total: Number(found[2]) } : { part: 1, total: 1 };
+}
+
+/** The name of another part of the same split model. */
+export function partName(file: string, part: number): string {
+  return file.replace(/-\d{5}(-of-\d{5}\.gguf)$/i, `-${String(part).padStart(5, '0')}$1`);
+}
+
+export function isGgufFile(file: string): boolean {
+  return /\.gguf$/i.test(file);
+}
+
+/** Files that accompany a model and cannot be run: the eyes of a multimodal one, and quantisers' statistics. */
+export function isSidecar(file: string): boolean {
+  return /(^|[-._])(mmproj|imatrix)([-._]|$)/i.test(baseOf(file));
+}
+
+/** The quantisation that a file's name states, else its folder's (`Q4_K_M/…`), in capitals; '' where neither does. */
+export function quantisationOfName(file: string): string {
+  const segments = file.split('/');
+  const names = [stemOf(file), segments.at(-2) ?? ''];
+  for (const name of names) {
+    const found = [...name.matchAll(/(?<=^|[-._])(?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|FP8|MXFP4(?:_[A-Z]+)*|NVFP4)(?=$|[-._])/gi)].at(-1);
+    if (found) return found[0].toUpperCase().replace(/^FP(?=16|32)/, 'F');
+  }
+  return '';
+}
+
+/** Whether a typed quantisation is exactly a file's; case does not count. */
+export function isQuantisation(typed: string, stated: string): boolean {
+  return stated !== '' && typed.toUpperCase().replace(/^FP(?=16|32)/, 'F') === stated;
+}
+
+/** The same, where the mark of a dynamic one may be left out too. */
+export function sameQuantisation(typed: string, stated: string): boolean {
+  return isQuantisation(typed, stated) || isQuantisation(typed, stated.replace(/^UD-/, ''));
+}
+
+function baseOf(file: string): string {
+  return file.slice(Math.max(file.lastIndexOf('/'), file.lastIndexOf('\\')) + 1);
+}

@@ -1,0 +1,50 @@
+import t from 'tap';
+import { isQuantisation, isSidecar, partName, partOf, quantisationOfName, readRepoName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
+
+t.test('readRepoName() reads every way to write a model of the hub', (t) => {
+  const whole = { repo: 'o/r', quantisation: undefined, file: undefined };
+  for (const prefix of ['', 'hf:', 'hf://', 'hf.co/', 'huggingface.co/', 'https://huggingface.co/', 'https://hf.co/', 'http://huggingface.co/', 'https://www.huggingface.co/', 'HTTPS://HuggingFace.co/']) {
+    t.strictSame(readRepoName(`${prefix}o/r`), whole, prefix);
+    t.strictSame(readRepoName(`${prefix}o/r:q4_k_m`), { ...whole, quantisation: 'q4_k_m' }, prefix);
+    t.strictSame(readRepoName(`${prefix}o/r/sub/m.gguf`), { ...whole, file: 'sub/m.gguf' }, prefix);
+  }
+  t.strictSame(readRepoName('https://huggingface.co/o/r/blob/main/sub/m.gguf'), { ...whole, file: 'sub/m.gguf' });
+  t.strictSame(readRepoName('https://huggingface.co/o/r/resolve/main/m.gguf?download=true'), { ...whole, file: 'm.gguf' });
+  t.strictSame(readRepoName('https://huggingface.co/o/r/tree/main'), whole);
+  t.strictSame(readRepoName('https://huggingface.co/o/r/'), whole);
+  t.strictSame(readRepoName('gpt2'), { ...whole, repo: 'gpt2' });
+  t.end();
+});
+
+t.test('readRepoName() takes no path for a repository', (t) => {
+  for (const name of ['./o/r', '../o/r', '/o/r', '~/o/r', 'o/r.gguf', 'C:\\o\\r', 'o\\r', 'o/r/sub', 'o/r/../x.gguf', 'o//x.gguf', 'https://example.com/o/r', 'a b/c', 'o/r:', 'o/r:a:b', 'a\nb', '']) {
+    t.equal(readRepoName(name), undefined, JSON.stringify(name));
+  }
+  t.end();
+});
+
+t.test('quantisationOfName() reads the quantisation off a file or its folder', (t) => {
+  for (const [file, expected] of [
+    ['qwen2.5-0.5b-instruct-q4_k_m.gguf', 'Q4_K_M'], ['Llama-3-8B.Q8_0.gguf', 'Q8_0'], ['m-UD-Q4_K_XL.gguf', 'UD-Q4_K_XL'], ['m-IQ2_XXS.gguf', 'IQ2_XXS'], ['m-BF16.gguf', 'BF16'],
+    ['m.f16.gguf', 'F16'], ['m-F32.gguf', 'F32'], ['m-fp16.gguf', 'F16'], ['gpt-oss-20b-MXFP4.gguf', 'MXFP4'], ['m-Q6_K.gguf', 'Q6_K'], ['m-TQ1_0.gguf', 'TQ1_0'], ['Q4_K_M/big-00001-of-00002.gguf', 'Q4_K_M'],
+    ['m-Q5_K_S-00002-of-00003.gguf', 'Q5_K_S'], ['Qwen2-7B.gguf', ''], ['model.gguf', ''], ['m-Q4_K_M.imatrix.gguf', 'Q4_K_M'], ['q8x.gguf', ''],
+  ]) t.equal(quantisationOfName(file), expected, file);
+  t.ok(sameQuantisation('q4_k_xl', 'UD-Q4_K_XL'));
+  t.ok(sameQuantisation('ud-q4_k_xl', 'UD-Q4_K_XL'));
+  t.ok(sameQuantisation('fp16', 'F16'));
+  t.notOk(isQuantisation('q4_k_xl', 'UD-Q4_K_XL'));
+  t.notOk(sameQuantisation('q4_k', 'Q4_K_M'));
+  t.notOk(sameQuantisation('', ''));
+  t.end();
+});
+
+t.test('parts, stems and sidecars are read off the name', (t) => {
+  t.strictSame(partOf('a/b-00002-of-00010.gguf'), { part: 2, total: 10 });
+  t.strictSame(partOf('b-0002-of-0010.gguf'), { part: 1, total: 1 });
+  t.equal(partName('a/b-00002-of-00010.gguf', 7), 'a/b-00007-of-00010.gguf');
+  t.equal(stemOf('a/b-00002-of-00010.gguf'), 'b');
+  t.equal(stemOf('x.y.GGUF'), 'x.y');
+  for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'imatrix.gguf']) t.ok(isSidecar(file), file);
+  for (const file of ['model.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf']) t.notOk(isSidecar(file), file);
+  t.end();
+});
