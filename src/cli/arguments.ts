@@ -2,7 +2,7 @@
 import minimist from 'minimist';
 import { misuse, quote } from './flags.js';
 import type { Flag, Flags, Values } from './flags.js';
-import { nearest } from './nearest.js';
+import { nearest } from '../models/nearest.js';
 
 export interface Arguments<F extends Flags> {
   values: Values<F>;

@@ -3,7 +3,7 @@ import type { AnyCommand } from './command.js';
 import { command } from './command.js';
 import type { Flag } from './flags.js';
 import { misuse } from './flags.js';
-import { nearest } from './nearest.js';
+import { nearest } from '../models/nearest.js';
 import { print } from './output.js';
 
 /** `help` needs the table it is in, so it is made from the other commands. */

@@ -2,6 +2,7 @@
 // is no model of its own (projectors, draft heads, importance matrices) told apart. Pure; used by pull and remote-model.ts.
 import { RecuaError } from '../errors.js';
 import type { HubFile } from './hub.js';
+import { nearest } from './nearest.js';
 
 /** 'other' is any file that is no GGUF. */
 export type FileKind = 'model' | 'projector' | 'mtp' | 'imatrix' | 'other';
@@ -77,20 +78,15 @@ function kindOf(name: string): FileKind {
   return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
 }
 
-export interface Wanted {
-  repo: string;
-  /** A file's path or name, a model's name or a quantisation. */
-  word: string;
-  /** Finds a known word near a mistyped one. */
-  nearest?: (word: string, known: readonly string[]) => string | undefined;
-}
-
-/** The one model a word stands for, with all its parts; throws the candidates where it is none or several. */
-export function chooseModel(files: readonly HubFile[], { repo, word, nearest }: Wanted): RemoteModel {
+/**
+ * The one model of a repository that a word stands for, with all its parts: a file's path or name, a model's name or a quantisation.
+ * Throws the candidates where it is none or several.
+ */
+export function chooseModel(repo: string, files: readonly HubFile[], word: string): RemoteModel {
   const models = groupModels(files);
   const found = candidates(models, files, word);
   const [model] = found;
-  if (!model) throw noSuchFile(models, files, { repo, word, ...(nearest ? { nearest } : {}) });
+  if (!model) throw noSuchFile(repo, models, files, word);
   if (found.length > 1) {
     throw new RecuaError('ambiguous_model',
       `Expected one file of ${repo}, but ${word} fits ${found.length}: ${found.map((one) => one.files[0].path).join(', ')}. Name one with --file.`);
@@ -120,9 +116,9 @@ function candidates(models: readonly RemoteModel[], files: readonly HubFile[], w
   return other ? [{ name: other.path, kind: 'other', quantisation: '', files: [other], parts: 1, sizeBytes: other.sizeBytes }] : [];
 }
 
-function noSuchFile(models: readonly RemoteModel[], files: readonly HubFile[], { repo, word, nearest }: Wanted): RecuaError {
+function noSuchFile(repo: string, models: readonly RemoteModel[], files: readonly HubFile[], word: string): RecuaError {
   const quantisations = [...new Set(models.filter((model) => model.kind === 'model' && model.quantisation !== '').map((model) => model.quantisation))];
-  const near = nearest?.(word, [...quantisations, ...files.map((file) => file.path)]);
+  const near = nearest(word, [...quantisations, ...files.map((file) => file.path)]);
   const shown = quantisations.length > 0 ? quantisations : models.map((model) => model.files[0].path);
   const has = models.length === 0
     ? 'It has no GGUF files at all; look for a repository with GGUF in its name.'

@@ -20,7 +20,7 @@ export function makePatience(environment: Environment = process.env): Patience {
   const firstDelayMs = Number(environment['RECUA_TEST_DELAY_MS'] || 500);
   return {
     stallMs: Number(environment['RECUA_TEST_STALL_MS'] || 30_000),
-    attempts: 8,
+    attempts: 10,
     firstDelayMs,
     longestDelayMs: firstDelayMs * 60,
     longestRetryAfterMs: 5 * 60_000,
