@@ -12,6 +12,7 @@ import type { HubFile, Listing } from '../models/hub.js';
 import { findPlaces } from '../models/places.js';
 import { RateLimit } from '../models/rate-limit.js';
 import { readRepositoryName } from '../models/repository-name.js';
+import type { RepositoryName } from '../models/repository-name.js';
 import { checkRevision } from '../models/safe-names.js';
 import { cachedFiles } from '../models/snapshot.js';
 import { command } from './command.js';
@@ -85,12 +86,21 @@ export const pull = command({
 });
 
 function readRequest(name: string, values: PullValues, hub: Hub): Request {
-  const { repo, revision, word } = readRepositoryName(name, hub.endpoint);
+  const { repo, revision, word } = readName(name, hub);
   if (word !== undefined && values.file !== '') throw misuse(`Expected one file, got ${word} in ${name} and --file ${values.file}.`);
   if (revision !== undefined && values.revision !== '' && revision !== values.revision) throw misuse(`Expected one revision, got ${revision} in ${name} and --revision ${values.revision}.`);
   const wanted = revision ?? (values.revision || 'main');
   checkRevision(wanted);
   return { repo, revision: wanted, commit: '', word: word ?? (values.file || undefined) };
+}
+
+function readName(name: string, hub: Hub): RepositoryName {
+  try {
+    return readRepositoryName(name, hub.endpoint);
+  } catch (thrown) {
+    // What cannot be a name was typed wrongly.
+    throw thrown instanceof RecuaError && thrown.code === 'invalid_name' ? misuse(thrown.message) : thrown;
+  }
 }
 
 async function pullFrom(hub: Hub, request: Request, values: PullValues, signal: AbortSignal): Promise<number> {
@@ -100,9 +110,6 @@ async function pullFrom(hub: Hub, request: Request, values: PullValues, signal: 
     listing = await hub.list(request.repo, request.commit, signal);
   } catch (thrown) {
     return await fromCacheAlone(thrown, request, values);
-  }
-  if (listing.refused.length > 0 && !values.quiet) {
-    say(`Note: ${listing.refused.length} files of ${request.repo} have names that cannot be stored and are left out: ${listing.refused.slice(0, 5).map((one) => JSON.stringify(one)).join(', ')}`);
   }
   if (request.word === undefined) return await list(request, listing, values);
   const model = chooseModel(request.repo, listing.files, request.word);
@@ -131,6 +138,10 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
   if (values.json) {
     await print(listingJson(request, listed, listing.refused));
     return 0;
+  }
+  if (listing.refused.length > 0 && !values.quiet) {
+    const shown = listing.refused.slice(0, 5).map((one) => JSON.stringify(one)).join(', ');
+    say(`Note: left out, because their names cannot be stored: ${shown}${listing.refused.length > 5 ? ` and ${listing.refused.length - 5} more` : ''}`);
   }
   if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);
   await print(listingText(listed));
@@ -177,7 +188,7 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
     progress?.end();
-    throw new RecuaError('cancelled', `Stopped. What arrived is kept; the same command goes on from there: recua pull ${request.repo} --file ${targets[0]!.file.path}`, { cause: thrown });
+    throw new RecuaError('cancelled', `Stopped. What arrived is kept; the same command goes on from there: recua pull ${request.repo} --file ${targets[0]!.file.path}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
   } finally {
     progress?.end();
   }
