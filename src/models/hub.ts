@@ -76,9 +76,9 @@ export class Hub {
     const asked = { repo, revision };
     try {
       const { value } = await this.#json(this.address(`api/models/${repo}/revision/${encodeURIComponent(revision)}`), asked, signal);
-      const { sha } = value as { sha?: unknown };
-      if (typeof sha !== 'string') throw this.#unexpected('the description of a revision', asked);
-      return checkCommit(sha);
+      const { sha } = (value ?? {}) as { sha?: unknown };
+      if (typeof sha !== 'string' || !/^[0-9a-f]{40}$/.test(sha)) throw this.#unexpected('the description of a revision', asked);
+      return sha;
     } catch (thrown) {
       // A hub that gives no reason says 404 for both.
       if (thrown instanceof RecuaError && thrown.code === 'revision_not_found') {

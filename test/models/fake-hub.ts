@@ -244,7 +244,7 @@ function sendJson(response: ServerResponse, value: unknown): void {
   response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
 }
 
-export function refuse(response: ServerResponse, status: number, code: string, message: string): void {
+function refuse(response: ServerResponse, status: number, code: string, message: string): void {
   response.writeHead(status, { ...(code === '' ? {} : { 'X-Error-Code': code }), 'X-Error-Message': message, 'Content-Type': 'application/json' })
     .end(JSON.stringify({ error: message }));
 }
