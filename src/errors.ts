@@ -57,7 +57,7 @@ export const errorTable = {
   disk_full: { status: 507, type: 'server_error', meaning: 'The disk has no room for the file.' },
   store_unwritable: { status: 500, type: 'server_error', meaning: 'The model store cannot be written or cleaned up.' },
   hub_unreachable: { status: 502, type: 'unavailable_error', meaning: 'The model hub, its download host or a proxy cannot be reached.' },
-  hub_offline: { status: 503, type: 'unavailable_error', meaning: '`HF_HUB_OFFLINE` forbids the request to the model hub.' },
+  hub_offline: { status: 503, type: 'unavailable_error', meaning: "The environment's `HF_HUB_OFFLINE` forbids requests to the model hub." },
   hub_broken: { status: 502, type: 'unavailable_error', meaning: 'The model hub answers with an error of its own or with what it should not.' },
   hub_rate_limited: { status: 429, type: 'unavailable_error', meaning: 'The model hub wants fewer requests; the message says when to come again.' },
   hub_token_missing: { status: 401, type: 'invalid_request_error', meaning: 'The repository needs an access token and none is set.' },
@@ -70,7 +70,7 @@ export const errorTable = {
   download_wrong_content: { status: 502, type: 'server_error', meaning: 'The download host sent something else than the file, for example a login page.' },
   download_changed: { status: 502, type: 'server_error', meaning: 'The file changed on the hub during its download.' },
   download_corrupt: { status: 502, type: 'server_error', meaning: 'The downloaded bytes do not have the hash that the hub states.' },
-  download_removed: { status: 409, type: 'invalid_request_error', meaning: '`recua rm` removed the model during its download.' },
+  download_removed: { status: 409, type: 'invalid_request_error', meaning: 'The model was removed by `recua rm` during its download.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;

@@ -8,6 +8,7 @@ import { say } from './output.js';
 /** Speed is that of the last seconds, so that a pause shows. */
 const windowMs = 5000;
 const linesPerDownload = 10;
+const longestFigures = '100 % of 99.9 GiB, 99.9 MiB/s, 59 min 59 s left'.length;
 
 export class DownloadProgress {
   readonly #totalBytes: number;
@@ -24,7 +25,8 @@ export class DownloadProgress {
     this.#doneBytes = haveBytes;
     this.#nextLine = Math.floor(this.#fraction * linesPerDownload) + 1;
     if (quiet || !process.stderr.isTTY || totalBytes === 0) return;
-    this.#bar = new SingleBar({ stream: process.stderr, hideCursor: true, fps: 8, gracefulExit: false, format: () => this.#barLine() });
+    // A terminal whose program was killed keeps the modes it was put in, so the cursor stays, and the line is made to fit instead.
+    this.#bar = new SingleBar({ stream: process.stderr, hideCursor: false, linewrap: true, fps: 8, gracefulExit: false, format: () => this.#barLine() });
     this.#bar.start(totalBytes, haveBytes);
   }
 
@@ -69,8 +71,9 @@ export class DownloadProgress {
 
   #barLine(): string {
     const figures = this.#figures();
-    const width = Math.min(40, (process.stderr.columns || 80) - figures.length - 4);
-    if (width < 5) return figures;
+    // The figures change their length, the bar does not.
+    const width = Math.min(40, (process.stderr.columns || 80) - longestFigures - 4);
+    if (width < 5) return figures.slice(0, (process.stderr.columns || 80) - 1);
     const filled = Math.floor(width * this.#fraction);
     return `[${'='.repeat(filled)}${' '.repeat(width - filled)}] ${figures}`;
   }
