@@ -1,6 +1,7 @@
 // Moves the missing chunks of a file from the hub into its partial file, over several connections where the host does ranges and
 // in one stream where it does not. Used by download.ts.
 import { createHash } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import type { PartialFile } from './partial-file.js';
 import type { RateLimit } from './rate-limit.js';
 import { NoRanges } from './remote-file.js';
@@ -32,6 +33,8 @@ async function inParallel(remote: RemoteFile, partial: PartialFile, options: Tra
   // The first failure of one connection ends the others too.
   const failing = new AbortController();
   const signal = AbortSignal.any([options.signal, failing.signal]);
+  // Each connection listens; Node takes more than ten for a leak.
+  setMaxListeners(0, signal);
   const work = async () => {
     for (let index = queue.shift(); index !== undefined; index = queue.shift()) {
       await fetchChunk(remote, partial, index, { ...options, signal });

@@ -242,6 +242,16 @@ t.test('small files are known by git\'s hash, and an empty one is no trouble', a
   t.match(result.stderr, /Expected git-sha1 c{40} for wrong\.json/);
 });
 
+t.test('many connections are no trouble', async (t) => {
+  const file = makeFile(40);
+  const hub = await FakeHub.start(t, oneFile(file));
+  const folder = t.testdir();
+  const result = await pull(hub, folder, [...pullArgs, '--connections', '32']);
+  t.equal(result.code, 0, result.stderr);
+  t.notMatch(result.stderr, /warning/i);
+  t.ok(isInstalled(folder, file));
+});
+
 t.test('two pulls of one file are one transfer', async (t) => {
   const file = makeFile(12);
   const hub = await FakeHub.start(t, oneFile(file));
