@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { durationText } from '#recua/cli/download-progress.js';
 import { FakeHub, commit, modelBytes } from '../models/fake-hub.js';
 import type { FakeFile, FakeRepo } from '../models/fake-hub.js';
-import { blobs, pull, snapshotOf } from '../models/pulling.js';
+import { blobs, pull, snapshotOf } from '../models/hub-pull.js';
 import { mainPath, recua, root } from './recua.js';
 
 const builtin = readFileSync(join(root, 'models/builtin.gguf'));

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { FakeHub, hashOf, modelBytes, otherCommit } from './fake-hub.js';
 import type { FakeFile, FilePiece } from './fake-hub.js';
-import { blobs, blobsFolder, isAbsent, isInstalled, oneFile, pull, snapshotOf, startPull } from './pulling.js';
+import { blobs, blobsFolder, isAbsent, isInstalled, oneFile, pull, snapshotOf, startPull } from './hub-pull.js';
 
 const chunkBytes = 64 * 1024;
 const pullArgs = ['owner/model:Q8_0'];

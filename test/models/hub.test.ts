@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { FakeHub, commit, modelBytes } from './fake-hub.js';
 import type { FakeFile, FakeRepo } from './fake-hub.js';
-import { isInstalled, oneFile, pull, snapshotOf } from './pulling.js';
+import { isInstalled, oneFile, pull, snapshotOf } from './hub-pull.js';
 
 const file: FakeFile = { path: 'm-Q8_0.gguf', bytes: modelBytes(100_000) };
 const repos = (): FakeRepo[] => [

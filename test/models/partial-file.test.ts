@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, statSync, truncateSync, utimesSync, writeFileS
 import { join } from 'node:path';
 import { FakeHub, hashOf, modelBytes } from './fake-hub.js';
 import type { FakeFile } from './fake-hub.js';
-import { blobs, blobsFolder, isInstalled, oneFile, pull, startPull } from './pulling.js';
+import { blobs, blobsFolder, isInstalled, oneFile, pull, startPull } from './hub-pull.js';
 
 const chunkBytes = 64 * 1024;
 const makeFile = (size = 20 * chunkBytes + 1234): FakeFile => ({ path: 'm-Q8_0.gguf', bytes: modelBytes(size) });

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { FakeHub, modelBytes } from './fake-hub.js';
 import type { FakeFile } from './fake-hub.js';
-import { isInstalled, oneFile, pull } from './pulling.js';
+import { isInstalled, oneFile, pull } from './hub-pull.js';
 
 const file: FakeFile = { path: 'm-Q8_0.gguf', bytes: modelBytes(200_000) };
 
