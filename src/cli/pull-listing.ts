@@ -1,0 +1,103 @@
+// What pull shows of a repository before a download: its models with what is cached and what fits this machine, and the plan of
+// one download. As tables for people and as JSON.
+import { totalmem } from 'node:os';
+import Table from 'cli-table3';
+import { sizeText } from '../models/byte-size.js';
+import type { DownloadPlan } from '../models/download-plan.js';
+import type { RemoteModel } from '../models/gguf-files.js';
+
+/** What is listed, with where it is from. */
+export interface Origin {
+  repo: string;
+  revision: string;
+  commit: string;
+}
+
+export interface ListedModel {
+  model: RemoteModel;
+  /** Bytes of it in the cache, whole or partial. */
+  storedBytes: number;
+}
+
+/** Weights, and roughly what a context and the buffers take beside them. */
+function memoryBytes(model: RemoteModel): number {
+  return model.sizeBytes * 1.1 + 512 * 1024 * 1024;
+}
+
+/** The machine's memory, or the container's where that is less. */
+function machineBytes(): number {
+  const allowed = process.constrainedMemory();
+  return allowed > 0 && allowed < totalmem() ? allowed : totalmem();
+}
+
+export function fitsMemory(model: RemoteModel): boolean {
+  return memoryBytes(model) <= machineBytes();
+}
+
+export function listingText(listed: readonly ListedModel[]): string {
+  return tableText(['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], listed.map(({ model, storedBytes }) => [
+    model.files[0].path,
+    [model.quantisation || '-', ...(model.kind === 'model' ? [] : [`(${model.kind})`])].join(' '),
+    sizeText(model.sizeBytes),
+    model.files.length === model.parts ? String(model.parts) : `${model.files.length} of ${model.parts}`,
+    cachedText(storedBytes, model.sizeBytes),
+    model.kind === 'model' ? (fitsMemory(model) ? 'yes' : 'no') : '-',
+  ]));
+}
+
+function cachedText(stored: number, total: number): string {
+  if (stored === total) return 'yes';
+  return stored === 0 ? 'no' : `${Math.floor(stored / total * 100)} %`;
+}
+
+export function listingJson({ repo, revision, commit }: Origin, listed: readonly ListedModel[], refused: readonly string[]): string {
+  return toJson({
+    repository: repo,
+    revision,
+    commit,
+    models: listed.map(({ model, storedBytes }) => ({
+      name: model.name,
+      kind: model.kind,
+      quantisation: model.quantisation,
+      size_bytes: model.sizeBytes,
+      parts: model.parts,
+      files: model.files.map((file) => ({ file: file.path, size_bytes: file.sizeBytes, [file.hash.replace('-', '_')]: file.etag })),
+      cached: storedBytes === model.sizeBytes && model.files.length === model.parts,
+      cached_bytes: storedBytes,
+      fits_memory: fitsMemory(model),
+    })),
+    refused_names: refused,
+  });
+}
+
+export function planText({ repo, revision, commit }: Origin, plan: DownloadPlan): string {
+  const rows = plan.files.map(({ file, haveBytes, needBytes }) => [file.path, sizeText(file.sizeBytes), sizeText(haveBytes), sizeText(needBytes)]);
+  return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${tableText(['FILE', 'SIZE', 'HAVE', 'NEED'], rows)}\n`
+    + `To download: ${sizeText(plan.needBytes)} of ${sizeText(plan.totalBytes)}. Free on the disk: ${sizeText(plan.freeBytes)}.\n`;
+}
+
+export function planJson({ repo, revision, commit }: Origin, plan: DownloadPlan): string {
+  return toJson({
+    repository: repo,
+    revision,
+    commit,
+    files: plan.files.map(({ file, haveBytes, needBytes }) => ({ file: file.path, size_bytes: file.sizeBytes, have_bytes: haveBytes, need_bytes: needBytes })),
+    total_bytes: plan.totalBytes,
+    have_bytes: plan.haveBytes,
+    need_bytes: plan.needBytes,
+    free_bytes: plan.freeBytes,
+  });
+}
+
+export function toJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+/** Columns without lines around them or colours in them. */
+function tableText(head: string[], rows: readonly string[][]): string {
+  const none = Object.fromEntries(['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right',
+    'left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'].map((place) => [place, '']));
+  const table = new Table({ head, chars: { ...none, middle: '  ' }, style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 } });
+  table.push(...rows);
+  return `${table.toString().split('\n').map((line) => line.trimEnd()).join('\n')}\n`;
+}

@@ -1,0 +1,127 @@
+// Which models a repository's listing holds: parts of split files put together, the quantisation read from the name, and what
+// is no model of its own (projectors, draft heads, importance matrices) told apart. Pure; used by pull and remote-model.ts.
+import { RecuaError } from '../errors.js';
+import type { HubFile } from './hub.js';
+import { nearest } from './nearest.js';
+
+/** 'other' is any file that is no GGUF. */
+export type FileKind = 'model' | 'projector' | 'mtp' | 'imatrix' | 'other';
+
+export interface RemoteModel {
+  /** Path of its file without the ending and the count of parts. */
+  name: string;
+  kind: FileKind;
+  /** Upper case; '' where the name tells none. */
+  quantisation: string;
+  /** The parts in order; one for a file that is not split. */
+  files: [HubFile, ...HubFile[]];
+  /** How many parts there should be. */
+  parts: number;
+  sizeBytes: number;
+}
+
+const splitName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
+const quantisation = new RegExp(`(?:^|[-_. /])((?:UD-)?(?:${[
+  'IQ[1-6]_(?:XXS|XS|NL|KSS|KS|KT|KL|K|S|M|L)',
+  'Q[1-8]_K(?:_(?:XXL|XL|XS|L|M|S|P))?',
+  'Q[1-8]_[01](?:_[48]_[48]|_[48]_[48]_[48])?',
+  'TQ[12]_0',
+  'MXFP4(?:_MOE)?',
+  'NVFP4',
+  'BF16|FP?16|FP?32|FP8',
+].join('|')})(?:_R[48])?)(?=$|[-_. /])`, 'gi');
+
+/** `Q4_K_M` of `Model-7B-Q4_K_M.gguf`, or of the folder where the file's name has none. */
+export function quantisationOf(path: string): string {
+  const stem = path.replace(/\.gguf$/i, '').replace(/-\d{5}-of-\d{5}$/, '');
+  const segments = stem.split('/');
+  for (const segment of [segments.at(-1)!, segments.at(-2) ?? '']) {
+    // The last one: `Model-F16-Q8_0` was made from the one and holds the other.
+    const found = [...segment.matchAll(quantisation)].at(-1)?.[1];
+    if (found !== undefined) return found.toUpperCase().replace('FP16', 'F16').replace('FP32', 'F32');
+  }
+  return '';
+}
+
+/** The GGUF files of a listing as models, the smallest first within each kind. */
+export function groupModels(files: readonly HubFile[]): RemoteModel[] {
+  const groups = new Map<string, HubFile[]>();
+  for (const file of files) {
+    if (!/\.gguf$/i.test(file.path)) continue;
+    const split = splitName.exec(file.path);
+    const key = split ? `${split[1]}\n${split[3]}` : file.path;
+    groups.set(key, [...groups.get(key) ?? [], file]);
+  }
+  const models = [...groups.values()].map((parts) => makeModel(parts));
+  // Where every file is called so, it is the model's name.
+  if (!models.some((model) => model.kind === 'model')) for (const model of models) if (model.kind === 'mtp') model.kind = 'model';
+  const order: FileKind[] = ['model', 'mtp', 'projector', 'imatrix', 'other'];
+  return models.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind) || a.sizeBytes - b.sizeBytes || (a.name < b.name ? -1 : 1));
+}
+
+function makeModel(files: HubFile[]): RemoteModel {
+  files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  const [first] = files as [HubFile];
+  const split = splitName.exec(first.path);
+  const name = split?.[1] ?? first.path.replace(/\.gguf$/i, '');
+  return {
+    name, kind: kindOf(name), quantisation: quantisationOf(first.path),
+    files: files as [HubFile, ...HubFile[]], parts: split ? Number(split[3]) : 1,
+    sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
+  };
+}
+
+function kindOf(name: string): FileKind {
+  const base = name.slice(name.lastIndexOf('/') + 1);
+  if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
+  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return 'imatrix';
+  return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
+}
+
+/**
+ * The one model of a repository that a word stands for, with all its parts: a file's path or name, a model's name or a quantisation.
+ * Throws the candidates where it is none or several.
+ */
+export function chooseModel(repo: string, files: readonly HubFile[], word: string): RemoteModel {
+  const models = groupModels(files);
+  const found = candidates(models, files, word);
+  const [model] = found;
+  if (!model) throw noSuchFile(repo, models, files, word);
+  if (found.length > 1) {
+    throw new RecuaError('ambiguous_model',
+      `Expected one file of ${repo}, but ${word} fits ${found.length}: ${found.map((one) => one.files[0].path).join(', ')}. Name one with --file.`);
+  }
+  const missing = model.parts - model.files.length;
+  if (missing !== 0) {
+    throw new RecuaError('repository_file_not_found', `${model.name} of ${repo} should have ${model.parts} parts, but the repository has ${model.files.length} of them, so it is of no use. Choose another: recua pull ${repo}`);
+  }
+  return model;
+}
+
+function candidates(models: readonly RemoteModel[], files: readonly HubFile[], word: string): RemoteModel[] {
+  const lower = word.toLowerCase();
+  const nameOf = (path: string) => path.slice(path.lastIndexOf('/') + 1).toLowerCase();
+  const rules: ((model: RemoteModel) => boolean)[] = [
+    (model) => model.files.some((file) => file.path === word),
+    (model) => model.files.some((file) => nameOf(file.path) === lower),
+    (model) => model.name === word || model.name.toLowerCase() === lower,
+    (model) => nameOf(model.name) === lower,
+    (model) => model.kind === 'model' && model.quantisation.toLowerCase() === lower.replace(/^fp(?=16|32)/, 'f'),
+  ];
+  for (const rule of rules) {
+    const found = models.filter(rule);
+    if (found.length > 0) return found;
+  }
+  const other = files.find((file) => file.path === word);
+  return other ? [{ name: other.path, kind: 'other', quantisation: '', files: [other], parts: 1, sizeBytes: other.sizeBytes }] : [];
+}
+
+function noSuchFile(repo: string, models: readonly RemoteModel[], files: readonly HubFile[], word: string): RecuaError {
+  const quantisations = [...new Set(models.filter((model) => model.kind === 'model' && model.quantisation !== '').map((model) => model.quantisation))];
+  const near = nearest(word, [...quantisations, ...files.map((file) => file.path)]);
+  const shown = quantisations.length > 0 ? quantisations : models.map((model) => model.files[0].path);
+  const has = models.length === 0
+    ? 'It has no GGUF files at all; look for a repository with GGUF in its name.'
+    : `It has ${shown.slice(0, 40).join(', ')}${shown.length > 40 ? ' and more' : ''}; all of them: recua pull ${repo}`;
+  return new RecuaError('repository_file_not_found', `${repo} has no file or quantisation ${word}.${near === undefined ? '' : ` Did you mean ${near}?`} ${has}`);
+}
