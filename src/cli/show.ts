@@ -4,7 +4,7 @@ import { readModelFile } from '../models/model-file.js';
 import type { ModelFile } from '../models/model-file.js';
 import { findModel } from '../models/store.js';
 import { command } from './command.js';
-import { misuse, on } from './flags.js';
+import { misuse, on, perCall } from './flags.js';
 import { print } from './output.js';
 
 export const show = command({
@@ -14,9 +14,9 @@ export const show = command({
   summary: 'Print the metadata of a GGUF file',
   details: 'The file is checked as well: a damaged or incomplete one is refused with the place.',
   flags: {
-    all: on(['--all', '-a'], 'Print every metadata key'),
-    tensors: on(['--tensors'], 'List the tensors'),
-    json: on(['--json'], 'Print JSON'),
+    all: perCall(on(['--all', '-a'], 'Print every metadata key')),
+    tensors: perCall(on(['--tensors'], 'List the tensors')),
+    json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands }) {
     const [name, ...surplus] = operands;
