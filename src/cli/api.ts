@@ -76,7 +76,7 @@ export const api = command({
       bodyLimitBytes: values.bodyLimitMib * mebibyte,
       pingIntervalMs: values.pingSeconds * secondMs,
     });
-    const output = openOutput(config.logLevel, values.logFile);
+    const output = openOutput(config.logLevel, values.logFile, values.stateFile !== '');
     let registration: Registration | undefined;
     try {
       if (values.stateFile !== '') {
@@ -87,7 +87,7 @@ export const api = command({
       }
       return await serve(served(model, alias), config, output, async (change) => await registration?.update(change));
     } catch (thrown) {
-      output.log('error', RecuaError.from(thrown).message);
+      output.note('error', RecuaError.from(thrown).message);
       throw thrown;
     } finally {
       await output.close();
@@ -116,11 +116,15 @@ interface Output {
   log: ReturnType<typeof makeLog>;
   /** For who watches; the log has it too where it is a file. */
   tell(text: string): void;
+  /** For the log alone where it is a file: who watches sees it anyway. */
+  note: ReturnType<typeof makeLog>;
+  /** Nobody watches: stderr is for last words. */
+  managed: boolean;
   close(): Promise<void>;
 }
 
-function openOutput(level: Config['logLevel'], path: string): Output {
-  if (path === '') return { log: makeLog(level), tell: say, close: async () => { /* stderr stays open. */ } };
+function openOutput(level: Config['logLevel'], path: string, managed: boolean): Output {
+  if (path === '') return { log: makeLog(level), tell: say, note: () => undefined, managed, close: async () => { /* stderr stays open. */ } };
   let file: LogFile;
   try {
     file = new LogFile(path, say);
@@ -129,9 +133,9 @@ function openOutput(level: Config['logLevel'], path: string): Output {
   }
   const log = makeLog(level, (one, line) => file.write(one, line));
   return {
-    log,
+    log, note: log, managed,
     tell(line) {
-      say(line);
+      if (!managed) say(line);
       log('info', line);
     },
     close: () => file.close(),
@@ -140,7 +144,8 @@ function openOutput(level: Config['logLevel'], path: string): Output {
 
 type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: number }) => Promise<void>;
 
-async function serve(model: StoredModel, config: Config, { log, tell }: Output, update: Tell): Promise<number> {
+async function serve(model: StoredModel, config: Config, output: Output, update: Tell): Promise<number> {
+  const { log, tell } = output;
   const stop = watchSignals();
   const engine = startEngine(engineOptions(config.model, config), { log: engineLog(log) });
   try {
@@ -150,12 +155,12 @@ async function serve(model: StoredModel, config: Config, { log, tell }: Output, 
     });
     try {
       await update({ url: server.url, port: server.port });
-      const loaded = await Promise.race([loading(engine, model.id, tell).then(() => true), aborted(stop.signal).then(() => false)]);
+      const loaded = await Promise.race([loading(engine, model.id, output).then(() => true), aborted(stop.signal).then(() => false)]);
       if (loaded) {
         await update({ state: 'running' });
         if (!isLoopback(config.host)) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key.`);
         tell(`Recua listens on ${server.url}`);
-        say(`Try: ${curlLine(server.url)}`);
+        if (!output.managed) say(`Try: ${curlLine(server.url)}`);
         await aborted(stop.signal);
       }
       tell('Stopping; Ctrl-C again stops at once.');
@@ -168,7 +173,7 @@ async function serve(model: StoredModel, config: Config, { log, tell }: Output, 
   } finally {
     await engine.close(0);
     stop.release();
-    log('info', 'Stopped.');
+    output.note('info', 'Stopped.');
   }
 }
 
@@ -181,8 +186,9 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
-async function loading(engine: Engine, id: string, tell: (text: string) => void): Promise<void> {
-  const line = new LoadingLine(`Loading ${id}`);
+async function loading(engine: Engine, id: string, { tell, note, managed }: Output): Promise<void> {
+  note('info', `Loading ${id}`);
+  const line = new LoadingLine(`Loading ${id}`, managed);
   const timer = setInterval(() => {
     if (engine.state.state === 'loading') line.show(engine.state.fraction);
   }, 200);

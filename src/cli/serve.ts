@@ -98,7 +98,7 @@ const restart = command({
   async run({ values, operands, given }) {
     const places = servePlaces();
     const record = await lastRecord(places);
-    const named = [...(given.has('model') ? [String(values.model)] : []), ...operands];
+    const named = [...(typeof values.model === 'string' ? [values.model] : []), ...operands];
     if (named.length > 1) throw misuse(`Expected one model, got ${named.join(' and ')}.`);
     if (!record) throw new RecuaError('server_failed', 'There is no server to restart, and none was started before. Start one: recua serve start <model>');
     const name = named[0] ?? record.model.name;
@@ -132,7 +132,7 @@ function overlay(record: ServerRecord, values: Arguments<typeof restartFlags>['v
 function recorded(flag: Flag<unknown>, value: unknown): unknown {
   if (flag.value === '') return typeof value === 'boolean' ? value : flag.fallback;
   try {
-    return value === undefined ? flag.fallback : flag.read(String(value));
+    return typeof value === 'string' || typeof value === 'number' ? flag.read(String(value)) : flag.fallback;
   } catch {
     return flag.fallback;
   }

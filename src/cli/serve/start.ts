@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
-import { mkdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -17,13 +17,13 @@ import type { StoredModel } from '../../models/store.js';
 import { curlLine, serverFlags } from '../api.js';
 import type { ServerValues } from '../api.js';
 import { flagWord, settingNames } from '../flags.js';
-import { logFiles } from '../log-file.js';
 import { LoadingLine, say } from '../output.js';
 import { configPath } from '../settings.js';
 import { watchSignals } from '../signals.js';
 import type { StopSignal } from '../signals.js';
 import { askHealth } from './health.js';
-import { lastLines } from './log-lines.js';
+import { endOf } from './log-lines.js';
+import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
 import { ended, findStatus } from './status.js';
@@ -69,8 +69,9 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
     try {
       const running = await findRunning(places, stop.signal);
       if (running) return await join(running, wanted, places, stop.signal);
+      const before = await endOf(logOf(places, wanted));
       child = await spawnServer(places, wanted);
-      await becomeReady(child, places, wanted, stop);
+      await becomeReady(child, places, wanted, before, stop);
     } finally {
       await lock.release();
     }
@@ -134,11 +135,12 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   return 0;
 }
 
-async function spawnServer(places: ServePlaces, { name, values }: Wanted): Promise<ChildProcess> {
+async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildProcess> {
+  const { name, values } = wanted;
   const whole: ServerValues = {
     ...values,
     model: name,
-    logFile: values.logFile === '' ? places.log : resolve(values.logFile),
+    logFile: logOf(places, wanted),
     chatTemplateFile: values.chatTemplateFile === '' ? '' : resolve(values.chatTemplateFile),
   };
   // Every value is said, so that neither the config file nor a variable means something else to `api`.
@@ -166,8 +168,7 @@ function environment(): NodeJS.ProcessEnv {
   return { ...env, ...Object.fromEntries(whole) as NodeJS.ProcessEnv, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
 }
 
-async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wanted, { signal }: StopSignal): Promise<void> {
-  const before = await stat(wanted.values.logFile || places.log).then(({ size }) => size, () => 0);
+async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined, { signal }: StopSignal): Promise<void> {
   const line = new LoadingLine(`Loading ${wanted.id}`);
   try {
     while (child.exitCode === null && child.signalCode === null) {
@@ -188,6 +189,7 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
     if (!signal.aborted) throw thrown;
     line.end();
     say('Stopping the server that was being started; Ctrl-C again ends it at once.');
+    child.ref();
     child.kill('SIGTERM');
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
     throw new RecuaError('cancelled', 'Stopped; no server was started.');
@@ -197,19 +199,25 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
   throw await failure(child, places, wanted, before);
 }
 
-/** Why the server ended, by its own last words, with the end of its log. */
-async function failure(child: ChildProcess, places: ServePlaces, { values }: Wanted, before: number): Promise<RecuaError> {
+/** Why the server ended, by its own last words, with what its log has since then. */
+async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined): Promise<RecuaError> {
   const words = (await readFile(places.errors, 'utf8').catch(() => '')).trim().split('\n').filter((line) => line !== '');
   const reason = words.findLast((line) => line.startsWith('recua: '))?.slice('recua: '.length);
   const how = child.signalCode ? `by ${child.signalCode}` : `with exit code ${child.exitCode}`;
-  const log = values.logFile === '' ? places.log : resolve(values.logFile);
-  const grown = await stat(log).then(({ size }) => size !== before, () => false);
-  const lines = grown ? await lastLines(logFiles(log), quotedLines) : [];
+  const log = logOf(places, wanted);
+  const bytes = await readFile(log).catch(() => Buffer.alloc(0));
+  const now = await endOf(log);
+  const fresh = bytes.subarray(before && before.inode === now?.inode ? before.offset : 0).toString('utf8').split('\n');
+  const lines = fresh.filter((line) => line !== '' && !(reason !== undefined && line.endsWith(reason))).slice(-quotedLines);
   return new RecuaError('server_failed', [
     `The server did not start: ${reason ?? `it ended ${how}.`}`,
     ...(reason === undefined && words.length > 0 ? ['Its last words:', ...words.slice(-quotedLines).map((line) => `  ${line}`)] : []),
     ...(lines.length > 0 ? [`The end of its log, ${log}:`, ...lines.map((line) => `  ${line}`)] : []),
   ].join('\n'));
+}
+
+function logOf(places: ServePlaces, { values }: StartRequest): string {
+  return values.logFile === '' ? places.log : resolve(values.logFile);
 }
 
 /** A moment; throws `cancelled` when the user wants no more. */

@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { lockHolder } from '../../lock-file.js';
 import { lifeOf } from '../../process-identity.js';
+import { logFiles } from '../log-file.js';
 import { print, say } from '../output.js';
 import { recuaVersion } from '../version.js';
 import { askHealth } from './health.js';
@@ -70,8 +71,11 @@ export async function tellStatus(places: ServePlaces, json: boolean): Promise<nu
   if (json) return statusCodes[status.state];
   if (status.problem !== '') say(status.problem);
   if (status.record && status.state === 'crashed') {
-    const words = await lastLines([places.errors], 5);
-    if (words.length > 0) say(`Its last words:\n${words.map((line) => `  ${line}`).join('\n')}`);
+    const log = logFiles(status.record.logFile || places.log);
+    for (const [files, what] of [[[places.errors], 'Its last words:'], [log, 'The end of its log:']] as const) {
+      const words = await lastLines(files, 5);
+      if (words.length > 0) say([what, ...words.map((line) => `  ${line}`)].join('\n'));
+    }
   }
   if (status.record && status.alive && status.record.version !== recuaVersion()) {
     say(`Note: the server is recua ${status.record.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);

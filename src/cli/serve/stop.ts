@@ -9,6 +9,7 @@ import { askHealth } from './health.js';
 import { retire } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
 import { ended, findStatus } from './status.js';
+import type { ServerState } from './status.js';
 
 const secondMs = 1000;
 /** Beyond its drain time: for last words and for the engine process to end. */
@@ -27,12 +28,14 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
   let again = false;
   const stop = watchSignals(() => { kill = true; });
   try {
-    const record = await findServer(places, stop.signal);
-    if (!record) return 0;
+    const found = await findServer(places, stop.signal);
+    if (!found) return 0;
+    const { record, state } = found;
     const { pid } = record.identity;
     if (!request.force) {
       const tellRunning = teller(record);
-      await signalServer(record, 'SIGTERM');
+      // A second signal would end it at once, which is not what a second stop asks for.
+      if (state !== 'stopping') await signalServer(record, 'SIGTERM');
       const ends = await ended(record, waitMs(record, request), async () => {
         if (stop.signal.aborted && !again) {
           again = true;
@@ -57,12 +60,12 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
 }
 
 /** The server that lives; undefined, with a word, where there is none. One that is just being started is waited for. */
-async function findServer(places: ServePlaces, signal: AbortSignal): Promise<ServerRecord | undefined> {
+async function findServer(places: ServePlaces, signal: AbortSignal): Promise<{ record: ServerRecord; state: ServerState } | undefined> {
   for (let tries = 0; ; tries++) {
     const { state, record, alive, problem } = await findStatus(places);
     if (record && alive) {
       if (await lifeOf(record.identity) === 'unknown') throw new RecuaError('server_failed', problem);
-      return record;
+      return { record, state };
     }
     if (record) {
       retire(places.record, record.identity);

@@ -1,0 +1,47 @@
+// A home of its own for a test: what Recua keeps goes there, and a managed server that a test leaves behind is ended.
+import type { Test } from 'tap';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { servePlaces } from '#recua/cli/serve/state-file.js';
+import type { ServePlaces, ServerRecord } from '#recua/cli/serve/state-file.js';
+import { lifeOf } from '#recua/process-identity.js';
+import { recua } from './recua.js';
+import type { Result } from './recua.js';
+
+export interface Home {
+  folder: string;
+  env: Record<string, string>;
+  places: ServePlaces;
+  /** The managed server's record; throws where there is none. */
+  record(): ServerRecord;
+  /** `recua serve …` in this home. */
+  serve(...args: string[]): Promise<Result>;
+}
+
+export function makeHome(t: Test): Home {
+  const folder = t.testdir();
+  const env = { SERVICE_HOME: join(folder, 'models'), HOME: folder, XDG_CONFIG_HOME: join(folder, 'config'), XDG_CACHE_HOME: join(folder, 'cache') };
+  const places = servePlaces(join(folder, 'models', 'recua', 'serve'));
+  const record = () => JSON.parse(readFileSync(places.record, 'utf8')) as ServerRecord;
+  t.teardown(async () => {
+    let left: ServerRecord;
+    try {
+      left = record();
+    } catch {
+      return;
+    }
+    for (let tries = 0; tries < 500 && await lifeOf(left.identity) === 'alive'; tries++) {
+      process.kill(left.identity.pid, 'SIGKILL');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  });
+  return { folder, env, places, record, serve: (...args) => recua(['serve', ...args], '', { env }) };
+}
+
+/** Waits, for at most half a minute, for what another process will bring about. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; !await condition(); tries++) {
+    if (tries > 1_500) throw new Error(`never came true: ${condition.toString()}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
