@@ -10,6 +10,8 @@ export interface Flag<T> {
   readonly fallback: T;
   /** The values there are, where there are only these. */
   readonly choices?: readonly string[];
+  /** A switch `--no-x`: its value is whether x is on. */
+  readonly off?: boolean;
   /** Says something about one call (`--prompt`, `--json`): neither the config file nor a variable may set it. */
   readonly perCall?: boolean;
   /** Turns the text of a value into the value; throws what was expected. */
@@ -57,7 +59,7 @@ export function on(names: Names, help: string): Flag<boolean> {
 
 /** A switch named `--no-…` for what is on until then; its value is whether the thing is on. */
 export function off(names: Names, help: string): Flag<boolean> {
-  return { names, value: '', help, fallback: true, read: () => false };
+  return { names, value: '', help, fallback: true, off: true, read: () => false };
 }
 
 /** The same flag for the command line only: a default that is kept would make no sense for it. */
@@ -68,7 +70,7 @@ export function perCall<T>(flag: Flag<T>): Flag<T> {
 /** Its long names as keys of the config file; a switch `--no-x` is the key `x`, whose value says whether x is on. */
 export function settingNames(flag: Flag<unknown>): string[] {
   const names = flag.names.filter((name) => name.startsWith('--')).map((name) => name.slice(2));
-  return flag.value === '' && flag.fallback === true ? names.map((name) => name.replace(/^no-/, '')) : names;
+  return flag.off ? names.map((name) => name.replace(/^no-/, '')) : names;
 }
 
 /** The environment variables that set it, the one to tell first. */

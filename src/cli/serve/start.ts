@@ -21,6 +21,7 @@ import { LoadingLine, say } from '../output.js';
 import { configPath } from '../settings.js';
 import { watchSignals } from '../signals.js';
 import type { StopSignal } from '../signals.js';
+import { recuaVersion } from '../version.js';
 import { askHealth } from './health.js';
 import { endOf } from './log-lines.js';
 import type { LogEnd } from './log-lines.js';
@@ -125,6 +126,7 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   }
   const now = await readRecord(places.record) ?? record;
   say(`Already running: ${now.model.id} at ${now.url} (pid ${pid})`);
+  if (now.version !== recuaVersion()) say(`Note: it is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
   const other = Object.entries(serverFlags).flatMap(([key, flag]) => {
     const name = settingNames(flag)[0]!;
     const value = wanted.values[key as keyof ServerValues];
