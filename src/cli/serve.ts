@@ -23,7 +23,8 @@ const restartFlags = Object.fromEntries(
 
 const stopFlags = {
   force: perCall(on(['--force', '-f'], 'Kill it at once, without waiting for running answers')),
-  timeout: integer(['--timeout'], 'seconds', 'How long to wait for its end; 0 is its --drain-timeout and 10 seconds more', { fallback: 0, min: 0, max: 86_400 }),
+  // Both for one call, so that a broken config file keeps no server from being stopped.
+  timeout: perCall(integer(['--timeout'], 'seconds', 'How long to wait for its end; 0 is its --drain-timeout and 10 seconds more', { fallback: 0, min: 0, max: 86_400 })),
 } as const;
 
 const start = command({

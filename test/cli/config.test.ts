@@ -121,7 +121,7 @@ t.test('flagWord() gives back what was read', (t) => {
       for (const value of values) {
         const text = flagWord(flag, value);
         if (flag.value !== '' && typeof value !== 'string' && typeof value !== 'number') continue;
-        if (flag.choices === undefined || flag.choices.includes(String(value))) t.equal((readArguments(path, command.flags, [text]).values as any)[key], value, `${path} ${text}`);
+        if (flag.choices === undefined || flag.choices.includes(`${value as string}`)) t.equal((readArguments(path, command.flags, [text]).values as any)[key], value, `${path} ${text}`);
       }
     }
   }
@@ -156,7 +156,9 @@ t.test('a broken config file stops a command before it does anything, but not he
   t.match(await recua(['config'], '', { env }), { code: 2, stderr: /bad\.json/ });
   t.match(await recua(['version'], '', { env }), { code: 0 });
   t.match(await recua(['help', 'run'], '', { env }), { code: 0 });
-  t.match(await recua(['serve', 'status'], '', { env: { ...makeHome(t).env, ...env } }), { code: 3 });
+  const inHome = { ...makeHome(t).env, RECUA_CONFIG: '/nowhere/config.json' };
+  t.match(await recua(['serve', 'status'], '', { env: inHome }), { code: 3 });
+  t.match(await recua(['serve', 'stop'], '', { env: inHome }), { code: 0 });
 });
 
 t.test('a model may be a setting, and the operand goes before it', async (t) => {

@@ -4,6 +4,11 @@ import type { CompletedCommand, CompletedFlag, Value } from './words.js';
 export function zshScript(tree: readonly CompletedCommand[]): string {
   return `#compdef recua
 # zsh completion for recua; load it after compinit with: source <(recua completion zsh)
+# A function of its own, since a colon would end an action.
+__recua_model() {
+  _alternative 'files:file:_files' 'models:model:(builtin)'
+}
+
 ${tree.map(functionOf).join('\n')}
 if [ "$funcstack[1]" = "_recua" ]; then
   _recua "$@"
@@ -52,7 +57,7 @@ function action(value: Value): string {
   switch (value.kind) {
     case 'words': return `(${value.words.join(' ')})`;
     case 'file': return '_files';
-    case 'model': return '_alternative "files:file:_files" "models:model:(builtin)"';
+    case 'model': return '__recua_model';
     case 'none':
     case 'other': return ' ';
   }

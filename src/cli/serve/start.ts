@@ -58,7 +58,9 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
   // The server stands in another folder, so a path has to be whole; any other name means the same everywhere.
   const asPath = [resolve(request.name), resolve(`${request.name}.gguf`)].includes(model.path);
   const wanted: Wanted = { ...request, name: asPath ? model.path : request.name, path: model.path, id: model.id };
-  await mkdir(places.folder, { recursive: true, mode: 0o700 });
+  await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
+    throw new RecuaError('file_unreadable', `The state folder ${places.folder} cannot be made: ${cause.message}. Its place follows SERVICE_HOME.`, { cause });
+  });
 
   let child: ChildProcess | undefined;
   const stop = watchSignals(() => {

@@ -74,7 +74,9 @@ export interface Registration {
 /** Makes this process the one server of a state file, as long as it lives. Throws `server_running` if another one is. */
 export async function register(path: string, facts: Omit<ServerRecord, 'identity' | 'state' | 'url' | 'startedAt'>): Promise<Registration> {
   // Freed at once by whatever ends the process, so two servers can't think that they are the one.
-  const lock = await tryLock(`${path}.lock`);
+  const lock = await tryLock(`${path}.lock`).catch((cause: Error) => {
+    throw new RecuaError('file_unreadable', `The state file ${path} cannot be written: ${cause.message}.`, { cause });
+  });
   if (!lock) throw new RecuaError('server_running', `Another server has the state file ${path}. recua serve status tells which.`);
   const identity = await ownIdentity();
   let record: ServerRecord = { ...facts, identity, state: 'starting', url: '', startedAt: new Date().toISOString() };
