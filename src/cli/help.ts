@@ -52,8 +52,8 @@ function environmentHelp(width = terminalWidth()): string {
     ...wrapped('A flag that is not given has the value of its variable, else of the command\'s section in the config file, '
       + 'else of the file\'s general part, else its default. recua config shows which.', width),
     '',
-    'Config file: $RECUA_CONFIG, else $XDG_CONFIG_HOME/recua/config.json, else ~/.config/recua/config.json',
-    'Its keys are the long names of flags; a section is named after a command:',
+    ...wrapped('Config file: $RECUA_CONFIG, else $XDG_CONFIG_HOME/recua/config.json, else ~/.config/recua/config.json', width),
+    ...wrapped('Its keys are the long names of flags; a section is named after a command:', width),
     ...configExample.split('\n').map((line) => `  ${line}`),
     '',
     ...wrapped('Variable of a flag: RECUA_ and its long name, so RECUA_CTX_SIZE for --ctx-size. A switch is 1 or 0; '
