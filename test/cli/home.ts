@@ -1,7 +1,8 @@
 // A home of its own for a test: what Recua keeps goes there, and a managed server that a test leaves behind is ended.
 import type { Test } from 'tap';
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { servePlaces } from '#recua/cli/serve/state-file.js';
 import type { ServePlaces, ServerRecord } from '#recua/cli/serve/state-file.js';
@@ -19,11 +20,15 @@ export interface Home {
 }
 
 export function makeHome(t: Test): Home {
-  const folder = t.testdir();
+  // Not t.testdir(), which is taken away before teardown: while a server that a test left may still write there.
+  const folder = mkdtempSync(join(realpathSync(tmpdir()), 'recua-home-'));
   const env = { SERVICE_HOME: join(folder, 'models'), HOME: folder, XDG_CONFIG_HOME: join(folder, 'config'), XDG_CACHE_HOME: join(folder, 'cache') };
   const places = servePlaces(join(folder, 'models', 'recua', 'serve'));
   const record = () => JSON.parse(readFileSync(places.record, 'utf8')) as ServerRecord;
-  t.teardown(() => killServers(places.record));
+  t.teardown(async () => {
+    await killServers(places.record);
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  });
   return { folder, env, places, record, serve: (...args) => recua(['serve', ...args], '', { env }) };
 }
 
