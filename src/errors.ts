@@ -50,6 +50,7 @@ export const errorTable = {
   closed: { status: 500, type: 'server_error', meaning: 'A model, context or sampler was used after close().' },
   invalid_argument: { status: 500, type: 'server_error', meaning: 'A native call got an argument it cannot take (a defect of Recua).' },
   invalid_usage: { status: 400, type: 'invalid_request_error', meaning: 'The command line has an unknown command or flag, or a flag lacks its value.' },
+  invalid_config: { status: 400, type: 'invalid_request_error', meaning: 'The config file or a `RECUA_*` variable holds a setting that cannot be read.' },
   file_unreadable: { status: 400, type: 'invalid_request_error', meaning: 'A file named on the command line cannot be read.' },
   ambiguous_model: { status: 400, type: 'invalid_request_error', meaning: "A model's name fits several models of the store; the message lists them." },
   invalid_name: { status: 400, type: 'invalid_request_error', meaning: 'A name for a repository, file or alias cannot be used in the model store.' },
@@ -72,6 +73,8 @@ export const errorTable = {
   download_corrupt: { status: 502, type: 'server_error', meaning: 'The downloaded bytes do not have the hash that the hub states.' },
   download_removed: { status: 409, type: 'invalid_request_error', meaning: 'The model was removed by `recua rm` during its download.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
+  server_running: { status: 500, type: 'server_error', meaning: 'The managed server runs already, with another model.' },
+  server_failed: { status: 500, type: 'server_error', meaning: 'The managed server did not start, or did not stop in time.' },
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;
 

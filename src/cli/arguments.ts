@@ -1,19 +1,26 @@
-// A command's arguments by its flags: `-ngl 5 model.gguf --temp=0` → values and operands.
+// A command's arguments by its flags: `-ngl 5 model.gguf --temp=0` → values and operands. What the command line does not say
+// comes from the settings (environment and config file), else it is the default. Called by main.
 import minimist from 'minimist';
 import { misuse, quote } from './flags.js';
 import type { Flag, Flags, Values } from './flags.js';
 import { nearest } from '../models/nearest.js';
+import type { Origin, Settings } from './settings.js';
 
 export interface Arguments<F extends Flags> {
   values: Values<F>;
   /** What is no flag, in order. */
   operands: string[];
-  /** Keys of the flags that were given. */
+  /** Keys of the flags that were given, by whatever origin: those whose value is not merely the default. */
   given: ReadonlySet<keyof F>;
+  /** Where each value comes from. */
+  origins: Readonly<Record<keyof F, Origin>>;
 }
 
-/** Reads `argv`, the words after the command. Throws `invalid_usage`. */
-export function readArguments<F extends Flags>(command: string, flags: F, argv: readonly string[]): Arguments<F> {
+/** A switch may be taken back (`--mlock=false`), which a setting elsewhere can make necessary. */
+const switchWords: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', true], ['false', false], ['0', false]]);
+
+/** Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for a setting that cannot be read. */
+export function readArguments<F extends Flags>(command: string, flags: F, argv: readonly string[], settings?: Settings): Arguments<F> {
   const byName = new Map<string, [string, Flag<unknown>]>();
   for (const entry of Object.entries(flags)) for (const name of entry[1].names) byName.set(name, entry);
   const normal = normalise(command, byName, argv);
@@ -23,18 +30,24 @@ export function readArguments<F extends Flags>(command: string, flags: F, argv: 
     unknown: (word) => !word.startsWith('-') || word === '-',
   });
   const values: Record<string, unknown> = {};
+  const origins: Record<string, Origin> = {};
   const given = new Set<keyof F>();
   for (const [key, flag] of Object.entries(flags)) {
     const found: unknown = parsed[key];
     if (found === undefined) {
-      values[key] = flag.fallback;
+      const setting = settings?.find(command, flag);
+      values[key] = setting === undefined ? flag.fallback : setting.value;
+      origins[key] = setting?.origin ?? { from: 'default' };
+      if (setting) given.add(key);
       continue;
     }
     // Given twice: the last one counts, as in other tools.
-    values[key] = flag.read(String(Array.isArray(found) ? found.at(-1) : found));
+    const word = String(Array.isArray(found) ? found.at(-1) : found);
+    values[key] = flag.value === '' && word === 'off' ? flag.fallback : flag.read(word);
+    origins[key] = { from: 'flag' };
     given.add(key);
   }
-  return { values: values as Values<F>, operands: parsed._.map(String), given };
+  return { values: values as Values<F>, operands: parsed._.map(String), given, origins: origins as Record<keyof F, Origin> };
 }
 
 /**
@@ -55,8 +68,9 @@ function normalise(command: string, byName: ReadonlyMap<string, [string, Flag<un
     if (!entry) throw unknownFlag(command, name, [...byName.keys()]);
     const [key, flag] = entry;
     if (flag.value === '') {
-      if (attached !== undefined) throw misuse(`The flag ${name} takes no value, got ${quote(attached)}.`);
-      normal.push(`--${key}=on`);
+      const named = attached === undefined ? true : switchWords.get(attached);
+      if (named === undefined) throw misuse(`The flag ${name} takes no value, or one of true and false, got ${quote(attached!)}.`);
+      normal.push(`--${key}=${named ? 'on' : 'off'}`);
       continue;
     }
     const next = argv[i + 1];

@@ -8,6 +8,12 @@ export interface Flag<T> {
   readonly value: string;
   readonly help: string;
   readonly fallback: T;
+  /** The values there are, where there are only these. */
+  readonly choices?: readonly string[];
+  /** A switch `--no-x`: its value is whether x is on. */
+  readonly off?: boolean;
+  /** Says something about one call (`--prompt`, `--json`): neither the config file nor a variable may set it. */
+  readonly perCall?: boolean;
   /** Turns the text of a value into the value; throws what was expected. */
   read(text: string): T;
 }
@@ -37,7 +43,7 @@ export function text(names: Names, value: string, help: string, fallback = ''): 
 /** `choices` with the default first. */
 export function choice<const C extends string>(names: Names, help: string, choices: readonly [C, ...C[]], fallback: C = choices[0]): Flag<C> {
   return {
-    names, value: choices.join('|'), help, fallback,
+    names, value: choices.join('|'), help, fallback, choices,
     read(given) {
       const found = choices.find((one) => one === given);
       if (found === undefined) throw misuse(`Expected one of ${choices.join(', ')} for ${names[0]}, got ${quote(given)}.`);
@@ -53,7 +59,29 @@ export function on(names: Names, help: string): Flag<boolean> {
 
 /** A switch named `--no-…` for what is on until then; its value is whether the thing is on. */
 export function off(names: Names, help: string): Flag<boolean> {
-  return { names, value: '', help, fallback: true, read: () => false };
+  return { names, value: '', help, fallback: true, off: true, read: () => false };
+}
+
+/** The same flag for the command line only: a default that is kept would make no sense for it. */
+export function perCall<T>(flag: Flag<T>): Flag<T> {
+  return { ...flag, perCall: true };
+}
+
+/** Its long names as keys of the config file; a switch `--no-x` is the key `x`, whose value says whether x is on. */
+export function settingNames(flag: Flag<unknown>): string[] {
+  const names = flag.names.filter((name) => name.startsWith('--')).map((name) => name.slice(2));
+  return flag.off ? names.map((name) => name.replace(/^no-/, '')) : names;
+}
+
+/** The environment variables that set it, the one to tell first. */
+export function variableNames(flag: Flag<unknown>): string[] {
+  return settingNames(flag).map((name) => `RECUA_${name.toUpperCase().replaceAll('-', '_')}`);
+}
+
+/** A value as the word of a command line that gives it: the opposite of reading. */
+export function flagWord(flag: Flag<unknown>, value: unknown): string {
+  const [name] = flag.names;
+  return flag.value === '' ? `${name}=${value !== flag.fallback}` : `${name}=${String(value)}`;
 }
 
 function readNumber(name: string, given: string, min: number, max: number, whole: boolean): number {

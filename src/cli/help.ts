@@ -1,80 +1,142 @@
-// `recua help [command]`: written from the table, so it can't be out of date.
+// `recua help [command]`: written from the table, so it can't be out of date. On a terminal it is wrapped to its width.
+import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 import type { AnyCommand } from './command.js';
 import { command } from './command.js';
+import { findPlace } from './command-tree.js';
+import type { Place } from './command-tree.js';
+import { exitCodes, otherVariables } from './environment.js';
 import type { Flag } from './flags.js';
-import { misuse } from './flags.js';
-import { nearest } from '../models/nearest.js';
+import { variableNames } from './flags.js';
 import { print } from './output.js';
 
-/** `help` needs the table it is in, so it is made from the other commands. */
-export function makeHelp(others: readonly AnyCommand[]): AnyCommand {
-  const help = command({
+/** `help` needs the table it is in, which is not there yet when it is made. */
+export function makeHelp(whole: () => readonly AnyCommand[]): AnyCommand {
+  return command({
     name: 'help',
     aliases: ['--help', '-h'],
     operands: '[command]',
     summary: 'Explain Recua or one of its commands',
-    details: '',
+    details: '`recua help environment` lists the files and variables that Recua reads.',
     flags: {},
     async run({ operands }) {
-      const all = [...others, help];
-      const [name] = operands;
-      await print(name === undefined ? overview(all) : commandHelp(findCommand(all, name)));
+      const all = whole();
+      if (operands.length === 0) await print(overview(all));
+      else if (operands.length === 1 && operands[0] === 'environment') await print(environmentHelp());
+      else await print(commandHelp(findPlace(all, operands)));
       return 0;
     },
   });
-  return help;
 }
 
-/** A command by its name or another way to call it. */
-export function findCommand(all: readonly AnyCommand[], name: string): AnyCommand {
-  const found = all.find((one) => one.name === name || one.aliases.includes(name));
-  if (found) return found;
-  const near = nearest(name, all.flatMap((one) => [one.name, ...one.aliases]));
-  throw misuse(`There is no command ${name}.${near ? ` Did you mean ${near}?` : ''} All of them: recua help`);
-}
-
-function overview(all: readonly AnyCommand[]): string {
-  return `${[
-    'Recua serves GGUF models from this machine: an OpenAI-compatible HTTP API and a command line.',
+export function overview(all: readonly AnyCommand[], width = terminalWidth()): string {
+  return lines([
+    ...wrapped('Recua serves GGUF models from this machine: an OpenAI-compatible HTTP API and a command line.', width),
     '',
     'Usage: recua <command> [arguments] [flags]',
     '',
     'Commands',
-    ...columns(all.map((one) => [`${one.name} ${one.operands}`.trim(), `${one.summary}${others(one)}`])),
+    ...columns(all.map((one) => [`${one.name} ${one.operands}`.trim(), `${one.summary}${others(one)}`]), width),
     '',
-    'A model is the path of a GGUF file, or builtin for the small embedded one.',
+    ...wrapped('A model is the path of a GGUF file, or builtin for the small embedded one.', width),
     'Flags of a command: recua help <command>',
+    ...wrapped('Flags can be set in a file and by variables: recua help environment, recua config', width),
+    ...wrapped(`Exit codes: ${exitCodes.map(([code, meaning]) => `${code} ${meaning.replace(/[;:].*/, '')}`).join(', ')}`, width),
     '',
     'Try: recua run builtin -p "Hello"',
-  ].join('\n')}\n`;
+  ]);
 }
+
+function environmentHelp(width = terminalWidth()): string {
+  return lines([
+    ...wrapped('A flag that is not given has the value of its variable, else of the command\'s section in the config file, '
+      + 'else of the file\'s general part, else its default. recua config shows which.', width),
+    '',
+    ...wrapped('Config file: $RECUA_CONFIG, else $XDG_CONFIG_HOME/recua/config.json, else ~/.config/recua/config.json', width),
+    ...wrapped('Its keys are the long names of flags; a section is named after a command:', width),
+    ...configExample.split('\n').map((line) => `  ${line}`),
+    '',
+    ...wrapped('Variable of a flag: RECUA_ and its long name, so RECUA_CTX_SIZE for --ctx-size. A switch is 1 or 0; '
+      + '--no-mmap is RECUA_MMAP=0, and "mmap": false in the file.', width),
+    '',
+    'Variables',
+    ...columns(otherVariables, width),
+  ]);
+}
+
+/** An example of each form, for help and docs/cli.md; test/cli/config.test.ts reads it. */
+export const configExample = `{
+  "threads": 4,
+  "run": { "temp": 0.2 },
+  "serve start": { "port": 9000, "mmap": false }
+}`;
 
 function others(one: AnyCommand): string {
   return one.aliases.length > 0 ? ` (also ${one.aliases.join(', ')})` : '';
 }
 
-export function commandHelp(one: AnyCommand): string {
+function groupRows(inner: readonly AnyCommand[]): [string, string][] {
+  const rows = inner.map((one): [string, string] => [`${one.name} ${one.operands}`.trim(), `${one.summary}${others(one)}`]);
+  return [...rows, ['help [command]', 'Explain these commands']];
+}
+
+export function usage({ command: one, path }: Place): string {
+  const rest = [one.operands, Object.keys(one.flags).length > 0 ? '[flags]' : ''];
+  return ['recua', path, ...rest.filter((word) => word !== '')].join(' ');
+}
+
+export function commandHelp({ command: one, path }: Place, width = terminalWidth()): string {
   const flags = Object.values(one.flags);
-  return `${[
-    `Usage: recua ${one.name}${one.operands ? ` ${one.operands}` : ''}${flags.length > 0 ? ' [flags]' : ''}`,
+  const examples = one.examples ?? [];
+  return lines([
+    ...wrapped(`Usage: ${usage({ command: one, path })}`, width),
     '',
-    `${one.summary}.`,
-    ...(one.details === '' ? [] : [one.details]),
-    ...(flags.length === 0 ? [] : ['', 'Flags', ...columns(flags.map(flagRow))]),
-  ].join('\n')}\n`;
+    ...wrapped(`${one.summary}.`, width),
+    ...(one.details === '' ? [] : wrapped(one.details, width)),
+    ...(one.subcommands ? ['', 'Commands', ...columns(groupRows(one.subcommands), width)] : []),
+    ...(flags.length === 0 ? [] : ['', 'Flags', ...columns(flags.map(flagRow), width)]),
+    ...(examples.length === 0 ? [] : ['', 'Examples', ...examples.flatMap(([line, does]) => [`  ${line}`, ...wrapped(does, width, '      ')])]),
+    ...(one.subcommands ? ['', `Flags of one of them: recua help ${path} <command>`] : []),
+  ]);
+}
+
+/** A flag's names as people write them, short ones first, with its value. */
+export function flagNames(flag: Flag<unknown>): string {
+  const names = [...flag.names].sort((a, b) => Number(a.startsWith('--')) - Number(b.startsWith('--'))).join(', ');
+  return `${names}${flag.value === '' ? '' : ` <${flag.value}>`}`;
+}
+
+/** The default as text; '' where there is none worth telling. */
+export function flagDefault({ value, fallback }: Flag<unknown>): string {
+  return value !== '' && (typeof fallback === 'number' || (typeof fallback === 'string' && fallback !== '')) ? String(fallback) : '';
 }
 
 function flagRow(flag: Flag<unknown>): [string, string] {
-  const names = [...flag.names].sort((a, b) => Number(a.startsWith('--')) - Number(b.startsWith('--'))).join(', ');
-  const value = flag.value === '' ? '' : ` <${flag.value}>`;
-  const { fallback } = flag;
-  const shown = flag.value !== '' && (typeof fallback === 'number' || (typeof fallback === 'string' && fallback !== ''));
-  return [`${names}${value}`, `${flag.help}${shown ? ` (default ${fallback})` : ''}`];
+  const fallback = flagDefault(flag);
+  const variable = flag.perCall ? undefined : variableNames(flag)[0];
+  return [flagNames(flag), `${flag.help}${fallback === '' ? '' : ` (default ${fallback})`}${variable === undefined ? '' : ` [${variable}]`}`];
 }
 
-function columns(rows: readonly (readonly [string, string])[]): string[] {
-  const width = Math.min(34, Math.max(...rows.map(([left]) => left.length)));
-  return rows.flatMap(([left, right]) => (left.length > width
-    ? [`  ${left}`, `  ${' '.repeat(width)}  ${right}`]
-    : [`  ${left.padEnd(width)}  ${right}`]));
+/** Columns of the terminal that reads stdout; Infinity where none does, so that scripts find whole lines. */
+function terminalWidth(): number {
+  return process.stdout.isTTY ? Math.max(40, process.stdout.columns || 80) : Infinity;
+}
+
+function lines(all: readonly string[]): string {
+  return `${all.join('\n')}\n`;
+}
+
+function wrapped(text: string, width: number, indent = ''): string[] {
+  if (width === Infinity) return [`${indent}${text}`];
+  return wrapAnsi(text, width - indent.length, { hard: true }).split('\n').map((line) => `${indent}${line}`);
+}
+
+function columns(rows: readonly (readonly [string, string])[], width: number): string[] {
+  const left = Math.min(34, Math.max(...rows.map(([name]) => stringWidth(name))));
+  const indent = ' '.repeat(left + 4);
+  return rows.flatMap(([name, text]) => {
+    const [first = '', ...more] = wrapped(text, width, indent);
+    const gap = left - stringWidth(name);
+    return gap < 0 ? [`  ${name}`, first, ...more] : [`  ${name}${' '.repeat(gap)}  ${first.slice(indent.length)}`, ...more];
+  });
 }

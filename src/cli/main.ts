@@ -6,9 +6,13 @@ import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../errors.js';
 import type { AnyCommand } from './command.js';
 import { readArguments } from './arguments.js';
-import { commandHelp, findCommand, makeHelp } from './help.js';
+import { findCommand, findPlace } from './command-tree.js';
+import type { Place } from './command-tree.js';
+import { misuse } from './flags.js';
+import { commandHelp } from './help.js';
 import { ReaderGone, guardOutput, print, sayError } from './output.js';
-import { commands } from './table.js';
+import { Settings } from './settings.js';
+import { allCommands } from './table.js';
 
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
@@ -20,20 +24,38 @@ export async function main(argv: readonly string[]): Promise<number> {
     sayError(thrown);
     const code = RecuaError.from(thrown).code;
     if (code === 'cancelled') return 130;
-    return code === 'invalid_usage' ? 2 : 1;
+    return code === 'invalid_usage' || code === 'invalid_config' ? 2 : 1;
   }
 }
 
 async function dispatch(argv: readonly string[]): Promise<number> {
-  const all = [...commands, makeHelp(commands)];
-  const command = findCommand(all, argv[0] ?? 'help');
-  const rest = argv.slice(1);
+  const first = findCommand(allCommands, argv[0] ?? 'help');
+  return await runPlace({ command: first, path: first.name }, argv.slice(1));
+}
+
+async function runPlace(place: Place, rest: readonly string[]): Promise<number> {
+  const { command, path } = place;
+  if (command.subcommands) return await runInner(place, command.subcommands, rest);
   if (wantsHelp(command, rest)) {
-    await print(commandHelp(command));
+    await print(commandHelp(place));
     return 0;
   }
+  // A command without flags works whatever the config file holds.
+  const settings = Object.values(command.flags).some((flag) => !flag.perCall) ? await Settings.read(allCommands) : undefined;
   // Each command reads its own flags, whose types the table does not know.
-  return await command.run(readArguments(command.name, command.flags, rest) as never);
+  return await command.run(readArguments(path, command.flags, rest, settings) as never);
+}
+
+/** `recua serve start`: the next word names the command. */
+async function runInner(place: Place, inner: readonly AnyCommand[], rest: readonly string[]): Promise<number> {
+  const [word, ...more] = rest;
+  if (word === undefined || ['help', '--help', '-h'].includes(word)) {
+    await print(commandHelp(more.length === 0 ? place : findPlace(allCommands, [...place.path.split(' '), ...more])));
+    return 0;
+  }
+  if (word.startsWith('-')) throw misuse(`Expected a command after recua ${place.path}, got ${word}. All of them: recua help ${place.path}`);
+  const command = findCommand(inner, word, place.path);
+  return await runPlace({ command, path: `${place.path} ${command.name}` }, more);
 }
 
 /** `--help` after a command, and `-h` where the command has no flag of that name (`api -h` is the host). */

@@ -32,10 +32,12 @@ export function say(text: string): void {
 type Level = 'debug' | 'info' | 'warn' | 'error';
 const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
-/** A log to stderr that lets through what is at least of `least`. */
-export function makeLog(least: Level | 'silent'): (level: Level, text: string) => void {
+/** A log that lets through what is at least of `least`; to stderr, or to who else writes it. */
+export function makeLog(
+  least: Level | 'silent', write: (level: Level, text: string) => void = (level, text) => say(`${level}: ${text.trimEnd()}`),
+): (level: Level, text: string) => void {
   return (level, text) => {
-    if (levels.indexOf(level) >= levels.indexOf(least)) say(`${level}: ${text.trimEnd()}`);
+    if (levels.indexOf(level) >= levels.indexOf(least)) write(level, text);
   };
 }
 

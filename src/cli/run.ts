@@ -8,13 +8,13 @@ import { readModelFile } from '../models/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import { command } from './command.js';
 import { engineConfig, engineFlags, engineOptions, maxCount, readTextFile } from './engine-flags.js';
-import { integer, misuse, on, real, text } from './flags.js';
+import { integer, misuse, on, perCall, real, text } from './flags.js';
 import type { Values } from './flags.js';
 import { LoadingLine, ReaderGone, makeLog, print, say, tame } from './output.js';
 import { watchSignals } from './signals.js';
 
 const flags = {
-  prompt: text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line'),
+  prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
   system: text(['--system', '-s'], 'text', 'System message before the prompt'),
   maxTokens: integer(['--max-tokens', '-n'], 'n', 'Most tokens to generate', { fallback: 512, min: 1, max: maxCount }),
   temperature: real(['--temp', '--temperature'], 'x', 'Temperature; 0 always takes the likeliest token', { fallback: defaults.temperature, min: 0, max: 100 }),
@@ -23,9 +23,9 @@ const flags = {
   minP: real(['--min-p'], 'x', 'Drop tokens below this share of the likeliest one\'s probability; 0 is off', { fallback: samplingDefaults.minP, min: 0, max: 1 }),
   repeatPenalty: real(['--repeat-penalty'], 'x', 'Penalty on tokens that came already; 1 is off', { fallback: samplingDefaults.repeatPenalty, min: 0.01, max: 100 }),
   seed: integer(['--seed'], 'n', 'Random seed; 0 draws one', { fallback: 0, min: 0, max: 2 ** 32 - 1 }),
-  grammar: text(['--grammar', '-g'], 'gbnf', 'GBNF grammar that the answer has to follow'),
-  grammarFile: text(['--grammar-file', '-gf'], 'file', 'File with such a grammar'),
-  json: on(['--json'], 'Print one JSON object with the answer, usage and timings instead of the text'),
+  grammar: perCall(text(['--grammar', '-g'], 'gbnf', 'GBNF grammar that the answer has to follow')),
+  grammarFile: perCall(text(['--grammar-file', '-gf'], 'file', 'File with such a grammar')),
+  json: perCall(on(['--json'], 'Print one JSON object with the answer, usage and timings instead of the text')),
   quiet: on(['--quiet', '-q'], 'Say nothing about loading'),
   ...engineFlags,
 } as const;

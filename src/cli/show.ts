@@ -9,10 +9,11 @@ import type { MachineMemory, MemoryNeed, MemoryOptions } from '../models/memory.
 import { readModelFile } from '../models/model-file.js';
 import type { ModelFile, PartOpener } from '../models/model-file.js';
 import { isHubName, readRepoName } from '../models/model-names.js';
+import { openRemoteModel } from '../models/remote-model.js';
 import { findModel } from '../models/store.js';
 import { command } from './command.js';
 import { engineFlags } from './engine-flags.js';
-import { integer, misuse, on } from './flags.js';
+import { integer, misuse, on, perCall } from './flags.js';
 import { print, tame } from './output.js';
 import { bytes, parameters, plain } from './wording.js';
 
@@ -28,14 +29,14 @@ export const show = command({
     ['recua show builtin --template', 'the chat template, whole'],
   ],
   flags: {
-    all: on(['--all', '-a'], 'Print every metadata key'),
-    tensors: on(['--tensors'], 'List the tensors'),
-    template: on(['--template'], 'Print the chat template and nothing else'),
+    all: perCall(on(['--all', '-a'], 'Print every metadata key')),
+    tensors: perCall(on(['--tensors'], 'List the tensors')),
+    template: perCall(on(['--template'], 'Print the chat template and nothing else')),
     contextSize: engineFlags.contextSize,
     parallel: integer(['--parallel', '-np'], 'n', 'Requests at once that the memory is for', { fallback: 1, min: 1, max: 256 }),
     cacheTypeK: engineFlags.cacheTypeK,
     cacheTypeV: engineFlags.cacheTypeV,
-    json: on(['--json'], 'Print JSON'),
+    json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands }) {
     const [name, ...surplus] = operands;
@@ -60,13 +61,18 @@ async function locate(name: string): Promise<string | PartOpener> {
     return (await findModel(name)).path;
   } catch (error) {
     if (!(error instanceof RecuaError) || error.code !== 'model_not_found' || !isHubName(readRepoName(name))) throw error;
-    return await findRemote(name, error);
+    return await findRemote(name);
   }
 }
 
 /** A model of the hub, read there by ranges. */
-function findRemote(_name: string, notHere: RecuaError): Promise<PartOpener> {
-  return Promise.reject(notHere);
+async function findRemote(name: string): Promise<PartOpener> {
+  try {
+    return await openRemoteModel(name);
+  } catch (cause) {
+    const { code, message } = RecuaError.from(cause);
+    throw new RecuaError(code, `${name} is not in the store, so the hub was asked. ${message}`, { cause });
+  }
 }
 
 /** A template longer than what the reader keeps is read from its place. */

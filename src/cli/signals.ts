@@ -10,8 +10,8 @@ export interface StopSignal {
   release(): void;
 }
 
-/** Watches SIGINT, SIGTERM and, where there is one, the closing of the terminal. */
-export function watchSignals(): StopSignal {
+/** Watches SIGINT, SIGTERM and, where there is one, the closing of the terminal. `onSecond` is what a second signal does. */
+export function watchSignals(onSecond: () => void = () => process.exit(130)): StopSignal {
   const controller = new AbortController();
   let first = 0;
   const onSignal = () => {
@@ -19,7 +19,7 @@ export function watchSignals(): StopSignal {
       first = Date.now();
       controller.abort();
     } else if (Date.now() - first > sameKeystrokeMs) {
-      process.exit(130);
+      onSecond();
     }
   };
   const names = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;

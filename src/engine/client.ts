@@ -35,6 +35,11 @@ const defaultRestart: RestartPolicy = { delayMs: 100, crashes: 5, windowMs: 60_0
 const killAfterMs = 2_000;
 /** Lines of output quoted in the log when the process dies. */
 const lastLines = 5;
+/**
+ * What a process says when it breaks. Other lines that it prints while it serves may quote a request, which is nobody's but the client's
+ * (llama.cpp's grammar parser prints the grammar that it refuses), so they stay out of logs.
+ */
+const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
 
 /** A request the engine process has, or will have after a restart. */
 interface Call {
@@ -224,6 +229,10 @@ class EngineClient implements Engine {
     const child = new Child(this.#entry, {
       message: (message) => this.#receive(message),
       output: (line) => {
+        if (this.#everReady && !crashWords.test(line)) {
+          this.#log('debug', `the engine process printed ${line.length} characters, left out since they may quote a request`);
+          return;
+        }
         this.#output = [...this.#output.slice(1 - lastLines), line];
         this.#log('warn', line);
       },

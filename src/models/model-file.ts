@@ -98,7 +98,7 @@ async function readOtherParts(opener: PartOpener, first: Gguf): Promise<Gguf[]> 
   for (let part = 2; part <= total; part++) {
     const path = nameOf(part);
     const other = await readPart(opener, path).catch((cause: unknown) => {
-      if (!(cause instanceof RecuaError) || cause.code !== 'model_not_found') throw cause;
+      if (!(cause instanceof RecuaError) || (cause.code !== 'model_not_found' && cause.code !== 'repository_file_not_found')) throw cause;
       throw new RecuaError('invalid_gguf', `${first.path} is one of ${total} parts of a model, but part ${part} is missing: there is no ${path}. Download it too.`, { cause });
     });
     const at = count(other.metadata.get('split.no'), -1);

@@ -33,9 +33,14 @@ export function errorHeaders(error: RecuaError): Record<string, string> {
 export function logError(log: Log, res: Response, error: RecuaError): void {
   const id = String(res.getHeader('x-request-id'));
   if (error.code === 'cancelled') log('debug', `${id} ${error.code}: ${error.message}`);
-  else if (error.status < 500) log('info', `${id} ${error.code}: ${error.message}`);
+  // The sentence went to the client and may quote its request; no prompt gets into a log.
+  else if (error.status < 500) log('info', `${id} ${error.code}${paramWords(error)}`);
   else if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
   else log('warn', `${id} ${error.code}: ${error.message}`);
+}
+
+function paramWords({ param }: RecuaError): string {
+  return param !== undefined && /^[\w.[\]]{1,80}$/.test(param) ? ` at ${param}` : '';
 }
 
 export function errorHandler(log: Log): ErrorRequestHandler {

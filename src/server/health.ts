@@ -9,17 +9,18 @@ export function health({ engine, traffic }: Gateway): RequestHandler {
   return (_req: Request, res: Response) => {
     const state = engine.state;
     const { crashes } = engine;
+    const requests = traffic.total;
     res.set('Cache-Control', 'no-store');
     if (state.state === 'failed') {
-      res.status(503).set(errorHeaders(state.error)).json({ status: 'error', model: 'failed', crashes, ...errorBody(state.error) });
+      res.status(503).set(errorHeaders(state.error)).json({ status: 'error', model: 'failed', requests, crashes, ...errorBody(state.error) });
     } else if (state.state === 'closed' || traffic.draining) {
       const stopping = new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
-      res.status(503).json({ status: 'stopping', model: state.state === 'ready' ? 'loaded' : 'closed', crashes, ...errorBody(stopping) });
+      res.status(503).json({ status: 'stopping', model: state.state === 'ready' ? 'loaded' : 'closed', running: traffic.size, requests, crashes, ...errorBody(stopping) });
     } else if (state.state === 'ready') {
-      res.json({ status: 'ok', model: 'loaded', running: state.status.running, waiting: state.status.waiting, crashes });
+      res.json({ status: 'ok', model: 'loaded', running: state.status.running, waiting: state.status.waiting, requests, crashes });
     } else {
       const loading = new RecuaError('model_loading', 'The model is loading.');
-      res.status(503).set(errorHeaders(loading)).json({ status: 'loading', model: 'loading', progress: state.fraction, crashes });
+      res.status(503).set(errorHeaders(loading)).json({ status: 'loading', model: 'loading', progress: state.fraction, requests, crashes });
     }
   };
 }

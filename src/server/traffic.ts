@@ -7,6 +7,12 @@ export class Traffic {
   readonly #running = new Set<AbortController>();
   readonly #whenIdle: (() => void)[] = [];
   #draining = false;
+  #total = 0;
+
+  /** Requests that came to work since the start, those that failed included. */
+  get total(): number {
+    return this.#total;
+  }
 
   get draining(): boolean {
     return this.#draining;
@@ -24,6 +30,7 @@ export class Traffic {
   /** Counts a request until its response is flushed or its client gone. The signal aborts when its work has become useless. */
   enter(res: Response): AbortSignal {
     this.admit();
+    this.#total++;
     const controller = new AbortController();
     this.#running.add(controller);
     const leave = (): void => {

@@ -2,10 +2,11 @@ import t from 'tap';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { gguf, sound } from '../models/gguf-bytes.js';
+import { until } from './home.js';
 import { recua, root, start } from './recua.js';
 import type { Running } from './recua.js';
 
@@ -67,6 +68,40 @@ t.test('api says that the port is in use and exits 1', async (t) => {
   other.close();
   t.equal(code, 1);
   t.match(stderr, new RegExp(`127\\.0\\.0\\.1 port ${port}`));
+});
+
+t.test('api warns when other machines can reach it, and only then', async (t) => {
+  for (const [host, warns] of [['0.0.0.0', true], ['127.0.0.1', false], ['localhost', false]] as const) {
+    const running = start(['api', 'builtin', ...small, '--host', host]);
+    await served(running);
+    running.child.kill('SIGINT');
+    t.equal(/Warning: whoever can reach 0\.0\.0\.0 port \d+ can use this server/.test((await running.ended).stderr), warns, host);
+  }
+});
+
+t.test('api --log-file logs there, and tells its address on stderr as ever', async (t) => {
+  const path = join(t.testdir(), 'a.log');
+  const running = start(['api', 'builtin', ...small, '--log-file', path, '--log-level', 'debug']);
+  const url = await served(running);
+  await (await fetch(`${url}/health`)).text();
+  running.child.kill('SIGINT');
+  const { code, stderr } = await running.ended;
+  t.equal(code, 0);
+  t.notMatch(stderr, /debug:/);
+  const log = readFileSync(path, 'utf8');
+  for (const line of [/Z info {2}Loading builtin$/m, /Z debug .*GET \/health 200/, /Z info {2}Recua listens on/, /Z info {2}Stopped\.\n$/]) t.match(log, line);
+  t.match(await recua(['api', 'builtin', ...small, '--log-file', join(path, 'below')]), { code: 1, stderr: /log file .* cannot be written/ });
+});
+
+t.test('api --state-file keeps pid and address while it runs, and only one server has it', async (t) => {
+  const path = join(t.testdir(), 'state.json');
+  const running = start(['api', 'builtin', ...small, '--state-file', path]);
+  await until(() => existsSync(path) && (JSON.parse(readFileSync(path, 'utf8')) as { state: string }).state === 'running');
+  t.match(JSON.parse(readFileSync(path, 'utf8')), { identity: { pid: running.child.pid }, url: /^http:\/\/127/ });
+  t.match(await recua(['api', 'builtin', ...small, '--state-file', path]), { code: 1, stderr: /Another server has the state file/ });
+  running.child.kill('SIGTERM');
+  t.match(await running.ended, { code: 0 });
+  t.notOk(existsSync(path));
 });
 
 t.test('api refuses a missing or damaged file before it starts anything', async (t) => {

@@ -7,6 +7,9 @@ import { fileURLToPath } from 'node:url';
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const mainPath = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
+/** Nobody's config file: the user's own must not change what is tested. */
+const noConfig = fileURLToPath(new URL('./no-config', import.meta.url));
+
 export interface Result {
   code: number | null;
   signal: NodeJS.Signals | null;
@@ -25,7 +28,7 @@ export interface Running {
 }
 
 export function start(args: readonly string[], { cwd = root, env = {} }: { cwd?: string; env?: Record<string, string> } = {}): Running {
-  const child = spawn(process.execPath, [mainPath, ...args], { cwd, env: { ...process.env, ...env }, stdio: 'pipe' });
+  const child = spawn(process.execPath, [mainPath, ...args], { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...env }, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   const watchers = new Set<() => void>();

@@ -8,7 +8,7 @@ t.test('GET /health is 200 when the model is loaded', async (t) => {
   for (const path of ['/health', '/v1/health']) {
     const res = await fetch(url + path);
     t.equal(res.status, 200);
-    t.same(await res.json(), { status: 'ok', model: 'loaded', running: 0, waiting: 0, crashes: 2 });
+    t.same(await res.json(), { status: 'ok', model: 'loaded', running: 0, waiting: 0, requests: 0, crashes: 2 });
   }
 });
 

@@ -1,0 +1,12 @@
+// `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built command line.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { place, root } from './place.mjs';
+
+const built = (file) => import(pathToFileURL(join(place.dist, 'cli', file)).href);
+const [{ manPage, markdown }, { allCommands }] = await Promise.all(['reference.js', 'table.js'].map(built));
+for (const [file, text] of [['cli.md', markdown(allCommands)], ['recua.1', manPage(allCommands)]]) {
+  writeFileSync(join(root, 'docs', file), text);
+  console.log(join('docs', file));
+}

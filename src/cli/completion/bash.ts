@@ -1,0 +1,57 @@
+// The bash script: one function, whose cases are written from the table. Works with bash 3.2, without bash-completion.
+import type { CompletedCommand, Value } from './words.js';
+
+export function bashScript(tree: readonly CompletedCommand[]): string {
+  return `# bash completion for recua; load it with: source <(recua completion bash)
+_recua() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev= path= word next value= i
+  local -a words
+  COMPREPLY=()
+  # "--flag=value" comes as three words where COMP_WORDBREAKS holds "=".
+  if [[ $cur == = ]]; then cur= prev=\${COMP_WORDS[COMP_CWORD-1]}
+  elif (( COMP_CWORD >= 2 )) && [[ \${COMP_WORDS[COMP_CWORD-1]} == = ]]; then prev=\${COMP_WORDS[COMP_CWORD-2]}
+  elif (( COMP_CWORD >= 1 )); then prev=\${COMP_WORDS[COMP_CWORD-1]}
+  fi
+  for (( i = 1; i < COMP_CWORD; i++ )); do
+    word=\${COMP_WORDS[i]} next="\${path:+$path }\${COMP_WORDS[i]}"
+    case $next in
+${tree.filter(({ path }) => path !== '').map(({ path }) => `      ${quoted(path)}) path=$next ;;\n`).join('')}      *) [[ $word == -* ]] || break ;;
+    esac
+  done
+  case "$path:$prev" in
+${tree.flatMap(({ path, flags }) => flags.filter(({ value }) => value.kind !== 'none').map(({ names, value }) => `    ${names.map((name) => quoted(`${path}:${name}`)).join('|')}) ${complete(value)}; return ;;\n`)).join('')}  esac
+  if [[ $cur == -* ]]; then
+    case $path in
+${tree.filter(({ flags }) => flags.length > 0).map(({ path, flags }) => `      ${quoted(path)}) value=${quoted(flags.flatMap(({ names }) => names).join(' '))} ;;\n`).join('')}    esac
+    COMPREPLY=( $(compgen -W "$value" -- "$cur") )
+    return
+  fi
+  case $path in
+${tree.map(({ path, inner, operand }) => `    ${quoted(path)}) ${inner.length > 0 ? words(inner.map(({ name }) => name)) : complete(operand)} ;;\n`).join('')}  esac
+}
+complete -F _recua recua
+`;
+}
+
+function complete(value: Value): string {
+  switch (value.kind) {
+    case 'words': return words(value.words);
+    case 'file': return files('');
+    case 'model': return files('COMPREPLY+=( $(compgen -W builtin -- "$cur") )');
+    case 'none':
+    case 'other': return ':';
+  }
+}
+
+function words(all: readonly string[]): string {
+  return `COMPREPLY=( $(compgen -W ${quoted(all.join(' '))} -- "$cur") )`;
+}
+
+/** Names with blanks stay one word, and get quoted when they are put in. */
+function files(more: string): string {
+  return `compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=( "$word" ); done < <(compgen -f -- "$cur")${more === '' ? '' : `; ${more}`}`;
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll('\'', '\'\\\'\'')}'`;
+}

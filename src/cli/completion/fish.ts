@@ -1,0 +1,58 @@
+// The fish script: one `complete` line per command, flag name and operand, written from the table.
+import type { CompletedCommand, Value } from './words.js';
+
+export function fishScript(tree: readonly CompletedCommand[]): string {
+  const lines = tree.flatMap(({ path, inner, flags, operand }) => [
+    ...inner.map(({ name, summary }) => `complete -c recua -f -n ${quoted(`__recua_is ${path}`.trim())} -a ${quoted(name)} -d ${quoted(summary)}`),
+    ...flags.map(({ names, help, value }) => `complete -c recua -n ${here(path)} ${names.map(option).join(' ')}${action(value)} -d ${quoted(help)}`),
+    ...(inner.length > 0 ? [] : [`complete -c recua -n ${here(path)} ${operandAction(operand)}`]),
+  ]);
+  return `# fish completion for recua; load it with: recua completion fish | source
+# Flags left out, whether the words so far are exactly this command path.
+function __recua_is
+    set -l words (commandline -opc | string match -v -- '-*')
+    test "$words[2..-1]" = "$argv"
+end
+# Whether they begin with it.
+function __recua_at
+    set -l words (commandline -opc | string match -v -- '-*')
+    set -l rest $words[2..-1]
+    test (count $rest) -ge (count $argv); and test "$rest[1..(count $argv)]" = "$argv"
+end
+${lines.join('\n')}
+`;
+}
+
+function here(path: string): string {
+  return quoted(`__recua_at ${path}`.trim());
+}
+
+/** fish calls \`-ngl\` an old option: one dash, several letters. */
+function option(name: string): string {
+  if (name.startsWith('--')) return `-l ${name.slice(2)}`;
+  return name.length > 2 ? `-o ${name.slice(1)}` : `-s ${name.slice(1)}`;
+}
+
+function action(value: Value): string {
+  switch (value.kind) {
+    case 'none': return '';
+    case 'words': return ` -x -a ${quoted(value.words.join(' '))}`;
+    case 'file': return ' -r -F';
+    case 'model': return ' -r -F -a builtin';
+    case 'other': return ' -x';
+  }
+}
+
+function operandAction(value: Value): string {
+  switch (value.kind) {
+    case 'none':
+    case 'other': return '-f';
+    case 'words': return `-f -a ${quoted(value.words.join(' '))}`;
+    case 'file': return '-F';
+    case 'model': return '-F -a builtin';
+  }
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll('\'', '\\\'')}'`;
+}

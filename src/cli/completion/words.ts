@@ -1,0 +1,55 @@
+// The table as shells need it: for each command path what may come next, and what a flag's value may be.
+import type { AnyCommand } from '../command.js';
+import { allPlaces } from '../command-tree.js';
+import type { Flag } from '../flags.js';
+
+/** `words`: one of these. `file`: a file's name. `model`: a file's name or builtin. `other`: nothing known. */
+export type Value = { kind: 'none' | 'file' | 'model' | 'other' } | { kind: 'words'; words: readonly string[] };
+
+export interface CompletedFlag {
+  names: readonly string[];
+  help: string;
+  value: Value;
+}
+
+export interface CompletedCommand {
+  /** '' is recua itself. */
+  path: string;
+  inner: readonly { name: string; summary: string }[];
+  flags: readonly CompletedFlag[];
+  operand: Value;
+}
+
+export function completionTree(all: readonly AnyCommand[]): CompletedCommand[] {
+  const root: CompletedCommand = { path: '', inner: rows(all), flags: [], operand: { kind: 'none' } };
+  return [root, ...allPlaces(all).map(({ command, path }): CompletedCommand => ({
+    path,
+    inner: command.name === 'help' || command.name === 'config' ? rows(all) : [...rows(command.subcommands ?? []), ...(command.subcommands ? [{ name: 'help', summary: 'Explain these commands' }] : [])],
+    flags: [...Object.values(command.flags).map(completed), ...(command.subcommands ? [] : [{ names: ['--help'], help: 'Explain this command', value: { kind: 'none' } as const }])],
+    operand: operandOf(command),
+  }))];
+}
+
+function rows(all: readonly AnyCommand[]): { name: string; summary: string }[] {
+  return all.flatMap(({ name, aliases, summary }) => [name, ...aliases.filter((alias) => !alias.startsWith('-'))].map((word) => ({ name: word, summary })));
+}
+
+function completed(flag: Flag<unknown>): CompletedFlag {
+  return { names: flag.names, help: flag.help, value: valueOf(flag) };
+}
+
+function valueOf({ value, choices }: Flag<unknown>): Value {
+  if (value === '') return { kind: 'none' };
+  if (choices) return { kind: 'words', words: choices };
+  if (/\b(file|path|folder)\b/i.test(value)) return { kind: 'file' };
+  return value === 'model' ? { kind: 'model' } : { kind: 'other' };
+}
+
+/** By what help calls it: `<model>`, `<file>`, `<bash|zsh>`. */
+function operandOf({ operands }: AnyCommand): Value {
+  const first = /[<[]([^>\]]+)[>\]]/.exec(operands)?.[1] ?? '';
+  if (/^[a-z0-9-]+(\|[a-z0-9-]+)+$/.test(first)) return { kind: 'words', words: first.split('|') };
+  if (/model/.test(first)) return { kind: 'model' };
+  if (/file|path|folder/.test(first)) return { kind: 'file' };
+  return { kind: first === '' || first === 'command' ? 'none' : 'other' };
+}

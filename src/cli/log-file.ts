@@ -1,0 +1,92 @@
+// The log of a server that nobody watches: a file of bounded size, kept in a few pieces, for its owner's eyes only.
+// Used by `recua api --log-file`, and so by every managed server. Gateway process.
+import { mkdirSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { createStream } from 'rotating-file-stream';
+import type { RotatingFileStream } from 'rotating-file-stream';
+
+export interface LogFileLimits {
+  /** A file that has grown to this size is set aside. */
+  sizeBytes: number;
+  /** Files that are kept besides the one being written. */
+  kept: number;
+  /** More than this not yet on the disk means that it does not keep up: lines are dropped and counted. */
+  waitingBytes: number;
+  /** After an error, how long until the file is tried again. */
+  retryMs: number;
+}
+
+export const logFileLimits: Readonly<LogFileLimits> = { sizeBytes: 10 * 1024 * 1024, kept: 4, waitingBytes: 4 * 1024 * 1024, retryMs: 5_000 };
+
+/** The files of a log, newest first: the one being written, then those set aside. */
+export function logFiles(path: string, kept = logFileLimits.kept): string[] {
+  return [path, ...Array.from({ length: kept }, (_, at) => `${path}.${at + 1}`)];
+}
+
+export class LogFile {
+  readonly #path: string;
+  readonly #limits: LogFileLimits;
+  readonly #trouble: (message: string) => void;
+  #stream: RotatingFileStream | undefined;
+  #lost = 0;
+  #retryAtMs = 0;
+
+  /** `trouble` is told, once for each time it happens, that the file cannot be written. Throws if its folder cannot be made. */
+  constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}) {
+    this.#path = resolve(path);
+    this.#trouble = trouble;
+    this.#limits = { ...logFileLimits, ...limits };
+    mkdirSync(dirname(this.#path), { recursive: true });
+    this.#stream = this.#open();
+  }
+
+  /** Each line of the text with time and level in front. */
+  write(level: string, text: string): void {
+    const stream = this.#ready();
+    if (!stream) {
+      this.#lost++;
+      return;
+    }
+    if (this.#lost > 0) stream.write(line('warn', `${this.#lost} lines are missing here: the log could not be written`));
+    this.#lost = 0;
+    for (const one of text.trimEnd().split('\n')) stream.write(line(level, one));
+  }
+
+  /** Resolves when all that was written is in the file. */
+  async close(): Promise<void> {
+    const stream = this.#stream;
+    this.#stream = undefined;
+    this.#retryAtMs = Infinity;
+    if (!stream || stream.destroyed) return;
+    await new Promise<void>((done) => {
+      stream.once('close', done);
+      stream.end();
+    });
+  }
+
+  #ready(): RotatingFileStream | undefined {
+    if (!this.#stream && Date.now() >= this.#retryAtMs) this.#stream = this.#open();
+    return this.#stream && this.#stream.writableLength < this.#limits.waitingBytes ? this.#stream : undefined;
+  }
+
+  #open(): RotatingFileStream {
+    const name = basename(this.#path);
+    const stream = createStream((index: number | Date | null) => (typeof index === 'number' ? `${name}.${index}` : name), {
+      path: dirname(this.#path), size: `${this.#limits.sizeBytes}B`, rotate: this.#limits.kept, mode: 0o600,
+    });
+    stream.on('error', (cause: Error) => {
+      if (this.#stream !== stream) return;
+      this.#stream = undefined;
+      this.#retryAtMs = Date.now() + this.#limits.retryMs;
+      this.#lost++;
+      this.#trouble(`The log file ${this.#path} cannot be written: ${cause.message}.`);
+    });
+    return stream;
+  }
+}
+
+function line(level: string, text: string): string {
+  // What a request or a file brings along must not look like another line, nor drive the terminal that shows the log.
+  const plain = text.replace(/[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g, '\uFFFD');
+  return `${new Date().toISOString()} ${level.padEnd(5)} ${plain}\n`;
+}

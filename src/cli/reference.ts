@@ -1,0 +1,143 @@
+// The reference of the command line, written from the table: docs/cli.md and docs/recua.1. Run by scripts/cli-docs.mjs; a test
+// compares the files with what this gives.
+import type { AnyCommand } from './command.js';
+import { allPlaces } from './command-tree.js';
+import type { Place } from './command-tree.js';
+import { exitCodes, otherVariables } from './environment.js';
+import type { Flag } from './flags.js';
+import { settingNames, variableNames } from './flags.js';
+import { configExample, flagDefault, flagNames, usage } from './help.js';
+
+const settingRules = [
+  'Flags can be set in a config file and by environment variables. Of several, the first one counts: the flag on the command line, the variable, '
+  + 'the command\'s section of the config file, the file\'s general part, the default.',
+  'The config file is JSON at $RECUA_CONFIG, else $XDG_CONFIG_HOME/recua/config.json, else ~/.config/recua/config.json. Its keys are the long names of '
+  + 'flags without dashes; a section is named after a command. A switch is true or false; --no-mmap is "mmap": false.',
+  'The variable of a flag is RECUA_ and its long name, as in RECUA_CTX_SIZE for --ctx-size. A switch is 1 or 0; --no-mmap is RECUA_MMAP=0. An empty '
+  + 'variable counts as none.',
+  'Flags about one call, such as --json, have no variable and no place in the file. On the command line a switch that is set elsewhere is taken back '
+  + 'by --flag=false. recua config shows what is set, and by what.',
+];
+
+export function markdown(all: readonly AnyCommand[]): string {
+  const places = allPlaces(all);
+  return `${[
+    '# Command line',
+    '',
+    '<!-- Written by scripts/cli-docs.mjs from the table of commands in src/cli: change it there. -->',
+    '',
+    '`recua <command> [arguments] [flags]`',
+    '',
+    '| Command | |',
+    '|---|---|',
+    ...all.map((command) => `| [${code(command.name)}](#recua-${command.name})${command.aliases.map((alias) => `, ${code(alias)}`).join('')} | ${cell(command.summary)} |`),
+    '',
+    ...places.flatMap(markdownCommand),
+    '## Settings',
+    '',
+    ...settingRules.flatMap((rule) => [prose(rule), '']),
+    '```json',
+    configExample,
+    '```',
+    '',
+    '## Environment',
+    '',
+    '| Variable | |',
+    '|---|---|',
+    ...otherVariables.map(([name, meaning]) => `| ${code(name)} | ${cell(meaning)} |`),
+    '',
+    '## Exit codes',
+    '',
+    '| Code | |',
+    '|---|---|',
+    ...exitCodes.map(([number, meaning]) => `| ${number} | ${cell(meaning)} |`),
+    '',
+    '`recua serve status` has codes of its own, above.',
+  ].join('\n')}\n`;
+}
+
+function markdownCommand(place: Place): string[] {
+  const { command, path } = place;
+  const flags = Object.values(command.flags);
+  const examples = command.examples ?? [];
+  return [
+    `${path.includes(' ') ? '###' : '##'} recua ${path}`,
+    '',
+    code(usage(place)),
+    '',
+    prose(`${command.summary}.`),
+    ...(command.details === '' ? [] : [prose(command.details)]),
+    '',
+    ...(flags.length === 0 ? [] : ['| Flag | | Default | Variable |', '|---|---|---|---|', ...flags.map(markdownFlag), '']),
+    ...(examples.length === 0 ? [] : ['```sh', ...examples.flatMap(([line, does]) => [`# ${does}`, line]), '```', '']),
+  ];
+}
+
+function markdownFlag(flag: Flag<unknown>): string {
+  const fallback = flagDefault(flag);
+  const variable = flag.perCall ? '' : code(variableNames(flag)[0]!);
+  return `| ${code(flagNames(flag))} | ${cell(flag.help)} | ${fallback === '' ? '' : code(fallback)} | ${variable} |`;
+}
+
+function code(text: string): string {
+  return `\`${text.replaceAll('|', '\\|')}\``;
+}
+
+function cell(text: string): string {
+  return prose(text).replaceAll('|', '\\|');
+}
+
+/** Plain text with what Markdown would read as its own made harmless. Backquotes are meant. */
+function prose(text: string): string {
+  return text.replace(/[<>*_]/g, (sign) => ({ '<': '&lt;', '>': '&gt;' })[sign] ?? `\\${sign}`)
+    .replace(/`[^`]*`/g, (quoted) => quoted.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll(/\\([*_])/g, '$1'));
+}
+
+export function manPage(all: readonly AnyCommand[]): string {
+  return `${[
+    '.\\" Written by scripts/cli-docs.mjs from the table of commands in src/cli: change it there.',
+    '.TH RECUA 1 "" "" "Recua"',
+    '.SH NAME',
+    'recua \\- serve GGUF models from this machine',
+    '.SH SYNOPSIS',
+    '.B recua',
+    '.I command',
+    '[arguments] [flags]',
+    '.SH DESCRIPTION',
+    'An OpenAI-compatible HTTP API and a command line over llama.cpp.',
+    '.SH COMMANDS',
+    ...allPlaces(all).flatMap(manCommand),
+    '.SH SETTINGS',
+    ...settingRules.flatMap((rule) => ['.PP', roff(rule)]),
+    '.PP',
+    '.nf',
+    ...configExample.split('\n').map(roff),
+    '.fi',
+    '.SH ENVIRONMENT',
+    ...otherVariables.flatMap(([name, meaning]) => ['.TP', `.B ${roff(name)}`, roff(meaning)]),
+    '.SH EXIT STATUS',
+    ...exitCodes.flatMap(([number, meaning]) => ['.TP', `.B ${number}`, roff(meaning)]),
+  ].join('\n')}\n`;
+}
+
+function manCommand(place: Place): string[] {
+  const { command } = place;
+  return [
+    `.SS ${roff(usage(place))}`,
+    roff(`${command.summary}.${command.aliases.length > 0 ? ` Also: ${command.aliases.join(', ')}.` : ''}`),
+    ...(command.details === '' ? [] : ['.PP', roff(command.details.replaceAll('`', ''))]),
+    ...Object.values(command.flags).flatMap(manFlag),
+    ...(command.examples ?? []).flatMap(([line, does]) => ['.PP', roff(`${does}:`), '.br', `.B ${roff(line)}`]),
+  ];
+}
+
+function manFlag(flag: Flag<unknown>): string[] {
+  const fallback = flagDefault(flag);
+  const setting = flag.perCall ? '' : ` Config file: ${settingNames(flag)[0]!}; variable: ${variableNames(flag)[0]!}.`;
+  return ['.TP', `.B ${roff(flagNames(flag))}`, roff(`${flag.help}${fallback === '' ? '' : ` (default ${fallback})`}.${setting}`)];
+}
+
+/** Text that roff takes for nothing but text. */
+function roff(text: string): string {
+  return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('"', '\\(dq').replace(/^([.'])/, '\\&$1');
+}

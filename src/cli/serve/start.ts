@@ -1,0 +1,232 @@
+// `recua serve start`: `recua api` in a process of its own that outlives this one and the terminal. Returns when the server answers,
+// or says why it does not.
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { RecuaError } from '../../errors.js';
+import { tryLock } from '../../lock-file.js';
+import type { Lock } from '../../lock-file.js';
+import { readModelFile } from '../../models/model-file.js';
+import { findModel } from '../../models/store.js';
+import type { StoredModel } from '../../models/store.js';
+import { curlLine, serverFlags } from '../api.js';
+import type { ServerValues } from '../api.js';
+import { flagWord, settingNames } from '../flags.js';
+import { LoadingLine, say } from '../output.js';
+import { configPath } from '../settings.js';
+import { watchSignals } from '../signals.js';
+import type { StopSignal } from '../signals.js';
+import { recuaVersion } from '../version.js';
+import { askHealth } from './health.js';
+import { endOf } from './log-lines.js';
+import type { LogEnd } from './log-lines.js';
+import { readRecord } from './state-file.js';
+import type { ServePlaces, ServerRecord } from './state-file.js';
+import { ended, findStatus } from './status.js';
+
+const pollMs = 100;
+/** Lines of log quoted when a start fails. */
+const quotedLines = 10;
+const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
+
+/** What a start is asked for; `given` are the flags that are not merely their defaults. */
+export interface StartRequest {
+  name: string;
+  values: ServerValues;
+  given: ReadonlySet<keyof ServerValues>;
+}
+
+interface Wanted extends StartRequest {
+  path: string;
+  id: string;
+}
+
+/** Finds and checks the file of a model's name. */
+export async function checkedModel(name: string): Promise<StoredModel> {
+  const model = await findModel(name);
+  await readModelFile(model.path);
+  return model;
+}
+
+export async function startServer(places: ServePlaces, request: StartRequest): Promise<number> {
+  const model = await checkedModel(request.name);
+  // The server stands in another folder, so a path has to be whole; any other name means the same everywhere.
+  const asPath = [resolve(request.name), resolve(`${request.name}.gguf`)].includes(model.path);
+  const wanted: Wanted = { ...request, name: asPath ? model.path : request.name, path: model.path, id: model.id };
+  await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
+    throw new RecuaError('file_unreadable', `The state folder ${places.folder} cannot be made: ${cause.message}. Its place follows SERVICE_HOME.`, { cause });
+  });
+
+  let child: ChildProcess | undefined;
+  const stop = watchSignals(() => {
+    child?.kill('SIGKILL');
+    process.exit(130);
+  });
+  try {
+    const lock = await startLock(places, stop.signal);
+    try {
+      const running = await findRunning(places, stop.signal);
+      if (running) return await join(running, wanted, places, stop.signal);
+      const before = await endOf(logOf(places, wanted));
+      child = await spawnServer(places, wanted);
+      await becomeReady(child, places, wanted, before, stop);
+    } finally {
+      await lock.release();
+    }
+  } finally {
+    stop.release();
+  }
+  return 0;
+}
+
+async function startLock(places: ServePlaces, signal: AbortSignal): Promise<Lock> {
+  for (let tries = 0; ; tries++) {
+    const lock = await tryLock(places.startLock);
+    if (lock) return lock;
+    if (tries === 0) say('Another recua serve start is at work; waiting for it.');
+    await pause(signal);
+  }
+}
+
+/** The server that lives; one that is just stopping is waited for. */
+async function findRunning(places: ServePlaces, signal: AbortSignal): Promise<ServerRecord | undefined> {
+  for (let tries = 0; ; tries++) {
+    const { state, record, alive } = await findStatus(places);
+    if (!record || !alive) return undefined;
+    if (state !== 'stopping') return record;
+    if (tries === 0) say(`The server (pid ${record.identity.pid}) is stopping; waiting for its end.`);
+    await ended(record, pollMs, () => pause(signal));
+  }
+}
+
+/** A server is there already: that is what was wanted, or an error. */
+async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, signal: AbortSignal): Promise<number> {
+  const { pid } = record.identity;
+  if (record.model.path !== wanted.path) {
+    throw new RecuaError('server_running', `A server runs already (pid ${pid}, ${record.url || 'still starting'}), with ${record.model.id}. `
+      + `recua serve restart ${wanted.name} changes the model, recua serve stop ends it.`);
+  }
+  const line = new LoadingLine(`Loading ${record.model.id}`, record.state === 'running');
+  try {
+    for (;;) {
+      const now = await readRecord(places.record);
+      const health = await askHealth(now?.url ?? '');
+      if (health?.status === 'ok') break;
+      if (health?.status === 'error') throw new RecuaError('server_failed', `A server runs already (pid ${pid}) but has no model: ${health.problem} Try recua serve restart.`);
+      if (health?.status === 'loading') line.show(health.progress);
+      else if (now?.state === 'running') throw new RecuaError('server_failed', `A server runs already (pid ${pid}) but does not answer. Try recua serve restart.`);
+      if (await ended(record, 0)) throw new RecuaError('server_failed', `The server (pid ${pid}) ended before it was ready. recua serve logs has more.`);
+      await pause(signal);
+    }
+  } finally {
+    line.end();
+  }
+  const now = await readRecord(places.record) ?? record;
+  say(`Already running: ${now.model.id} at ${now.url} (pid ${pid})`);
+  if (now.version !== recuaVersion()) say(`Note: it is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
+  const other = Object.entries(serverFlags).flatMap(([key, flag]) => {
+    const name = settingNames(flag)[0]!;
+    const value = wanted.values[key as keyof ServerValues];
+    const same = name === 'model' || !wanted.given.has(key as keyof ServerValues) || now.settings[name] === value;
+    return same ? [] : [flagWord(flag, value)];
+  });
+  if (other.length > 0) say(`Note: it runs without ${other.join(' ')}. To change that: recua serve restart ${other.join(' ')}`);
+  return 0;
+}
+
+async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildProcess> {
+  const { name, values } = wanted;
+  const whole: ServerValues = {
+    ...values,
+    model: name,
+    logFile: logOf(places, wanted),
+    chatTemplateFile: values.chatTemplateFile === '' ? '' : resolve(values.chatTemplateFile),
+  };
+  // Every value is said, so that neither the config file nor a variable means something else to `api`.
+  const words = Object.entries(serverFlags).map(([key, flag]) => flagWord(flag, whole[key as keyof ServerValues]));
+  const errors = openSync(places.errors, 'w', 0o600);
+  try {
+    const child = spawn(process.execPath, [mainPath, 'api', ...words, `--state-file=${places.record}`], {
+      detached: true, stdio: ['ignore', errors, errors], cwd: places.folder, env: environment(), windowsHide: true,
+    });
+    child.unref();
+    await once(child, 'spawn');
+    return child;
+  } catch (cause) {
+    throw new RecuaError('server_failed', `The server's process cannot be started: ${(cause as Error).message}.`, { cause });
+  } finally {
+    closeSync(errors);
+  }
+}
+
+/** With the paths of variables made whole, since the server stands in another folder. */
+function environment(): NodeJS.ProcessEnv {
+  const { env } = process;
+  const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS'];
+  const whole = paths.filter((name) => env[name] && !env[name].startsWith('~')).map((name) => [name, resolve(env[name]!)]);
+  return { ...env, ...Object.fromEntries(whole) as NodeJS.ProcessEnv, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
+}
+
+async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined, { signal }: StopSignal): Promise<void> {
+  const line = new LoadingLine(`Loading ${wanted.id}`);
+  try {
+    while (child.exitCode === null && child.signalCode === null) {
+      const record = await readRecord(places.record);
+      if (record && record.identity.pid === child.pid) {
+        const health = await askHealth(record.url);
+        if (health?.status === 'ok') {
+          line.end();
+          say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
+          say(`Try: ${curlLine(record.url)}`);
+          return;
+        }
+        if (health?.status === 'loading') line.show(health.progress);
+      }
+      await pause(signal);
+    }
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown;
+    line.end();
+    say('Stopping the server that was being started; Ctrl-C again ends it at once.');
+    child.ref();
+    child.kill('SIGTERM');
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    throw new RecuaError('cancelled', 'Stopped; no server was started.');
+  } finally {
+    line.end();
+  }
+  throw await failure(child, places, wanted, before);
+}
+
+/** Why the server ended, by its own last words, with what its log has since then. */
+async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined): Promise<RecuaError> {
+  const words = (await readFile(places.errors, 'utf8').catch(() => '')).trim().split('\n').filter((line) => line !== '');
+  const reason = words.findLast((line) => line.startsWith('recua: '))?.slice('recua: '.length);
+  const how = child.signalCode ? `by ${child.signalCode}` : `with exit code ${child.exitCode}`;
+  const log = logOf(places, wanted);
+  const bytes = await readFile(log).catch(() => Buffer.alloc(0));
+  const now = await endOf(log);
+  const fresh = bytes.subarray(before && before.inode === now?.inode ? before.offset : 0).toString('utf8').split('\n');
+  const lines = fresh.filter((line) => line !== '' && !(reason !== undefined && line.endsWith(reason))).slice(-quotedLines);
+  return new RecuaError('server_failed', [
+    `The server did not start: ${reason ?? `it ended ${how}.`}`,
+    ...(reason === undefined && words.length > 0 ? ['Its last words:', ...words.slice(-quotedLines).map((line) => `  ${line}`)] : []),
+    ...(lines.length > 0 ? [`The end of its log, ${log}:`, ...lines.map((line) => `  ${line}`)] : []),
+  ].join('\n'));
+}
+
+function logOf(places: ServePlaces, { values }: StartRequest): string {
+  return values.logFile === '' ? places.log : resolve(values.logFile);
+}
+
+/** A moment; throws `cancelled` when the user wants no more. */
+async function pause(signal: AbortSignal): Promise<void> {
+  await wait(pollMs, undefined, { signal }).catch(() => {
+    throw new RecuaError('cancelled', 'Stopped waiting.');
+  });
+}

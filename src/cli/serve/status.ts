@@ -1,0 +1,134 @@
+// The managed server's state, from its record, its process and its own word: and how `recua serve status` tells it.
+import { setTimeout as wait } from 'node:timers/promises';
+import { lockHolder } from '../../lock-file.js';
+import { lifeOf } from '../../process-identity.js';
+import { logFiles } from '../log-file.js';
+import { print, say } from '../output.js';
+import { recuaVersion } from '../version.js';
+import { askHealth } from './health.js';
+import type { Health } from './health.js';
+import { lastLines } from './log-lines.js';
+import { readRecord } from './state-file.js';
+import type { ServePlaces, ServerRecord } from './state-file.js';
+
+export type ServerState = 'stopped' | 'starting' | 'running' | 'stopping' | 'crashed';
+
+export interface Status {
+  state: ServerState;
+  /** Of the server that lives or crashed. */
+  record: ServerRecord | undefined;
+  /** Its process lives. */
+  alive: boolean;
+  health: Health | undefined;
+  /** What is wrong, in a sentence; '' if nothing is. */
+  problem: string;
+}
+
+/** Exit codes of `recua serve status`; docs/cli.md has them too. */
+export const statusCodes: Readonly<Record<ServerState, number>> = { running: 0, stopped: 3, crashed: 4, starting: 5, stopping: 5 };
+
+export async function findStatus(places: ServePlaces): Promise<Status> {
+  const record = await readRecord(places.record);
+  const none = { record, health: undefined };
+  if (!record) {
+    const starting = await lockHolder(places.startLock) !== undefined;
+    return { ...none, state: starting ? 'starting' : 'stopped', alive: false, problem: '' };
+  }
+  const life = await lifeOf(record.identity);
+  if (life === 'dead') {
+    return { ...none, state: 'crashed', alive: false, problem: `It ended without a word (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
+  }
+  const health = await askHealth(record.url);
+  const elsewhere = life === 'unknown' ? `It was started on another machine or in another container (${record.identity.machine}); only there it can be stopped.` : '';
+  return { record, health, alive: true, ...judge(record, health, elsewhere) };
+}
+
+function judge(record: ServerRecord, health: Health | undefined, elsewhere: string): { state: ServerState; problem: string } {
+  if (record.state === 'stopping' || health?.status === 'stopping') return { state: 'stopping', problem: elsewhere };
+  if (!health) {
+    if (record.state === 'starting') return { state: 'starting', problem: elsewhere };
+    return { state: 'running', problem: elsewhere || 'Its process runs but does not answer. If that lasts: recua serve restart' };
+  }
+  if (health.status === 'ok') return { state: 'running', problem: elsewhere };
+  if (health.status === 'loading') return { state: 'starting', problem: elsewhere || (health.crashes > 0 ? 'The model is being loaded again after a crash.' : '') };
+  return { state: 'crashed', problem: `Its process runs but has no model: ${health.problem}` };
+}
+
+/** Waits until the server's process has ended; `false` if it did not within the time. */
+export async function ended(record: ServerRecord, withinMs: number, onWait?: () => Promise<void>): Promise<boolean> {
+  const until = Date.now() + withinMs;
+  while (await lifeOf(record.identity) === 'alive') {
+    if (Date.now() >= until) return false;
+    await onWait?.();
+    await wait(100);
+  }
+  return true;
+}
+
+export async function tellStatus(places: ServePlaces, json: boolean): Promise<number> {
+  const status = await findStatus(places);
+  await print(json ? asJson(status, places) : asText(status));
+  if (json) return statusCodes[status.state];
+  if (status.problem !== '') say(status.problem);
+  if (status.record && status.state === 'crashed') {
+    const log = logFiles(status.record.logFile || places.log);
+    for (const [files, what] of [[[places.errors], 'Its last words:'], [log, 'The end of its log:']] as const) {
+      const words = await lastLines(files, 5);
+      if (words.length > 0) say([what, ...words.map((line) => `  ${line}`)].join('\n'));
+    }
+  }
+  if (status.record && status.alive && status.record.version !== recuaVersion()) {
+    say(`Note: the server is recua ${status.record.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
+  }
+  return statusCodes[status.state];
+}
+
+function asText({ state, record, alive, health }: Status): string {
+  const rows: [string, string][] = [['State', `${state}${state === 'starting' && health ? ` (${Math.floor(health.progress * 100)}%)` : ''}`]];
+  if (record) {
+    if (alive) rows.push(['PID', String(record.identity.pid)]);
+    rows.push(['Address', record.url === '' ? 'none yet' : record.url]);
+    rows.push(['Model', `${record.model.id} (${record.model.path})`]);
+    if (alive) rows.push(['Uptime', duration(uptimeSeconds(record))]);
+    else rows.push(['Started', record.startedAt]);
+    if (health) {
+      rows.push(['Requests', `${health.requests} in all, ${health.running} running, ${health.waiting} waiting`]);
+      rows.push(['Crashes', String(health.crashes)]);
+    }
+    rows.push(['Version', record.version]);
+    if (record.logFile !== '') rows.push(['Log', record.logFile]);
+  }
+  return `${rows.map(([name, value]) => `${name.padEnd(9)} ${value}`).join('\n')}\n`;
+}
+
+function asJson({ state, record, alive, health, problem }: Status, places: ServePlaces): string {
+  return `${JSON.stringify({
+    state,
+    pid: alive ? record?.identity.pid ?? null : null,
+    url: record?.url || null,
+    host: record?.host ?? null,
+    port: record?.port ?? null,
+    model: record ? { name: record.model.name, id: record.model.id, path: record.model.path } : null,
+    started_at: record?.startedAt ?? null,
+    uptime_seconds: record && alive ? uptimeSeconds(record) : null,
+    answering: health !== undefined,
+    progress: health?.status === 'loading' ? health.progress : null,
+    requests: health ? { total: health.requests, running: health.running, waiting: health.waiting } : null,
+    crashes: health?.crashes ?? null,
+    problem: problem || null,
+    version: record?.version ?? null,
+    cli_version: recuaVersion(),
+    log_file: record?.logFile || places.log,
+    state_file: places.record,
+  }, null, 2)}\n`;
+}
+
+function uptimeSeconds(record: ServerRecord): number {
+  return Math.max(0, Math.round((Date.now() - Date.parse(record.startedAt)) / 1000));
+}
+
+function duration(seconds: number): string {
+  const parts: [number, string][] = [[Math.floor(seconds / 86_400), 'd'], [Math.floor(seconds / 3_600) % 24, 'h'], [Math.floor(seconds / 60) % 60, 'min'], [seconds % 60, 's']];
+  const first = parts.findIndex(([count]) => count > 0);
+  return first < 0 ? '0 s' : parts.slice(first, first + 2).map(([count, unit]) => `${count} ${unit}`).join(' ');
+}

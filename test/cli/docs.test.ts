@@ -1,0 +1,39 @@
+import t from 'tap';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { allPlaces } from '#recua/cli/command-tree.js';
+import { manPage, markdown } from '#recua/cli/reference.js';
+import { allCommands } from '#recua/cli/table.js';
+import { root } from './recua.js';
+
+const read = (file: string) => readFileSync(join(root, 'docs', file), 'utf8');
+
+t.test('docs/cli.md and docs/recua.1 are what the table gives', (t) => {
+  t.equal(read('cli.md') === markdown(allCommands), true, 'npm run docs writes docs/cli.md anew');
+  t.equal(read('recua.1') === manPage(allCommands), true, 'npm run docs writes docs/recua.1 anew');
+  t.end();
+});
+
+t.test('docs/cli.md has a part for each command and a row for each flag', (t) => {
+  const text = markdown(allCommands);
+  for (const { command, path } of allPlaces(allCommands)) {
+    t.match(text, new RegExp(`^#+ recua ${path}$`, 'm'));
+    for (const flag of Object.values(command.flags)) t.match(text, new RegExp(`^\\| .*${flag.names[0]}\\b.* \\| .* \\|$`, 'm'));
+  }
+  // Each row of a table has as many cells as its head.
+  let head = 0;
+  for (const line of text.split('\n')) {
+    const cells = line.startsWith('|') ? line.replaceAll('\\|', '').split('|').length : 0;
+    if (cells > 0 && head > 0) t.equal(cells, head, line);
+    head = cells;
+  }
+  t.end();
+});
+
+t.test('the man page is sound roff', { skip: spawnSync('groff', ['--version']).status !== 0 && 'groff is not installed' }, (t) => {
+  const { status, stderr, stdout } = spawnSync('groff', ['-man', '-Tutf8', '-ww'], { input: manPage(allCommands), encoding: 'utf8' });
+  t.strictSame({ status, stderr }, { status: 0, stderr: '' });
+  for (const { path } of allPlaces(allCommands)) t.ok(stdout.replace(/\u001b\[[\d;]*m|.\u0008/gu, '').includes(`recua ${path}`), path);
+  t.end();
+});

@@ -1,0 +1,64 @@
+import t from 'tap';
+import { appendFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { endOf, follow, lastLines } from '#recua/cli/serve/log-lines.js';
+import { logFiles } from '#recua/cli/log-file.js';
+import { until } from '../home.js';
+
+t.test('lastLines() goes back over the files as far as it has to', async (t) => {
+  const folder = t.testdir({ 'a.log': '5\n6\n', 'a.log.1': '3\n4\n', 'a.log.2': '1\n2\n' });
+  const files = logFiles(join(folder, 'a.log'));
+  t.same(await lastLines(files, 0), []);
+  t.same(await lastLines(files, 1), ['6']);
+  t.same(await lastLines(files, 3), ['4', '5', '6']);
+  t.same(await lastLines(files, 100), ['1', '2', '3', '4', '5', '6']);
+  t.same(await lastLines(files, 2, { inode: 0, offset: 2 }), ['4', '5'], 'only what is before the end');
+  t.same(await lastLines([join(folder, 'none')], 5), []);
+});
+
+t.test('follow() gives every line once, across rotations', async (t) => {
+  const path = join(t.testdir({ 'a.log': 'old\n' }), 'a.log');
+  const files = logFiles(path, 3);
+  const stop = new AbortController();
+  let seen = '';
+  const done = (async () => {
+    for await (const text of follow(files, await endOf(path), stop.signal)) seen += text;
+  })();
+  const rotate = () => {
+    rmSync(files[3], { force: true });
+    for (const at of [2, 1, 0]) {
+      try {
+        renameSync(files[at], files[at + 1]);
+      } catch { /* Not there yet. */ }
+    }
+  };
+  let expected = '';
+  for (let n = 0; n < 12; n++) {
+    appendFileSync(path, `line ${n} 你好\n`);
+    expected += `line ${n} 你好\n`;
+    // Sometimes twice between two looks of the reader.
+    if (n % 3 !== 0) rotate();
+    if (n % 2 === 0) await until(() => seen === expected);
+  }
+  await until(() => seen === expected);
+  appendFileSync(path, 'half');
+  appendFileSync(path, ' a line\n');
+  await until(() => seen === `${expected}half a line\n`);
+  stop.abort();
+  await done;
+  t.equal(seen, `${expected}half a line\n`);
+});
+
+t.test('follow() begins with the first line of a file that was not there', async (t) => {
+  const path = join(t.testdir(), 'a.log');
+  const stop = new AbortController();
+  let seen = '';
+  const done = (async () => {
+    for await (const text of follow(logFiles(path), undefined, stop.signal)) seen += text;
+  })();
+  writeFileSync(path, 'one\ntwo\n');
+  await until(() => seen === 'one\ntwo\n');
+  stop.abort();
+  await done;
+  t.pass('it ends by its signal');
+});
