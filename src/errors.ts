@@ -51,6 +51,9 @@ export const errorTable = {
   invalid_argument: { status: 500, type: 'server_error', meaning: 'A native call got an argument it cannot take (a defect of Recua).' },
   invalid_usage: { status: 400, type: 'invalid_request_error', meaning: 'The command line has an unknown command or flag, or a flag lacks its value.' },
   file_unreadable: { status: 400, type: 'invalid_request_error', meaning: 'A file named on the command line cannot be read.' },
+  invalid_session: { status: 400, type: 'invalid_request_error', meaning: 'The file of a saved chat is damaged, or of a newer Recua.' },
+  session_not_found: { status: 404, type: 'not_found_error', meaning: 'No chat of that name is saved.' },
+  session_locked: { status: 409, type: 'invalid_request_error', meaning: 'The saved chat is open in another process.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;
