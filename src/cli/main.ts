@@ -26,8 +26,14 @@ export async function main(argv: readonly string[]): Promise<number> {
 
 async function dispatch(argv: readonly string[]): Promise<number> {
   const all = [...commands, makeHelp(commands)];
-  const command = findCommand(all, argv[0] ?? 'help');
-  const rest = argv.slice(1);
+  let command = findCommand(all, argv[0] ?? 'help');
+  let rest = argv.slice(1);
+  if (command.subcommands && rest[0] !== undefined && !rest[0].startsWith('-')) {
+    const parent = command.name;
+    command = findCommand(command.subcommands, rest[0]);
+    command = { ...command, name: `${parent} ${command.name}` };
+    rest = rest.slice(1);
+  }
   if (wantsHelp(command, rest)) {
     await print(commandHelp(command));
     return 0;

@@ -52,6 +52,11 @@ export class Conversation {
     return this.#exchanges.pop();
   }
 
+  /** Puts back what `undo` took. */
+  redo(exchange: Exchange): void {
+    this.#exchanges.push(exchange);
+  }
+
   /** Forgets the last answer, so that its message can be asked again; returns it, for the case that no other comes. */
   unanswer(): Reply | undefined {
     const { last } = this;
