@@ -1,5 +1,6 @@
 // Reads messages from the terminal: keys → editor → screen, with history, search and pastes. What comes while nobody reads
 // (an answer is running) waits for the next message, except Ctrl-C and Ctrl-Z, which act at once. Used by dialogue.ts.
+import wrapAnsi from 'wrap-ansi';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
 import type { History } from './history.js';
@@ -63,7 +64,7 @@ export class LineInput implements Input {
 
   say(text: string): void {
     if (this.#resolve) this.#screen.erase();
-    this.write(`${text}\n`);
+    this.write(`${wrapAnsi(text, this.#terminal.columns, { hard: true, trim: false })}\n`);
     this.#draw();
   }
 

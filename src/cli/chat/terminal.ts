@@ -38,11 +38,6 @@ export class Terminal {
     return Math.max(2, this.#output.rows || 24);
   }
 
-  /** Whether text may be dimmed. */
-  get styles(): boolean {
-    return process.env['NO_COLOR'] === undefined || process.env['NO_COLOR'] === '';
-  }
-
   /** From here to `close` keys come one by one. */
   open(handlers: { key(text: string | undefined, key: Key): void; resized(): void; resumed(): void }): void {
     this.#onKey = handlers.key;
