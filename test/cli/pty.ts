@@ -8,6 +8,8 @@ export interface PtyOptions {
   columns?: number;
   rows?: number;
   cwd?: string;
+  /** Another program than the command line, e.g. a shell that runs it. */
+  program?: string;
 }
 
 const patienceMs = 30_000;
@@ -21,10 +23,10 @@ export class Pty {
   #ended = false;
   readonly ended: Promise<{ exitCode: number; signal: number | undefined }>;
 
-  constructor(args: readonly string[], { env = {}, columns = 80, rows = 24, cwd = root }: PtyOptions = {}) {
+  constructor(args: readonly string[], { env = {}, columns = 80, rows = 24, cwd = root, program }: PtyOptions = {}) {
     this.#terminal = new xterm.Terminal({ cols: columns, rows, allowProposedApi: true, scrollback: 2000 });
     const { NO_COLOR, ...inherited } = process.env;
-    this.#process = pty.spawn(process.execPath, [mainPath, ...args], {
+    this.#process = pty.spawn(program ?? process.execPath, program === undefined ? [mainPath, ...args] : [...args], {
       name: env['TERM'] ?? 'xterm-256color', cols: columns, rows, cwd, env: { ...inherited, TERM: 'xterm-256color', ...env } as Record<string, string>,
     });
     this.#process.onData((data) => {

@@ -34,11 +34,13 @@ export class AnswerWriter {
   }
 
   #think(text: string): void {
+    const shown = this.#thinking ? text : text.trimStart();
+    if (shown === '') return;
     if (!this.#thinking) {
       this.#thinking = true;
       if (!this.#look.styles) this.#show('[thinking]\n');
     }
-    const safe = this.#safe(text);
+    const safe = this.#safe(shown);
     this.#show(this.#look.styles ? `\x1b[2m${safe}\x1b[22m` : safe, safe);
   }
 

@@ -230,6 +230,7 @@ export class Dialogue {
     const so = { text: '', reasoning: '' };
     let reply: Reply | undefined;
     let thrown: unknown;
+    let full = false;
     try {
       for await (const delta of running) {
         so.text += delta.content ?? '';
@@ -242,7 +243,9 @@ export class Dialogue {
       const { usage, timings, seed, finishReason: ended } = finish;
       reply = { ...so, ended, usage, timings, seed };
       this.statistics.add({ ...usage, timings, seed, ended });
-      if (ended === 'length') this.#sayCutOff(usage.completionTokens);
+      full = ended === 'length' && usage.completionTokens < settings.maxTokens;
+      if (full) this.input.say('recua: the answer was cut off because the context is full. /undo takes the last exchange back, /clear begins anew.');
+      else if (ended === 'length') this.input.say(`recua: the answer was cut off after ${usage.completionTokens} tokens (--max-tokens).`);
     } catch (error) {
       writer.end();
       thrown = error;
@@ -255,7 +258,7 @@ export class Dialogue {
     this.conversation.reply(reply);
     await this.save();
     const warning = this.statistics.warning();
-    if (warning !== undefined && reply.ended !== 'length') this.input.say(warning);
+    if (warning !== undefined && !full) this.input.say(warning);
     return true;
   }
 
@@ -295,11 +298,6 @@ export class Dialogue {
     this.input.say(needed === undefined || room === undefined ? `recua: ${error.message}`
       : `recua: This message does not fit: with it the conversation has ${needed} tokens, and the context holds ${room}. `
         + 'Nothing was dropped. Shorten it, or use /undo to take the last exchange back or /clear to begin anew.');
-  }
-
-  #sayCutOff(tokens: number): void {
-    this.input.say(tokens >= this.settings.maxTokens ? `recua: the answer was cut off after ${tokens} tokens (--max-tokens).`
-      : 'recua: the answer was cut off because the context is full. /undo takes the last exchange back, /clear begins anew.');
   }
 
   async #leave(): Promise<void> {

@@ -26,7 +26,7 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed }: S
   const look = { styles: drawable && !process.env['NO_COLOR'], terminal: process.stdout.isTTY };
   let dialogue: Dialogue | undefined;
   const input: Input = drawable
-    ? new LineInput(new Terminal(process.stdin as ReadStream, process.stdout), history, async (text) => (dialogue ? await complete(dialogue, text) : []))
+    ? new LineInput(new Terminal(process.stdin, process.stdout), history, async (text) => (dialogue ? await complete(dialogue, text) : []))
     : new PlainInput(history);
   const onInterrupt = () => input.interrupt();
   const onStop = () => {
