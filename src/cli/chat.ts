@@ -84,7 +84,9 @@ export const chat = command({
       if (path !== undefined) await keeper.moveTo(path);
       engine = startEngine(engineOptions(model.path, config), { log: makeLog(values.quiet ? 'error' : 'warn') });
       const description = await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
+      if (!description.canGenerate) throw new RecuaError('chat_unsupported', `${model.id} only embeds; it cannot chat.`);
       if (!values.quiet) {
+        if (!description.hasChatTemplate && merged.template === 'auto') say('Note: The model brings no chat template, so ChatML is used; -t names another.');
         if (context) say(context.reason);
         if (session && session.model !== modelName) say(`The saved chat was with ${session.model}; it goes on with ${modelName}.`);
       }

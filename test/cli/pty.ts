@@ -59,6 +59,11 @@ export class Pty {
     if (!this.#ended) this.#process.kill(signal);
   }
 
+  /** Closes the terminal, as a window that is closed does. */
+  hangUp(): void {
+    (this.#process as unknown as { destroy(): void }).destroy();
+  }
+
   /** All lines, with what scrolled away, without what is empty at the end. */
   lines(): string[] {
     const buffer = this.#terminal.buffer.active;

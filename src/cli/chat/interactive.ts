@@ -1,5 +1,4 @@
 // A dialogue on this process's own terminal: chooses how messages are read, and ends it in order on signals. Called by chat.ts.
-import type { ReadStream } from 'node:tty';
 import { Dialogue } from './dialogue.js';
 import type { DialogueParts } from './dialogue.js';
 import { History } from './history.js';
@@ -33,9 +32,11 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed }: S
     input.onInterrupt();
     input.leave();
   };
+  // They stay until the process ends: the closing of a terminal often tells twice, and must not cut off what is still to be done.
   process.on('SIGINT', onInterrupt);
   process.on('SIGTERM', onStop);
-  process.on('SIGHUP', onStop);
+  process.once('SIGHUP', onStop);
+  process.on('SIGHUP', () => undefined);
   try {
     dialogue = new Dialogue({ ...parts, look }, input);
     if (resumed !== undefined) {
@@ -46,9 +47,6 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed }: S
     return await dialogue.run();
   } finally {
     input.close();
-    process.removeListener('SIGINT', onInterrupt);
-    process.removeListener('SIGTERM', onStop);
-    process.removeListener('SIGHUP', onStop);
   }
 }
 

@@ -31,6 +31,7 @@ export class PlainInput implements Input {
     });
     this.#lines.on('close', () => {
       this.#ended = true;
+      if (this.#resolve) this.#talk.write('\n');
       this.#settle({ kind: 'leave', code: 0 });
     });
   }

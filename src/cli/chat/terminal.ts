@@ -15,6 +15,7 @@ const pasteOff = '\x1b[?2004l';
 export class Terminal {
   readonly #input: ReadStream;
   readonly #output: Output;
+  #open = false;
   #raw = false;
   #onKey: (text: string | undefined, key: Key) => void = () => {};
   #onResume: () => void = () => {};
@@ -22,6 +23,10 @@ export class Terminal {
   readonly #continue = () => {
     this.#enterRaw();
     this.#onResume();
+  };
+  /** The terminal was closed: there is nobody left to ask. */
+  readonly #gone = () => {
+    if (this.#open) process.kill(process.pid, 'SIGHUP');
   };
   readonly #key = (text: string | undefined, key: Key) => this.#onKey(text, key);
 
@@ -40,13 +45,13 @@ export class Terminal {
 
   /** From here to `close` keys come one by one. */
   open(handlers: { key(text: string | undefined, key: Key): void; resized(): void; resumed(): void }): void {
+    this.#open = true;
     this.#onKey = handlers.key;
     this.#onResume = handlers.resumed;
     emitKeypressEvents(this.#input);
     this.#input.on('keypress', this.#key);
-    // The terminal was closed: there is nobody left to ask.
-    this.#input.on('end', () => process.kill(process.pid, 'SIGHUP'));
-    this.#input.on('error', () => process.kill(process.pid, 'SIGHUP'));
+    this.#input.on('end', this.#gone);
+    this.#input.on('error', this.#gone);
     this.#output.on('resize', handlers.resized);
     process.on('exit', this.#restore);
     process.on('SIGCONT', this.#continue);
@@ -55,6 +60,7 @@ export class Terminal {
   }
 
   close(): void {
+    this.#open = false;
     this.#leaveRaw();
     this.#input.removeListener('keypress', this.#key);
     process.removeListener('exit', this.#restore);
@@ -68,6 +74,7 @@ export class Terminal {
 
   /** Ctrl-Z: the whole job stops, and the shell has its terminal as it was. */
   suspend(): void {
+    if (process.platform === 'win32') return;
     this.#leaveRaw();
     process.kill(0, 'SIGTSTP');
     // Where nobody can continue a job, it was not stopped either.

@@ -1,6 +1,8 @@
 // Answers in a running chat: stopped, crashed, too long, thought over, and such that try to drive the terminal.
 import t from 'tap';
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Pty } from '../pty.js';
 import { mainPath } from '../recua.js';
@@ -98,6 +100,17 @@ t.test('SIGTERM leaves in order, with the terminal as it was', async (t) => {
   t.equal((await chat.ended).exitCode, 130);
   t.match(chat.raw.slice(-20), /\x1b\[\?2004l/);
   t.match(readSaved(chat.home).messages[1], { ended: 'stopped' });
+});
+
+t.test('a terminal that is closed ends the chat in order', async (t) => {
+  const chat = await openChat(t, ['--temp', '0']);
+  await chat.say('Hello');
+  const { pid } = chat;
+  chat.hangUp();
+  for (let tries = 0; tries < 300 && existsSync(`/proc/${pid}`); tries++) await wait(100);
+  t.notOk(existsSync(`/proc/${pid}`));
+  t.match(readdirSync(join(chat.home, 'sessions')).sort(), [/\.json$/, /\.kv$/], 'saved, with its KV, and no lock left');
+  t.equal(readdirSync(join(chat.home, 'sessions')).length, 2);
 });
 
 t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
