@@ -25,7 +25,7 @@ import { findSession, kvPathOf, listSessions, loadSession, nameOf } from './chat
 import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-flags.js';
 import { choice, integer, misuse, off, on, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
-import { makeLog, say } from './output.js';
+import { say } from './output.js';
 import { watchSignals } from './signals.js';
 import { answerOnce, printJson, readPrompt, sayEnd } from './single-turn.js';
 
@@ -80,9 +80,14 @@ export const chat = command({
     const keeper = new SessionKeeper(places.sessions, values.save && (!single || path !== undefined));
     const stop = watchSignals();
     let engine: Engine | undefined;
+    // What the engine has to say must not land in a message half typed.
+    const voice = { say };
+    const log = (level: string, line: string) => {
+      if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(`${level}: ${line.trimEnd()}`);
+    };
     try {
       if (path !== undefined) await keeper.moveTo(path);
-      engine = startEngine(engineOptions(model.path, config), { log: makeLog(values.quiet ? 'error' : 'warn') });
+      engine = startEngine(engineOptions(model.path, config), { log });
       const description = await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       if (!description.canGenerate) throw new RecuaError('chat_unsupported', `${model.id} only embeds; it cannot chat.`);
       if (!values.quiet) {
@@ -98,7 +103,7 @@ export const chat = command({
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
       stop.release();
       if (!values.quiet) greet(parts.model, model, session && path !== undefined ? nameOf(path) : undefined);
-      return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path });
+      return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice });
     } finally {
       await engine?.close(0);
       await keeper.release();

@@ -14,12 +14,14 @@ export interface Surroundings {
   stateFolder: string | undefined;
   /** The file of the saved chat that goes on. */
   resumed: string | undefined;
+  /** How the engine's log speaks: as long as the chat runs, through it. */
+  voice: { say(text: string): void };
 }
 
 /** Lines of the last exchange shown when a chat goes on. */
 const shownLines = 12;
 
-export async function converse(parts: DialogueParts, { stateFolder, resumed }: Surroundings): Promise<number> {
+export async function converse(parts: DialogueParts, { stateFolder, resumed, voice }: Surroundings): Promise<number> {
   const history = await History.open(stateFolder);
   const drawable = process.stdout.isTTY && process.env['TERM'] !== 'dumb';
   const look = { styles: drawable && !process.env['NO_COLOR'], terminal: process.stdout.isTTY };
@@ -27,6 +29,8 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed }: S
   const input: Input = drawable
     ? new LineInput(new Terminal(process.stdin, process.stdout), history, async (text) => (dialogue ? await complete(dialogue, text) : []))
     : new PlainInput(history);
+  const { say } = voice;
+  voice.say = (text) => input.say(tame(text));
   const onInterrupt = () => input.interrupt();
   const onStop = () => {
     input.onInterrupt();
@@ -46,6 +50,7 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed }: S
     }
     return await dialogue.run();
   } finally {
+    voice.say = say;
     input.close();
   }
 }

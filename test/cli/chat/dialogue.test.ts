@@ -54,6 +54,17 @@ t.test('a crash of the engine is told, and the chat goes on', async (t) => {
   t.equal(await chat.leave(), 0);
 });
 
+t.test('a crash while nothing is asked leaves the message half typed alone', async (t) => {
+  const chat = await openChat(t, ['--temp', '0']);
+  chat.type('Hel');
+  await chat.until(() => chat.cursor().line === '> Hel');
+  process.kill(engineOf(chat.pid), 'SIGKILL');
+  await chat.until(/the engine process died/);
+  await chat.until(() => chat.cursor().line === '> Hel' && chat.cursor().column === 5, 'the message again');
+  await chat.say('lo');
+  t.match(readSaved(chat.home).messages, [{ content: 'Hello' }, { ended: 'stop' }]);
+});
+
 t.test('a message that does not fit is refused with the numbers, stays to be mended, and nothing is dropped', async (t) => {
   const chat = await openChat(t, ['-c', '512', '--temp', '0'], { columns: 120 });
   await chat.say('Hello');

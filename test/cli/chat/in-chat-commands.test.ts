@@ -32,7 +32,7 @@ t.test('an unknown command gets the nearest name and stays to be mended; two sla
 });
 
 t.test('/clear forgets the conversation and its KV, and keeps the saved one', async (t) => {
-  const chat = await openChat(t, ['--temp', '0']);
+  const chat = await openChat(t, ['--temp', '0'], { columns: 120 });
   await chat.say('Hello');
   t.match(await chat.say('/tokens'), /Prompt +9 tokens, 0 of them cached/);
   t.match(await chat.say('/clear'), /Cleared.*saved as \d{4}-\d\d-\d\d-hello/s);
