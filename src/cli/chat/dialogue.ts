@@ -69,6 +69,10 @@ export class Dialogue {
     this.template = parts.template;
     this.#createdAt = parts.createdAt;
     this.statistics = new Statistics(parts.model);
+    input.onClear = () => {
+      if (this.replacing) input.say('The old message stays.');
+      this.replacing = false;
+    };
   }
 
   get modelName(): string {
@@ -88,7 +92,10 @@ export class Dialogue {
         const { text, fenced } = entry;
         if (fenced || !text.startsWith('/')) await this.send(text);
         else if (text.startsWith('//')) await this.send(text.slice(1));
-        else await runCommand(this, text);
+        else {
+          this.replacing = false;
+          await runCommand(this, text);
+        }
       } catch (thrown) {
         this.complain(thrown);
       }

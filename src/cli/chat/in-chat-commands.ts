@@ -50,6 +50,7 @@ const commands: readonly InChatCommand[] = [
       if (!last) return chat.input.say('There is no message to edit yet.');
       chat.draft = last.message;
       chat.replacing = true;
+      chat.input.say('Enter sends it in place of the old one, Ctrl-C leaves the old one.');
     },
   },
   {

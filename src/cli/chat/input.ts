@@ -8,6 +8,8 @@ export type Entry =
 export interface Input {
   /** Ctrl-C while nothing is read. */
   onInterrupt: () => void;
+  /** A message was thrown away by Ctrl-C. */
+  onClear: () => void;
   /** The next message; `initial` stands there already, to be edited. */
   read(initial: string): Promise<Entry>;
   /** An answer's text, as it comes. */

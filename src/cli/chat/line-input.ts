@@ -20,6 +20,7 @@ const mostWaiting = 100_000;
 
 export class LineInput implements Input {
   onInterrupt: () => void = () => {};
+  onClear: () => void = () => {};
   readonly #terminal: Terminal;
   readonly #screen: Screen;
   readonly #history: History;
@@ -186,6 +187,7 @@ export class LineInput implements Input {
     if (this.#draft.text !== '') {
       this.#screen.finish(prompt, this.#draft);
       this.#change({ ...this.#draft, text: '', cursor: 0 });
+      this.onClear();
     } else if (this.#armed) this.#settle({ kind: 'leave', code: 130 });
     else {
       this.#armed = true;

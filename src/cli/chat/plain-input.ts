@@ -10,6 +10,7 @@ import { againLeaves } from './input.js';
 
 export class PlainInput implements Input {
   onInterrupt: () => void = () => {};
+  onClear: () => void = () => {};
   readonly #lines: Interface;
   readonly #talk: NodeJS.WriteStream;
   readonly #history: History;
@@ -63,6 +64,8 @@ export class PlainInput implements Input {
     if (this.#draft.text === '' && this.#armed) return this.#settle({ kind: 'leave', code: 130 });
     this.#armed = true;
     this.#draft = emptyDraft;
+    this.#initial = '';
+    this.onClear();
     this.#talk.write(`\n${againLeaves}\n> `);
   }
 

@@ -122,6 +122,13 @@ t.test('/undo takes the last exchange back, /edit replaces it, /retry asks it ag
   await chat.say(' there');
   t.same(readSaved(chat.home).messages.map(({ role }) => role), ['user', 'assistant']);
   t.equal(readSaved(chat.home).messages[0]!.content, 'Hello there');
+  chat.type('/edit\r');
+  await chat.until(() => chat.cursor().line === '> Hello there');
+  chat.type('\x03');
+  await chat.until(/The old message stays/);
+  await chat.say('Who are you?');
+  t.equal(readSaved(chat.home).messages.length, 4);
+  await chat.say('/undo');
   const seeds = [(readSaved(chat.home).messages[1] as { seed?: number }).seed];
   await chat.say('/retry');
   seeds.push((readSaved(chat.home).messages[1] as { seed?: number }).seed);
