@@ -4,7 +4,7 @@ import { importModel } from '../models/local-import.js';
 import type { Imported, ImportMode } from '../models/local-import.js';
 import { findPlaces } from '../models/places.js';
 import { command } from './command.js';
-import { misuse, on, text } from './flags.js';
+import { misuse, on, perCall, text } from './flags.js';
 import { print } from './output.js';
 import { watchSignals } from './signals.js';
 import { bytes, plain } from './wording.js';
@@ -22,13 +22,13 @@ export const importCommand = command({
     ['recua import /data/big-00001-of-00004.gguf --symlink', 'leave all four parts where they are'],
   ],
   flags: {
-    copy: on(['--copy'], 'Copy the file, so that later changes to it do not reach the store'),
-    symlink: on(['--symlink', '--link'], 'Only link to the file where it is; it has to stay there'),
-    alias: text(['--alias', '-a'], 'name', 'A name to use in place of the path in later commands'),
-    name: text(['--name'], 'owner/repo', 'Repository to enter it under; by default local/ and the file\'s name'),
-    force: on(['--force', '-F'], 'Replace another model of the same name, and move an alias that is taken'),
+    copy: perCall(on(['--copy'], 'Copy the file, so that later changes to it do not reach the store')),
+    symlink: perCall(on(['--symlink', '--link'], 'Only link to the file where it is; it has to stay there')),
+    alias: perCall(text(['--alias', '-a'], 'name', 'A name to use in place of the path in later commands')),
+    name: perCall(text(['--name'], 'owner/repo', 'Repository to enter it under; by default local/ and the file\'s name')),
+    force: perCall(on(['--force', '-F'], 'Replace another model of the same name, and move an alias that is taken')),
     quiet: on(['--quiet', '-q'], 'No progress'),
-    json: on(['--json'], 'Print JSON'),
+    json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands, given }) {
     const [path, ...surplus] = operands;

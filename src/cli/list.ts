@@ -8,7 +8,7 @@ import { findPlaces } from '../models/places.js';
 import { builtinPath, builtinUsedMs, listModels } from '../models/store.js';
 import type { ListedModel } from '../models/store.js';
 import { command } from './command.js';
-import { misuse, on } from './flags.js';
+import { misuse, on, perCall } from './flags.js';
 import { print, say } from './output.js';
 import { rows } from './rows.js';
 import { ago, bytes, plain } from './wording.js';
@@ -23,7 +23,7 @@ export const list = command({
     ['recua list', 'names, quantisations, sizes, when last used, aliases'],
     ['recua ls --json', 'the same and more for programs'],
   ],
-  flags: { json: on(['--json'], 'Print JSON') },
+  flags: { json: perCall(on(['--json'], 'Print JSON')) },
   async run({ values, operands }) {
     if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. What one model holds: recua show ${operands[0]}`);
     const inventory = await readInventory(findPlaces());

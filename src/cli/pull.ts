@@ -17,7 +17,7 @@ import { checkRevision } from '../models/safe-names.js';
 import { cachedFiles } from '../models/snapshot.js';
 import { command } from './command.js';
 import { DownloadProgress } from './download-progress.js';
-import { integer, misuse, on, text } from './flags.js';
+import { integer, misuse, on, perCall, text } from './flags.js';
 import type { Flag, Values } from './flags.js';
 import { print, say } from './output.js';
 import { fitsMemory, listingJson, listingText, planJson, planText, toJson } from './pull-listing.js';
@@ -30,14 +30,14 @@ const limitRate: Flag<number> = {
 };
 
 const flags = {
-  file: text(['--file', '-f'], 'name', 'The file to download: its path, its name or a quantisation; of a split one any part stands for all'),
-  force: on(['--force', '-F'], 'Download it again even if it is there'),
+  file: perCall(text(['--file', '-f'], 'name', 'The file to download: its path, its name or a quantisation; of a split one any part stands for all')),
+  force: perCall(on(['--force', '-F'], 'Download it again even if it is there')),
   quiet: on(['--quiet', '-q'], 'No progress'),
-  revision: text(['--revision'], 'name', 'Branch, tag or commit; main by default'),
-  dryRun: on(['--dry-run'], 'Show what would be downloaded, and whether the disk has room'),
+  revision: perCall(text(['--revision'], 'name', 'Branch, tag or commit; main by default')),
+  dryRun: perCall(on(['--dry-run'], 'Show what would be downloaded, and whether the disk has room')),
   limitRate,
   connections: integer(['--connections'], 'n', 'Connections to download over', { fallback: 4, min: 1, max: 32 }),
-  json: on(['--json'], 'Print JSON'),
+  json: perCall(on(['--json'], 'Print JSON')),
 } as const;
 
 type PullValues = Values<typeof flags>;

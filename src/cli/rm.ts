@@ -8,7 +8,7 @@ import { findPlaces } from '../models/places.js';
 import { carryOut, planRemoval } from '../models/removal.js';
 import type { RemovalPlan, RepoRemoval } from '../models/removal.js';
 import { command } from './command.js';
-import { misuse, on } from './flags.js';
+import { misuse, on, perCall } from './flags.js';
 import { print, say } from './output.js';
 import { bytes, plain } from './wording.js';
 
@@ -24,9 +24,9 @@ export const rm = command({
     ['recua rm --dry-run owner/repo', 'only say what would go'],
   ],
   flags: {
-    yes: on(['--yes', '-y'], 'Do not ask'),
-    dryRun: on(['--dry-run'], 'Say what would be removed, and remove nothing'),
-    json: on(['--json'], 'Print JSON'),
+    yes: perCall(on(['--yes', '-y'], 'Do not ask')),
+    dryRun: perCall(on(['--dry-run'], 'Say what would be removed, and remove nothing')),
+    json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands }) {
     if (operands.length === 0) throw misuse('Expected a model: recua rm <model>…, where a model is a name that recua list shows.');

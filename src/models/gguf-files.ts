@@ -2,6 +2,7 @@
 // is no model of its own (projectors, draft heads, importance matrices) told apart. Pure; used by pull and remote-model.ts.
 import { RecuaError } from '../errors.js';
 import type { HubFile } from './hub.js';
+import { quantisationOfName } from './model-names.js';
 import { nearest } from './nearest.js';
 
 /** 'other' is any file that is no GGUF. */
@@ -21,28 +22,6 @@ export interface RemoteModel {
 }
 
 const splitName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
-const quantisation = new RegExp(`(?:^|[-_. /])((?:UD-)?(?:${[
-  'IQ[1-6]_(?:XXS|XS|NL|KSS|KS|KT|KL|K|S|M|L)',
-  'Q[1-8]_K(?:_(?:XXL|XL|XS|L|M|S|P))?',
-  'Q[1-8]_[01](?:_[48]_[48]|_[48]_[48]_[48])?',
-  'TQ[12]_0',
-  'MXFP4(?:_MOE)?',
-  'NVFP4',
-  'BF16|FP?16|FP?32|FP8',
-].join('|')})(?:_R[48])?)(?=$|[-_. /])`, 'gi');
-
-/** `Q4_K_M` of `Model-7B-Q4_K_M.gguf`, or of the folder where the file's name has none. */
-export function quantisationOf(path: string): string {
-  const stem = path.replace(/\.gguf$/i, '').replace(/-\d{5}-of-\d{5}$/, '');
-  const segments = stem.split('/');
-  for (const segment of [segments.at(-1)!, segments.at(-2) ?? '']) {
-    // The last one: `Model-F16-Q8_0` was made from the one and holds the other.
-    const found = [...segment.matchAll(quantisation)].at(-1)?.[1];
-    if (found !== undefined) return found.toUpperCase().replace('FP16', 'F16').replace('FP32', 'F32');
-  }
-  return '';
-}
-
 /** The GGUF files of a listing as models, the smallest first within each kind. */
 export function groupModels(files: readonly HubFile[]): RemoteModel[] {
   const groups = new Map<string, HubFile[]>();
@@ -65,7 +44,7 @@ function makeModel(files: HubFile[]): RemoteModel {
   const split = splitName.exec(first.path);
   const name = split?.[1] ?? first.path.replace(/\.gguf$/i, '');
   return {
-    name, kind: kindOf(name), quantisation: quantisationOf(first.path),
+    name, kind: kindOf(name), quantisation: quantisationOfName(first.path),
     files: files as [HubFile, ...HubFile[]], parts: split ? Number(split[3]) : 1,
     sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
   };

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { chooseModel, groupModels, quantisationOf } from '#recua/models/gguf-files.js';
+import { chooseModel, groupModels } from '#recua/models/gguf-files.js';
+import { quantisationOfName } from '#recua/models/model-names.js';
 import type { HubFile } from '#recua/models/hub.js';
 
 function files(...paths: (string | [string, number])[]): HubFile[] {
@@ -16,7 +17,7 @@ t.test('the quantisation is read from the name', (t) => {
     ['m-IQ4_NL.gguf', 'IQ4_NL'], ['m-Q4_0_4_8.gguf', 'Q4_0_4_8'], ['m-IQ4_KS_R4.gguf', 'IQ4_KS_R4'], ['m-Q6_K.gguf', 'Q6_K'], ['m-Q3_K_XXL.gguf', 'Q3_K_XXL'], ['m-fp32.gguf', 'F32'],
     ['m-F16-Q8_0.gguf', 'Q8_0'], ['Q5_K_S/model-00001-of-00002.gguf', 'Q5_K_S'], ['model.gguf', ''], ['Q4_KMax.gguf', ''], ['SQ4_0.gguf', ''], ['phi-2.Q4_K_M.gguf', 'Q4_K_M'],
     ['ggml-model-q4_1.gguf', 'Q4_1'], ['m-NVFP4.gguf', 'NVFP4'], ['m-UD-IQ2_M.gguf', 'UD-IQ2_M'],
-  ] as const) t.equal(quantisationOf(path), expected, path);
+  ] as const) t.equal(quantisationOfName(path), expected, path);
   t.end();
 });
 

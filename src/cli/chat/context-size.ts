@@ -1,0 +1,34 @@
+// How large a chat's context is where nobody says: what the model was trained with, as far as this machine's memory goes.
+// Used by chat.ts.
+import { defaults } from '../../config.js';
+import { estimateMemory, largestContext, machineMemory } from '../../models/memory.js';
+import type { MemoryOptions } from '../../models/memory.js';
+import type { ModelFile } from '../../models/model-file.js';
+
+export interface ContextChoice {
+  /** Tokens. */
+  size: number;
+  /** Why it is that, in a sentence. */
+  reason: string;
+}
+
+const least = 512;
+/** For other programs. */
+const reserveBytes = 512 * 1024 * 1024;
+
+type CacheTypes = Pick<MemoryOptions, 'cacheTypeK' | 'cacheTypeV'>;
+
+export function chooseContext(model: ModelFile, types: CacheTypes, availableBytes = machineMemory().availableBytes): ContextChoice {
+  const trained = model.contextTrain;
+  const usual = defaults.contextSize;
+  if (trained === 0) return { size: usual, reason: `Context: ${usual} tokens, since the file does not say with how many the model was trained; -c sets another size.` };
+  const fitting = Math.max(least, largestContext(model, availableBytes - reserveBytes, { ...types, parallel: 1 }));
+  if (fitting >= trained) return { size: trained, reason: `Context: ${trained} tokens, the model's training size.` };
+  return { size: fitting, reason: `Context: ${fitting} of the ${trained} tokens the model was trained with, which is what this machine's free memory holds; -c sets another size.` };
+}
+
+/** KV of one token in all layers. */
+export function bytesPerToken(model: ModelFile, types: CacheTypes): number {
+  const contextSize = Math.min(model.contextTrain || defaults.contextSize, defaults.contextSize);
+  return estimateMemory(model, { ...types, parallel: 1, contextSize }).kvBytes / Math.max(1, contextSize);
+}

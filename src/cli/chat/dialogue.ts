@@ -1,0 +1,318 @@
+// A running chat: reads a message, has it answered, saves the turn, and again. What goes wrong with one message leaves the chat
+// standing and the message with the person. The commands of in-chat-commands.ts work on it.
+import { statSync } from 'node:fs';
+import type { Answer, Engine } from '../../engine/api.js';
+import type { Constraint, ModelDescription } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import type { TemplateName } from '../../models/chat-templates.js';
+import { makeRequest } from '../answer-flags.js';
+import type { Settings } from '../answer-flags.js';
+import { waitForModel } from '../model-loading.js';
+import { AnswerWriter } from './answer-writer.js';
+import type { AnswerLook } from './answer-writer.js';
+import { Conversation } from './conversation.js';
+import type { Reply } from './conversation.js';
+import { runCommand } from './in-chat-commands.js';
+import type { Input } from './input.js';
+import type { Session } from './session.js';
+import { kvPathOf, loadSession } from './session-store.js';
+import type { SessionKeeper } from './session-keeper.js';
+import { Statistics } from './statistics.js';
+
+/** A KV state larger than this is evaluated again sooner than read. */
+const largestKvBytes = 2 * 1024 ** 3;
+
+export interface DialogueParts {
+  engine: Engine;
+  model: ModelDescription;
+  /** As a session names it. */
+  modelName: string;
+  conversation: Conversation;
+  settings: Settings;
+  template: TemplateName;
+  constraint: Constraint;
+  keeper: SessionKeeper;
+  look: AnswerLook;
+  createdAt: string;
+  /** KV of one token; undefined where it is unknown. */
+  bytesPerToken: number | undefined;
+}
+
+export class Dialogue {
+  readonly engine: Engine;
+  readonly keeper: SessionKeeper;
+  readonly statistics: Statistics;
+  readonly input: Input;
+  readonly look: AnswerLook;
+  conversation: Conversation;
+  settings: Settings;
+  template: TemplateName;
+  /** Stands in the next message to be edited. */
+  draft = '';
+  /** The next message takes the place of the last exchange. */
+  replacing = false;
+  readonly #parts: DialogueParts;
+  #createdAt: string;
+  #code: number | undefined;
+  #retries = 0;
+  /** KV that is not on disk yet. */
+  #unsavedKv = false;
+
+  constructor(parts: DialogueParts, input: Input) {
+    this.#parts = parts;
+    this.engine = parts.engine;
+    this.keeper = parts.keeper;
+    this.look = parts.look;
+    this.input = input;
+    this.conversation = parts.conversation;
+    this.settings = parts.settings;
+    this.template = parts.template;
+    this.#createdAt = parts.createdAt;
+    this.statistics = new Statistics(parts.model);
+    input.onClear = () => {
+      if (this.replacing) input.say('The old message stays.');
+      this.replacing = false;
+    };
+  }
+
+  get modelName(): string {
+    return this.#parts.modelName;
+  }
+
+  /** Until the person leaves; returns the exit code. */
+  async run(): Promise<number> {
+    while (this.#code === undefined) {
+      const entry = await this.input.read(this.draft);
+      this.draft = '';
+      if (entry.kind === 'leave') {
+        this.#code = entry.code;
+        break;
+      }
+      try {
+        const { text, fenced } = entry;
+        if (fenced || !text.startsWith('/')) await this.send(text);
+        else if (text.startsWith('//')) await this.send(text.slice(1));
+        else {
+          this.replacing = false;
+          await runCommand(this, text);
+        }
+      } catch (thrown) {
+        this.complain(thrown);
+      }
+    }
+    await this.#leave();
+    return this.#code;
+  }
+
+  quit(): void {
+    this.#code = 0;
+  }
+
+  complain(thrown: unknown): void {
+    this.input.say(`recua: ${RecuaError.from(thrown).message}`);
+  }
+
+  session(): Session {
+    const { system, exchanges } = this.conversation;
+    return {
+      model: this.modelName, system, template: this.template, settings: this.settings,
+      createdAt: this.#createdAt, updatedAt: new Date().toISOString(), exchanges,
+    };
+  }
+
+  /** Sends a message; if nothing comes back, it stands there again to be edited. */
+  async send(message: string): Promise<void> {
+    const replaced = this.replacing ? this.conversation.undo() : undefined;
+    this.replacing = false;
+    this.#retries = 0;
+    this.conversation.ask(message, new Date().toISOString());
+    // Before the answer, so that whatever ends this process leaves the message.
+    await this.save();
+    if (await this.#answer(this.settings)) return;
+    this.conversation.undo();
+    if (replaced) this.conversation.redo(replaced);
+    this.replacing = replaced !== undefined;
+    this.draft = message;
+  }
+
+  /** Asks the last message again. The answer it had stays where no other comes. */
+  async retry(): Promise<void> {
+    const { last } = this.conversation;
+    if (!last) return this.input.say('There is nothing to ask again yet.');
+    const before = this.conversation.unanswer();
+    this.#retries++;
+    // The same seed would only say the same again.
+    const { seed } = this.settings;
+    const settings = { ...this.settings, seed: seed === 0 ? 0 : (seed + this.#retries) % 2 ** 32 };
+    if (await this.#answer(settings) || !before) return;
+    this.conversation.reply(before);
+    this.input.say('The answer before stays.');
+  }
+
+  async save(): Promise<void> {
+    try {
+      await this.keeper.save(this.session());
+    } catch (thrown) {
+      this.complain(thrown);
+    }
+  }
+
+  /** Goes on with another saved chat; this one is saved already. */
+  async open(path: string): Promise<void> {
+    // Once to know that it is sound, and again when nobody else can change it any more.
+    await loadSession(path);
+    await this.saveKv();
+    await this.keeper.moveTo(path);
+    const session = await loadSession(path);
+    this.conversation = new Conversation(session.system, session.exchanges);
+    this.settings = session.settings;
+    this.template = session.template;
+    this.#createdAt = session.createdAt;
+    this.statistics.reset();
+    this.#unsavedKv = false;
+    await this.restoreKv(path);
+    this.offerUnanswered();
+  }
+
+  /** Begins another conversation with nothing evaluated. The old one stays saved as it is. */
+  async clear(): Promise<void> {
+    await this.saveKv();
+    await this.engine.forget();
+    await this.keeper.begin();
+    this.conversation = new Conversation(this.conversation.system);
+    this.#createdAt = new Date().toISOString();
+    this.statistics.reset();
+    this.#unsavedKv = false;
+  }
+
+  /** A chat that ended while it waited for an answer has its message back. */
+  offerUnanswered(): void {
+    const { last } = this.conversation;
+    if (!last || last.reply) return;
+    this.conversation.undo();
+    this.draft = last.message;
+    this.input.say('The last message has no answer; here it is again.');
+  }
+
+  /** What the model has evaluated goes beside the saved chat. Failing costs time later, no data: so it is told, no more. */
+  async saveKv(): Promise<void> {
+    const { kvPath, automatic } = this.keeper;
+    if (!automatic || kvPath === undefined || !this.#unsavedKv || this.engine.state.state !== 'ready') return;
+    const bytes = (this.statistics.used ?? 0) * (this.#parts.bytesPerToken ?? 0);
+    if (bytes > largestKvBytes) {
+      return this.input.say(`What the model has read is not saved, since it takes ${(bytes / 1024 ** 3).toFixed(1)} GiB: going on with this chat will read it again.`);
+    }
+    try {
+      await this.engine.saveState(kvPath);
+      this.#unsavedKv = false;
+    } catch (thrown) {
+      this.complain(thrown);
+    }
+  }
+
+  /** The chat has another file now, beside which nothing stands yet. */
+  keepKv(): void {
+    this.#unsavedKv = this.statistics.used !== undefined;
+  }
+
+  /** Reads what `saveKv` wrote, if it is there and fits. If not, /stats says why. */
+  async restoreKv(path: string): Promise<void> {
+    const kvPath = kvPathOf(path);
+    const found = statSync(kvPath, { throwIfNoEntry: false });
+    if (!found) return;
+    try {
+      this.statistics.restored = await this.engine.restoreState(kvPath);
+    } catch (thrown) {
+      this.statistics.restored = { tokens: 0, sizeBytes: found.size, reason: RecuaError.from(thrown).message };
+    }
+  }
+
+  /** Has the last message answered. False if nothing came, which the person was told. */
+  async #answer(settings: Settings): Promise<boolean> {
+    const controller = new AbortController();
+    this.input.onInterrupt = () => controller.abort();
+    const writer = new AnswerWriter((text) => this.input.write(text), this.look);
+    const request = makeRequest(this.conversation.messages(), settings, this.#parts.constraint, this.template);
+    const running = this.engine.chat(request, controller.signal);
+    const so = { text: '', reasoning: '' };
+    let reply: Reply | undefined;
+    let thrown: unknown;
+    let full = false;
+    try {
+      for await (const delta of running) {
+        so.text += delta.content ?? '';
+        so.reasoning += delta.reasoning ?? '';
+        writer.push(delta);
+      }
+      const finish = await running.finished;
+      writer.end();
+      for (const warning of finish.warnings) this.input.say(`recua: ${warning}`);
+      const { usage, timings, seed, finishReason: ended } = finish;
+      reply = { ...so, ended, usage, timings, seed };
+      this.statistics.add({ ...usage, timings, seed, ended });
+      full = ended === 'length' && usage.completionTokens < settings.maxTokens;
+      if (full) this.input.say('recua: the answer was cut off because the context is full. /undo takes the last exchange back, /clear begins anew.');
+      else if (ended === 'length') this.input.say(`recua: the answer was cut off after ${usage.completionTokens} tokens (--max-tokens).`);
+    } catch (error) {
+      writer.end();
+      thrown = error;
+    } finally {
+      this.input.onInterrupt = () => undefined;
+    }
+    if (thrown !== undefined) reply = await this.#broken(thrown, running, so, controller.signal.aborted);
+    if (!reply) return false;
+    this.#unsavedKv = true;
+    this.conversation.reply(reply);
+    await this.save();
+    const warning = this.statistics.warning();
+    if (warning !== undefined && !full) this.input.say(warning);
+    return true;
+  }
+
+  /** An answer that did not come to its end: what came is kept. */
+  async #broken(thrown: unknown, running: Answer, so: { text: string; reasoning: string }, stopped: boolean): Promise<Reply | undefined> {
+    const error = RecuaError.from(thrown);
+    if (error.code === 'context_length_exceeded') this.#sayTooLong(error);
+    else if (!stopped) this.complain(error);
+    if (error.code === 'model_crashed') await this.#waitForEngine();
+    if (so.text === '') {
+      if (stopped) this.input.say('Stopped before the answer began; your message is back.');
+      return undefined;
+    }
+    const ended = stopped ? 'stopped' : 'failed';
+    const promptTokens = await running.accepted.then((accepted) => accepted.promptTokens, () => 0);
+    const completionTokens = await this.engine.tokenize(so.text, false, false).then((tokens) => tokens.length, () => 0);
+    this.statistics.add({ promptTokens, completionTokens, ended });
+    this.input.say(stopped ? '(stopped; /retry asks again)' : 'What came before the error is kept; /retry asks again.');
+    return { ...so, ended };
+  }
+
+  async #waitForEngine(): Promise<void> {
+    const controller = new AbortController();
+    this.input.onInterrupt = () => controller.abort();
+    try {
+      await waitForModel(this.engine, 'Loading the model again', false, controller.signal);
+      this.input.say('The model is back.');
+    } catch (thrown) {
+      if (!controller.signal.aborted) this.complain(thrown);
+    } finally {
+      this.input.onInterrupt = () => undefined;
+    }
+  }
+
+  #sayTooLong(error: RecuaError): void {
+    const { n_prompt_tokens: needed, n_ctx: room } = error.details ?? {};
+    this.input.say(needed === undefined || room === undefined ? `recua: ${error.message}`
+      : `recua: This message does not fit: with it the conversation has ${needed} tokens, and the context holds ${room}. `
+        + 'Nothing was dropped. Shorten it, or use /undo to take the last exchange back or /clear to begin anew.');
+  }
+
+  async #leave(): Promise<void> {
+    this.input.onInterrupt = () => process.exit(130);
+    await this.saveKv();
+    const { name, automatic } = this.keeper;
+    if (automatic && name !== undefined && this.conversation.exchanges.length > 0) {
+      this.input.say(`Saved as ${name}. To go on: recua chat --resume ${/[ ]/.test(name) ? `"${name}"` : name}`);
+    }
+  }
+}

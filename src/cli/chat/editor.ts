@@ -1,0 +1,159 @@
+// The text a person is typing: pure, a state and an action give the next state. The cursor never stands inside of what a
+// reader sees as one character (a flag, a family, a letter with its accents). Called by line-input.ts.
+
+export interface Draft {
+  readonly text: string;
+  /** UTF-16 offset, at the edge of a grapheme cluster. */
+  readonly cursor: number;
+  /** What the last cut took, for yank. */
+  readonly cut: string;
+}
+
+export const emptyDraft: Draft = { text: '', cursor: 0, cut: '' };
+
+export type Move = 'left' | 'right' | 'word-left' | 'word-right' | 'line-start' | 'line-end' | 'start' | 'end' | 'up' | 'down';
+export type Cut = 'left' | 'right' | 'word-left' | 'word-right' | 'line-start' | 'line-end';
+
+export type EditAction =
+  | { do: 'insert'; text: string }
+  | { do: 'move'; to: Move }
+  /** Removes a single cluster; a longer piece is kept for yank. */
+  | { do: 'delete'; to: Cut }
+  | { do: 'yank' }
+  | { do: 'transpose' }
+  | { do: 'replace'; text: string };
+
+const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+
+export function graphemes(text: string): string[] {
+  return Array.from(segmenter.segment(text), ({ segment }) => segment);
+}
+
+export function edit(draft: Draft, action: EditAction): Draft {
+  const { text, cursor } = draft;
+  switch (action.do) {
+    case 'insert': {
+      const added = sanitise(action.text);
+      const whole = text.slice(0, cursor) + added + text.slice(cursor);
+      return { ...draft, text: whole, cursor: edgeFrom(whole, cursor + added.length) };
+    }
+    case 'replace': {
+      const whole = sanitise(action.text);
+      return { ...draft, text: whole, cursor: whole.length };
+    }
+    case 'move':
+      return { ...draft, cursor: target(text, cursor, action.to) };
+    case 'delete': {
+      const other = cutTarget(text, cursor, action.to);
+      const [from, to] = other < cursor ? [other, cursor] : [cursor, other];
+      const whole = text.slice(0, from) + text.slice(to);
+      const single = action.to === 'left' || action.to === 'right';
+      return { text: whole, cursor: edgeFrom(whole, from), cut: single || from === to ? draft.cut : text.slice(from, to) };
+    }
+    case 'yank':
+      return edit(draft, { do: 'insert', text: draft.cut });
+    case 'transpose':
+      return transpose(draft);
+  }
+}
+
+/** What a text may hold: line breaks are \n, tabs stay, other control characters (a paste may bring them) go. */
+export function sanitise(text: string): string {
+  return text.replace(/\r\n?/g, '\n').replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
+}
+
+export type EnterMeans =
+  /** The text is complete; `fenced`: it stood between `"""`, which are gone, so that it is a message whatever it begins with. */
+  | { kind: 'send'; text: string; fenced: boolean }
+  | { kind: 'break'; draft: Draft };
+
+const fence = '"""';
+
+/** Enter sends, unless `"""` is open or a backslash ends the line before the cursor. */
+export function enter(draft: Draft): EnterMeans {
+  const { text, cursor } = draft;
+  if (text.trimStart().startsWith(fence)) {
+    const inner = text.trimStart().slice(fence.length);
+    const body = inner.trimEnd();
+    if (!body.endsWith(fence)) return { kind: 'break', draft: edit(draft, { do: 'insert', text: '\n' }) };
+    return { kind: 'send', text: body.slice(0, -fence.length).replace(/^\n/, '').replace(/\n$/, ''), fenced: true };
+  }
+  if (cursor === text.length && /(^|[^\\])(\\\\)*\\$/.test(text)) {
+    return { kind: 'break', draft: edit(edit(draft, { do: 'delete', to: 'left' }), { do: 'insert', text: '\n' }) };
+  }
+  return { kind: 'send', text, fenced: false };
+}
+
+function target(text: string, cursor: number, to: Move): number {
+  switch (to) {
+    case 'left': return before(text, cursor);
+    case 'right': return after(text, cursor);
+    case 'word-left': return cursor - /[\p{L}\p{N}\p{M}_]*[^\p{L}\p{N}\p{M}_]*$/u.exec(text.slice(0, cursor))![0].length;
+    case 'word-right': return cursor + /^[^\p{L}\p{N}\p{M}_]*[\p{L}\p{N}\p{M}_]*/u.exec(text.slice(cursor))![0].length;
+    case 'line-start': return lineStart(text, cursor);
+    case 'line-end': return lineEnd(text, cursor);
+    case 'start': return 0;
+    case 'end': return text.length;
+    case 'up': {
+      const start = lineStart(text, cursor);
+      return start === 0 ? 0 : sameColumn(text, start, cursor, lineStart(text, start - 1));
+    }
+    case 'down': {
+      const end = lineEnd(text, cursor);
+      return end === text.length ? end : sameColumn(text, lineStart(text, cursor), cursor, end + 1);
+    }
+  }
+}
+
+/** Where a cut of this kind ends. Ctrl-K at the end of a line takes the break, and Ctrl-U at its start the one before. */
+function cutTarget(text: string, cursor: number, to: Cut): number {
+  if (to === 'word-left') {
+    // As in shells: back to the space before a word, so that a path or an address goes as a whole.
+    return cursor - /\S*\s*$/u.exec(text.slice(0, cursor))![0].length;
+  }
+  const end = target(text, cursor, to);
+  if (end !== cursor) return end;
+  if (to === 'line-end') return after(text, cursor);
+  return to === 'line-start' ? before(text, cursor) : end;
+}
+
+function before(text: string, cursor: number): number {
+  return cursor === 0 ? 0 : segmenter.segment(text).containing(cursor - 1)!.index;
+}
+
+function after(text: string, cursor: number): number {
+  const cluster = cursor < text.length ? segmenter.segment(text).containing(cursor) : undefined;
+  return cluster === undefined ? text.length : cluster.index + cluster.segment.length;
+}
+
+/** The first edge at or after an offset: what was typed may have joined with what follows it. */
+function edgeFrom(text: string, offset: number): number {
+  const cluster = offset < text.length ? segmenter.segment(text).containing(offset) : undefined;
+  return cluster === undefined || cluster.index === offset ? offset : cluster.index + cluster.segment.length;
+}
+
+function lineStart(text: string, cursor: number): number {
+  return cursor === 0 ? 0 : text.lastIndexOf('\n', cursor - 1) + 1;
+}
+
+function lineEnd(text: string, cursor: number): number {
+  const end = text.indexOf('\n', cursor);
+  return end < 0 ? text.length : end;
+}
+
+/** As many clusters into another line as the cursor is into its own. */
+function sameColumn(text: string, start: number, cursor: number, otherStart: number): number {
+  const column = graphemes(text.slice(start, cursor)).length;
+  const other = graphemes(text.slice(otherStart, lineEnd(text, otherStart)));
+  return otherStart + other.slice(0, column).join('').length;
+}
+
+/** Swaps the clusters around the cursor; at the end of a line, the last two. */
+function transpose(draft: Draft): Draft {
+  const { text, cursor } = draft;
+  const middle = cursor === lineEnd(text, cursor) ? before(text, cursor) : cursor;
+  const first = before(text, middle);
+  const last = after(text, middle);
+  if (first < lineStart(text, cursor) || first === middle || middle === last) return draft;
+  return { ...draft, text: text.slice(0, first) + text.slice(middle, last) + text.slice(first, middle) + text.slice(last), cursor: last };
+}

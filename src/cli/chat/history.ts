@@ -1,0 +1,59 @@
+// What a person sent in earlier chats, for the arrow keys: one JSON text per line, private, the oldest dropped.
+import { appendFile, mkdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+
+const most = 1000;
+/** A pasted book is not worth keeping for the arrow keys. */
+const longest = 64 * 1024;
+
+export class History {
+  readonly #path: string | undefined;
+  readonly #entries: string[];
+
+  private constructor(path: string | undefined, entries: string[]) {
+    this.#path = path;
+    this.#entries = entries;
+  }
+
+  /** Without a folder nothing is read or written. A file that cannot be read counts as none: the chat matters more. */
+  static async open(stateFolder: string | undefined): Promise<History> {
+    if (stateFolder === undefined) return new History(undefined, []);
+    const path = join(stateFolder, 'chat-history.jsonl');
+    const text = await readFile(path, 'utf8').catch(() => '');
+    const entries = text.split('\n').flatMap(readEntry);
+    const kept = entries.slice(-most);
+    if (entries.length > most * 2) await writeFileAtomic(path, kept.map(asLine).join(''), { mode: 0o600 }).catch(() => undefined);
+    return new History(path, kept);
+  }
+
+  /** The oldest first. */
+  get entries(): readonly string[] {
+    return this.#entries;
+  }
+
+  async add(text: string): Promise<void> {
+    if (text.trim() === '' || text.length > longest || text === this.#entries.at(-1)) return;
+    this.#entries.push(text);
+    if (this.#path === undefined) return;
+    try {
+      await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
+      await appendFile(this.#path, asLine(text), { mode: 0o600 });
+    } catch {
+      // Read-only or full: the history of this run is in memory all the same.
+    }
+  }
+}
+
+function asLine(text: string): string {
+  return `${JSON.stringify(text)}\n`;
+}
+
+function readEntry(line: string): string[] {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'string' ? [value] : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,177 @@
+// The commands inside of a chat, in one table: finding one, /help and completion all derive from it. Each works on the dialogue.
+import { templateNames } from '../../models/chat-templates.js';
+import { misuse } from '../flags.js';
+import { nearest } from '../../models/nearest.js';
+import { copy } from './clipboard.js';
+import type { Dialogue } from './dialogue.js';
+import { findSession, listSessions } from './session-store.js';
+import { table } from './statistics.js';
+import { exportTo } from './transcript.js';
+
+interface InChatCommand {
+  /** How it is called; further names do the same. */
+  names: readonly [string, ...string[]];
+  /** What follows it, as help writes it. */
+  operand: string;
+  does: string;
+  run(chat: Dialogue, operand: string): Promise<void> | void;
+  /** What the operand can be. */
+  choices?(chat: Dialogue): Promise<readonly string[]> | readonly string[];
+}
+
+const sessionNames = async (chat: Dialogue) => (await listSessions(chat.keeper.folder)).map(({ name }) => name);
+
+const commands: readonly InChatCommand[] = [
+  { names: ['/help'], operand: '', does: 'Show this', run: (chat) => chat.input.say(help()) },
+  { names: ['/quit', '/exit'], operand: '', does: 'Leave the chat', run: (chat) => chat.quit() },
+  {
+    names: ['/clear'], operand: '', does: 'Forget the conversation, and what the model has evaluated of it; a saved one stays saved',
+    async run(chat) {
+      const { name, automatic } = chat.keeper;
+      await chat.clear();
+      chat.input.say(`Cleared; the next message begins a new conversation.${name === undefined || !automatic ? '' : ` The old one is saved as ${name}.`}`);
+    },
+  },
+  { names: ['/retry'], operand: '', does: 'Ask the last message again', run: (chat) => chat.retry() },
+  {
+    names: ['/undo'], operand: '', does: 'Take the last exchange back',
+    async run(chat) {
+      const gone = chat.conversation.undo();
+      if (!gone) return chat.input.say('There is nothing to take back.');
+      chat.statistics.reset();
+      await chat.save();
+      chat.input.say(`Taken back: ${firstLine(gone.message)}`);
+    },
+  },
+  {
+    names: ['/edit'], operand: '', does: 'Edit the last message and send it in place of the old one',
+    run(chat) {
+      const { last } = chat.conversation;
+      if (!last) return chat.input.say('There is no message to edit yet.');
+      chat.draft = last.message;
+      chat.replacing = true;
+      chat.input.say('Enter sends it in place of the old one, Ctrl-C leaves the old one.');
+    },
+  },
+  {
+    names: ['/copy'], operand: '', does: 'Copy the last answer to the clipboard',
+    async run(chat) {
+      const reply = chat.conversation.last?.reply;
+      if (!reply) return chat.input.say('There is no answer to copy yet.');
+      const how = await copy(reply.text, chat.look.terminal ? (sequence) => chat.input.write(sequence) : undefined);
+      if (how === undefined) throw misuse('There is no clipboard within reach; /export writes the conversation to a file.');
+      chat.input.say(how === 'system' ? 'Copied.' : 'Handed to the terminal\'s clipboard.');
+    },
+  },
+  {
+    names: ['/export'], operand: '[file.md|file.json]', does: 'Write the conversation to a file',
+    async run(chat, operand) {
+      const title = chat.keeper.name ?? 'chat';
+      const path = await exportTo(operand || `${title}.md`, chat.session(), title);
+      chat.input.say(`Written to ${path}`);
+    },
+  },
+  {
+    names: ['/save'], operand: '<name>', does: 'Save the chat under a name and go on there',
+    async run(chat, operand) {
+      const { keeper } = chat;
+      if (operand === '' && keeper.name === undefined) throw misuse('Expected a name: /save <name>.');
+      if (!keeper.automatic) {
+        if (operand === '') throw misuse('Expected a name: /save <name>.');
+        await keeper.saveCopy(operand, chat.session());
+        return chat.input.say(`Saved as ${operand}, as it is now; --no-save holds for what follows.`);
+      }
+      if (operand !== '') await keeper.rename(operand);
+      await keeper.save(chat.session());
+      chat.keepKv();
+      await chat.saveKv();
+      chat.input.say(`Saved as ${keeper.name!}.`);
+    },
+    choices: sessionNames,
+  },
+  {
+    names: ['/load'], operand: '<name>', does: 'Go on with a saved chat',
+    async run(chat, operand) {
+      if (operand === '') throw misuse('Expected the name of a saved chat: /load <name>. /sessions lists them.');
+      await chat.open(await findSession(chat.keeper.folder, operand));
+      const count = chat.conversation.exchanges.length;
+      chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.`);
+    },
+    choices: sessionNames,
+  },
+  {
+    names: ['/sessions'], operand: '', does: 'List the saved chats',
+    async run(chat) {
+      const files = await listSessions(chat.keeper.folder);
+      if (files.length === 0) return chat.input.say('There are no saved chats.');
+      chat.input.say(table(files.map(({ name, updatedMs }) => [name, `${new Date(updatedMs).toLocaleString('sv')}${name === chat.keeper.name ? ' (this one)' : ''}`])));
+    },
+  },
+  {
+    names: ['/system'], operand: '[text]', does: 'Set the system prompt; without a text show it, with - remove it',
+    async run(chat, operand) {
+      const { conversation } = chat;
+      if (operand === '') return chat.input.say(conversation.system === '' ? 'There is no system prompt.' : conversation.system);
+      conversation.system = operand === '-' ? '' : operand;
+      if (conversation.exchanges.length > 0) await chat.save();
+      chat.input.say(operand === '-' ? 'The system prompt is removed.' : 'The system prompt is set.');
+    },
+  },
+  {
+    names: ['/template'], operand: '[name]', does: `Switch the chat template: ${templateNames.join(', ')}; auto is the model's own`,
+    async run(chat, operand) {
+      if (operand === '') return chat.input.say(`The template is ${chat.template}. There are ${templateNames.join(', ')}.`);
+      const found = templateNames.find((name) => name === operand);
+      if (found === undefined) {
+        const near = nearest(operand, templateNames);
+        throw misuse(`There is no template ${operand}.${near === undefined ? '' : ` Did you mean ${near}?`} There are ${templateNames.join(', ')}.`);
+      }
+      chat.template = found;
+      if (chat.conversation.exchanges.length > 0) await chat.save();
+      chat.input.say(`The template is ${found} now.`);
+    },
+    choices: () => templateNames,
+  },
+  { names: ['/tokens'], operand: '', does: 'Show how many tokens the last answer took, and how full the context is', run: (chat) => chat.input.say(chat.statistics.tokens()) },
+  { names: ['/stats'], operand: '', does: 'Show how fast the last answer came, and with which settings', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings)) },
+];
+
+/** Runs a line that begins with a slash. Throws `invalid_usage` with the nearest name; the line stands there again. */
+export async function runCommand(chat: Dialogue, line: string): Promise<void> {
+  const [, name, operand] = /^(\/\S*)\s*([^]*)$/.exec(line)!;
+  const command = find(name!);
+  if (!command) {
+    chat.draft = line;
+    const near = nearest(name!, commands.flatMap(({ names }) => names));
+    throw misuse(`There is no command ${name!}.${near === undefined ? '' : ` Did you mean ${near}?`} /help lists them; a message that begins with a slash is sent with two.`);
+  }
+  if (operand!.trim() !== '' && command.operand === '') throw misuse(`${name!} takes nothing after it, got ${JSON.stringify(operand!.trim())}.`);
+  await command.run(chat, operand!.trim());
+}
+
+/** What a half-typed command can become. */
+export async function complete(chat: Dialogue, text: string): Promise<readonly string[]> {
+  const [, name, gap, operand] = /^(\/\S*)(\s*)(\S*)$/.exec(text) ?? [];
+  if (name === undefined) return [];
+  if (gap === '') return commands.flatMap(({ names }) => names).filter((one) => one.startsWith(name)).map((one) => (find(one)!.operand === '' ? one : `${one} `));
+  return ((await find(name)?.choices?.(chat)) ?? []).filter((one) => one.startsWith(operand!)).map((one) => `${name} ${one}`);
+}
+
+function find(name: string): InChatCommand | undefined {
+  return commands.find(({ names }) => names.includes(name));
+}
+
+function help(): string {
+  return [
+    table(commands.map(({ names, operand, does }) => [`${names.join(', ')}${operand === '' ? '' : ` ${operand}`}`, does])),
+    '',
+    'Alt-Enter or a backslash at the end of a line begins another line; """ opens and closes several.',
+    'Ctrl-C stops an answer and clears a message; Ctrl-R searches earlier messages; Ctrl-D leaves.',
+    'A message that begins with a slash is sent with two.',
+  ].join('\n');
+}
+
+function firstLine(text: string): string {
+  const [line] = text.split('\n', 1);
+  return line!.length < text.length || line!.length > 60 ? `${line!.slice(0, 60)}…` : line!;
+}

@@ -1,0 +1,26 @@
+// What the dialogue needs of the place where messages come from: a terminal that can be drawn on, or a plain one.
+
+export type Entry =
+  /** `fenced`: it is a message even if it begins with a slash. */
+  | { kind: 'text'; text: string; fenced: boolean }
+  | { kind: 'leave'; code: 0 | 130 };
+
+export interface Input {
+  /** Ctrl-C while nothing is read. */
+  onInterrupt: () => void;
+  /** A message was thrown away by Ctrl-C. */
+  onClear: () => void;
+  /** The next message; `initial` stands there already, to be edited. */
+  read(initial: string): Promise<Entry>;
+  /** An answer's text, as it comes. */
+  write(text: string): void;
+  /** Lines to a person, which do not disturb a message half typed. */
+  say(text: string): void;
+  /** The same as the key Ctrl-C. */
+  interrupt(): void;
+  /** Ends a `read` as if the person had left. */
+  leave(): void;
+  close(): void;
+}
+
+export const againLeaves = 'Ctrl-C again leaves; so do Ctrl-D and /quit.';

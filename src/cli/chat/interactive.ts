@@ -1,0 +1,64 @@
+// A dialogue on this process's own terminal: chooses how messages are read, and ends it in order on signals. Called by chat.ts.
+import { Dialogue } from './dialogue.js';
+import type { DialogueParts } from './dialogue.js';
+import { History } from './history.js';
+import { complete } from './in-chat-commands.js';
+import type { Input } from './input.js';
+import { LineInput } from './line-input.js';
+import { PlainInput } from './plain-input.js';
+import { Terminal } from './terminal.js';
+import { tame } from '../output.js';
+
+export interface Surroundings {
+  /** Where history is kept; undefined keeps none. */
+  stateFolder: string | undefined;
+  /** The file of the saved chat that goes on. */
+  resumed: string | undefined;
+  /** How the engine's log speaks: as long as the chat runs, through it. */
+  voice: { say(text: string): void };
+}
+
+/** Lines of the last exchange shown when a chat goes on. */
+const shownLines = 12;
+
+export async function converse(parts: DialogueParts, { stateFolder, resumed, voice }: Surroundings): Promise<number> {
+  const history = await History.open(stateFolder);
+  const drawable = process.stdout.isTTY && process.env['TERM'] !== 'dumb';
+  const look = { styles: drawable && !process.env['NO_COLOR'], terminal: process.stdout.isTTY };
+  let dialogue: Dialogue | undefined;
+  const input: Input = drawable
+    ? new LineInput(new Terminal(process.stdin, process.stdout), history, async (text) => (dialogue ? await complete(dialogue, text) : []))
+    : new PlainInput(history);
+  const { say } = voice;
+  voice.say = (text) => input.say(tame(text));
+  const onInterrupt = () => input.interrupt();
+  const onStop = () => {
+    input.onInterrupt();
+    input.leave();
+  };
+  // They stay until the process ends: the closing of a terminal often tells twice, and must not cut off what is still to be done.
+  process.on('SIGINT', onInterrupt);
+  process.on('SIGTERM', onStop);
+  process.once('SIGHUP', onStop);
+  process.on('SIGHUP', () => undefined);
+  try {
+    dialogue = new Dialogue({ ...parts, look }, input);
+    if (resumed !== undefined) {
+      await dialogue.restoreKv(resumed);
+      showLast(dialogue);
+      dialogue.offerUnanswered();
+    }
+    return await dialogue.run();
+  } finally {
+    voice.say = say;
+    input.close();
+  }
+}
+
+/** The end of a conversation that goes on, so that it is clear where it was left. */
+function showLast({ conversation, input }: Dialogue): void {
+  const last = conversation.exchanges.findLast(({ reply }) => reply !== undefined);
+  if (!last) return;
+  const lines = `> ${last.message}\n${last.reply!.text}`.trimEnd().split('\n');
+  input.say(tame([...(lines.length > shownLines ? ['…'] : []), ...lines.slice(-shownLines)].join('\n')));
+}

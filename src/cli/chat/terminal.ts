@@ -1,0 +1,104 @@
+// The terminal of an interactive chat: raw mode and bracketed paste while it runs, its own state again whenever it ends or
+// stops, by whatever way but SIGKILL. Keys come from here, everything shown goes through here.
+import { writeSync } from 'node:fs';
+import { emitKeypressEvents } from 'node:readline';
+import type { Key } from 'node:readline';
+import type { ReadStream, WriteStream } from 'node:tty';
+
+export type { Key };
+
+type Output = WriteStream & { fd: number };
+
+const pasteOn = '\x1b[?2004h';
+const pasteOff = '\x1b[?2004l';
+
+export class Terminal {
+  readonly #input: ReadStream;
+  readonly #output: Output;
+  #open = false;
+  #raw = false;
+  #onKey: (text: string | undefined, key: Key) => void = () => {};
+  #onResume: () => void = () => {};
+  readonly #restore = () => this.#leaveRaw();
+  readonly #continue = () => {
+    this.#enterRaw();
+    this.#onResume();
+  };
+  /** The terminal was closed: there is nobody left to ask. */
+  readonly #gone = () => {
+    if (this.#open) process.kill(process.pid, 'SIGHUP');
+  };
+  readonly #key = (text: string | undefined, key: Key) => this.#onKey(text, key);
+
+  constructor(input: ReadStream, output: Output) {
+    this.#input = input;
+    this.#output = output;
+  }
+
+  get columns(): number {
+    return Math.max(2, this.#output.columns || 80);
+  }
+
+  get rows(): number {
+    return Math.max(2, this.#output.rows || 24);
+  }
+
+  /** From here to `close` keys come one by one. */
+  open(handlers: { key(text: string | undefined, key: Key): void; resized(): void; resumed(): void }): void {
+    this.#open = true;
+    this.#onKey = handlers.key;
+    this.#onResume = handlers.resumed;
+    emitKeypressEvents(this.#input);
+    this.#input.on('keypress', this.#key);
+    this.#input.on('end', this.#gone);
+    this.#input.on('error', this.#gone);
+    this.#output.on('resize', handlers.resized);
+    process.on('exit', this.#restore);
+    process.on('SIGCONT', this.#continue);
+    this.#enterRaw();
+    this.#input.resume();
+  }
+
+  close(): void {
+    this.#open = false;
+    this.#leaveRaw();
+    this.#input.removeListener('keypress', this.#key);
+    process.removeListener('exit', this.#restore);
+    process.removeListener('SIGCONT', this.#continue);
+    this.#input.pause();
+  }
+
+  write(text: string): void {
+    this.#output.write(text);
+  }
+
+  /** Ctrl-Z: the whole job stops, and the shell has its terminal as it was. */
+  suspend(): void {
+    if (process.platform === 'win32') return;
+    this.#leaveRaw();
+    process.kill(0, 'SIGTSTP');
+    // Where nobody can continue a job, it was not stopped either.
+    setTimeout(() => {
+      if (!this.#raw) this.#continue();
+    }, 50);
+  }
+
+  #enterRaw(): void {
+    if (this.#raw) return;
+    this.#raw = true;
+    this.#input.setRawMode(true);
+    this.#output.write(pasteOn);
+  }
+
+  #leaveRaw(): void {
+    if (!this.#raw) return;
+    this.#raw = false;
+    try {
+      // In an exit handler only what is written at once is written at all.
+      writeSync(this.#output.fd, pasteOff);
+      this.#input.setRawMode(false);
+    } catch {
+      // The terminal is gone.
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// One prompt, one answer, and out: the whole of `recua run`, and `recua chat` with -p or without a terminal.
+// Only the answer goes to stdout.
+import type { Answer, Engine, Finish } from '../engine/api.js';
+import type { ChatRequest } from '../engine/protocol.js';
+import { RecuaError } from '../errors.js';
+import { misuse } from './flags.js';
+import { ReaderGone, print, say, tame } from './output.js';
+
+export interface Given {
+  text: string;
+  reasoning: string;
+  finish: Finish;
+}
+
+/** A prompt of -p, of stdin, or of both with a blank line between. */
+export async function readPrompt(given: string): Promise<string> {
+  const piped = process.stdin.isTTY ? '' : (await readStdin()).replace(/\r?\n$/, '');
+  const prompt = [given, piped].filter((part) => part !== '').join('\n\n');
+  if (prompt.trim() === '') throw misuse('Expected a prompt: give it with -p <text> or on stdin.');
+  return prompt;
+}
+
+async function readStdin(): Promise<string> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+  } catch (cause) {
+    // A closed stdin (`<&-`) is the same as an empty one.
+    if ((cause as NodeJS.ErrnoException).code !== 'EBADF') throw cause;
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Asks and prints the answer as it comes; with `json` nothing is printed. An abort throws `cancelled`. */
+export async function answerOnce(engine: Engine, request: ChatRequest, { json }: { json: boolean }, signal: AbortSignal): Promise<Given> {
+  const running = engine.chat(request, signal);
+  const given = await stream(running, json, signal);
+  return { ...given, finish: await running.finished };
+}
+
+/** What `--json` prints. */
+export async function printJson({ text, reasoning, finish }: Given, more: Record<string, unknown> = {}): Promise<void> {
+  const { usage, timings } = finish;
+  await print(`${JSON.stringify({
+    content: text,
+    ...(reasoning === '' ? {} : { reasoning }),
+    finish_reason: finish.finishReason,
+    usage: {
+      prompt_tokens: usage.promptTokens,
+      cached_tokens: usage.cachedTokens,
+      completion_tokens: usage.completionTokens,
+      total_tokens: usage.promptTokens + usage.completionTokens,
+    },
+    timings: {
+      queue_ms: timings.queueMs,
+      prompt_ms: timings.promptMs,
+      generate_ms: timings.generateMs,
+      time_to_first_token_ms: timings.queueMs + timings.promptMs,
+      tokens_per_second: tokensPerSecond(finish),
+    },
+    seed: finish.seed,
+    ...more,
+  }, null, 2)}\n`);
+}
+
+/** Of the tokens after the first, which are those that the time of generating is for; null where there are none. */
+export function tokensPerSecond({ usage, timings }: Pick<Finish, 'usage' | 'timings'>): number | null {
+  const tokens = usage.completionTokens - 1;
+  return tokens > 0 && timings.generateMs > 0 ? Math.round(tokens / timings.generateMs * 100_000) / 100 : null;
+}
+
+/** What a person should know of how it ended. */
+export function sayEnd({ finish }: Given, quiet: boolean): void {
+  for (const warning of finish.warnings) say(`recua: ${warning}`);
+  if (finish.finishReason === 'length' && !quiet) say(`recua: the answer was cut off after ${finish.usage.completionTokens} tokens.`);
+}
+
+async function stream(running: Answer, hold: boolean, signal: AbortSignal): Promise<{ text: string; reasoning: string }> {
+  let text = '';
+  let reasoning = '';
+  try {
+    for await (const delta of running) {
+      reasoning += delta.reasoning ?? '';
+      if (delta.content === undefined) continue;
+      text += delta.content;
+      if (!hold) await print(process.stdout.isTTY ? tame(delta.content) : delta.content);
+    }
+  } catch (thrown) {
+    if (thrown instanceof ReaderGone) throw thrown;
+    if (text !== '' && !hold) await print('\n');
+    if (signal.aborted) throw new RecuaError('cancelled', 'Stopped.', { cause: thrown });
+    throw thrown;
+  }
+  if (!hold && !text.endsWith('\n')) await print('\n');
+  return { text, reasoning };
+}

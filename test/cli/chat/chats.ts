@@ -1,0 +1,46 @@
+// What tests of a chat share: a chat with the embedded model on a pseudo-terminal, with a home of its own, ended with its test.
+import { join } from 'node:path';
+import { readFileSync, readdirSync } from 'node:fs';
+import { Pty } from '../pty.js';
+import type { PtyOptions } from '../pty.js';
+
+/** The part of tap's test object that is used here. */
+interface Test {
+  testdir(): string;
+  teardown(handler: () => void): void;
+}
+
+/** An answer that does not end by itself within a test. */
+export const endless = ['-g', 'root ::= [a-z] root', '-n', '1000000', '--temp', '1'];
+/** An answer that is always the same. */
+export const always = (text: string) => ['-g', `root ::= ${JSON.stringify(text)}`];
+
+/** Started, but perhaps not ready yet. */
+export function startChat(t: Test, args: readonly string[], { home = t.testdir(), env = {}, ...more }: PtyOptions & { home?: string } = {}): Pty & { home: string } {
+  const pty = new Pty(['chat', ...args], { env: { SERVICE_HOME: home, ...env }, ...more });
+  t.teardown(() => pty.dispose());
+  return Object.assign(pty, { home });
+}
+
+/** At its first prompt. */
+export async function openChat(t: Test, args: readonly string[] = [], options: PtyOptions & { home?: string } = {}): Promise<Pty & { home: string }> {
+  const pty = startChat(t, ['builtin', '--threads', '1', ...args], options);
+  await pty.prompt();
+  return pty;
+}
+
+export interface SavedMessage {
+  role: string;
+  content: string;
+  ended?: string;
+  unanswered?: boolean;
+  usage?: { prompt_tokens: number; cached_tokens: number };
+}
+
+export function sessionFiles(home: string): string[] {
+  return readdirSync(join(home, 'sessions')).filter((name) => name.endsWith('.json')).sort();
+}
+
+export function readSaved(home: string, name?: string): { system: string; template: string; sampling: Record<string, number>; messages: SavedMessage[] } {
+  return JSON.parse(readFileSync(join(home, 'sessions', name === undefined ? sessionFiles(home)[0]! : `${name}.json`), 'utf8'));
+}

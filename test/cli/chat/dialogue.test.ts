@@ -1,0 +1,154 @@
+// Answers in a running chat: stopped, crashed, too long, thought over, and such that try to drive the terminal.
+import t from 'tap';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Pty } from '../pty.js';
+import { mainPath } from '../recua.js';
+import { endless, openChat, readSaved } from './chats.js';
+
+const thinking = [
+  '--chat-template-file', fileURLToPath(new URL('../../../vendor/llama.cpp/models/templates/Qwen-Qwen3-0.6B.jinja', import.meta.url)),
+  '-g', 'root ::= "<think>\\nLet me see.\\n</think>\\n\\nYes."',
+];
+
+/** The engine process of a chat. */
+function engineOf(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+  return children.find((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('engine'))!;
+}
+
+t.test('Ctrl-C stops an answer and keeps what came; the chat goes on', async (t) => {
+  const chat = await openChat(t, endless);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  chat.type('\x03');
+  await chat.until(/\(stopped; \/retry asks again\)/);
+  await chat.prompt();
+  const [, reply] = readSaved(chat.home).messages;
+  t.match(reply, { role: 'assistant', ended: 'stopped', content: /^[a-z]{5,}$/ });
+  t.ok(chat.text().replace(/\n/g, '').includes(`go${reply!.content}(stopped`), 'all that was shown, and no more');
+  t.match(await chat.say('/tokens'), /Generated +[1-9]\d* tokens/);
+  chat.type('and on\r');
+  await chat.until(/> and on\n[a-z]{5}/);
+  chat.type('\x03');
+  await chat.prompt();
+  t.equal(await chat.leave(), 0);
+  t.equal(readSaved(chat.home).messages.length, 4);
+});
+
+t.test('a crash of the engine is told, and the chat goes on', async (t) => {
+  const chat = await openChat(t, endless);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  process.kill(engineOf(chat.pid), 'SIGKILL');
+  await chat.until(/The engine process died \(signal SIGKILL\)/);
+  await chat.until(/The model is back/);
+  await chat.prompt();
+  t.match(readSaved(chat.home).messages[1], { role: 'assistant', ended: 'failed', content: /^[a-z]{5,}$/ });
+  chat.type('again\r');
+  await chat.until(/> again\n[a-z]{5}/);
+  chat.type('\x03');
+  await chat.prompt();
+  t.equal(await chat.leave(), 0);
+});
+
+t.test('a crash while nothing is asked leaves the message half typed alone', async (t) => {
+  const chat = await openChat(t, ['--temp', '0']);
+  chat.type('Hel');
+  await chat.until(() => chat.cursor().line === '> Hel');
+  process.kill(engineOf(chat.pid), 'SIGKILL');
+  await chat.until(/the engine process died/);
+  await chat.until(() => chat.cursor().line === '> Hel' && chat.cursor().column === 5, 'the message again');
+  await chat.say('lo');
+  t.match(readSaved(chat.home).messages, [{ content: 'Hello' }, { ended: 'stop' }]);
+});
+
+t.test('a message that does not fit is refused with the numbers, stays to be mended, and nothing is dropped', async (t) => {
+  const chat = await openChat(t, ['-c', '512', '--temp', '0'], { columns: 120 });
+  await chat.say('Hello');
+  chat.type(`\x1b[200~start ${'word '.repeat(600)}end\x1b[201~\r`);
+  await chat.until(/This message does not fit: with it the conversation has \d+ tokens, and the context holds 512/);
+  t.match(chat.text(), /\/undo.*\/clear/s);
+  await chat.until(() => chat.cursor().line.endsWith('end'), 'the message again');
+  chat.type('\x15');
+  await chat.prompt();
+  await chat.say('Hello');
+  t.same(readSaved(chat.home).messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant']);
+});
+
+t.test('a context that fills up is told before it is full, and when it is', async (t) => {
+  const chat = await openChat(t, ['-c', '256', ...endless, '-n', '230'], { columns: 120 });
+  t.match(await chat.say('go'), /cut off after 230 tokens \(--max-tokens\)\.\nThe context is nearly full: 2\d\d of 256 tokens \(\d\d%\)\. \/undo/);
+  const more = await openChat(t, ['-c', '256', ...endless], { columns: 120 });
+  t.match(await more.say('go'), /cut off because the context is full\. \/undo/);
+});
+
+t.test('thinking is shown dim, and marked with words under NO_COLOR', async (t) => {
+  const chat = await openChat(t, thinking);
+  const shown = await chat.say('Is it?');
+  t.match(shown, /^Let me see\.\n\nYes\.$/);
+  t.ok(chat.isDim('Let me see.'));
+  t.notOk(chat.isDim('Yes.'));
+  const plain = await openChat(t, thinking, { env: { NO_COLOR: '1' } });
+  t.equal(await plain.say('Is it?'), '[thinking]\nLet me see.\n[/thinking]\nYes.');
+  t.notMatch(plain.raw, /\x1b\[[\d;]*m/, 'no colours, no styles');
+});
+
+t.test('a model cannot drive the terminal', async (t) => {
+  const chat = await openChat(t, ['-g', 'root ::= "a\\x1b]0;title\\x07b\\x1b[2J\\u009b31mc\\rd\\x08\\te\\nf"']);
+  t.match(await chat.say('go'), /^a]0;titleb\[2J31mcd +e\nf$/);
+  t.notMatch(chat.raw, /title\x07|\x1b\[2J|\u009b/);
+  t.equal(readSaved(chat.home).messages[1]!.content, 'a\x1b]0;title\x07b\x1b[2J\u009b31mc\rd\x08\te\nf', 'what it said is saved as it was');
+});
+
+t.test('SIGTERM leaves in order, with the terminal as it was', async (t) => {
+  const chat = await openChat(t, endless);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  chat.kill('SIGTERM');
+  t.equal((await chat.ended).exitCode, 130);
+  t.match(chat.raw.slice(-20), /\x1b\[\?2004l/);
+  t.match(readSaved(chat.home).messages[1], { ended: 'stopped' });
+});
+
+t.test('a terminal that is closed ends the chat in order', async (t) => {
+  const chat = await openChat(t, ['--temp', '0']);
+  await chat.say('Hello');
+  const { pid } = chat;
+  chat.hangUp();
+  for (let tries = 0; tries < 300 && existsSync(`/proc/${pid}`); tries++) await wait(100);
+  t.notOk(existsSync(`/proc/${pid}`));
+  t.match(readdirSync(join(chat.home, 'sessions')).sort(), [/\.json$/, /\.kv$/], 'saved, with its KV, and no lock left');
+  t.equal(readdirSync(join(chat.home, 'sessions')).length, 2);
+});
+
+t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
+  const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', env: { SERVICE_HOME: t.testdir(), PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
+  t.teardown(() => shell.dispose());
+  await shell.until(/sh\$/);
+  shell.type(`'${process.execPath}' '${mainPath}' chat builtin --threads 1\r`);
+  await shell.prompt();
+  shell.type('a draft\x1a');
+  await shell.until(/Stopped/);
+  shell.type('stty -a | grep -o -w -e icanon -e -icanon\r');
+  await shell.until(/\nicanon/);
+  shell.type('fg\r');
+  await shell.until(() => shell.cursor().line === '> a draft', 'the draft again');
+  shell.type('!');
+  await shell.until(() => shell.cursor().line === '> a draft!');
+  shell.type('\x15');
+  await shell.prompt();
+  shell.type('\x04');
+  await shell.until(() => shell.cursor().line === 'sh$', 'the shell');
+  shell.type('exit\r');
+  await shell.ended;
+});
+
+t.test('a chat leaves no process behind', async (t) => {
+  const chat = await openChat(t);
+  const engine = engineOf(chat.pid);
+  await chat.leave();
+  t.notOk(readdirSync('/proc').includes(String(engine)));
+});

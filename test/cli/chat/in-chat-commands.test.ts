@@ -1,0 +1,174 @@
+// Each command inside of a chat, typed by a person.
+import t from 'tap';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { always, openChat, readSaved, sessionFiles } from './chats.js';
+
+t.test('/help lists every command', async (t) => {
+  const chat = await openChat(t, [], { rows: 60, columns: 120 });
+  const help = await chat.say('/help');
+  for (const name of ['/help', '/quit, /exit', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/retry', '/undo', '/edit', '/copy', '/export']) {
+    t.ok(help.includes(name), name);
+  }
+});
+
+t.test('/quit and /exit leave with 0', async (t) => {
+  for (const command of ['/quit', '/exit']) {
+    const chat = await openChat(t);
+    chat.type(`${command}\r`);
+    t.equal((await chat.ended).exitCode, 0);
+  }
+});
+
+t.test('an unknown command gets the nearest name and stays to be mended; two slashes send one', async (t) => {
+  const chat = await openChat(t, always('ok'));
+  chat.type('/sesions\r');
+  await chat.until(/Did you mean \/sessions\?/);
+  await chat.until(() => chat.cursor().line === '> /sesions');
+  await chat.say('\x15//etc is a folder');
+  t.match(await chat.say('/help me'), /takes nothing after it/);
+  await chat.leave();
+  t.equal(readSaved(chat.home).messages[0]!.content, '/etc is a folder');
+});
+
+t.test('/clear forgets the conversation and its KV, and keeps the saved one', async (t) => {
+  const chat = await openChat(t, ['--temp', '0'], { columns: 120 });
+  await chat.say('Hello');
+  t.match(await chat.say('/tokens'), /Prompt +9 tokens, 0 of them cached/);
+  t.match(await chat.say('/clear'), /Cleared.*saved as \d{4}-\d\d-\d\d-hello/s);
+  await chat.say('Hello');
+  t.match(await chat.say('/tokens'), /Prompt +9 tokens, 0 of them cached/, 'it is read again from the first token');
+  await chat.leave();
+  const [first, second] = sessionFiles(chat.home);
+  t.match(second, /hello\.json$/);
+  t.match(first, /hello-2\.json$/);
+  for (const file of [first!, second!]) t.equal(readSaved(chat.home, file.replace('.json', '')).messages.length, 2);
+});
+
+t.test('/save goes on under a new name, /load goes back, /sessions lists both', async (t) => {
+  const chat = await openChat(t, ['--temp', '0']);
+  t.match(await chat.say('/save'), /Expected a name/);
+  await chat.say('Hello');
+  t.match(await chat.say('/save my chat'), /Saved as my chat\./);
+  t.ok(existsSync(join(chat.home, 'sessions', 'my chat.kv')));
+  await chat.say('Tell me a joke');
+  t.match(await chat.say('/save ../evil'), /Expected a name/);
+  t.match(await chat.say('/save my chat'), /Saved as my chat/, 'its own name is no conflict');
+  const listed = await chat.say('/sessions');
+  t.match(listed, /my chat .*\(this one\)/);
+  const automatic = /\d{4}-\d\d-\d\d-hello/.exec(listed)![0];
+  t.match(await chat.say(`/save ${automatic}`), /already/);
+  t.match(await chat.say(`/load ${automatic}`), /Loaded .*hello: 1 exchange\./);
+  await chat.say('Who are you?');
+  t.match(await chat.say('/load my chat'), /Loaded my chat: 2 exchanges\./);
+  t.match(await chat.say('/stats'), /Saved KV +\d+ tokens restored/);
+  t.match(await chat.say('/load nothing'), /There is no saved chat nothing/);
+  await chat.leave();
+  t.same(readSaved(chat.home, automatic).messages.map(({ content }) => content).filter((_, i) => i % 2 === 0), ['Hello', 'Who are you?']);
+  t.same(readSaved(chat.home, 'my chat').messages.map(({ content }) => content).filter((_, i) => i % 2 === 0), ['Hello', 'Tell me a joke']);
+});
+
+t.test('/system sets, shows and removes the system prompt', async (t) => {
+  const chat = await openChat(t, ['-s', 'Be brief.', '--temp', '0']);
+  t.match(await chat.say('/system'), /^Be brief\.$/);
+  await chat.say('Hello');
+  const before = /Prompt +(\d+)/.exec(await chat.say('/tokens'))![1];
+  await chat.say('/system Answer at length, in many and rather long sentences.');
+  await chat.say('/retry');
+  const after = /Prompt +(\d+)/.exec(await chat.say('/tokens'))![1];
+  t.ok(Number(after) > Number(before), 'the model gets it');
+  t.equal(readSaved(chat.home).system, 'Answer at length, in many and rather long sentences.');
+  t.match(await chat.say('/system -'), /removed/);
+  t.equal(readSaved(chat.home).system, '');
+});
+
+t.test('/template switches the template, and names them', async (t) => {
+  const chat = await openChat(t, ['-n', '4', '--temp', '0'], { columns: 120 });
+  t.match(await chat.say('/template'), /auto.*chatml, llama3, mistral, gemma, phi3, qwen/);
+  t.match(await chat.say('/template lama3'), /Did you mean llama3\?/);
+  const prompts: string[] = [];
+  for (const name of ['auto', 'chatml', 'llama3', 'mistral', 'gemma', 'phi3', 'qwen']) {
+    t.match(await chat.say(`/template ${name}`), new RegExp(`${name} now`));
+    await chat.say(prompts.length === 0 ? 'Hello' : '/retry');
+    prompts.push(/Prompt +(\d+)/.exec(await chat.say('/tokens'))![1]!);
+  }
+  t.equal(prompts[0], prompts[1], 'the embedded model\'s own is ChatML');
+  t.ok(new Set(prompts).size >= 5, 'the others make other prompts');
+  t.equal(readSaved(chat.home).template, 'qwen');
+});
+
+t.test('/tokens and /stats tell prompt, cached and generated tokens, speed and context fill', async (t) => {
+  const chat = await openChat(t, ['--temp', '0', '-c', '1024'], { columns: 120 });
+  t.match(await chat.say('/tokens'), /No answer yet/);
+  await chat.say('Hello');
+  await chat.say('Who are you?');
+  const tokens = await chat.say('/tokens');
+  t.match(tokens, /Prompt +\d+ tokens, [1-9]\d* of them cached\nGenerated +\d+ tokens\nContext +\d+ of 1024 tokens \(\d+%\)/);
+  const stats = await chat.say('/stats');
+  for (const part of [/Generated +\d+ tokens in .*, [\d.]+ tokens per second/, /First token +after [\d.]+ m?s/, /Seed +\d+/, /Context +\d+ of 1024 tokens/, /temperature 0, top-p 0.9, top-k 40, min-p 0.05, repeat penalty 1.1/]) {
+    t.match(stats, part);
+  }
+});
+
+t.test('/undo takes the last exchange back, /edit replaces it, /retry asks it again', async (t) => {
+  const chat = await openChat(t, ['--temp', '1']);
+  for (const command of ['/undo', '/edit', '/retry']) t.match(await chat.say(command), /nothing|no message/);
+  await chat.say('Hello');
+  await chat.say('Who are you?');
+  t.match(await chat.say('/undo'), /Taken back: Who are you\?/);
+  t.equal(readSaved(chat.home).messages.length, 2);
+  chat.type('/edit\r');
+  await chat.until(() => chat.cursor().line === '> Hello');
+  await chat.say(' there');
+  t.same(readSaved(chat.home).messages.map(({ role }) => role), ['user', 'assistant']);
+  t.equal(readSaved(chat.home).messages[0]!.content, 'Hello there');
+  chat.type('/edit\r');
+  await chat.until(() => chat.cursor().line === '> Hello there');
+  chat.type('\x03');
+  await chat.until(/The old message stays/);
+  await chat.say('Who are you?');
+  t.equal(readSaved(chat.home).messages.length, 4);
+  await chat.say('/undo');
+  const seeds = [(readSaved(chat.home).messages[1] as { seed?: number }).seed];
+  await chat.say('/retry');
+  seeds.push((readSaved(chat.home).messages[1] as { seed?: number }).seed);
+  t.not(seeds[0], seeds[1], 'with another seed');
+  t.equal(readSaved(chat.home).messages.length, 2);
+});
+
+t.test('/copy hands the last answer to the terminal where there is no display', async (t) => {
+  const chat = await openChat(t, always('copy this'), { env: { DISPLAY: '', WAYLAND_DISPLAY: '' } });
+  t.match(await chat.say('/copy'), /no answer to copy/);
+  await chat.say('Hello');
+  t.match(await chat.say('/copy'), /terminal's clipboard/);
+  t.ok(chat.raw.includes(`\x1b]52;c;${Buffer.from('copy this').toString('base64')}\x07`));
+});
+
+t.test('/export writes Markdown or JSON, never over a file', async (t) => {
+  const folder = t.testdir({ home: {} });
+  const chat = await openChat(t, [...always('**ok**'), '-s', 'Be brief.'], { cwd: folder, home: join(folder, 'home'), columns: 200 });
+  await chat.say('Hello');
+  await chat.say('/export a.md');
+  await chat.say('/export b.json');
+  t.match(readFileSync(join(folder, 'a.md'), 'utf8'), /^# .*hello\n[^]*## System\n\nBe brief\.\n\n## User\n\nHello\n\n## Assistant\n\n\*\*ok\*\*\n$/);
+  t.equal(statSync(join(folder, 'a.md')).mode & 0o777, 0o600);
+  t.same(JSON.parse(readFileSync(join(folder, 'b.json'), 'utf8')), {
+    model: 'builtin', messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hello' }, { role: 'assistant', content: '**ok**' }],
+  });
+  t.match(await chat.say('/export a.md'), /There is a file .*already/);
+  t.match(await chat.say('/export a.txt'), /ends in \.md or \.json/);
+});
+
+t.test('Tab completes commands, templates and saved chats', async (t) => {
+  const chat = await openChat(t, always('ok'));
+  await chat.say('Hello');
+  await chat.say('/save other');
+  chat.type('/te\t');
+  await chat.until(() => chat.cursor().line === '> /template');
+  chat.type('ll\t');
+  await chat.until(() => chat.cursor().line === '> /template llama3');
+  chat.type('\x15/load o\t');
+  await chat.until(() => chat.cursor().line === '> /load other');
+  chat.type('\x15/s\t');
+  await chat.until(/\/save +\/sessions +\/system +\/stats/);
+});

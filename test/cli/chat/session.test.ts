@@ -1,0 +1,62 @@
+import t from 'tap';
+import { readSession, writeSession } from '#recua/cli/chat/session.js';
+import type { Session } from '#recua/cli/chat/session.js';
+import { checkName, findSession, kvPathOf, suggestName } from '#recua/cli/chat/session-store.js';
+
+const session: Session = {
+  model: 'builtin', system: 'Be brief.', template: 'chatml', createdAt: '2026-01-31T10:00:00.000Z', updatedAt: '2026-01-31T11:00:00.000Z',
+  settings: { maxTokens: 10, temperature: 0.5, topP: 0.9, topK: 40, minP: 0.05, repeatPenalty: 1.1, seed: 7 },
+  exchanges: [
+    {
+      message: 'one\n"two"', sentAt: '2026-01-31T10:00:00.000Z',
+      reply: {
+        text: 'three\u001b', reasoning: 'hm', ended: 'stop', seed: 7,
+        usage: { promptTokens: 3, cachedTokens: 1, completionTokens: 2 }, timings: { queueMs: 0, promptMs: 1.5, generateMs: 2 },
+      },
+    },
+    { message: 'stopped', sentAt: '2026-01-31T10:01:00.000Z', reply: { text: 'a', reasoning: '', ended: 'stopped' } },
+    { message: 'unanswered', sentAt: '2026-01-31T10:02:00.000Z' },
+  ],
+};
+
+t.test('a session comes back as it was written', async (t) => {
+  t.same(readSession(writeSession(session), 'a.json'), session);
+  t.match(JSON.parse(writeSession(session)), { recua_session: 1, messages: [{ role: 'user' }, { role: 'assistant' }, {}, {}, { role: 'user', unanswered: true }] });
+});
+
+t.test('whatever is wrong with a file is said with its place', async (t) => {
+  const whole = JSON.parse(writeSession(session));
+  const refuse = (value: unknown, message: RegExp) => t.throws(() => readSession(typeof value === 'string' ? value : JSON.stringify(value), '/x/a.json'), { code: 'invalid_session', message });
+  refuse('', /\/x\/a\.json is no sound saved chat: it is not valid JSON .*left as it is/);
+  refuse('[]', /the file is not an object/);
+  refuse({ ...whole, recua_session: 2 }, /version 2 of the format, and this Recua reads version 1/);
+  refuse({ ...whole, recua_session: undefined }, /recua_session of the file is not a number/);
+  refuse({ ...whole, template: 'lama' }, /names the template "lama"/);
+  refuse({ ...whole, messages: {} }, /messages of the file is not a list/);
+  refuse({ ...whole, messages: [whole.messages[1]] }, /message 1 is the assistant's where the user's was expected/);
+  refuse({ ...whole, messages: [{ ...whole.messages[0], content: 5 }] }, /content of message 1 is not a text/);
+  refuse({ ...whole, sampling: { ...whole.sampling, temperature: '1' } }, /temperature of sampling of the file is not a number/);
+  refuse({ ...whole, sampling: { ...whole.sampling, max_tokens: 0 } }, /max_tokens of sampling of the file is not a number of at least 1/);
+});
+
+t.test('a name is no path and no trick', async (t) => {
+  for (const name of ['a', 'my chat', 'Gespräch_2.b', '2026-01-31-hello', '日本']) t.equal(checkName(name), name);
+  for (const name of ['', '.', '..', '.hidden', '../a', 'a/b', 'a\\b', 'a\nb', '-a', 'a.', 'a ', 'x'.repeat(101), 'a:b', 'a\0']) {
+    t.throws(() => checkName(name), { code: 'invalid_usage' }, JSON.stringify(name));
+  }
+  await t.rejects(findSession('/nowhere', 'a b:c'), { code: 'invalid_usage' });
+  await t.rejects(findSession('/nowhere', 'nothing'), { code: 'session_not_found', message: /nor any other in \/nowhere/ });
+});
+
+t.test('a name is suggested from the day and the first words', async (t) => {
+  const day = new Date(2026, 0, 31);
+  t.equal(suggestName('Tell me, please: a STORY about the llamas and more', day), '2026-01-31-tell-me-please-a-story-about');
+  t.equal(suggestName('日本語で話して', day), '2026-01-31-日本語で話して');
+  t.equal(suggestName('!!! ???', day), '2026-01-31');
+  for (const message of ['x'.repeat(500), '語'.repeat(500), 'a/b/../c']) t.equal(checkName(suggestName(message, day)), suggestName(message, day));
+});
+
+t.test('the KV stands beside the file', async (t) => {
+  t.equal(kvPathOf('/a/b.json'), '/a/b.kv');
+  t.equal(kvPathOf('/a/b'), '/a/b.kv');
+});
