@@ -26,7 +26,7 @@ import { watchSignals } from './signals.js';
 
 /** Bytes per second; 0 is without limit. */
 const limitRate: Flag<number> = {
-  names: ['--limit-rate'], value: 'rate', help: 'Most bytes per second, like 500K or 2M', fallback: 0, read: readRate,
+  names: ['--limit-rate'], value: 'rate', help: 'Most bytes per second, like 500K or 2M; 0 is no limit', fallback: 0, read: readRate,
 };
 
 const flags = {

@@ -139,5 +139,6 @@ function manFlag(flag: Flag<unknown>): string[] {
 
 /** Text that roff takes for nothing but text. */
 function roff(text: string): string {
-  return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('"', '\\(dq').replace(/^([.'])/, '\\&$1');
+  return text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('"', '\\(dq').replace(/^([.'])/, '\\&$1')
+    .replace(/[^\n -~]/gu, (sign) => `\\[u${sign.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}]`);
 }

@@ -61,17 +61,17 @@ async function locate(name: string): Promise<string | PartOpener> {
     return (await findModel(name)).path;
   } catch (error) {
     if (!(error instanceof RecuaError) || error.code !== 'model_not_found' || !isHubName(readRepoName(name))) throw error;
-    return await findRemote(name);
+    return await findRemote(name, error);
   }
 }
 
 /** A model of the hub, read there by ranges. */
-async function findRemote(name: string): Promise<PartOpener> {
+async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener> {
   try {
     return await openRemoteModel(name);
   } catch (cause) {
     const { code, message } = RecuaError.from(cause);
-    throw new RecuaError(code, `${name} is not in the store, so the hub was asked. ${message}`, { cause });
+    throw new RecuaError(code, `${notHere.message} The hub was asked, too: ${message}`, { cause });
   }
 }
 

@@ -18,6 +18,7 @@ const powers: Readonly<Record<string, number>> = { '': 0, k: 1, m: 2, g: 3, t: 4
  * explicit `kB`, `MB`, `GB` is one of 1000.
  */
 export function readRate(text: string): number {
+  if (/^\s*0\s*$/.test(text)) return 0;
   const match = /^\s*(\d+(?:\.\d+)?|\.\d+)\s*([kmgt]?)(i?b|)(?:\/s|ps)?\s*$/i.exec(text);
   const base = match?.[3]?.toLowerCase() === 'b' ? 1000 : 1024;
   const rate = match ? Math.floor(Number(match[1]) * base ** powers[match[2]!.toLowerCase()]!) : 0;

@@ -69,13 +69,22 @@ export function isSidecar(file: string): boolean {
   return /(^|[-._])(mmproj|imatrix)([-._]|$)/i.test(baseOf(file));
 }
 
+const quantisation = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
+  'IQ[1-6]_(?:XXS|XS|NL|KSS|KS|KT|KL|K|S|M|L)',
+  'Q[1-8]_K(?:_(?:XXL|XL|XS|L|M|S|P))?',
+  'Q[1-8]_[01](?:_[48]_[48]|_[48]_[48]_[48])?',
+  'TQ[12]_0',
+  'MXFP4(?:_MOE)?',
+  'NVFP4',
+  'BF16|FP?16|FP?32|FP8',
+].join('|')})(?:_R[48])?)(?=$|[-_. ])`, 'gi');
+
 /** The quantisation that a file's name states, else its folder's (`Q4_K_M/…`), in capitals; '' where neither does. */
 export function quantisationOfName(file: string): string {
-  const segments = file.split('/');
-  const names = [stemOf(file), segments.at(-2) ?? ''];
-  for (const name of names) {
-    const found = [...name.matchAll(/(?<=^|[-._])(?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|FP8|MXFP4(?:_[A-Z]+)*|NVFP4)(?=$|[-._])/gi)].at(-1);
-    if (found) return found[0].toUpperCase().replace(/^FP(?=16|32)/, 'F');
+  for (const name of [stemOf(file), file.split('/').at(-2) ?? '']) {
+    // The last one: `Model-F16-Q8_0` was made from the one and holds the other.
+    const found = [...name.matchAll(quantisation)].at(-1)?.[1];
+    if (found !== undefined) return found.toUpperCase().replace(/^FP(?=16|32)/, 'F');
   }
   return '';
 }

@@ -1,6 +1,6 @@
 // Each flag of `recua chat`, and single turns: pipes where there is no person, a pseudo-terminal where there is one.
 import t from 'tap';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { endless, openChat, readSaved, startChat } from './chat/chats.js';
 import { recua, start } from './recua.js';
@@ -15,7 +15,9 @@ t.test('-p answers once: only the answer goes to stdout, and nothing is saved', 
   t.match(stdout, /^\S[^]*\S\n$/);
   t.match(stderr, /Loading builtin[^]*Context: 4096 tokens, the model's training size/);
   t.notMatch(stdout + stderr, /\x1b/);
-  t.same(readdirSync(home), []);
+  // Of the model it is noted when it was used, of the chat nothing.
+  t.same(readdirSync(home, { recursive: true }).sort().slice(0, 2), ['recua', 'recua/used']);
+  t.notOk(existsSync(join(home, 'sessions')));
   // stdin alone, and after -p; the default settings are those of a chat.
   const ask = async (args: string[], input = '') => (await recua(['chat', 'builtin', ...quick, '--temp', '0', ...args], input, { env })).stdout;
   t.equal(await ask([], 'Hello\n'), stdout);

@@ -175,10 +175,11 @@ t.test('stop waits as long as it is told; a second Ctrl-C kills the server', asy
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small, '--drain-timeout', '600');
   const { identity, url } = home.record();
-  const reply = await post(url, endless);
-  const gone = reply.text().catch(() => '');
-  t.match(await home.serve('stop', '--timeout', '1'), { code: 1, stderr: /Waiting for 1 running request to end\.\n.*has not ended within 1 seconds.*--force/ });
-  t.match(await status(home), { code: 5, is: { state: 'stopping', pid: identity.pid, requests: { running: 1 } } });
+  // One after the other, so that the last of them is still waiting when all here is over.
+  const replies = Array.from({ length: 60 }, () => post(url, endless).then((reply) => reply.text()).catch(() => ''));
+  await until(async () => (await status(home)).is.requests.running > 0);
+  t.match(await home.serve('stop', '--timeout', '1'), { code: 1, stderr: /Waiting for \d+ running requests? to end\.\n.*has not ended within 1 seconds.*--force/ });
+  t.match(await status(home), { code: 5, is: { state: 'stopping', pid: identity.pid } });
   const stop = start(['serve', 'stop'], { env: home.env });
   await stop.saw(/Waiting for/);
   stop.child.kill('SIGINT');
@@ -188,7 +189,7 @@ t.test('stop waits as long as it is told; a second Ctrl-C kills the server', asy
   stop.child.kill('SIGINT');
   t.match(await stop.ended, { code: 0, stderr: /Killed the server/ });
   t.equal(await lifeOf(identity), 'dead');
-  await gone;
+  await Promise.all(replies);
   t.equal((await status(home)).code, 3);
 });
 

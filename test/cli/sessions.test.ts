@@ -37,8 +37,7 @@ t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
 t.test('sessions called wrongly exits 2 and says how', async (t) => {
   const options = { env: { SERVICE_HOME: t.testdir() } };
   for (const [args, said] of [
-    [[], /Expected list, show, rm or export/],
-    [['lst'], /Did you mean list\?/],
+    [['lst'], /Did you mean sessions list\?/],
     [['show'], /Expected the name/],
     [['show', 'a', 'b'], /Expected one name/],
     [['rm'], /Expected the name/],

@@ -27,11 +27,12 @@ t.test('a chat is saved after each turn, privately, under a name of its day and 
 t.test('--no-save leaves nothing anywhere, but /save NAME still does', async (t) => {
   const chat = await openChat(t, ['--no-save', ...always('ok')]);
   await chat.say('Hello');
-  t.same(readdirSync(chat.home), []);
+  t.same(readdirSync(chat.home), ['recua']);
+  t.same(readdirSync(join(chat.home, 'recua')), ['used'], 'when a model was used is noted, no history');
   t.match(await chat.say('/save kept'), /Saved as kept, as it is now/);
   await chat.say('not kept');
   await chat.leave();
-  t.same(readdirSync(chat.home), ['sessions']);
+  t.same(readdirSync(chat.home), ['recua', 'sessions']);
   t.same(readdirSync(join(chat.home, 'sessions')), ['kept.json']);
   t.equal(readSaved(chat.home).messages.length, 2);
 });
