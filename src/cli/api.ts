@@ -9,7 +9,6 @@ import { RecuaError } from '../errors.js';
 import { readModelFile } from '../models/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import type { StoredModel } from '../models/store.js';
-import { listen } from '../server/listen.js';
 import type { Arguments } from './arguments.js';
 import { command } from './command.js';
 import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-flags.js';
@@ -150,6 +149,8 @@ async function serve(model: StoredModel, config: Config, output: Output, update:
   const stop = watchSignals();
   const engine = startEngine(engineOptions(config.model, config), { log: engineLog(log) });
   try {
+    // Loaded when first needed: Express is a third of what starting any other command would cost.
+    const { listen } = await import('../server/listen.js');
     const server = await listen({ engine, config, model, log }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;

@@ -17,7 +17,6 @@ import type { AnswerValues, Settings } from './answer-flags.js';
 import { command } from './command.js';
 import { bytesPerToken, chooseContext } from './chat/context-size.js';
 import { Conversation } from './chat/conversation.js';
-import { converse } from './chat/interactive.js';
 import type { DialogueParts } from './chat/dialogue.js';
 import type { Session } from './chat/session.js';
 import { SessionKeeper } from './chat/session-keeper.js';
@@ -104,6 +103,7 @@ export const chat = command({
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
       stop.release();
       if (!values.quiet) greet(parts.model, model, session && path !== undefined ? nameOf(path) : undefined);
+      const { converse } = await import('./chat/interactive.js');
       return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice });
     } finally {
       await engine?.close(0);

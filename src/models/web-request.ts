@@ -2,9 +2,6 @@
 // to its own host only, and an end to waiting for hosts that say nothing. Used by hub.ts and remote-file.ts.
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
-import { HttpProxyAgent } from 'http-proxy-agent';
-import { HttpsProxyAgent } from 'https-proxy-agent';
-import fetch from 'node-fetch';
 import type { Headers, Response } from 'node-fetch';
 import { getProxyForUrl } from 'proxy-from-env';
 import { ConnectionFault } from './connection-fault.js';
@@ -99,8 +96,10 @@ class Exchange {
   async start(method: string, headers: Record<string, string>): Promise<Response> {
     this.#watch();
     try {
+      // Loaded when first needed: most commands never ask the hub.
+      const { default: fetch } = await import('node-fetch');
       return await fetch(this.#url, {
-        method, headers, redirect: 'manual', compress: false, signal: this.#controller.signal, agent: agentFor(this.#url),
+        method, headers, redirect: 'manual', compress: false, signal: this.#controller.signal, agent: await agentFor(this.#url),
       });
     } catch (thrown) {
       throw this.#end(thrown);
@@ -170,23 +169,24 @@ class Exchange {
 const agents = new Map<string, HttpAgent>();
 
 /** Connections are kept for the next request; NO_PROXY and the like are judged for each address. */
-function agentFor(url: URL): HttpAgent {
+async function agentFor(url: URL): Promise<HttpAgent> {
   const proxy = getProxyForUrl(url.href);
   const key = `${url.protocol} ${proxy}`;
   let agent = agents.get(key);
   if (!agent) {
-    agent = makeAgent(url, proxy);
+    agent = await makeAgent(url, proxy);
     agents.set(key, agent);
   }
   return agent;
 }
 
-function makeAgent(url: URL, proxy: string): HttpAgent {
+async function makeAgent(url: URL, proxy: string): Promise<HttpAgent> {
   const secure = url.protocol === 'https:';
   if (proxy === '') return secure ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true });
   if (!URL.canParse(proxy) || !/^https?:$/.test(new URL(proxy).protocol)) {
     throw new ConnectionFault('proxy', url, 'the proxy variable of the environment holds no http:// or https:// address');
   }
+  const [{ HttpProxyAgent }, { HttpsProxyAgent }] = await Promise.all([import('http-proxy-agent'), import('https-proxy-agent')]);
   if (!secure) return new HttpProxyAgent(proxy, { keepAlive: true });
   const tunnel = new HttpsProxyAgent(proxy, { keepAlive: true });
   // Otherwise the proxy's refusal would be taken for the hub's.

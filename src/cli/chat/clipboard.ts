@@ -1,6 +1,5 @@
 // Puts text on the clipboard: the system's where there is one, else the terminal's own by the escape sequence OSC 52, which
 // works over ssh too.
-import clipboard from 'clipboardy';
 
 /** A clipboard tool without a display may hang. */
 const patienceMs = 2000;
@@ -9,7 +8,8 @@ const longestSequence = 74_994;
 
 /** Returns how the text got there, or undefined if it did not. */
 export async function copy(text: string, writeToTerminal: ((sequence: string) => void) | undefined): Promise<'system' | 'terminal' | undefined> {
-  if (hasDisplay() && await within(clipboard.write(text))) return 'system';
+  // Loaded when first needed: it brings a library of processes with it.
+  if (hasDisplay() && await within(import('clipboardy').then(({ default: clipboard }) => clipboard.write(text)))) return 'system';
   const encoded = Buffer.from(text).toString('base64');
   if (!writeToTerminal || encoded.length > longestSequence) return undefined;
   writeToTerminal(`\x1b]52;c;${encoded}\x07`);
