@@ -1,17 +1,20 @@
 // The addon alone, without processes, HTTP or a scheduler: what the engine itself can do on this machine.
 //   node bench/native.mjs decode MODEL [threads]   tokens/s of one greedy sequence
 //   node bench/native.mjs embed MODEL [threads]    ms and resident MiB of 32 inputs of 64 tokens
+//   node bench/native.mjs sample MODEL [threads]   ms per row of a sampler, Recua's own and llama.cpp's chain, in alternation
 // Try them with GOMP_SPINCOUNT or OMP_WAIT_POLICY set, and beside a busy program.
 import os from 'node:os';
 import { loadAddon } from '../dist/addon.js';
+import { median } from './report.mjs';
 
 const [load, path, given] = process.argv.slice(2);
 const threads = Number(given ?? os.availableParallelism());
-if (!['decode', 'embed'].includes(load) || !path || !(threads >= 1)) {
-  console.error('Expected: node bench/native.mjs decode|embed MODEL.gguf [threads]');
+if (!['decode', 'embed', 'sample'].includes(load) || !path || !(threads >= 1)) {
+  console.error('Expected: node bench/native.mjs decode|embed|sample MODEL.gguf [threads]');
   process.exit(2);
 }
-const model = await loadAddon().loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise;
+const addon = loadAddon();
+const model = await addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise;
 
 async function decode() {
   const context = await model.createContext({
@@ -41,5 +44,46 @@ async function embed() {
   console.log(`${ms.toFixed(0)} ms for ${tokens.length} tokens, ${(process.memoryUsage().rss / 2 ** 20).toFixed(0)} MiB resident, ${threads} threads`);
 }
 
-await (load === 'decode' ? decode() : embed());
+async function sample() {
+  const schema = { type: 'array', minItems: 50, items: { type: 'object', required: ['name', 'age'], properties: { name: { type: 'string', minLength: 5, maxLength: 40 }, age: { type: 'integer' } } } };
+  const grammar = { grammar: await addon.schemaToGrammar(JSON.stringify(schema)), grammarKind: 'user' };
+  const sets = {
+    greedy: { temperature: 0 }, 'top-k 40, top-p, min-p': { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 },
+    'the same, penalties': { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, repeatPenalty: 1.1, penaltyLastN: 64 },
+    'top-p 0.95 alone': { temperature: 0.8, topP: 0.95 }, 'min-p 0.05 alone': { temperature: 0.8, minP: 0.05 }, 'temperature alone': { temperature: 0.8 },
+    'JSON schema, greedy': { temperature: 0, ...grammar }, 'JSON schema, top-k 40': { temperature: 0.8, topK: 40, ...grammar },
+  };
+  const context = await model.createContext({
+    contextSize: 1024, sequences: 1, batchSize: 512, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
+  });
+  /** The mean over 100 tokens: a grammar's states cost something when they are first met. */
+  const run = async (options) => {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ ...options, seed: 1 }, new Int32Array());
+    let token = 5;
+    let ms = 0;
+    for (let position = 0; position < 100; position++) {
+      const result = await context.step({
+        tokens: Int32Array.of(token), positions: Int32Array.of(position), sequences: Int32Array.of(0), outputs: Uint8Array.of(1), rows: 1, samplers: [sampler],
+      });
+      ms += result.sampleMs;
+      [token] = result.tokens;
+    }
+    sampler.close();
+    return ms / 100;
+  };
+  console.log(`${'ms per row'.padEnd(26)}     own   chain   chain / own`);
+  for (const [name, options] of Object.entries(sets)) {
+    const own = [];
+    const chain = [];
+    for (let round = 0; round < 3; round++) {
+      own.push(await run(options));
+      chain.push(await run({ ...options, chain: true }));
+    }
+    console.log(`${name.padEnd(26)} ${median(own).toFixed(3).padStart(7)} ${median(chain).toFixed(3).padStart(7)} ${(median(chain) / median(own)).toFixed(1).padStart(8)}`);
+  }
+  await context.close();
+}
+
+await { decode, embed, sample }[load]();
 await model.close();

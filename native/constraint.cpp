@@ -18,7 +18,9 @@ std::shared_ptr<const PieceTree> GrammarCache::tree(const llama_vocab *vocab) {
 std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const std::string &text) {
   const std::lock_guard<std::mutex> lock(mutex);
   const auto found = std::find_if(grammars.begin(), grammars.end(), [&](const auto &entry) { return entry.first == text; });
-  if (found != grammars.end()) {
+  if (found != grammars.end() && found->second && found->second->is_large()) {
+    grammars.erase(found); // who uses it keeps it
+  } else if (found != grammars.end()) {
     grammars.splice(grammars.begin(), grammars, found);
     return found->second;
   }

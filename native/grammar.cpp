@@ -9,7 +9,8 @@ namespace recua {
 
 namespace {
 
-constexpr size_t most_stacks = 4u << 20;
+constexpr size_t large_bytes = 32u << 20;
+constexpr size_t most_bytes = 512u << 20;
 constexpr size_t most_mask_bytes = 64u << 20;
 
 } // namespace
@@ -52,11 +53,22 @@ Grammar::Position Grammar::locate(const llama_grammar &grammar) {
   return {intern(std::move(found)), grammar.partial_utf8.value, grammar.partial_utf8.n_remain};
 }
 
+// Roughly, nodes of the maps included.
+size_t Grammar::remembered_bytes() const {
+  const size_t table = bounds.size() <= few_classes ? bounds.size() * sizeof(int32_t) : 0;
+  return stacks.size() * 160 + states.size() * (240 + table) + listed * 2 * sizeof(uint32_t) + steps.size() * 48;
+}
+
+bool Grammar::is_large() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return remembered_bytes() > large_bytes;
+}
+
 uint32_t Grammar::push(uint32_t below, uint32_t element) {
   const uint64_t key = (static_cast<uint64_t>(below) << 32) | element;
   const auto [found, added] = stack_ids.try_emplace(key, static_cast<uint32_t>(stacks.size()));
   if (added) {
-    if (stacks.size() > most_stacks) throw std::runtime_error("the grammar is too ambiguous: it has too many ways to go on");
+    if (remembered_bytes() > most_bytes) throw std::runtime_error("the grammar is too ambiguous: it has too many ways to go on");
     stacks.push_back({below, element, {}, false});
   }
   return found->second;
@@ -101,7 +113,10 @@ int32_t Grammar::intern(std::vector<uint32_t> list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   const auto [found, added] = state_ids.try_emplace(list, static_cast<int32_t>(states.size()));
-  if (added) states.push_back({std::move(list), false, {}});
+  if (added) {
+    listed += list.size();
+    states.push_back({std::move(list), false, {}});
+  }
   State &state = states[static_cast<size_t>(found->second)];
   state.may_end = state.stacks.front() == 0;
   return found->second;
@@ -174,6 +189,14 @@ size_t Grammar::class_of(uint32_t character) const {
 
 int32_t Grammar::step(int32_t state, uint32_t character) {
   const size_t kind = class_of(character);
+  if (bounds.size() > few_classes) {
+    const uint64_t key = (static_cast<uint64_t>(state) << 32) | kind;
+    const auto found = steps.find(key);
+    if (found != steps.end()) return found->second;
+    const int32_t next = compute_step(state, bounds[kind]);
+    steps.emplace(key, next);
+    return next;
+  }
   auto &known = states[static_cast<size_t>(state)].next;
   if (known.empty()) known.assign(bounds.size(), unknown);
   if (known[kind] != unknown) return known[kind];

@@ -45,6 +45,8 @@ public:
   std::shared_ptr<const Mask> mask(const Position &position, const PieceTree &tree);
   // Whether the mask is known already.
   bool has_mask(const Position &position);
+  // Whether it remembers so much that a new one should take its place: nested texts lead to new states without end.
+  bool is_large();
 
 private:
   // A stack is its top element and the stack below it; 0 is the empty one.
@@ -57,12 +59,14 @@ private:
   struct State {
     std::vector<uint32_t> stacks; // sorted
     bool may_end = false;
-    std::vector<int32_t> next; // by class of characters: a state, refused or unknown
+    std::vector<int32_t> next; // by class of characters, where these are few: a state, refused or unknown
   };
   static constexpr int32_t unknown = -2;
   static constexpr int32_t refused = -1;
+  static constexpr size_t few_classes = 256;
 
   Grammar() = default;
+  size_t remembered_bytes() const;
   uint32_t push(uint32_t below, uint32_t element);
   const std::vector<uint32_t> &unfold(uint32_t stack);
   int32_t intern(std::vector<uint32_t> stacks);
@@ -85,11 +89,13 @@ private:
   std::unordered_map<uint64_t, uint32_t> stack_ids;
   std::vector<State> states;
   std::map<std::vector<uint32_t>, int32_t> state_ids;
+  std::unordered_map<uint64_t, int32_t> steps; // by state and class of characters, where these are many
   // Characters that no element tells apart are one class: `bounds` has the first of each, `low_classes` the class of the 65,536 lowest.
   std::vector<uint32_t> bounds;
   std::vector<uint16_t> low_classes;
   std::map<std::pair<uint64_t, int32_t>, std::shared_ptr<const Mask>> masks;
   size_t mask_bytes = 0;
+  size_t listed = 0; // stacks in all states together
 };
 
 } // namespace recua

@@ -5,6 +5,7 @@ import { link, mkdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/prom
 import { createHash, randomUUID } from 'node:crypto';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { RecuaError } from './errors.js';
 import { lifeOf, ownIdentity, readIdentity } from './process-identity.js';
 import type { ProcessIdentity } from './process-identity.js';
 
@@ -23,7 +24,8 @@ export async function tryLock(path: string): Promise<Lock | undefined> {
   await mkdir(dirname(path), { recursive: true });
   const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
   const draft = `${path}.${randomUUID()}`;
-  await writeFile(draft, mark, { mode: 0o600 });
+  // Others may read it: a store can belong to several users, and they have to see who holds what.
+  await writeFile(draft, mark, { mode: 0o644 });
   try {
     for (;;) {
       // The file appears with its contents or not at all.
@@ -65,7 +67,7 @@ function hold(path: string, mark: string): Lock {
     path,
     release: () => (released ??= (async () => {
       clearInterval(timer);
-      if (await contents(path) === mark) await rm(path, { force: true });
+      if (await contents(path).catch(() => undefined) === mark) await rm(path, { force: true });
     })()),
   };
 }
@@ -106,8 +108,13 @@ async function succeeds(action: Promise<void>, otherwise: string): Promise<boole
   }
 }
 
+/** Undefined where there is no file. One that cannot be read is an error: nobody could tell when it is free. */
 async function contents(path: string): Promise<string | undefined> {
-  return await readFile(path, 'utf8').catch(() => undefined);
+  return await readFile(path, 'utf8').catch((cause: unknown) => {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    throw new RecuaError('store_unwritable', `The lock ${path} cannot be read (${message}). It may belong to another user; remove it if nothing of theirs runs.`, { cause });
+  });
 }
 
 function readMark(mark: string): ProcessIdentity | undefined {

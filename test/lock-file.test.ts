@@ -93,3 +93,10 @@ t.test('identities tell processes apart and survive being written down', async (
   t.equal(await identityOf(2 ** 22 + 1), undefined);
   for (const junk of [null, 3, 'x', {}, { pid: -1, started: '', machine: '' }, { pid: 1 }]) t.equal(readIdentity(junk), undefined);
 });
+
+t.test('a lock that cannot be read is an error at once, not a wait without end', async (t) => {
+  // A folder in the lock's place cannot be read as a file, not even by root.
+  const path = join(t.testdir({ 'a.lock': {} }), 'a.lock');
+  await t.rejects(tryLock(path), { code: 'store_unwritable', message: /cannot be read/ });
+  await t.rejects(lockHolder(path), { code: 'store_unwritable' });
+});

@@ -4,7 +4,7 @@ import t from 'tap';
 import { readFileSync } from 'node:fs';
 import type { NativeModel } from '#recua/addon.js';
 import { bothWays, loadRandom } from './random-model.js';
-import { addon, chatPrompt, loadBuiltin } from './setup.js';
+import { addon, chatPrompt, contextOptions, loadBuiltin, step } from './setup.js';
 
 const vendored = (name: string) => readFileSync(new URL(`../../vendor/llama.cpp/grammars/${name}.gbnf`, import.meta.url), 'utf8');
 
@@ -95,4 +95,27 @@ t.test('a piece that ends inside a character goes on only with bytes of that cha
   // Byte-level pieces of rare characters come in parts.
   await compare(t, 'rare', 'root ::= [\u{1F9D9}-\u{1F9FF}]{2,5}', 10);
   await compare(t, 'rarer', 'root ::= [\u{10300}-\u{1031F}]{3}', 10);
+});
+
+t.test('a grammar that can go on in too many ways fails its request and nothing else', async (t) => {
+  // Every x may belong to any of a hundred counts at once.
+  const grammar = `root ::= ${Array.from({ length: 100 }, (_, i) => `[x-z]{${i + 1},2000}`).join(' | ')}`;
+  const context = await model.createContext(contextOptions({ sequences: 1 }));
+  t.teardown(() => context.close());
+  const sampler = await model.createSampler({ temperature: 1, seed: 1, grammar, grammarKind: 'user' }, prompt).catch((error: unknown) => error as Error);
+  if (sampler instanceof Error) t.match(sampler, { code: 'invalid_grammar' });
+  else {
+    const { tokens } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
+    t.ok(tokens[0]! >= 0 || tokens[0] === -2);
+    sampler.close();
+  }
+  const { own } = await bothWays(model, { temperature: 0, grammar: 'root ::= "yes"', grammarKind: 'user' }, prompt, 5);
+  t.ok(own.length > 0 && own.every((token) => token >= 0), 'the next request is served');
+});
+
+t.test('a schema with thousands of values and characters is one that can be used', async (t) => {
+  const schema = { enum: Array.from({ length: 3000 }, (_, i) => `value ${i} ${String.fromCodePoint(0x4e00 + i)}`) };
+  const grammar = await addon.schemaToGrammar(JSON.stringify(schema));
+  const { own, chain } = await bothWays(model, { temperature: 1, seed: 9, grammar, grammarKind: 'user' }, prompt, 12);
+  t.strictSame(own, chain);
 });

@@ -18,7 +18,7 @@ t.test('what is not said has the documented default', async (t) => {
     includeUsage: false,
     request: {
       messages, tools: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
-      maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {},
+      maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {}, template: '',
       sampling: {
         temperature: 0.7, topK: 40, topP: 0.95, minP: 0.05, typicalP: 1, topNSigma: -1, repeatPenalty: 1, penaltyLastN: 64,
         frequencyPenalty: 0, presencePenalty: 0, dryMultiplier: 0, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: 1024,
