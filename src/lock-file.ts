@@ -28,7 +28,7 @@ export async function tryLock(path: string): Promise<Lock | undefined> {
     for (;;) {
       // The file appears with its contents or not at all.
       if (await succeeds(link(draft, path), 'EEXIST')) return hold(path, mark);
-      const found = await contents(path);
+      const found = await readMarkOf(path);
       if (found === undefined) continue;
       if (await isHeld(path, found)) return undefined;
       await takeAway(path, found, draft);
@@ -104,6 +104,14 @@ async function succeeds(action: Promise<void>, otherwise: string): Promise<boole
     if ((error as NodeJS.ErrnoException).code === otherwise) return false;
     throw error;
   }
+}
+
+/** Undefined where the file has just gone. One that is there and cannot be read throws: it would look like that for ever. */
+async function readMarkOf(path: string): Promise<string | undefined> {
+  return await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
 }
 
 async function contents(path: string): Promise<string | undefined> {
