@@ -24,9 +24,9 @@ export async function print(text: string): Promise<void> {
   throw new RecuaError('file_unreadable', `stdout cannot be written: ${error.message}`, { cause: error });
 }
 
-/** Talk to stderr. */
+/** Talk to stderr. It may quote a file or a server, so that it is tamed. */
 export function say(text: string): void {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${tame(text)}\n`);
 }
 
 type Level = 'debug' | 'info' | 'warn' | 'error';

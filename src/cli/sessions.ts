@@ -35,7 +35,7 @@ const list = command({
     else {
       const widest = Math.max(...rows.map(({ name }) => name.length));
       const line = (row: (typeof rows)[number]) => `${row.name.padEnd(widest)}  ${row.updated_at.slice(0, 16).replace('T', ' ')}  ${row.model === null ? 'damaged' : `${row.exchanges} ${row.exchanges === 1 ? 'exchange' : 'exchanges'} with ${row.model}`}`;
-      await print(`${rows.map(line).join('\n')}\n`);
+      await printTame(`${rows.map(line).join('\n')}\n`);
     }
     return 0;
   },
@@ -63,7 +63,7 @@ const show = command({
       table([['Name', nameOf(path)], ['Model', model], ['Begun', createdAt], ['Last turn', updatedAt], ...(session.system === '' ? [] : [['System', session.system] as const])]),
       ...session.exchanges.flatMap(({ message, reply }) => [`> ${message.replaceAll('\n', '\n  ')}`, reply ? reply.text : '(no answer)']),
     ].join('\n\n');
-    await print(`${process.stdout.isTTY ? tame(text) : text}\n`);
+    await printTame(`${text}\n`);
     return 0;
   },
 });
@@ -108,7 +108,7 @@ const exportCommand = command({
     if (surplus.length > 0) throw misuse(`Expected a name and a file, got also ${surplus.join(' ')}.`);
     const path = await findSession(findPlaces().sessions, oneName('export', name === undefined ? [] : [name]));
     const session = await loadSession(path);
-    if (file === undefined) await print(values.format === 'json' ? asMessages(session) : asMarkdown(session, nameOf(path)));
+    if (file === undefined) await printTame(values.format === 'json' ? asMessages(session) : asMarkdown(session, nameOf(path)));
     else say(`Written to ${await exportTo(file, session, nameOf(path))}`);
     return 0;
   },
@@ -124,6 +124,11 @@ export const sessions = command({
   flags: {},
   run: () => Promise.reject(misuse('Expected list, show, rm or export: recua sessions <subcommand>.')),
 });
+
+/** What stands in such a file must not drive a terminal; a file or a pipe gets it as it is. */
+async function printTame(text: string): Promise<void> {
+  await print(process.stdout.isTTY ? tame(text) : text);
+}
 
 function oneName(subcommand: string, operands: readonly string[]): string {
   const [name, ...surplus] = operands;

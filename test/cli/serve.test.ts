@@ -229,6 +229,15 @@ t.test('a start that fails exits 1 with the reason and the end of the log', asyn
   t.match(await home.serve('restart'), { code: 1 });
 });
 
+t.test('a state folder that cannot be written is an error that names it', async (t) => {
+  const home = makeHome(t);
+  // What root may not either.
+  mkdirSync(home.places.startLock, { recursive: true });
+  const { code, stderr } = await home.serve('start', 'builtin', ...small);
+  t.equal(code, 1);
+  t.match(stderr, /^recua: The state folder .*serve cannot be written: .*SERVICE_HOME\.\n$/);
+});
+
 t.test('a port in use: start and api say by whom', async (t) => {
   const home = makeHome(t);
   const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');

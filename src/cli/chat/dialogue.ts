@@ -130,7 +130,11 @@ export class Dialogue {
     await this.save();
     if (await this.#answer(this.settings)) return;
     this.conversation.undo();
-    if (replaced) this.conversation.redo(replaced);
+    if (replaced) {
+      this.conversation.redo(replaced);
+      // The file has the new message in its place; whoever leaves now leaves the old one.
+      await this.save();
+    }
     this.replacing = replaced !== undefined;
     this.draft = message;
   }

@@ -25,8 +25,20 @@ export type EditAction =
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 
+/** Cut at a time: a segmenter's walk through a text takes time by the square of its length. */
+const stretch = 512;
+
 export function graphemes(text: string): string[] {
-  return Array.from(segmenter.segment(text), ({ segment }) => segment);
+  const clusters: string[] = [];
+  for (let at = 0, size = stretch; at < text.length;) {
+    const found = Array.from(segmenter.segment(text.slice(at, at + size)), ({ segment }) => segment);
+    // The last one may go on behind the stretch.
+    if (at + size < text.length) found.pop();
+    clusters.push(...found);
+    at += found.reduce((sum, { length }) => sum + length, 0);
+    size = found.length === 0 ? size * 2 : stretch;
+  }
+  return clusters;
 }
 
 export function edit(draft: Draft, action: EditAction): Draft {
@@ -88,7 +100,7 @@ function target(text: string, cursor: number, to: Move): number {
   switch (to) {
     case 'left': return before(text, cursor);
     case 'right': return after(text, cursor);
-    case 'word-left': return cursor - /[\p{L}\p{N}\p{M}_]*[^\p{L}\p{N}\p{M}_]*$/u.exec(text.slice(0, cursor))![0].length;
+    case 'word-left': return cursor - lengthBefore(/(?<=([\p{L}\p{N}\p{M}_]*[^\p{L}\p{N}\p{M}_]*))/uy, text, cursor);
     case 'word-right': return cursor + /^[^\p{L}\p{N}\p{M}_]*[\p{L}\p{N}\p{M}_]*/u.exec(text.slice(cursor))![0].length;
     case 'line-start': return lineStart(text, cursor);
     case 'line-end': return lineEnd(text, cursor);
@@ -109,12 +121,18 @@ function target(text: string, cursor: number, to: Move): number {
 function cutTarget(text: string, cursor: number, to: Cut): number {
   if (to === 'word-left') {
     // As in shells: back to the space before a word, so that a path or an address goes as a whole.
-    return cursor - /\S*\s*$/u.exec(text.slice(0, cursor))![0].length;
+    return cursor - lengthBefore(/(?<=(\S*\s*))/uy, text, cursor);
   }
   const end = target(text, cursor, to);
   if (end !== cursor) return end;
   if (to === 'line-end') return after(text, cursor);
   return to === 'line-start' ? before(text, cursor) : end;
+}
+
+/** Of what stands before the cursor. A look back begins there; a search for the end would try every place of a long text first. */
+function lengthBefore(look: RegExp, text: string, cursor: number): number {
+  look.lastIndex = cursor;
+  return look.exec(text)![1]!.length;
 }
 
 function before(text: string, cursor: number): number {

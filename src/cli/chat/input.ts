@@ -14,7 +14,7 @@ export interface Input {
   read(initial: string): Promise<Entry>;
   /** An answer's text, as it comes. */
   write(text: string): void;
-  /** Lines to a person, which do not disturb a message half typed. */
+  /** Lines to a person, tamed, which do not disturb a message half typed. */
   say(text: string): void;
   /** The same as the key Ctrl-C. */
   interrupt(): void;

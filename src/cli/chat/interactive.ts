@@ -7,7 +7,6 @@ import type { Input } from './input.js';
 import { LineInput } from './line-input.js';
 import { PlainInput } from './plain-input.js';
 import { Terminal } from './terminal.js';
-import { tame } from '../output.js';
 
 export interface Surroundings {
   /** Where history is kept; undefined keeps none. */
@@ -30,7 +29,7 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed, voi
     ? new LineInput(new Terminal(process.stdin, process.stdout), history, async (text) => (dialogue ? await complete(dialogue, text) : []))
     : new PlainInput(history);
   const { say } = voice;
-  voice.say = (text) => input.say(tame(text));
+  voice.say = (text) => input.say(text);
   const onInterrupt = () => input.interrupt();
   const onStop = () => {
     input.onInterrupt();
@@ -60,5 +59,5 @@ function showLast({ conversation, input }: Dialogue): void {
   const last = conversation.exchanges.findLast(({ reply }) => reply !== undefined);
   if (!last) return;
   const lines = `> ${last.message}\n${last.reply!.text}`.trimEnd().split('\n');
-  input.say(tame([...(lines.length > shownLines ? ['…'] : []), ...lines.slice(-shownLines)].join('\n')));
+  input.say([...(lines.length > shownLines ? ['…'] : []), ...lines.slice(-shownLines)].join('\n'));
 }

@@ -5,6 +5,7 @@ import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
 import type { History } from './history.js';
 import { HistoryWalk } from './history-walk.js';
+import { tame } from '../output.js';
 import type { Entry, Input } from './input.js';
 import { againLeaves } from './input.js';
 import { meaningOf } from './keys.js';
@@ -27,12 +28,12 @@ export class LineInput implements Input {
   readonly #completer: Completer;
   #draft: Draft = emptyDraft;
   #walk: HistoryWalk;
+  /** What has come of a paste that has not ended. */
   #paste: string | undefined;
-  /** A paste comes while nobody reads. */
-  #pasting = false;
   #armed = false;
   #over = false;
-  #waiting: [string | undefined, Key][] = [];
+  /** Keys, and pastes as a whole: of those no end must be missing. */
+  #waiting: ([string | undefined, Key] | string)[] = [];
   #resolve: ((entry: Entry) => void) | undefined;
 
   constructor(terminal: Terminal, history: History, completer: Completer) {
@@ -55,7 +56,11 @@ export class LineInput implements Input {
     this.#armed = false;
     const entry = new Promise<Entry>((resolve) => (this.#resolve = resolve));
     this.#draw();
-    while (this.#resolve && this.#waiting.length > 0) this.#key(...this.#waiting.shift()!);
+    while (this.#resolve && this.#waiting.length > 0) {
+      const next = this.#waiting.shift()!;
+      if (typeof next === 'string') this.#insertPaste(next);
+      else this.#key(...next);
+    }
     return entry;
   }
 
@@ -65,7 +70,7 @@ export class LineInput implements Input {
 
   say(text: string): void {
     if (this.#resolve) this.#screen.erase();
-    this.write(`${wrapAnsi(text, this.#terminal.columns, { hard: true, trim: false })}\n`);
+    this.write(`${wrapAnsi(tame(text), this.#terminal.columns, { hard: true, trim: false })}\n`);
     this.#draw();
   }
 
@@ -106,15 +111,13 @@ export class LineInput implements Input {
     }
     if (this.#takePaste(text, key)) return;
     const meaning = meaningOf(text, key);
-    if (meaning.do === 'suspend' && !this.#pasting) {
+    if (meaning.do === 'suspend') {
       if (this.#resolve) this.#screen.erase();
       this.#terminal.suspend();
       return;
     }
     if (!this.#resolve) {
-      if (key.name === 'paste-start') this.#pasting = true;
-      if (key.name === 'paste-end') this.#pasting = false;
-      if (meaning.do === 'interrupt' && !this.#pasting) {
+      if (meaning.do === 'interrupt') {
         // Whoever stops an answer takes back what was typed after it.
         this.#waiting = [];
         this.onInterrupt();
@@ -128,8 +131,6 @@ export class LineInput implements Input {
 
   /** Whether the key belongs to a paste, whose keys mean nothing but their text. While nobody reads, a paste waits like all else. */
   #takePaste(text: string | undefined, key: Key): boolean {
-    if (!this.#resolve) return false;
-    this.#pasting = false;
     if (this.#paste === undefined) {
       if (key.name !== 'paste-start') return false;
       this.#paste = '';
@@ -141,9 +142,15 @@ export class LineInput implements Input {
     }
     const pasted = this.#paste;
     this.#paste = undefined;
+    if (this.#resolve) this.#insertPaste(pasted);
+    else this.#waiting.push(pasted);
+    return true;
+  }
+
+  #insertPaste(pasted: string): void {
+    this.#armed = false;
     this.#walk.endSearch();
     this.#change(edit(this.#draft, { do: 'insert', text: pasted }));
-    return true;
   }
 
   #act(meaning: ReturnType<typeof meaningOf>): void {

@@ -2,6 +2,7 @@
 // editing, no escape codes. Prompts go to stderr where stdout is no terminal, since stdout is data then.
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
+import { tame } from '../output.js';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
 import type { History } from './history.js';
@@ -56,7 +57,7 @@ export class PlainInput implements Input {
   }
 
   say(text: string): void {
-    this.#talk.write(`${text}\n`);
+    this.#talk.write(`${tame(text)}\n`);
   }
 
   interrupt(): void {

@@ -5,6 +5,7 @@ import { RecuaError } from '../../errors.js';
 import { templateNames } from '../../models/chat-templates.js';
 import type { TemplateName } from '../../models/chat-templates.js';
 import type { Settings } from '../answer-flags.js';
+import { maxCount } from '../engine-flags.js';
 import type { Exchange, Reply } from './conversation.js';
 
 export interface Session {
@@ -74,8 +75,9 @@ export function readSession(text: string, path: string): Session {
     system: file.text('system'),
     template: known,
     settings: {
-      maxTokens: sampling.number('max_tokens', 1), temperature: sampling.number('temperature'), topP: sampling.number('top_p'), topK: sampling.number('top_k'),
-      minP: sampling.number('min_p'), repeatPenalty: sampling.number('repeat_penalty'), seed: sampling.number('seed'),
+      maxTokens: sampling.whole('max_tokens', 1, maxCount), temperature: sampling.number('temperature', 0, 100), topP: sampling.number('top_p', 0, 1),
+      topK: sampling.whole('top_k', 0, maxCount), minP: sampling.number('min_p', 0, 1), repeatPenalty: sampling.number('repeat_penalty', 0.01, 100),
+      seed: sampling.whole('seed', 0, 2 ** 32 - 1),
     },
     createdAt: file.text('created_at'),
     updatedAt: file.text('updated_at'),
@@ -136,9 +138,17 @@ class Fields {
     return value;
   }
 
-  number(key: string, least = 0): number {
+  number(key: string, least = 0, most = Infinity): number {
     const value = this.#value[key];
-    if (typeof value !== 'number' || !(value >= least)) throw this.#wrong(key, `a number of at least ${least}`);
+    if (typeof value !== 'number' || !(value >= least && value <= most)) {
+      throw this.#wrong(key, most === Infinity ? `a number of at least ${least}` : `a number from ${least} to ${most}`);
+    }
+    return value;
+  }
+
+  whole(key: string, least: number, most: number): number {
+    const value = this.number(key, least, most);
+    if (!Number.isInteger(value)) throw this.#wrong(key, 'a whole number');
     return value;
   }
 

@@ -21,6 +21,8 @@ export class Terminal {
   #onResume: () => void = () => {};
   readonly #restore = () => this.#leaveRaw();
   readonly #continue = () => {
+    // The chat may have ended while it was stopped: the shell keeps the terminal as it likes it.
+    if (!this.#open) return;
     this.#enterRaw();
     this.#onResume();
   };

@@ -59,7 +59,7 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
   const asPath = [resolve(request.name), resolve(`${request.name}.gguf`)].includes(model.path);
   const wanted: Wanted = { ...request, name: asPath ? model.path : request.name, path: model.path, id: model.id };
   await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
-    throw new RecuaError('file_unreadable', `The state folder ${places.folder} cannot be made: ${cause.message}. Its place follows SERVICE_HOME.`, { cause });
+    throw unusable('made', places, cause);
   });
 
   let child: ChildProcess | undefined;
@@ -84,9 +84,15 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
   return 0;
 }
 
+function unusable(what: string, { folder }: ServePlaces, cause: Error): RecuaError {
+  return new RecuaError('file_unreadable', `The state folder ${folder} cannot be ${what}: ${cause.message}. Its place follows SERVICE_HOME.`, { cause });
+}
+
 async function startLock(places: ServePlaces, signal: AbortSignal): Promise<Lock> {
   for (let tries = 0; ; tries++) {
-    const lock = await tryLock(places.startLock);
+    const lock = await tryLock(places.startLock).catch((cause: Error) => {
+      throw unusable('written', places, cause);
+    });
     if (lock) return lock;
     if (tries === 0) say('Another recua serve start is at work; waiting for it.');
     await pause(signal);
@@ -149,7 +155,12 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
   };
   // Every value is said, so that neither the config file nor a variable means something else to `api`.
   const words = Object.entries(serverFlags).map(([key, flag]) => flagWord(flag, whole[key as keyof ServerValues]));
-  const errors = openSync(places.errors, 'w', 0o600);
+  let errors: number;
+  try {
+    errors = openSync(places.errors, 'w', 0o600);
+  } catch (cause) {
+    throw unusable('written', places, cause as Error);
+  }
   try {
     const child = spawn(process.execPath, [mainPath, 'api', ...words, `--state-file=${places.record}`], {
       detached: true, stdio: ['ignore', errors, errors], cwd: places.folder, env: environment(), windowsHide: true,

@@ -4,9 +4,10 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { writeSession } from '#recua/cli/chat/session.js';
 import { Pty } from '../pty.js';
 import { mainPath } from '../recua.js';
-import { endless, openChat, readSaved } from './chats.js';
+import { always, endless, openChat, readSaved } from './chats.js';
 
 const thinking = [
   '--chat-template-file', fileURLToPath(new URL('../../../vendor/llama.cpp/models/templates/Qwen-Qwen3-0.6B.jinja', import.meta.url)),
@@ -78,6 +79,18 @@ t.test('a message that does not fit is refused with the numbers, stays to be men
   t.same(readSaved(chat.home).messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant']);
 });
 
+t.test('an edited message that gets no answer leaves the old one, in the file too', async (t) => {
+  const chat = await openChat(t, ['-c', '512', '--temp', '0'], { columns: 120 });
+  await chat.say('Hello');
+  const saved = readSaved(chat.home).messages;
+  chat.type('/edit\r');
+  await chat.until(() => chat.cursor().line === '> Hello');
+  chat.type(`\x1b[200~${' word'.repeat(600)} end\x1b[201~\r`);
+  await chat.until(/does not fit/);
+  await chat.until(() => chat.cursor().line.endsWith('end'), 'the message again');
+  t.same(readSaved(chat.home).messages, saved);
+});
+
 t.test('a context that fills up is told before it is full, and when it is', async (t) => {
   const chat = await openChat(t, ['-c', '256', ...endless, '-n', '230'], { columns: 120 });
   t.match(await chat.say('go'), /cut off after 230 tokens \(--max-tokens\)\.\nThe context is nearly full: 2\d\d of 256 tokens \(\d\d%\)\. \/undo/);
@@ -101,6 +114,33 @@ t.test('a model cannot drive the terminal', async (t) => {
   t.match(await chat.say('go'), /^a]0;titleb\[2J31mcd +e\nf$/);
   t.notMatch(chat.raw, /title\x07|\x1b\[2J|\u009b/);
   t.equal(readSaved(chat.home).messages[1]!.content, 'a\x1b]0;title\x07b\x1b[2J\u009b31mc\rd\x08\te\nf', 'what it said is saved as it was');
+});
+
+t.test('nor can a saved chat, or the name of its file', async (t) => {
+  const evil = '\x1b]0;evil\x07\x9b31m';
+  const sound = JSON.parse(writeSession({
+    model: 'builtin', system: `be${evil}`, template: 'auto', createdAt: evil, updatedAt: evil,
+    settings: { maxTokens: 10, temperature: 0.5, topP: 0.9, topK: 40, minP: 0.05, repeatPenalty: 1.1, seed: 7 },
+    exchanges: [{ message: `asked${evil}`, sentAt: '', reply: { text: `said${evil}`, reasoning: '', ended: 'stop' } }],
+  }));
+  const home = t.testdir({ sessions: {
+    'saved.json': JSON.stringify(sound), [`a${evil}b.json`]: '{}', 'role.json': JSON.stringify({ ...sound, messages: [{ role: evil }] }),
+  } });
+  const chat = await openChat(t, ['--resume', 'saved', ...always('ok')], { home });
+  t.match(await chat.say('/system'), /be\]0;evil31m/);
+  t.match(await chat.say('/sessions'), /a\]0;evil31mb/);
+  t.match(await chat.say('/load role'), /no sound saved chat/);
+  await chat.leave();
+  const others = [['chat', '--resume', 'role', '-p', 'x'], ['sessions', 'list'], ['sessions', 'show', 'saved'], ['sessions', 'export', 'saved']].map((args) => {
+    const pty = new Pty(args, { env: { SERVICE_HOME: home } });
+    t.teardown(() => pty.dispose());
+    return pty;
+  });
+  await Promise.all(others.map(({ ended }) => ended));
+  for (const { raw } of [chat, ...others]) {
+    t.match(raw, /\]0;evil31m/);
+    t.notMatch(raw, /\x1b\]|\x07|\x9b/);
+  }
 });
 
 t.test('SIGTERM leaves in order, with the terminal as it was', async (t) => {
@@ -142,6 +182,22 @@ t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
   await shell.prompt();
   shell.type('\x04');
   await shell.until(() => shell.cursor().line === 'sh$', 'the shell');
+  shell.type('exit\r');
+  await shell.ended;
+});
+
+t.test('a chat that is ended while it is stopped leaves the terminal to the shell', async (t) => {
+  const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', env: { SERVICE_HOME: t.testdir(), PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
+  t.teardown(() => shell.dispose());
+  await shell.until(/sh\$/);
+  shell.type(`'${process.execPath}' '${mainPath}' chat builtin --threads 1\r`);
+  await shell.prompt();
+  shell.type('a draft\x1a');
+  await shell.until(/Stopped/);
+  shell.type('kill %1; wait; echo ended; stty -a | grep -o -w -e icanon -e -icanon\r');
+  await shell.until(/\nended[^]*icanon/);
+  t.match(shell.text(), /\nicanon/);
+  t.equal(shell.raw.lastIndexOf('\x1b[?2004l') > shell.raw.indexOf('a draft'), true);
   shell.type('exit\r');
   await shell.ended;
 });

@@ -75,3 +75,16 @@ t.test('Enter sends, unless a backslash or """ says that more comes', async (t) 
   t.same(enter(draft('"""\na\n\nb\n"""|')), { kind: 'send', text: 'a\n\nb', fenced: true });
   t.same(enter(draft('say """a"""|')), { kind: 'send', text: 'say """a"""', fenced: false });
 });
+
+t.test('a book that was pasted as one line is edited in no time', async (t) => {
+  const book = `${'word '.repeat(20_000)}${'日本語'.repeat(20_000)}${'a'.repeat(100_000)} `;
+  const pieces = graphemes(`${book}👩‍👩‍👧‍👦🇵🇪e\u0301`);
+  t.equal(pieces.length, book.length + 3);
+  t.same(pieces.slice(-3), ['👩‍👩‍👧‍👦', '🇵🇪', 'e\u0301']);
+  const accents = `e${'\u0301'.repeat(3_000)}`;
+  t.same(graphemes(`${'🇵🇪'.repeat(1_000)}${accents}x`).slice(-3), ['🇵🇪', accents, 'x'], 'a cluster is whole, wherever it is');
+  // By the square of its length this would take minutes.
+  const draft = { ...emptyDraft, text: `${book}end`, cursor: book.length + 3 };
+  t.equal(edit(draft, { do: 'delete', to: 'word-left' }).cut, 'end');
+  t.equal(edit(draft, { do: 'move', to: 'word-left' }).cursor, book.length);
+});

@@ -146,6 +146,16 @@ t.test('what is typed during an answer waits for the next prompt', async (t) => 
   await chat.until(() => chat.cursor().line === '> after');
 });
 
+t.test('a long paste during an answer comes as a whole, and its end with it', async (t) => {
+  const chat = await openChat(t, ['-g', 'root ::= [a-z] root', '-n', '300', '--temp', '1']);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  chat.type(`\x1b[200~${`${'x'.repeat(99)}\r`.repeat(1_500)}last\x1b[201~`);
+  await chat.until(() => chat.cursor().line === '  last');
+  chat.type('!');
+  await chat.until(() => chat.cursor().line === '  last!', 'the paste has ended');
+});
+
 t.test('on a terminal that cannot be drawn on, lines are read as they are and nothing is escaped', async (t) => {
   const chat = await openChat(t, always('ok'), { env: { TERM: 'dumb' } });
   chat.type('one\\\n');

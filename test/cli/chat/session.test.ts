@@ -36,7 +36,9 @@ t.test('whatever is wrong with a file is said with its place', async (t) => {
   refuse({ ...whole, messages: [whole.messages[1]] }, /message 1 is the assistant's where the user's was expected/);
   refuse({ ...whole, messages: [{ ...whole.messages[0], content: 5 }] }, /content of message 1 is not a text/);
   refuse({ ...whole, sampling: { ...whole.sampling, temperature: '1' } }, /temperature of sampling of the file is not a number/);
-  refuse({ ...whole, sampling: { ...whole.sampling, max_tokens: 0 } }, /max_tokens of sampling of the file is not a number of at least 1/);
+  refuse({ ...whole, sampling: { ...whole.sampling, max_tokens: 0 } }, /max_tokens of sampling of the file is not a number from 1 to 2147483647/);
+  refuse({ ...whole, sampling: { ...whole.sampling, temperature: 1e300 } }, /temperature of sampling of the file is not a number from 0 to 100/);
+  refuse({ ...whole, sampling: { ...whole.sampling, seed: 1.5 } }, /seed of sampling of the file is not a whole number/);
 });
 
 t.test('a name is no path and no trick', async (t) => {
