@@ -23,7 +23,8 @@ export async function tryLock(path: string): Promise<Lock | undefined> {
   await mkdir(dirname(path), { recursive: true });
   const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
   const draft = `${path}.${randomUUID()}`;
-  await writeFile(draft, mark, { mode: 0o600 });
+  // Readable by all: who shares a store has to see who holds it.
+  await writeFile(draft, mark, { mode: 0o644 });
   try {
     for (;;) {
       // The file appears with its contents or not at all.
@@ -50,7 +51,7 @@ export async function waitForLock(path: string, signal?: AbortSignal, pollMs = 1
 
 /** Who holds the lock; undefined if nobody that lives does. */
 export async function lockHolder(path: string): Promise<ProcessIdentity | undefined> {
-  const found = await contents(path);
+  const found = await contents(path).catch(() => undefined);
   return found !== undefined && await isHeld(path, found) ? readMark(found) : undefined;
 }
 
@@ -65,7 +66,7 @@ function hold(path: string, mark: string): Lock {
     path,
     release: () => (released ??= (async () => {
       clearInterval(timer);
-      if (await contents(path) === mark) await rm(path, { force: true });
+      if (await contents(path).catch(() => undefined) === mark) await rm(path, { force: true });
     })()),
   };
 }
@@ -106,8 +107,12 @@ async function succeeds(action: Promise<void>, otherwise: string): Promise<boole
   }
 }
 
+/** Undefined where there is no file. One that cannot be read is not the same as none, or a taker would try for ever. */
 async function contents(path: string): Promise<string | undefined> {
-  return await readFile(path, 'utf8').catch(() => undefined);
+  return await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  });
 }
 
 function readMark(mark: string): ProcessIdentity | undefined {

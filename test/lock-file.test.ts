@@ -93,3 +93,9 @@ t.test('identities tell processes apart and survive being written down', async (
   t.equal(await identityOf(2 ** 22 + 1), undefined);
   for (const junk of [null, 3, 'x', {}, { pid: -1, started: '', machine: '' }, { pid: 1 }]) t.equal(readIdentity(junk), undefined);
 });
+
+t.test('a lock that cannot be read is an error and not waited for', async (t) => {
+  const folder = t.testdir({ 'a.lock': {} });
+  await t.rejects(tryLock(join(folder, 'a.lock')), { code: 'EISDIR' });
+  t.equal(await lockHolder(join(folder, 'a.lock')), undefined);
+});
