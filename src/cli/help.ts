@@ -38,7 +38,7 @@ export function overview(all: readonly AnyCommand[], width = terminalWidth()): s
     'Commands',
     ...columns(all.map((one) => [`${one.name} ${one.operands}`.trim(), `${one.summary}${others(one)}`]), width),
     '',
-    ...wrapped('A model is the path of a GGUF file, or builtin for the small embedded one.', width),
+    ...wrapped('A model is the path of a GGUF file, a name that recua list shows (owner/repo, owner/repo:Q4_K_M, an alias), or builtin for the small embedded one.', width),
     'Flags of a command: recua help <command>',
     ...wrapped('Flags can be set in a file and by variables: recua help environment, recua config', width),
     ...wrapped(`Exit codes: ${exitCodes.map(([code, meaning]) => `${code} ${meaning.replace(/[;:].*/, '')}`).join(', ')}`, width),
