@@ -52,7 +52,7 @@ export async function waitForLock(path: string, signal?: AbortSignal, pollMs = 1
 
 /** Who holds the lock; undefined if nobody that lives does. */
 export async function lockHolder(path: string): Promise<ProcessIdentity | undefined> {
-  const found = await contents(path);
+  const found = await contents(path).catch(() => undefined);
   return found !== undefined && await isHeld(path, found) ? readMark(found) : undefined;
 }
 

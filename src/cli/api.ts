@@ -102,7 +102,7 @@ export function namedModel(
 ): string {
   const flagged = values.model !== '' && (origins.model.from === 'flag' || operands.length === 0);
   const [name, ...surplus] = [...(flagged ? [values.model] : []), ...operands];
-  if (name === undefined) throw misuse(`Expected a model: recua ${path} <model>, where a model is the path of a GGUF file or builtin.`);
+  if (name === undefined) throw misuse(`Expected a model: recua ${path} <model>, where a model is the path of a GGUF file, a name that recua list shows, or builtin.`);
   if (surplus.length > 0) throw misuse(`Expected one model, got ${[name, ...surplus].join(' and ')}.`);
   return name;
 }

@@ -1,8 +1,11 @@
 // `recua import`: takes a GGUF file of this machine into the store, so that it can be named like a model of the hub.
 import { SingleBar } from 'cli-progress';
+import { checkAlias } from '../models/aliases.js';
 import { importModel } from '../models/local-import.js';
 import type { Imported, ImportMode } from '../models/local-import.js';
 import { findPlaces } from '../models/places.js';
+import { checkRepo } from '../models/safe-names.js';
+import { shellWord } from '../models/shell-word.js';
 import { command } from './command.js';
 import { misuse, on, perCall, text } from './flags.js';
 import { print } from './output.js';
@@ -36,6 +39,12 @@ export const importCommand = command({
     if (surplus.length > 0) throw misuse(`Expected one file, got ${operands.length}. Of a split model give the first part; import others one by one.`);
     if (values.copy && values.symlink) throw misuse('Expected --copy or --symlink, got both.');
     for (const flag of ['alias', 'name'] as const) if (given.has(flag) && values[flag] === '') throw misuse(`Expected a name for --${flag}, got an empty one.`);
+    try {
+      if (values.alias !== '') checkAlias(values.alias);
+      if (values.name !== '') checkRepo(values.name);
+    } catch (thrown) {
+      throw misuse((thrown as Error).message);
+    }
     const mode: ImportMode = values.copy ? 'copy' : values.symlink ? 'symlink' : 'auto';
     const bar = new ImportBar(values.quiet || values.json);
     const stop = watchSignals();
@@ -62,7 +71,7 @@ function asText(path: string, { model, by, already, aliases }: Imported): string
   }[by];
   const parts = model.totalParts > 1 ? ` (${model.totalParts} parts)` : '';
   const names = [model.name, ...aliases];
-  return plain(`${path}${parts} ${what}.`) + `\nName${names.length > 1 ? 's' : ''}: ${names.map(plain).join(', ')}\nTry: recua run ${plain(aliases[0] ?? model.name)} -p "Hello"\n`;
+  return plain(`${path}${parts} ${what}.`) + `\nName${names.length > 1 ? 's' : ''}: ${names.map(plain).join(', ')}\nTry: recua run ${shellWord(plain(aliases[0] ?? model.name))} -p "Hello"\n`;
 }
 
 function asJson(path: string, { model, by, already, aliases }: Imported): string {

@@ -14,6 +14,7 @@ import { RateLimit } from '../models/rate-limit.js';
 import { readRepositoryName } from '../models/repository-name.js';
 import type { RepositoryName } from '../models/repository-name.js';
 import { checkRevision } from '../models/safe-names.js';
+import { shellWord } from '../models/shell-word.js';
 import { cachedFiles } from '../models/snapshot.js';
 import { command } from './command.js';
 import { DownloadProgress } from './download-progress.js';
@@ -155,7 +156,7 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
 function nameOf({ repo, revision }: Origin, model: RemoteModel, models: readonly RemoteModel[]): string {
   const at = revision === 'main' ? '' : ` --revision ${revision}`;
   const unique = model.quantisation !== '' && models.filter((one) => one.quantisation === model.quantisation).length === 1;
-  return `${unique ? `${repo}:${model.quantisation}` : `${repo} --file ${model.files[0].path}`}${at}`;
+  return `${unique ? `${repo}:${model.quantisation}` : `${repo} --file ${shellWord(model.files[0].path)}`}${at}`;
 }
 
 interface Download {
@@ -188,14 +189,14 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   } catch (thrown) {
     if (!signal.aborted) throw thrown;
     progress?.end();
-    throw new RecuaError('cancelled', `Stopped. What arrived is kept; the same command goes on from there: recua pull ${request.repo} --file ${targets[0]!.file.path}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
+    throw new RecuaError('cancelled', `Stopped. What arrived is kept; the same command goes on from there: recua pull ${request.repo} --file ${shellWord(targets[0]!.file.path)}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
   } finally {
     progress?.end();
   }
   await report(request, paths, targets.map(({ file }) => file), values);
   if (model.kind === 'model' && !quiet) {
     const byName = request.revision === 'main' && model.quantisation !== '';
-    say(`Try: recua run ${byName ? `${request.repo}:${model.quantisation}` : paths[0]!} -p "Hello"`);
+    say(`Try: recua run ${byName ? `${request.repo}:${model.quantisation}` : shellWord(paths[0]!)} -p "Hello"`);
   }
   return 0;
 }

@@ -71,7 +71,7 @@ async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener
     return await openRemoteModel(name);
   } catch (cause) {
     const { code, message } = RecuaError.from(cause);
-    throw new RecuaError(code, `${notHere.message} The hub was asked, too: ${message}`, { cause });
+    throw new RecuaError(code, `${notHere.message}${/[.?]$/.test(notHere.message) ? '' : '.'} The hub was asked, too: ${message}`, { cause });
   }
 }
 

@@ -72,7 +72,7 @@ export function tokensPerSecond({ usage, timings }: Pick<Finish, 'usage' | 'timi
 /** What a person should know of how it ended. */
 export function sayEnd({ finish }: Given, quiet: boolean): void {
   for (const warning of finish.warnings) say(`recua: ${warning}`);
-  if (finish.finishReason === 'length' && !quiet) say(`recua: the answer was cut off after ${finish.usage.completionTokens} tokens.`);
+  if (finish.finishReason === 'length' && !quiet) say(`recua: the answer was cut off after ${finish.usage.completionTokens} token${finish.usage.completionTokens === 1 ? '' : 's'}.`);
 }
 
 async function stream(running: Answer, hold: boolean, signal: AbortSignal): Promise<{ text: string; reasoning: string }> {

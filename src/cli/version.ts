@@ -1,6 +1,7 @@
 // `recua version`: Recua's version and the llama.cpp it is built on.
 import { readFileSync } from 'node:fs';
 import { command } from './command.js';
+import { misuse, on, perCall } from './flags.js';
 import { print } from './output.js';
 
 function readField(file: string, field: string): string {
@@ -22,9 +23,10 @@ export const version = command({
   operands: '',
   summary: 'Print the version of Recua and of its llama.cpp',
   details: '',
-  flags: {},
-  async run() {
-    await print(`recua ${recuaVersion()} (llama.cpp ${llamaCppVersion()})\n`);
+  flags: { json: perCall(on(['--json'], 'Print JSON')) },
+  async run({ values, operands }) {
+    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}.`);
+    await print(values.json ? `${JSON.stringify({ version: recuaVersion(), llama_cpp: llamaCppVersion() }, null, 2)}\n` : `recua ${recuaVersion()} (llama.cpp ${llamaCppVersion()})\n`);
     return 0;
   },
 });

@@ -81,7 +81,9 @@ export async function publishLink(hub: string, entry: Omit<CacheEntry, 'etag'>, 
   const path = snapshotPath(hub, repo, commit, file);
   checkRevision(revision);
   await makeFolder(hub, repo, dirname(path));
-  if (await readlink(path).catch(() => undefined) !== target) await replace(path, (draft) => symlink(target, draft));
+  if (await readlink(path).catch(() => undefined) !== target) {
+    await replace(path, (draft) => symlink(target, draft)).catch((cause: unknown) => { throw unwritable(path, cause); });
+  }
   await writeRef(hub, repo, revision, commit);
   return path;
 }

@@ -145,7 +145,7 @@ async function readPartial(repo: string, etag: string, places: PartialPlaces): P
     revision: typeof journal['revision'] === 'string' ? journal['revision'] : undefined,
     // The file of bytes may have its whole length from the start, so its size says nothing.
     doneBytes: Math.min(done ?? 0, sizeBytes ?? Infinity),
-    puller: await lockHolder(places.lock).catch(() => undefined),
+    puller: await lockHolder(places.lock),
     foreign: false,
     changedMs: bytes?.mtimeMs ?? 0,
   };

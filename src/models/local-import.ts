@@ -61,7 +61,6 @@ interface Source {
   etag: string;
 }
 
-const revision = 'main';
 /** Room that an import leaves on the disk. */
 const marginBytes = 64 * 1024 * 1024;
 
@@ -94,6 +93,7 @@ async function importLinks(inventory: Inventory, { alias, force }: ImportRequest
   if (!already) {
     refuseOther(before, force, files[0]!.given);
     await prepare(places.hub, repo);
+    const revision = await revisionFor(places.hub, repo, commit, before);
     for (const { given, file } of files) await publishLink(places.hub, { repo, revision, commit, file }, given);
     await dropOthers(inventory, repo, commit, before);
   }
@@ -144,6 +144,7 @@ async function bring(
     brought.push(source.etag);
   }
   const commit = commitOf(sources.map(({ file, etag }) => `${file}\n${etag}`));
+  const revision = await revisionFor(places.hub, repo, commit, before);
   for (const { file, etag } of sources) await publishBlob(places.hub, { repo, revision, commit, file, etag });
   await dropOthers(inventory, repo, commit, before);
   return await finish(places, alias, force, wanted, by, false);
@@ -175,8 +176,20 @@ function commitOf(lines: readonly string[]): string {
   return createHash('sha256').update(['recua import', ...lines].join('\n')).digest('hex').slice(0, 40);
 }
 
-function checkAliasFree({ aliases }: Inventory, alias: string, target: Target, force: boolean): void {
-  if (alias !== '') checkFree(aliases, alias, target, force);
+/** `main`, but where that leads to files that stay: they are the hub's, and other programs find them by it. */
+async function revisionFor(hub: string, repo: string, commit: string, before: CachedModel | undefined): Promise<string> {
+  const { refs, files } = await scanRepo(repo, repoFolder(hub, repo));
+  const going = new Set(before?.copies.map((copy) => copy.file));
+  return files.some((file) => file.commit === refs.get('main') && !going.has(file.file)) ? commit : 'main';
+}
+
+function checkAliasFree({ aliases, models }: Inventory, alias: string, target: Target, force: boolean): void {
+  if (alias === '') return;
+  checkFree(aliases, alias, target, force);
+  // The alias would win, and the repository's own name mean another model from then on.
+  if (!force && alias !== target.repo && models.some((model) => model.repo === alias)) {
+    throw new RecuaError('alias_taken', `${alias} is the name of a repository of the store already. Take another alias, or give --force to use it nevertheless.`);
+  }
 }
 
 function refuseOther(before: CachedModel | undefined, force: boolean, given: string): void {

@@ -13,6 +13,7 @@ import { quantisationOf } from './model-file.js';
 import { isHubName, isQuantisation, quantisationOfName, readRepoName, sameQuantisation, stemOf } from './model-names.js';
 import type { RepoName } from './model-names.js';
 import { nearest } from './nearest.js';
+import { shellWord } from './shell-word.js';
 import type { Places } from './places.js';
 
 /** The cache as it was at one moment. */
@@ -47,7 +48,7 @@ export async function lookUp(inventory: Inventory, name: string): Promise<Found>
   }
   // A partial's own name, a file's, or what is left of that without folder, part and ending; case only counts where it decides.
   for (const same of [(a: string) => a === name, (a: string) => a.toLowerCase() === name.toLowerCase()]) {
-    const byName = models.filter((model) => [model.name, model.file, ...namesOfFiles(model)].some(same));
+    const byName = models.filter((model) => [model.name, model.file, `${model.repo}/${model.file}`, ...namesOfFiles(model)].some(same));
     if (byName.length > 0) return { by: 'file', models: byName, repoName };
   }
   return { by: undefined, models: [], repoName };
@@ -114,7 +115,7 @@ export function ambiguous(name: string, models: readonly CachedModel[]): RecuaEr
 
 function notWhole(model: CachedModel): RecuaError {
   const dangling = model.parts.find((part) => part.dangling);
-  const again = model.repo.startsWith('local/') ? 'Import it again, or take it out with recua rm.' : `Pull it again to go on: recua pull ${model.name}`;
+  const again = model.repo.startsWith('local/') ? 'Import it again, or take it out with recua rm.' : `Pull it again to go on: recua pull ${model.repo}${model.file === '' ? '' : ` --file ${shellWord(model.file)}`}`;
   if (model.partials.length > 0) {
     const percent = percentOf(model);
     const done = percent === undefined ? '' : ` (${percent} %)`;
@@ -150,5 +151,5 @@ export function notFound(name: string, found: Found, { places, models, repos, al
 }
 
 function pullName({ repo, quantisation, file }: RepoName): string {
-  return file !== undefined ? `${repo} --file ${file}` : quantisation !== undefined ? `${repo}:${quantisation}` : repo;
+  return file !== undefined ? `${repo} --file ${shellWord(file)}` : quantisation !== undefined ? `${repo}:${quantisation}` : repo;
 }

@@ -40,6 +40,8 @@ export interface RemovalPlan {
 const patienceMs = 10_000;
 /** Pulls look for the cancel file about four times in a second. */
 const noticeMs = 600;
+/** A lock's draft is there for some system calls; an older one was left. */
+const freshMs = 60_000;
 /** A download of Python's that was written to so lately is probably running. */
 const foreignRestMs = 10 * 60_000;
 
@@ -153,8 +155,12 @@ async function freedBytes(paths: readonly string[]): Promise<number> {
 
 /** Does what was planned; resolves to the bytes that were freed. Throws `store_unwritable` where something cannot be taken away. */
 export async function carryOut(plan: RemovalPlan, { places }: Inventory): Promise<void> {
+  // All of it before anything goes, so that what is refused stays as it was.
+  for (const { repo, entries, blobs } of plan.removals) {
+    await checkFolder(places.hub, repo.folder);
+    for (const path of [...entries.map((entry) => entry.path), ...blobs]) await checkInside(repo.folder, path);
+  }
   for (const removal of plan.removals) {
-    await checkFolder(places.hub, removal.repo.folder);
     for (const partial of removal.partials) await removePartial(removal.repo, partial);
     for (const entry of removal.entries) await removeFile(removal.repo.folder, entry.path);
     // Another snapshot may have come to need a blob since the plan was made.
@@ -178,13 +184,22 @@ async function checkFolder(hub: string, folder: string): Promise<void> {
   }
 }
 
+async function checkInside(folder: string, path: string): Promise<void> {
+  const [home, parent] = await Promise.all([folder, dirname(path)].map((one) => realpath(one).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw unwritable(path, cause);
+  })));
+  // Where there is no folder there is nothing to delete.
+  if (home === undefined || parent === undefined) return;
+  if (parent !== home && !parent.startsWith(home + sep)) {
+    throw new RecuaError('store_unwritable', `${path} lies outside the model store, in ${parent}, where nothing is deleted. Delete it yourself.`);
+  }
+}
+
 /** Deletes one name, never what a link leads to; refuses what links of folders have put outside the repository's own. */
 async function removeFile(folder: string, path: string): Promise<void> {
   try {
-    const [home, parent] = await Promise.all([realpath(folder), realpath(dirname(path))]);
-    if (parent !== home && !parent.startsWith(home + sep)) {
-      throw new RecuaError('store_unwritable', `${path} lies outside the model store, in ${parent}, where nothing is deleted. Delete it yourself.`);
-    }
+    await checkInside(folder, path);
     await unlink(path);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw unwritable(path, cause);
@@ -214,20 +229,27 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
       const holder = await lockHolder(places.lock);
       throw new RecuaError('store_unwritable', `The pull of ${name}${holder ? ` by process ${holder.pid}` : ''} did not end within ${patienceMs / 1000} seconds. End it yourself, then try again.`);
     }
-    for (const path of [places.bytes, places.journal]) await removeFile(repo.folder, path);
+    for (const path of [places.bytes, places.journal, `${places.journal}.new`]) await removeFile(repo.folder, path);
   } finally {
     await removeFile(repo.folder, places.cancel);
     await lock?.release();
   }
 }
 
-/** What killed imports and pulls have left beside blobs: drafts, requests to stop, and locks that nobody holds. */
+/** What killed imports and pulls have left beside blobs: drafts, requests to stop, and locks that nobody holds, with their drafts. */
 async function sweep(folder: string): Promise<void> {
   const blobs = join(folder, 'blobs');
   for (const name of await readdir(blobs).catch(() => [])) {
-    const left = /^([^.]+)\.recua-(import|cancel|lock)$/.exec(name);
-    if (left && !await lockHolder(partialPlaces(join(blobs, left[1]!)).lock)) await removeFile(folder, join(blobs, name));
+    const left = /^([^.]+)\.recua-(import|cancel|lock(\.[0-9a-f-]+)?|partial\.json\.new)$/.exec(name);
+    if (!left || await lockHolder(partialPlaces(join(blobs, left[1]!)).lock)) continue;
+    // Somebody may be about to make it a lock.
+    if (left[3] !== undefined && await isFresh(join(blobs, name))) continue;
+    await removeFile(folder, join(blobs, name));
   }
+}
+
+async function isFresh(path: string): Promise<boolean> {
+  return await lstat(path).then(({ mtimeMs }) => Date.now() - mtimeMs < freshMs, () => false);
 }
 
 /** Removes the folders and refs of a repository that have nothing left in them. */

@@ -32,6 +32,10 @@ export function checkRepoFile(file: string): string[] {
   return checkSegments('the file of a repository', file, 'a path like model.gguf or folder/model.gguf');
 }
 
+export function isRepoFile(file: string): boolean {
+  return Buffer.byteLength(file) <= longestPathBytes && file.split('/').every((segment) => faultOf(segment) === undefined);
+}
+
 /** Returns the segments of a branch, tag or `refs/pr/1`. */
 export function checkRevision(revision: string): string[] {
   return checkSegments('the revision', revision, 'a branch, a tag or a commit');

@@ -3,7 +3,7 @@ import { readFile, readdir, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { repoFolder } from './hub-cache.js';
 import type { HubFile } from './hub.js';
-import { checkRepoFile, checkRevision } from './safe-names.js';
+import { checkRevision, isRepoFile } from './safe-names.js';
 
 /** What a revision was when it was last asked for; undefined where it never was. Hashes are not known here. */
 export async function cachedFiles(cache: string, repo: string, revision: string): Promise<{ folder: string; files: HubFile[] } | undefined> {
@@ -19,7 +19,8 @@ export async function cachedFiles(cache: string, repo: string, revision: string)
     const found = await stat(path).catch(() => undefined);
     if (!found?.isFile()) continue;
     const name = path.slice(folder.length + 1).split(sep).join('/');
-    checkRepoFile(name);
+    // A name that other programs may store and this one may not is none of a model to look for.
+    if (!isRepoFile(name)) continue;
     files.push({ path: name, sizeBytes: found.size, etag: '', hash: 'sha256' });
   }
   return { folder, files };

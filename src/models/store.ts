@@ -1,7 +1,7 @@
 // Names ↔ files: what a model argument means, and what there is. `builtin` is the embedded model; a file that exists comes next;
 // then aliases, repositories and files of the store. Called by every command that takes a model.
 import { access, stat } from 'node:fs/promises';
-import { resolve, sep } from 'node:path';
+import { basename, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../errors.js';
 import type { CachedModel } from './cached-models.js';
@@ -19,6 +19,8 @@ export interface StoredModel {
   id: string;
   /** Every other name it has in requests. */
   aliases: readonly string[];
+  /** Names that requests may use too and nobody else is told: paths, which say where things lie on this machine. */
+  unlisted: readonly string[];
   /** Seconds since 1970 of the file's last change. */
   createdSeconds: number;
   /** Of the store; undefined for a file elsewhere and the embedded model. */
@@ -57,7 +59,7 @@ export async function findModel(name: string, { folder = process.cwd(), places =
   for (const candidate of candidates) {
     const found = await stat(candidate).catch(() => undefined);
     if (found?.isDirectory()) inTheWay = candidate;
-    else if (found) return await describeFile(candidate, Math.floor(found.mtimeMs / 1000), places);
+    else if (found) return alsoBy(name, await describeFile(candidate, Math.floor(found.mtimeMs / 1000), places));
     else await refuseUnreadable(candidate);
   }
   const inventory = await readInventory(places);
@@ -67,7 +69,12 @@ export async function findModel(name: string, { folder = process.cwd(), places =
     throw notFound(name, found, inventory, candidates);
   }
   const model = chooseOne(name, found.models);
-  return describeCached(model, inventory, found.by === 'alias' ? name : model.name);
+  return alsoBy(name, describeCached(model, inventory, found.by === 'alias' ? name : model.name));
+}
+
+/** Requests may name a model as the command line did. */
+function alsoBy(name: string, model: StoredModel): StoredModel {
+  return { ...model, unlisted: [...new Set([name, ...model.unlisted])] };
 }
 
 /** Everything the store holds, by name; what is half there too. */
@@ -100,7 +107,7 @@ async function findBuiltin(): Promise<StoredModel> {
   const found = await stat(builtinPath).catch((cause: unknown) => {
     throw new RecuaError('model_not_found', `The embedded model is missing: there is no ${builtinPath}. Install Recua again, or get the file back from the repository.`, { cause });
   });
-  return { path: builtinPath, id: 'builtin', aliases: [], createdSeconds: Math.floor(found.mtimeMs / 1000), repo: undefined, file: undefined };
+  return { path: builtinPath, id: 'builtin', aliases: [], unlisted: [], createdSeconds: Math.floor(found.mtimeMs / 1000), repo: undefined, file: undefined };
 }
 
 /** A file somewhere; one of the store keeps the names it has there. */
@@ -111,13 +118,14 @@ async function describeFile(path: string, createdSeconds: number, places: Places
     if (model) return { ...describeCached(model, inventory, model.name), path, createdSeconds };
   }
   // What says nothing about the model is left out: the ending, and the count of a split one's parts.
-  return { path, id: stemOf(path), aliases: [], createdSeconds, repo: undefined, file: undefined };
+  return { path, id: stemOf(path), aliases: [basename(path)].filter((file) => file !== stemOf(path)), unlisted: [path], createdSeconds, repo: undefined, file: undefined };
 }
 
 function describeCached(model: CachedModel, inventory: Inventory, id: string): StoredModel {
   const names = new Set([...namesOf(model, inventory), model.name]);
   names.delete(id);
-  return { path: model.parts[0]!.path, id, aliases: [...names], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file };
+  const { path } = model.parts[0]!;
+  return { path, id, aliases: [...names], unlisted: [path], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file };
 }
 
 /** A file that is there and may not be looked at is not the same as none. */

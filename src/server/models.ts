@@ -13,13 +13,17 @@ export interface ServedModel {
   id: string;
   /** Other names it is found by; `default` always is one. */
   aliases: readonly string[];
+  /** Names that requests may use and answers never tell. */
+  unlisted?: readonly string[];
   /** The file's time, in seconds since 1970. */
   createdSeconds: number;
 }
 
 /** Throws `model_not_found` for a name that is not served: never another model instead. */
 export function checkModel(served: ServedModel, name: string | undefined): void {
-  if (name === undefined || name === '' || name === 'default' || name === served.id || served.aliases.includes(name)) return;
+  if (name === undefined || name === '' || served.unlisted?.includes(name)) return;
+  // As on the command line: Q4_K_M and q4_k_m are the same.
+  if ([served.id, ...served.aliases, 'default'].some((known) => known.toLowerCase() === name.toLowerCase())) return;
   const names = [served.id, ...served.aliases, 'default'].map((known) => JSON.stringify(known)).join(', ');
   throw new RecuaError('model_not_found', `The model ${describe(name)} does not exist here. This server has ${names}.`, { param: 'model' });
 }

@@ -3,7 +3,7 @@ import { spawn } from '@lydell/node-pty';
 import { appendFileSync, copyFileSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
-import { folderOf, model, modelPart, partFile, put, sha256 } from '../models/hub-layout.js';
+import { commitA, folderOf, model, modelPart, partFile, put, sha256 } from '../models/hub-layout.js';
 import { mainPath, recua } from './recua.js';
 
 function envOf(folder: string): Record<string, string> {
@@ -131,9 +131,9 @@ t.test('import refuses what is no model, and leaves nothing', async (t) => {
   const folder = t.testdir({ 'page.gguf': '<!doctype html>', 'mine.gguf': model('m'), 'cut.gguf': model('m').subarray(0, -300), sub: {} });
   for (const [args, code, sentence] of [
     [['page.gguf'], 1, /web page/], [['none.gguf'], 1, /There is no file .*none\.gguf/], [['sub'], 1, /is a folder/], [['cut.gguf'], 1, /cut off/],
-    [[], 2, /Expected a file/], [['a', 'b'], 2, /Expected one file, got 2/], [['mine.gguf', '--copy', '--symlink'], 2, /got both/], [['mine.gguf', '--alias', 'a/b'], 1, /for the alias/],
-    [['mine.gguf', '-a', 'builtin'], 1, /which Recua uses itself/], [['mine.gguf', '-a', ''], 2, /Expected a name for --alias/], [['mine.gguf', '--name', '../x'], 1, /for the repository/],
-    [['mine.gguf', '--name', 'a/b/c'], 1, /for the repository/], [['mine.gguf', '--nam', 'x'], 2, /Did you mean --name/],
+    [[], 2, /Expected a file/], [['a', 'b'], 2, /Expected one file, got 2/], [['mine.gguf', '--copy', '--symlink'], 2, /got both/], [['mine.gguf', '--alias', 'a/b'], 2, /for the alias/],
+    [['mine.gguf', '-a', 'builtin'], 2, /which Recua uses itself/], [['mine.gguf', '-a', ''], 2, /Expected a name for --alias/], [['mine.gguf', '--name', '../x'], 2, /for the repository/],
+    [['mine.gguf', '--name', 'a/b/c'], 2, /for the repository/], [['mine.gguf', '--nam', 'x'], 2, /Did you mean --name/],
   ] as const) {
     const result = await recua(['import', ...args], '', { env: envOf(folder), cwd: folder });
     t.match(result, { code, stdout: '', stderr: sentence }, args.join(' '));
@@ -197,4 +197,27 @@ t.test('import takes a file without its ending, and names of any letters', async
   }
   appendFileSync(join(folder, 'mine', 'con.gguf'), model('con'));
   t.match(await importing(folder, join(folder, 'mine', 'con.gguf')), { code: 1, stderr: /name of a device on Windows/ });
+});
+
+t.test('import into a repository of the hub leaves its main to the hub\'s files', async (t) => {
+  const folder = t.testdir({ 'mine.gguf': model('mine') });
+  const hub = join(folder, 'hub');
+  put(hub, { repo: 'acme/m-GGUF', file: 'm-Q8_0.gguf', bytes: model('m') });
+  const main = () => readFileSync(join(folderOf(hub, 'acme/m-GGUF'), 'refs', 'main'), 'utf8');
+  for (const how of ['--copy', '--symlink']) {
+    t.match(await importing(folder, join(folder, 'mine.gguf'), '--name', 'acme/m-GGUF', '--force', how), { code: 0, name: 'acme/m-GGUF/mine.gguf' });
+    t.equal(main(), commitA);
+  }
+  const offline = await recua(['pull', 'acme/m-GGUF:Q8_0', '-q'], '', { env: { ...envOf(folder), HF_HUB_OFFLINE: '1' } });
+  t.match(offline, { code: 0, stdout: /m-Q8_0\.gguf\n$/ });
+});
+
+t.test('import refuses names that are none as wrong usage, and an alias that hides a repository', async (t) => {
+  const folder = t.testdir({ 'a.gguf': model('a') });
+  put(join(folder, 'hub'), { repo: 'gpt2', file: 'gpt2.gguf', bytes: model('gpt2') });
+  const path = join(folder, 'a.gguf');
+  t.match(await importing(folder, path, '-a', 'two words'), { code: 2, stderr: /for the alias/ });
+  t.match(await importing(folder, path, '--name', 'a/b/c'), { code: 2, stderr: /it has 3 parts/ });
+  t.match(await importing(folder, path, '-a', 'gpt2'), { code: 1, stderr: /gpt2 is the name of a repository of the store already/ });
+  t.match(await importing(folder, path, '-a', 'gpt2', '--force'), { code: 0, aliases: ['gpt2'] });
 });

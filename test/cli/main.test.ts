@@ -41,6 +41,8 @@ t.test('api -h is the host, not help', async (t) => {
 t.test('version prints the version of the package and of the pinned llama.cpp', async (t) => {
   const read = (file: string) => JSON.parse(readFileSync(join(root, file), 'utf8')) as { version: string };
   const expected = `recua ${read('package.json').version} (llama.cpp ${read('vendor/llama.cpp.json').version})\n`;
+  t.strictSame(JSON.parse((await recua(['version', '--json'])).stdout), { version: read('package.json').version, llama_cpp: read('vendor/llama.cpp.json').version });
+  t.equal((await recua(['version', 'x'])).code, 2);
   for (const word of ['version', '--version', '-v']) {
     const { code, stdout, stderr } = await recua([word]);
     t.strictSame({ code, stdout, stderr }, { code: 0, stdout: expected, stderr: '' });

@@ -107,6 +107,7 @@ t.test('rm follows no link out of the store, however it got there', async (t) =>
   symlinkSync(join(outside, 'moved'), join(folderOf(hub, 'o/s'), 'blobs'));
   t.match(await recua(['rm', '-y', 'o/s'], '', { env: envOf(folder) }), { code: 1, stderr: /outside the model store/ });
   t.equal(readdirSync(join(outside, 'moved')).length, 1);
+  t.ok(existsSync(join(folderOf(hub, 'o/s'), 'snapshots', commitA, 's.gguf')), 'what is refused stays whole');
 });
 
 t.test('rm refuses builtin, files elsewhere, and names that mean nothing or too much', async (t) => {
@@ -233,6 +234,19 @@ t.test('rm stops a pull that runs, and takes over from one that was killed', asy
   const killed = await startPuller(putPartial(hub, entry), (end) => t.teardown(end));
   killed.kill('SIGKILL');
   await once(killed, 'exit');
+  t.equal((await recua(['rm', '-y', 'o/r'], '', { env: envOf(folder) })).code, 0);
+  t.strictSame(readdirSync(hub), []);
+});
+
+t.test('rm takes away what a pull killed at any moment has left', async (t) => {
+  const folder = t.testdir();
+  const hub = join(folder, 'hub');
+  const blob = putPartial(hub, { repo: 'o/r', file: 'm.gguf', etag: '1'.repeat(64), sizeBytes: 1000, doneBytes: 500 });
+  const longAgo = new Date(Date.now() - 120_000);
+  for (const left of ['.recua-partial.json.new', '.recua-lock.0f8fad5b-d9cb-469f-a165-70867728950e']) {
+    writeFileSync(`${blob}${left}`, '');
+    utimesSync(`${blob}${left}`, longAgo, longAgo);
+  }
   t.equal((await recua(['rm', '-y', 'o/r'], '', { env: envOf(folder) })).code, 0);
   t.strictSame(readdirSync(hub), []);
 });

@@ -15,10 +15,10 @@ t.test('findModel() takes a path, absolute or relative, with or without its endi
   const places = placesIn(folder);
   const path = join(folder, 'ñandú 7b.gguf');
   utimesSync(path, 1000, 1234);
-  const expected = { path, id: 'ñandú 7b', aliases: [], createdSeconds: 1234, repo: undefined, file: undefined };
+  const expected = { path, id: 'ñandú 7b', aliases: ['ñandú 7b.gguf'], unlisted: [path], createdSeconds: 1234, repo: undefined, file: undefined };
   t.strictSame(await findModel(path, { places }), expected);
-  t.strictSame(await findModel('ñandú 7b.gguf', { folder, places }), expected);
-  t.strictSame(await findModel('ñandú 7b', { folder, places }), expected);
+  t.strictSame(await findModel('ñandú 7b.gguf', { folder, places }), { ...expected, unlisted: ['ñandú 7b.gguf', path] });
+  t.strictSame(await findModel('ñandú 7b', { folder, places }), { ...expected, unlisted: ['ñandú 7b', path] });
 });
 
 t.test('findModel() names a split model without its part', async (t) => {
@@ -110,7 +110,7 @@ t.test('findModel() says what is wrong with a model that is not whole', async (t
   const folder = t.testdir({ empty: {} });
   const places = await fill(folder);
   const options = { folder: join(folder, 'empty'), places };
-  await t.rejects(findModel('acme/half', options), { code: 'model_not_found', message: /partly downloaded \(43 %\)\. Pull it again to go on: recua pull acme\/half/ });
+  await t.rejects(findModel('acme/half', options), { code: 'model_not_found', message: /partly downloaded \(43 %\)\. Pull it again to go on: recua pull acme\/half --file \S+\.gguf$/ });
   await t.rejects(findModel('acme/torn', options), { code: 'model_not_found', message: /3 parts, of which parts 2, 3 are missing.*recua pull acme\/torn/ });
   rmSync(join(folderOf(places.hub, 'acme/solo-GGUF'), 'blobs'), { recursive: true });
   await t.rejects(findModel('acme/solo-GGUF', options), { code: 'model_not_found', message: /contents are gone: there is no .*blobs/ });
@@ -144,6 +144,9 @@ t.test('a model of the store has every one of its names in requests', async (t) 
   t.equal(alone.id, 'acme/solo-GGUF');
   t.strictSame([...alone.aliases].sort(), ['acme/solo-GGUF/solo-Q8_0.gguf', 'acme/solo-GGUF:Q8_0', 'solo-Q8_0', 'solo-Q8_0.gguf']);
   t.ok((await find(byAlias.path)).aliases.includes('tiny'), 'found by its path it keeps them');
+  t.strictSame(byAlias.unlisted, ['tiny', byAlias.path]);
+  put(places.hub, { repo: 'acme/blanks', file: 'two words-Q4_0.gguf', bytes: model('blanks') });
+  t.equal((await find('acme/blanks/two words-Q4_0.gguf')).id, 'acme/blanks');
 });
 
 t.test('scanStore() tells of all models, by name, with what is known of each', async (t) => {

@@ -6,7 +6,7 @@ import type { Engine } from '#recua/engine/api.js';
 import { listen, type Listening } from '#recua/server/listen.js';
 import { FakeEngine } from './fake-engine.js';
 
-export const served = { id: 'owner/model', aliases: ['small'], createdSeconds: 1_700_000_000 };
+export const served = { id: 'owner/model', aliases: ['small'], unlisted: ['/folder/small.gguf'], createdSeconds: 1_700_000_000 };
 
 export interface AppUnderTest<Kind extends Engine = FakeEngine> extends Listening {
   engine: Kind;

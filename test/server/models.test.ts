@@ -16,7 +16,7 @@ t.test('GET /v1/models lists the model with its effective context', async (t) =>
 
 t.test('GET /v1/models/:id finds it by id, alias and default, with slashes plain or encoded', async (t) => {
   const { url } = await startApp(t);
-  for (const name of ['owner/model', 'owner%2Fmodel', 'small', 'default']) {
+  for (const name of ['owner/model', 'owner%2Fmodel', 'OWNER/Model', 'small', 'default', '%2Ffolder%2Fsmall.gguf']) {
     const res = await fetch(`${url}/v1/models/${name}`);
     t.equal(res.status, 200, name);
     t.equal((await res.json()).id, served.id);
