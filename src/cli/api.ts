@@ -165,7 +165,7 @@ async function serve(model: StoredModel, config: Config, output: Output, update:
         if (!output.managed) say(`Try: ${curlLine(server.url)}`);
         await aborted(stop.signal);
       }
-      tell('Stopping; Ctrl-C again stops at once.');
+      tell(output.managed ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
       // What can't be told must not keep the server from stopping.
       await update({ state: 'stopping' }).catch(sayError);
     } finally {

@@ -1,5 +1,6 @@
 // `recua import`: takes a GGUF file of this machine into the store, so that it can be named like a model of the hub.
 import { SingleBar } from 'cli-progress';
+import { sizeText } from '../models/byte-size.js';
 import { checkAlias } from '../models/aliases.js';
 import { importModel } from '../models/local-import.js';
 import type { Imported, ImportMode } from '../models/local-import.js';
@@ -10,7 +11,7 @@ import { command } from './command.js';
 import { misuse, on, perCall, text } from './flags.js';
 import { print } from './output.js';
 import { watchSignals } from './signals.js';
-import { bytes, plain } from './wording.js';
+import { plain } from './wording.js';
 
 export const importCommand = command({
   name: 'import',
@@ -64,7 +65,7 @@ export const importCommand = command({
 function asText(path: string, { model, by, already, aliases }: Imported): string {
   const what = already ? 'is in the store already' : {
     'hard link': `is in the store now: hard-linked, so it takes no extra room; changing the file would change the model`,
-    'copy': `is in the store now: ${bytes(model.sizeBytes)} copied`,
+    'copy': `is in the store now: ${sizeText(model.sizeBytes)} copied`,
     'copy-on-write copy': 'is in the store now: copied, sharing its bytes on the disk until one of them changes',
     'symlink': `is in the store now: a link to ${model.parts[0]?.target}, which has to stay there`,
     'none': 'is in the store now: its contents were there already',
@@ -100,7 +101,7 @@ class ImportBar {
         stream: process.stderr, clearOnComplete: true, hideCursor: false, format: '{doing} [{bar}] {percentage} % of {size}, {eta_formatted} left',
         barCompleteChar: '=', barIncompleteChar: ' ', gracefulExit: false,
       });
-      this.#bar.start(totalBytes, 0, { doing: doing === 'checking' ? 'Checking' : 'Copying ', size: bytes(totalBytes) });
+      this.#bar.start(totalBytes, 0, { doing: doing === 'checking' ? 'Checking' : 'Copying ', size: sizeText(totalBytes) });
     }
     this.#bar?.update(doneBytes);
   }

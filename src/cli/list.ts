@@ -1,4 +1,5 @@
 // `recua list`: the models of the store, whole and half, and the embedded one.
+import { sizeText } from '../models/byte-size.js';
 import { isWhole, percentOf, sidecarsOf } from '../models/cached-models.js';
 import type { CachedRepo, SnapshotFile } from '../models/hub-scan.js';
 import { readInventory } from '../models/lookup.js';
@@ -11,7 +12,7 @@ import { command } from './command.js';
 import { misuse, on, perCall } from './flags.js';
 import { print, say } from './output.js';
 import { rows } from './rows.js';
-import { ago, bytes, plain } from './wording.js';
+import { ago, plain } from './wording.js';
 
 export const list = command({
   name: 'list',
@@ -38,8 +39,8 @@ async function asText(inventory: Inventory, models: readonly ListedModel[]): Pro
   const [embedded, usedMs] = await Promise.all([describeBuiltin(), builtinUsedMs(inventory.places)]);
   const cells = [
     ['NAME', 'QUANTISATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
-    ['builtin', embedded?.quantisation ?? '', embedded ? bytes(embedded.sizeBytes) : '', used(usedMs), '', embedded ? 'embedded' : 'missing'],
-    ...models.map((model) => [model.name, model.quantisation, bytes(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
+    ['builtin', embedded?.quantisation ?? '', embedded ? sizeText(embedded.sizeBytes) : '', used(usedMs), '', embedded ? 'embedded' : 'missing'],
+    ...models.map((model) => [model.name, model.quantisation, sizeText(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
     ...inventory.repos.flatMap(accompanying),
   ];
   return rows(cells);
@@ -47,7 +48,7 @@ async function asText(inventory: Inventory, models: readonly ListedModel[]): Pro
 
 /** Sidecars, each once, behind the models. */
 function accompanying(repo: CachedRepo): string[][] {
-  return sidecarsByFile(repo).map((file) => [`${repo.repo}/${file.file}`, '', bytes(file.sizeBytes), '', '', 'goes with the models of its repository']);
+  return sidecarsByFile(repo).map((file) => [`${repo.repo}/${file.file}`, '', sizeText(file.sizeBytes), '', '', 'goes with the models of its repository']);
 }
 
 function sidecarsByFile(repo: CachedRepo): SnapshotFile[] {
@@ -66,7 +67,7 @@ function stateOf(model: ListedModel): string {
   } else if (model.missingParts.length > 0) states.push(`${model.parts.length} of ${model.totalParts} parts`);
   if (dangling) states.push(`dangling: there is no ${dangling.target}`);
   else if (link) states.push(`link to ${link.target}`);
-  if (model.olderBytes > 0) states.push(`and ${bytes(model.olderBytes)} of older versions`);
+  if (model.olderBytes > 0) states.push(`and ${sizeText(model.olderBytes)} of older versions`);
   return states.join(', ');
 }
 

@@ -1,6 +1,7 @@
 // `recua rm`: takes models out of the store, after saying what exactly goes and asking.
 import { createInterface } from 'node:readline';
 import { RecuaError } from '../errors.js';
+import { sizeText } from '../models/byte-size.js';
 import { percentOf } from '../models/cached-models.js';
 import type { CachedModel } from '../models/cached-models.js';
 import { readInventory } from '../models/lookup.js';
@@ -10,7 +11,7 @@ import type { RemovalPlan, RepoRemoval } from '../models/removal.js';
 import { command } from './command.js';
 import { misuse, on, perCall } from './flags.js';
 import { print, say } from './output.js';
-import { bytes, plain } from './wording.js';
+import { plain } from './wording.js';
 
 export const rm = command({
   name: 'rm',
@@ -33,7 +34,7 @@ export const rm = command({
     const inventory = await readInventory(findPlaces());
     const plan = await planRemoval(inventory, operands);
     if (values.dryRun) {
-      await print(values.json ? asJson(plan, true) : `${lines(plan).join('\n')}\nThis would free ${bytes(plan.freedBytes)}.\n`);
+      await print(values.json ? asJson(plan, true) : `${lines(plan).join('\n')}\nThis would free ${sizeText(plan.freedBytes)}.\n`);
       return 0;
     }
     if (!values.yes && !await confirmed(plan)) {
@@ -41,7 +42,7 @@ export const rm = command({
       return 1;
     }
     await carryOut(plan, inventory);
-    await print(values.json ? asJson(plan, false) : `${lines(plan).map((line) => `Removed ${line}`).join('\n')}\nFreed ${bytes(plan.freedBytes)}.\n`);
+    await print(values.json ? asJson(plan, false) : `${lines(plan).map((line) => `Removed ${line}`).join('\n')}\nFreed ${sizeText(plan.freedBytes)}.\n`);
     for (const { repo, staying } of plan.removals) {
       if (staying > 0 && !values.json) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
     }
@@ -51,7 +52,7 @@ export const rm = command({
 
 async function confirmed(plan: RemovalPlan): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) throw misuse('Expected a terminal to ask whether to remove them, got none. Give -y to remove without being asked, or --dry-run to see what would go.');
-  say(`This removes\n${lines(plan).map((line) => `  ${line}`).join('\n')}\nand frees ${bytes(plan.freedBytes)}.`);
+  say(`This removes\n${lines(plan).map((line) => `  ${line}`).join('\n')}\nand frees ${sizeText(plan.freedBytes)}.`);
   const asked = createInterface({ input: process.stdin, output: process.stderr });
   const answer = await new Promise<string>((resolve, reject) => {
     asked.once('SIGINT', () => reject(new RecuaError('cancelled', 'Stopped; nothing was removed.')));
@@ -76,7 +77,7 @@ function lines({ removals, aliases }: RemovalPlan): string[] {
 function modelLine(model: CachedModel): string {
   const link = model.parts.find((part) => part.kind === 'link');
   const notes = [
-    bytes(model.sizeBytes + model.olderBytes),
+    sizeText(model.sizeBytes + model.olderBytes),
     ...(link ? [`a link; ${link.target} stays`] : []),
     ...(model.partials.length > 0 ? [`${percentOf(model) ?? '?'} % downloaded`] : []),
     ...(model.partials.some((partial) => partial.puller) ? ['the pull that runs now is stopped'] : []),

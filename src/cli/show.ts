@@ -2,6 +2,7 @@
 // size, and on the hub as well as on disk.
 import { defaults } from '../config.js';
 import { RecuaError } from '../errors.js';
+import { sizeText } from '../models/byte-size.js';
 import { fileSource } from '../models/byte-source.js';
 import type { Gguf, MetadataValue } from '../models/gguf.js';
 import { estimateMemory, largestContext, machineMemory } from '../models/memory.js';
@@ -15,7 +16,7 @@ import { command } from './command.js';
 import { engineFlags } from './engine-flags.js';
 import { integer, misuse, on, perCall } from './flags.js';
 import { print, tame } from './output.js';
-import { bytes, parameters, plain } from './wording.js';
+import { parameters, plain } from './wording.js';
 
 export const show = command({
   name: 'show',
@@ -115,7 +116,7 @@ function asText(model: ModelFile, report: Report): string {
   const unknown = 'not stated';
   const rows: [string, string][] = [
     ['File', plain(file.path)],
-    ['Size', `${bytes(model.sizeBytes)}${model.parts.length > 1 ? ` in ${model.parts.length} parts` : ''}`],
+    ['Size', `${sizeText(model.sizeBytes)}${model.parts.length > 1 ? ` in ${model.parts.length} parts` : ''}`],
     ['Version', `GGUF ${file.version}`],
     ['Tensors', String(model.tensorCount)],
     ['Architecture', plain(model.architecture) || unknown],
@@ -127,8 +128,8 @@ function asText(model: ModelFile, report: Report): string {
     ['Layers', model.layers > 0 ? String(model.layers) : unknown],
     ['Vocabulary', model.vocabSize > 0 ? `${model.vocabSize} tokens` : unknown],
     ['Chat template', model.hasChatTemplate ? 'yes' : 'no'],
-    ['Memory', `${bytes(need.totalBytes)}: weights ${bytes(need.weightsBytes)}, context ${bytes(need.kvBytes)} for ${contextText(model, report)}, computing ${bytes(need.computeBytes)}`],
-    ['Machine', `${bytes(machine.totalBytes)}, ${bytes(machine.availableBytes)} of it available: ${fitText(model, report)}`],
+    ['Memory', `${sizeText(need.totalBytes)}: weights ${sizeText(need.weightsBytes)}, context ${sizeText(need.kvBytes)} for ${contextText(model, report)}, computing ${sizeText(need.computeBytes)}`],
+    ['Machine', `${sizeText(machine.totalBytes)}, ${sizeText(machine.availableBytes)} of it available: ${fitText(model, report)}`],
   ];
   const lines = rows.map(([label, value]) => `${label.padEnd(15)} ${value}`);
   if (all) {
@@ -138,7 +139,7 @@ function asText(model: ModelFile, report: Report): string {
   if (tensors) {
     lines.push('', 'Tensors');
     for (const tensor of model.parts.flatMap((part) => part.tensors)) {
-      lines.push(`  ${plain(tensor.name)}  ${tensor.type}  ${tensor.shape.join(' × ')}  ${bytes(tensor.sizeBytes)}`);
+      lines.push(`  ${plain(tensor.name)}  ${tensor.type}  ${tensor.shape.join(' × ')}  ${sizeText(tensor.sizeBytes)}`);
     }
   }
   return `${lines.join('\n')}\n`;
@@ -216,7 +217,7 @@ function replaceBigint(_key: string, value: unknown): unknown {
 function valueText(value: MetadataValue): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value !== 'object') return String(value);
-  if ('lengthBytes' in value) return `a text of ${bytes(value.lengthBytes)}`;
+  if ('lengthBytes' in value) return `a text of ${sizeText(value.lengthBytes)}`;
   const first = value.items.slice(0, 8).map(valueText).join(', ');
   return `[${first}${value.length > 8 ? ', …' : ''}] (${value.length} × ${value.itemType})`;
 }

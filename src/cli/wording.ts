@@ -1,13 +1,4 @@
-// How sizes, counts, times and texts from files are written for people. Called by the commands that report.
-
-/** A size in binary units. */
-export function bytes(count: number): string {
-  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let size = count;
-  let unit = 0;
-  for (; size >= 1024 && unit < units.length - 1; unit++) size /= 1024;
-  return unit === 0 ? `${count} bytes` : `${size.toFixed(2)} ${units[unit]}`;
-}
+// How counts, times and texts from files are written for people. Called by the commands that report.
 
 /** A count of a model's parameters. */
 export function parameters(count: number): string {
