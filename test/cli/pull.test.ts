@@ -4,6 +4,7 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
 import { durationText } from '#recua/cli/download-progress.js';
+import { shellWord } from '#recua/models/shell-word.js';
 import { FakeHub, commit, modelBytes } from '../models/fake-hub.js';
 import type { FakeFile, FakeRepo } from '../models/fake-hub.js';
 import { blobs, pull, snapshotOf } from '../models/hub-pull.js';
@@ -117,7 +118,7 @@ t.test('a revision is named behind @ or with --revision', async (t) => {
     const result = await pull(hub, folder, args);
     t.equal(result.code, 0, result.stderr);
     t.equal(result.stdout, `${snapshotOf(folder, q4.path, 'owner/model', other)}\n`);
-    t.match(result.stderr, new RegExp(`Try: recua run ${result.stdout.trim()} -p`));
+    t.ok(result.stderr.includes(`Try: recua run ${shellWord(result.stdout.trim())} -p`), result.stderr);
   }
 });
 

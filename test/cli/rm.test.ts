@@ -3,7 +3,7 @@ import { spawn } from '@lydell/node-pty';
 import { existsSync, linkSync, lstatSync, mkdirSync, readFileSync, readdirSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
-import { bytes } from '#recua/cli/wording.js';
+import { sizeText } from '#recua/models/byte-size.js';
 import { commitA, commitB, folderOf, model, modelPart, partFile, put, putPartial, sha256 } from '../models/hub-layout.js';
 import { startPuller } from '../models/pulling.js';
 import { mainPath, recua } from './recua.js';
@@ -29,7 +29,7 @@ t.test('rm takes a repository away with its folders, blobs and refs, and nothing
   const freed = modelPart(0, 2).length + modelPart(1, 2).length + model('eyes').length;
   const { code, stdout } = await recua(['rm', '-y', 'acme/go'], '', { env: envOf(folder) });
   t.equal(code, 0);
-  t.equal(stdout, `Removed acme/go (${bytes(modelPart(0, 2).length + modelPart(1, 2).length)})\nRemoved acme/go/mmproj-F16.gguf\nFreed ${bytes(freed)}.\n`);
+  t.equal(stdout, `Removed acme/go (${sizeText(modelPart(0, 2).length + modelPart(1, 2).length)})\nRemoved acme/go/mmproj-F16.gguf\nFreed ${sizeText(freed)}.\n`);
   t.strictSame(files(hub), before);
   t.notOk(existsSync(folderOf(hub, 'acme/go')));
 });
