@@ -20,6 +20,22 @@ export class Plan {
     this.counts.push(count);
     this.rows += count;
   }
+
+  /** By slot, rising: llama.cpp computes rows of several sequences in one pass only where their ids follow each other. */
+  order(): void {
+    const { sequences, counts } = this;
+    for (let i = 1; i < sequences.length; i++) {
+      const sequence = sequences[i]!;
+      const count = counts[i]!;
+      let j = i;
+      for (; j > 0 && sequences[j - 1]!.slot > sequence.slot; j--) {
+        sequences[j] = sequences[j - 1]!;
+        counts[j] = counts[j - 1]!;
+      }
+      sequences[j] = sequence;
+      counts[j] = count;
+    }
+  }
 }
 
 /** Prompt tokens beside running streams while the machine's speed is not known yet. */
@@ -59,7 +75,7 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
     if (sequence.state === 'decode') plan.add(sequence, 1);
     else if (sequence.state === 'prefill') prefilling++;
   }
-  if (prefilling === 0) return;
+  if (prefilling === 0) return plan.order();
   let left = Math.min(budget, batchSize - plan.rows);
   const share = Math.max(1, Math.floor(left / (2 * prefilling)));
   const first = plan.sequences.length;
@@ -75,6 +91,7 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
     plan.rows += more;
     left -= more;
   }
+  plan.order();
 }
 
 /** Looking further down the queue than this would cost more than it finds. */
