@@ -1,5 +1,7 @@
 // The clients of a load, as a process of their own that sees only HTTP. Argument: one JSON object { url, kind, … } of loads.mjs.
 // Prints one JSON line of numbers: tokens, seconds, tokensPerSecond, and what the kind measures, in milliseconds.
+import { Agent, request } from 'node:http';
+
 const { url, kind, ...load } = JSON.parse(process.argv[2]);
 
 const nouns = ['rivers', 'mountains', 'bread', 'trains', 'winter', 'music', 'bridges', 'gardens', 'letters', 'clocks', 'maps', 'wool', 'salt', 'glass', 'ink', 'stone'];
@@ -13,47 +15,69 @@ function words(count, seed) {
   }).join(' ');
 }
 
-async function post(path, body) {
-  const send = () => fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+// Connections are node:http's own and lines are parsed only where a number is in them: clients share the machine with the
+// server they measure, and what they burn is taken from it.
+const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
+
+/** Sends a request and resolves with its response, a readable stream of text. */
+function post(path, body) {
+  const text = JSON.stringify(body);
+  const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
+  const send = () => new Promise((resolve, reject) => {
+    request(`${url}${path}`, { method: 'POST', headers, agent }, resolve).on('error', reject).end(text);
+  });
   // A server may close idle connections just as they are used again: like OpenAI's clients, try again.
-  const response = await send().catch(send).catch(send).catch(send);
-  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
-  return response;
+  return send().catch(send).catch(send).catch(send);
 }
 
-/** One streamed answer: its text, its token count, the time to its first piece, and the longest silence after that. */
-async function ask(messages, tokens, body, onText = () => {}) {
+async function whole(response) {
+  let text = '';
+  response.setEncoding('utf8');
+  for await (const part of response) text += part;
+  if (response.statusCode !== 200) throw new Error(`${response.statusCode} ${text}`);
+  return text;
+}
+
+/** One streamed answer: its text (if `keep` or `onText` wants it), its token count, the time to its first piece, and the longest silence after that. */
+async function ask(messages, tokens, body, { keep = false, onText } = {}) {
   const start = performance.now();
   const response = await post('/v1/chat/completions', {
     messages, max_tokens: tokens, ignore_eos: true, stream: true, stream_options: { include_usage: true }, ...body,
   });
+  if (response.statusCode !== 200) await whole(response);
   let firstMs = 0;
   let lastMs = 0;
   let worstGapMs = 0;
   let text = '';
   let usage;
   let rest = '';
-  const decoder = new TextDecoder();
-  for await (const bytes of response.body) {
-    rest += decoder.decode(bytes, { stream: true });
-    const lines = rest.split('\n');
-    rest = lines.pop();
-    for (const line of lines) {
-      if (!line.startsWith('data: {')) continue;
-      const chunk = JSON.parse(line.slice(6));
-      if (chunk.error) throw new Error(JSON.stringify(chunk.error));
-      const piece = chunk.choices?.[0]?.delta?.content;
-      if (piece) {
-        const nowMs = performance.now() - start;
-        if (firstMs === 0) firstMs = nowMs;
-        else worstGapMs = Math.max(worstGapMs, nowMs - lastMs);
-        lastMs = nowMs;
-        text += piece;
-        onText(text);
+  const take = (line) => {
+    if (!line.startsWith('data: {')) return;
+    if (line.includes('"error":{')) throw new Error(line);
+    // Every chunk of llama-server's last says usage; ours and its others do not have the field or have null.
+    if (line.includes('"usage":{')) usage = JSON.parse(line.slice(6)).usage;
+    if (!line.includes('"delta":{"content":"')) return;
+    const nowMs = performance.now() - start;
+    if (firstMs === 0) firstMs = nowMs;
+    else worstGapMs = Math.max(worstGapMs, nowMs - lastMs);
+    lastMs = nowMs;
+    if (keep || onText) text += JSON.parse(line.slice(6)).choices[0].delta.content;
+    onText?.(text);
+  };
+  response.setEncoding('utf8');
+  await new Promise((resolve, reject) => {
+    response.on('data', (part) => {
+      try {
+        const lines = (rest + part).split('\n');
+        rest = lines.pop();
+        lines.forEach(take);
+      } catch (error) {
+        reject(error);
       }
-      usage = chunk.usage ?? usage;
-    }
-  }
+    });
+    response.on('end', resolve).on('error', reject);
+  });
+  if (!usage || firstMs === 0) throw new Error(`The stream ended without ${usage ? 'any text' : 'usage'}.`);
   return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, firstMs, worstGapMs };
 }
 
@@ -89,7 +113,7 @@ const kinds = {
     let total = 0;
     for (let turn = 0; turn < turns; turn++) {
       for (const [i, messages] of chats.entries()) {
-        const answer = await ask(messages, tokens, greedy);
+        const answer = await ask(messages, tokens, greedy, { keep: true });
         total += answer.count;
         if (turn > 0) later.push(answer.firstMs);
         messages.push({ role: 'assistant', content: answer.text }, { role: 'user', content: `And ${words(8, i + turn)}?` });
@@ -103,7 +127,7 @@ const kinds = {
     let begun;
     const running = new Promise((resolve) => { begun = resolve; });
     let pieces = 0;
-    const stream = ask([{ role: 'user', content: 'Tell me a story without an end.' }], tokens, greedy, () => { if (++pieces === 20) begun(); });
+    const stream = ask([{ role: 'user', content: 'Tell me a story without an end.' }], tokens, greedy, { onText: () => { if (++pieces === 20) begun(); } });
     await running;
     const long = await ask([{ role: 'user', content: words(promptWords, Date.now() % 100000) }], 8, greedy);
     const { count, worstGapMs } = await stream;
@@ -112,14 +136,16 @@ const kinds = {
 
   async embed({ texts, words: length }) {
     const input = Array.from({ length: texts }, (_, i) => `${i} ${words(length, i)}`);
-    const response = await post('/v1/embeddings', { input });
-    const { usage, data } = await response.json();
+    const { usage, data } = JSON.parse(await whole(await post('/v1/embeddings', { input })));
     if (data.length !== texts) throw new Error(`${data.length} vectors instead of ${texts}`);
     return { tokens: usage.prompt_tokens };
   },
 };
 
+// What the client itself needs to load is not the server's.
+await new Promise((resolve, reject) => request(`${url}/health`, { agent }, (response) => response.resume().on('end', resolve)).on('error', reject).end());
 const start = performance.now();
 const numbers = await kinds[kind](load);
 const seconds = (performance.now() - start) / 1000;
+agent.destroy();
 console.log(JSON.stringify({ ...numbers, seconds, tokensPerSecond: numbers.tokens / seconds }));

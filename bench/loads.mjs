@@ -48,7 +48,7 @@ export const loads = {
   'schema-1': { ...chat(1, 1, 64, schema), numbers: rate({ nano: 7 }) },
   'schema-16': { ...chat(16, 1, 32, schema), numbers: rate({ nano: 18 }) },
   'shared-prefix': {
-    ...chat(8, 2, 48, greedy, { systemWords: 600 }), context: 2048, fresh: true,
+    ...chat(8, 1, 48, greedy, { systemWords: 600 }), context: 2048, fresh: true,
     numbers: { ...rate({ '135m': 3 }), ...firstToken({ '135m': 0.35 }, { '135m': 0.35 }) },
   },
   'second-turn': {

@@ -49,6 +49,12 @@ struct ModelState {
   ~ModelState();
 };
 
+// The KV of one sequence, outside the context.
+struct Stash {
+  std::unique_ptr<uint8_t[]> bytes;
+  size_t size = 0;
+};
+
 // A llama_context with its thread: what contexts and embedders have in common.
 class ContextCore : public std::enable_shared_from_this<ContextCore> {
 public:
@@ -68,6 +74,8 @@ public:
   llama_context *context = nullptr;
   std::atomic<bool> interrupted{false}; // polled by the backend while it computes
   bool closed = false;
+  std::unordered_map<int32_t, Stash> stashes; // of the context's thread
+  int32_t last_stash = 0;
 
 private:
   std::vector<std::function<void(Napi::Env)>> waiting_for_close;
@@ -151,7 +159,7 @@ private:
   Napi::ObjectReference closing; // the promise of the first close()
 };
 
-// --- context.cpp, step.cpp
+// --- context.cpp, step.cpp, kv.cpp
 class Context : public Napi::ObjectWrap<Context> {
 public:
   static Napi::Function define(Napi::Env env);
@@ -165,11 +173,18 @@ private:
   Napi::Value shift_sequence(const Napi::CallbackInfo &info);
   Napi::Value save_sequence(const Napi::CallbackInfo &info);
   Napi::Value load_sequence(const Napi::CallbackInfo &info);
+  Napi::Value stash_sequence(const Napi::CallbackInfo &info);
+  Napi::Value unstash_sequence(const Napi::CallbackInfo &info);
+  Napi::Value drop_stash(const Napi::CallbackInfo &info);
   Napi::Value abort(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 
   std::shared_ptr<ContextCore> core;
 };
+
+// --- team.cpp
+// The context's thread, before a step of `threads` threads: gives each a core of its own, where all cores are needed.
+void settle_team(int32_t threads);
 
 // --- embed.cpp
 class Embedder : public Napi::ObjectWrap<Embedder> {

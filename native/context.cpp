@@ -1,4 +1,5 @@
-// A context: KV memory of several sequences, and the thread that computes on it. The hot path is in step.cpp.
+// A context: KV memory of several sequences, and the thread that computes on it. The hot path is in step.cpp, what is done
+// with the KV between steps in kv.cpp.
 #include "addon.h"
 
 #include "ggml.h"
@@ -59,6 +60,7 @@ void ContextCore::close(Napi::Env env, std::function<void(Napi::Env)> done) {
   const auto free_context = [self] {
     if (self->context != nullptr) llama_free(self->context);
     self->context = nullptr;
+    self->stashes.clear();
   };
   if (!worker.post(free_context, finish)) finish(env);
 }
@@ -132,116 +134,14 @@ Napi::Function Context::define(Napi::Env env) {
       {InstanceMethod("step", &Context::step), InstanceMethod("copySequence", &Context::copy_sequence),
        InstanceMethod("removeSequence", &Context::remove_sequence),
        InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("saveSequence", &Context::save_sequence),
-       InstanceMethod("loadSequence", &Context::load_sequence), InstanceMethod("abort", &Context::abort),
+       InstanceMethod("loadSequence", &Context::load_sequence), InstanceMethod("stashSequence", &Context::stash_sequence),
+       InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),
+       InstanceMethod("abort", &Context::abort),
        InstanceMethod("close", &Context::close)});
 }
 
 Context::Context(const Napi::CallbackInfo &info)
     : Napi::ObjectWrap<Context>(info), core(*info[0].As<Napi::External<std::shared_ptr<ContextCore>>>().Data()) {}
-
-namespace {
-
-// Runs a KV operation that answers yes or no on the context's thread.
-Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core,
-                         std::function<bool(llama_context *)> operation) {
-  auto answer = std::make_shared<bool>(false);
-  return core->run(
-      env, "generation_failed", [core, answer, operation = std::move(operation)] { *answer = operation(core->context); },
-      [answer](Napi::Env env) { return Napi::Boolean::New(env, *answer); });
-}
-
-// True where any range of a sequence can be cut out or copied: plain attention over the whole context.
-bool is_plain_attention(const llama_model *model) {
-  return !llama_model_is_recurrent(model) && !llama_model_is_hybrid(model) && llama_model_n_swa(model) == 0;
-}
-
-} // namespace
-
-Napi::Value Context::copy_sequence(const Napi::CallbackInfo &info) {
-  const int32_t from = info[0].ToNumber();
-  const int32_t to = info[1].ToNumber();
-  const int32_t length = info[2].ToNumber();
-  return run_yes_no(info.Env(), core, [=](llama_context *context) {
-    if (!is_plain_attention(llama_get_model(context))) return false;
-    // llama_memory_seq_cp across streams copies the whole stream and aborts on a part of one; the state functions
-    // move just the cells in use.
-    try {
-      std::vector<uint8_t> state(llama_state_seq_get_size_ext(context, from, LLAMA_STATE_SEQ_FLAGS_NONE));
-      const size_t size =
-          llama_state_seq_get_data_ext(context, state.data(), state.size(), from, LLAMA_STATE_SEQ_FLAGS_NONE);
-      if (size == 0 || llama_state_seq_set_data_ext(context, state.data(), size, to, LLAMA_STATE_SEQ_FLAGS_NONE) == 0) {
-        return false;
-      }
-    } catch (const std::bad_alloc &) {
-      return false;
-    }
-    return llama_memory_seq_rm(llama_get_memory(context), to, length, -1);
-  });
-}
-
-Napi::Value Context::remove_sequence(const Napi::CallbackInfo &info) {
-  const int32_t sequence = info[0].ToNumber();
-  const int32_t from = info[1].ToNumber();
-  const int32_t to = info[2].ToNumber();
-  return run_yes_no(info.Env(), core, [=](llama_context *context) {
-    return llama_memory_seq_rm(llama_get_memory(context), sequence, from, to);
-  });
-}
-
-Napi::Value Context::shift_sequence(const Napi::CallbackInfo &info) {
-  const int32_t sequence = info[0].ToNumber();
-  const int32_t from = info[1].ToNumber();
-  const int32_t to = info[2].ToNumber();
-  const int32_t delta = info[3].ToNumber();
-  return run_yes_no(info.Env(), core, [=](llama_context *context) {
-    llama_memory_t memory = llama_get_memory(context);
-    if (!llama_memory_can_shift(memory)) return false;
-    llama_memory_seq_add(memory, sequence, from, to, delta);
-    return true;
-  });
-}
-
-namespace {
-
-// A saved sequence begins with a checksum of the rest: llama.cpp trusts the counts inside.
-uint64_t checksum(const uint8_t *bytes, size_t size) {
-  uint64_t hash = 0xcbf29ce484222325; // FNV-1a
-  for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3;
-  return hash;
-}
-
-} // namespace
-
-Napi::Value Context::save_sequence(const Napi::CallbackInfo &info) {
-  const int32_t sequence = info[0].ToNumber();
-  auto state = std::make_shared<std::vector<uint8_t>>();
-  return core->run(
-      info.Env(), "generation_failed",
-      [core = core, state, sequence] {
-        constexpr size_t head = sizeof(uint64_t);
-        state->resize(head + llama_state_seq_get_size(core->context, sequence));
-        const size_t size =
-            llama_state_seq_get_data(core->context, state->data() + head, state->size() - head, sequence);
-        state->resize(head + size);
-        const uint64_t sum = checksum(state->data() + head, size);
-        std::memcpy(state->data(), &sum, head);
-      },
-      [state](Napi::Env env) { return make_array(env, *state); });
-}
-
-Napi::Value Context::load_sequence(const Napi::CallbackInfo &info) {
-  const int32_t sequence = info[0].ToNumber();
-  auto state = std::make_shared<std::vector<uint8_t>>(copy_array<uint8_t>(info[1]));
-  return run_yes_no(info.Env(), core, [=](llama_context *context) {
-    uint64_t sum = 0;
-    constexpr size_t head = sizeof sum;
-    if (state->size() <= head) return false;
-    std::memcpy(&sum, state->data(), head);
-    const size_t size = state->size() - head;
-    if (sum != checksum(state->data() + head, size)) return false;
-    return llama_state_seq_set_data(context, state->data() + head, size, sequence) > 0;
-  });
-}
 
 Napi::Value Context::abort(const Napi::CallbackInfo &info) {
   core->interrupted = true; // cleared by the next step()

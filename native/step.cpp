@@ -58,7 +58,8 @@ void sample(llama_context *context, Step &step) {
   }
   const auto count = static_cast<int32_t>(rows.size());
   const int64_t logits = static_cast<int64_t>(count) * llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(context)));
-  const int32_t threads = logits < worth_sharing ? 1 : std::min(count, llama_n_threads(context));
+  // All of them, even if there are fewer rows: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
+  const int32_t threads = count == 1 || logits < worth_sharing ? 1 : llama_n_threads(context);
   // Asked for here: the first call after a decode puts the rows in order.
   std::vector<float *> row_logits(rows.size());
   for (int32_t i = 0; i < count; i++) row_logits[i] = llama_get_logits_ith(context, rows[i]);
@@ -103,6 +104,7 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
       env, "generation_failed",
       [core = core, step] {
         const int64_t start = llama_time_us();
+        settle_team(llama_n_threads(core->context));
         decode(core->context, *step);
         const int64_t decoded = llama_time_us();
         sample(core->context, *step);

@@ -242,6 +242,11 @@ export interface NativeContext {
   saveSequence(sequence: number): Promise<Uint8Array>;
   /** Resolves to false if the bytes do not fit this model and context. */
   loadSequence(sequence: number, state: Uint8Array): Promise<boolean>;
+  /** Copies a sequence's KV into memory of its own, for as long as the context lives. `id` is 0 where there was nothing to copy. */
+  stashSequence(sequence: number): Promise<{ id: number; sizeBytes: number }>;
+  /** Gives a sequence the first `length` tokens of a stash, which stays. Resolves false if it is unknown or can't be cut. */
+  unstashSequence(id: number, sequence: number, length: number): Promise<boolean>;
+  dropStash(id: number): Promise<boolean>;
   /** Stops a running step as soon as the backend can (CPU: within a graph node), which then rejects `cancelled`. */
   abort(): void;
   /** Waits for the step in flight. Idempotent. */

@@ -29,6 +29,8 @@ export interface Config {
   /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
+  /** MiB of memory for the KV of conversations that had to leave their sequence; 0 keeps none, -1 is an eighth of the machine's. */
+  cacheRamMib: number;
   mmap: boolean;
   mlock: boolean;
   /** Requests that may wait beyond those that run. */
@@ -63,6 +65,7 @@ export const defaults: Readonly<Config> = Object.freeze({
   flashAttention: 'auto',
   cacheTypeK: 'f16',
   cacheTypeV: 'f16',
+  cacheRamMib: -1,
   mmap: true,
   mlock: false,
   queueSize: 512,

@@ -25,6 +25,8 @@ export const engineFlags = {
   flashAttention: choice(['--flash-attn', '-fa'], 'Flash attention', ['auto', 'on', 'off']),
   cacheTypeK: choice(['--cache-type-k', '-ctk'], 'Data type of cached keys', cacheTypes),
   cacheTypeV: choice(['--cache-type-v', '-ctv'], 'Data type of cached values', cacheTypes),
+  cacheRamMib: integer(['--cache-ram', '-cram'], 'mib', 'Memory for conversations that had to leave their sequence; 0 keeps none, -1 is an eighth of all',
+    { fallback: defaults.cacheRamMib, min: -1, max: 1 << 24 }),
   mmap: off(['--no-mmap'], 'Read the file into memory instead of mapping it'),
   mlock: on(['--mlock'], 'Keep the model from being swapped out'),
   pooling: choice(['--pooling'], 'How embeddings are pooled; auto takes what the file says', ['auto', 'none', 'mean', 'cls', 'last', 'rank']),
@@ -40,11 +42,11 @@ export async function engineConfig(values: Values<typeof engineFlags>): Promise<
 export function engineOptions(modelPath: string, config: Config): EngineOptions {
   const {
     contextSize, parallel, gpuLayers, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
-    cacheTypeK, cacheTypeV, mmap, mlock, queueSize, chatTemplate, pooling,
+    cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
   } = config;
   return {
     modelPath, contextSize, parallel, gpuLayers, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
-    cacheTypeK, cacheTypeV, mmap, mlock, queueSize, chatTemplate, pooling,
+    cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
   };
 }
 

@@ -3,15 +3,17 @@
 // happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
 import type { NativeAddon, NativeContext, StepInput, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
+import { Admission } from './admission.js';
 import { checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
 import { Embeddings } from './embeddings.js';
 import type { Loaded } from './load.js';
-import { PrefixCache, type Placement } from './prefix.js';
+import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
-import { isStreaming, joinFromQueue, Plan, planStep, prefillBudget } from './scheduler.js';
+import { isStreaming, Plan, planStep, prefillBudget } from './scheduler.js';
 import { Sequence } from './sequence.js';
+import { stashBudget } from './stash-pool.js';
 import { StateKeeper } from './state-keeper.js';
 
 export interface EngineHooks {
@@ -50,6 +52,8 @@ export class Engine {
   #flushing = false;
   #inFlight = false;
   #tokensPerMs = 0;
+  /** What the last step took. */
+  #stepMs = 0;
   #wake: (() => void) | undefined;
   #closing: Promise<void> | undefined;
   /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
@@ -61,7 +65,7 @@ export class Engine {
     this.#hooks = hooks;
     const { context, model, embedderOptions, options } = loaded;
     const { recurrent, slidingWindow } = model.info;
-    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial: !recurrent && slidingWindow === 0, copies: true });
+    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial: !recurrent && slidingWindow === 0, copies: true }, stashBudget(options.cacheRamMib));
     const rows = context?.batchSize ?? 0;
     this.#keeper = new StateKeeper(loaded, this.#cache);
     this.#batch = {
@@ -176,10 +180,12 @@ export class Engine {
   }
 
   async #run(context: NativeContext): Promise<void> {
+    const admission = new Admission(context, this.#cache, (text) => this.#hooks.log('info', text));
     for (;;) {
       this.#retire();
       for (const job of this.#jobs.splice(0)) await job();
-      if (this.#waiting.length > 0) await this.#join(context);
+      if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
+      await admission.straighten(this.#stepMs);
       const step = this.#submit(context);
       this.#render();
       if (step) await this.#settle(context, step);
@@ -208,38 +214,6 @@ export class Engine {
   #drop(request: Request): void {
     this.#requests.delete(request.sequence);
     request.sampler.close();
-  }
-
-  /** Waiting sequences take free slots. Only one that shares a prefix waits for the native thread, which is idle now. */
-  async #join(context: NativeContext): Promise<void> {
-    for (const { sequence, placement } of joinFromQueue(this.#waiting, this.#cache)) {
-      this.#running.push(sequence);
-      if (placement.held === 0 && placement.source < 0) continue;
-      if (await this.#takeOver(context, placement)) continue;
-      await context.removeSequence(placement.slot, 0, -1);
-      sequence.rewind();
-    }
-  }
-
-  /** Makes the slot hold exactly the placement's prefix. False where the memory turns out not to be able to. */
-  async #takeOver(context: NativeContext, { slot, source, reused, held }: Placement): Promise<boolean> {
-    if (source === slot) {
-      if (held === reused || (await context.removeSequence(slot, reused, -1))) return true;
-      this.#cannot('remove a part of a sequence', 'partial');
-      return false;
-    }
-    if (held > 0) await context.removeSequence(slot, 0, -1);
-    if (source < 0) return true;
-    // The source may have been rewound since it was chosen.
-    if (this.#cache.held(source) < reused) return false;
-    if (await context.copySequence(source, slot, reused)) return true;
-    this.#cannot('copy between sequences', 'copies');
-    return false;
-  }
-
-  #cannot(what: string, ability: 'partial' | 'copies'): void {
-    this.#cache.memory[ability] = false;
-    this.#hooks.log('info', `this model's memory cannot ${what}; prompts are shared less from here on`);
   }
 
   /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
@@ -313,6 +287,7 @@ export class Engine {
 
   /** Prefill speed, from steps with enough prompt rows to tell. */
   #measure(decodeMs: number): void {
+    this.#stepMs = decodeMs;
     if (decodeMs <= 0 || this.#plan.rows < 32) return;
     const rate = this.#plan.rows / decodeMs;
     this.#tokensPerMs = this.#tokensPerMs === 0 ? rate : (this.#tokensPerMs + rate) / 2;

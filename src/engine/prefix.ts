@@ -1,6 +1,7 @@
 // Whose KV to share or keep: knows exactly which tokens each slot of the context has evaluated, and places a new
 // prompt where most of it is there already and least of worth is thrown away. Pure; the engine does the KV calls.
 import type { Sequence } from './sequence.js';
+import { commonPrefix, StashPool } from './stash-pool.js';
 
 /** What the model's memory can do. */
 export interface Memory {
@@ -10,13 +11,27 @@ export interface Memory {
   copies: boolean;
 }
 
-/** Where a sequence goes. `source` is the slot whose first `reused` tokens it takes over: `slot` itself, another, or -1. */
+/** Where a sequence goes, and whose first `reused` tokens it takes over: those of the slot `source` (`slot` itself or another) or of a stash. */
 export interface Placement {
   slot: number;
+  /** -1 is none. */
   source: number;
+  /** Number of a stash; 0 is none. */
+  stash: number;
   reused: number;
-  /** Tokens the slot held before. More than `reused` (or any, if the source is another slot) must be removed. */
+  /** Tokens the slot held before. More than `reused` (or any, if the source is another) must be removed. */
   held: number;
+  /** All tokens the slot held, if they are worth stashing before some are removed. */
+  keep: Int32Array | undefined;
+}
+
+/** A running sequence that had better run in another slot. */
+export interface Move {
+  sequence: Sequence;
+  to: number;
+  /** Tokens the gap held, and the same if they are worth stashing. */
+  held: number;
+  keep: Int32Array | undefined;
 }
 
 interface Slot {
@@ -45,10 +60,12 @@ const none = new Int32Array(0);
 export class PrefixCache {
   readonly #slots: Slot[];
   readonly memory: Memory;
+  readonly pool: StashPool;
   #admissions = 0;
   freeSlots: number;
 
-  constructor(slots: number, memory: Memory) {
+  constructor(slots: number, memory: Memory, stashBytes: number) {
+    this.pool = new StashPool(stashBytes);
     this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, kept: 0, usedAt: 0 }));
     this.memory = memory;
     this.freeSlots = slots;
@@ -65,39 +82,98 @@ export class PrefixCache {
    * hold much more of this prompt than any slot does now.
    */
   place(sequence: Sequence): Placement | 'wait' {
+    const targets = this.#targets();
+    let { source, stash, reused } = this.#best(sequence, targets);
+    // Little in common is only worth taking where it costs nothing: a free slot that the prompt simply continues.
+    if (reused < leastShared && (stash > 0 || (source >= 0 && (this.#slots[source]!.owner || reused < this.held(source))))) {
+      source = -1;
+      stash = reused = 0;
+    }
+    if (this.#shouldWait(sequence, reused)) return 'wait';
+
+    const slot = this.#cheapest(targets);
+    const fresh: Placement = { slot, source: -1, stash: 0, reused: 0, held: this.held(slot), keep: this.#toStash(slot, 0) };
+    if (stash > 0) return { ...fresh, stash, reused };
+    if (source < 0) return fresh;
+    if (targets.includes(source)) {
+      const loss = this.held(source) - reused;
+      const copies = this.memory.copies && reused >= this.held(source) * copyCost && slot !== source;
+      const elsewhere = this.#worth(slot, this.held(slot)) + (copies ? this.held(source) * copyCost : reused);
+      if (loss <= smallLoss || this.#worth(source, loss) <= elsewhere) {
+        return { slot: source, source, stash: 0, reused, held: this.held(source), keep: this.#toStash(source, reused) };
+      }
+      if (!copies) return fresh;
+    }
+    return { ...fresh, source, reused };
+  }
+
+  /** What holds most of the prompt: slots, then stashes. Of equal slots one that can be continued in place wins. */
+  #best(sequence: Sequence, targets: number[]): { source: number; stash: number; reused: number } {
     let source = -1;
+    let stash = 0;
     let reused = 0;
+    let rank = 0;
     for (let i = 0; i < this.#slots.length; i++) {
       const slot = this.#slots[i]!;
-      if (slot.owner && !this.memory.copies) continue;
-      const common = this.#reusable(sequence, i);
-      if (slot.owner && common < this.held(i) * copyCost) continue;
-      // On a tie a free slot wins: it can be continued in place.
-      if (common > reused || (common === reused && common > 0 && this.#slots[source]!.owner && !slot.owner)) {
+      const inPlace = targets.includes(i);
+      if (!inPlace && !this.memory.copies) continue;
+      const held = this.held(i);
+      const common = this.#reusable(sequence, slot.tokens, held);
+      if (slot.owner && common < held * copyCost) continue;
+      const better = inPlace ? 3 : slot.owner ? 1 : 2;
+      if (common > reused || (common === reused && common > 0 && better > rank)) {
         source = i;
+        reused = common;
+        rank = better;
+      }
+    }
+    for (const { id, tokens } of this.pool.entries) {
+      const common = this.#reusable(sequence, tokens, tokens.length);
+      // Bringing it back must pay beside what a slot gives.
+      if (common - reused > tokens.length * copyCost) {
+        source = -1;
+        stash = id;
         reused = common;
       }
     }
-    // Little in common is only worth taking where it costs nothing: a free slot that the prompt simply continues.
-    if (reused < leastShared && source >= 0 && (this.#slots[source]!.owner || reused < this.held(source))) source = -1;
-    if (source < 0) reused = 0;
-    if (this.#shouldWait(sequence, reused)) return 'wait';
+    return { source, stash, reused };
+  }
 
-    const cheapest = this.cheapestFree();
-    const fresh: Placement = { slot: cheapest, source: -1, reused: 0, held: this.held(cheapest) };
-    if (source < 0) return fresh;
-    if (!this.#slots[source]!.owner) {
-      const loss = this.held(source) - reused;
-      const copies = this.memory.copies && reused >= this.held(source) * copyCost;
-      const elsewhere = this.#worth(cheapest, this.held(cheapest)) + (copies ? this.held(source) * copyCost : reused);
-      if (loss <= smallLoss || this.#worth(source, loss) <= elsewhere) return { slot: source, source, reused, held: this.held(source) };
-      if (!copies) return fresh;
-    }
-    return { slot: cheapest, source, reused, held: this.held(cheapest) };
+  /**
+   * The free slots a sequence may take. llama.cpp computes rows of several sequences in one pass only where their numbers follow
+   * each other, so those that run stay neighbours: gaps are filled first, then the edges.
+   */
+  #targets(): number[] {
+    const free = this.#slots.flatMap(({ owner }, i) => (owner ? [] : [i]));
+    const first = this.#slots.findIndex(({ owner }) => owner);
+    if (first < 0 || !this.memory.copies) return free;
+    const last = this.#slots.findLastIndex(({ owner }) => owner);
+    const gaps = free.filter((slot) => slot > first && slot < last);
+    return gaps.length > 0 ? gaps : free.filter((slot) => slot === first - 1 || slot === last + 1);
+  }
+
+  /** Where running sequences are no neighbours: the one at an end that is the least to move, and the gap it would fill. */
+  straighten(): Move | undefined {
+    if (!this.memory.copies || !this.memory.partial) return undefined;
+    const first = this.#slots.findIndex(({ owner }) => owner);
+    const last = this.#slots.findLastIndex(({ owner }) => owner);
+    const gap = this.#slots.findIndex(({ owner }, i) => !owner && i > first && i < last);
+    if (gap < 0) return undefined;
+    const from = this.held(first) <= this.held(last) ? first : last;
+    return { sequence: this.#slots[from]!.owner!, to: gap, held: this.held(gap), keep: this.#toStash(gap, 0) };
+  }
+
+  /** The move is done; nothing is in the old slot any more. */
+  moved({ sequence, to }: Move): void {
+    const from = this.#slots[sequence.slot]!;
+    this.#slots[to] = { ...from, owner: sequence };
+    Object.assign(from, { owner: undefined, tokens: none, kept: 0 });
+    sequence.slot = to;
   }
 
   /** Gives the slot to the sequence, which starts with the placement's reused tokens. */
   take(placement: Placement, sequence: Sequence): void {
+    if (placement.stash > 0) this.pool.use(placement.stash);
     const slot = this.#slots[placement.slot]!;
     sequence.join(placement.slot, placement.reused);
     slot.owner = sequence;
@@ -140,13 +216,20 @@ export class PrefixCache {
     return this.freeWithTokens().reduce((best, i) => (best < 0 || this.#slots[i]!.usedAt > this.#slots[best]!.usedAt ? i : best), -1);
   }
 
-  /** How much of the prompt the slot can give: never the last token, whose logits are needed. */
-  #reusable(sequence: Sequence, index: number): number {
-    const slot = this.#slots[index]!;
-    const held = this.held(index);
-    const most = Math.min(held, sequence.promptLength - 1);
-    const common = commonPrefix(sequence.tokens, slot.tokens, most);
+  /** How much of the prompt these tokens can give: never its last, whose logits are needed. */
+  #reusable(sequence: Sequence, tokens: Int32Array, held: number): number {
+    const common = commonPrefix(sequence.tokens, tokens, Math.min(held, sequence.promptLength - 1));
     return this.memory.partial || common === held ? common : 0;
+  }
+
+  /** What a free slot holds, if losing all beyond `reused` is a loss, there is room for it, and it is nowhere else. */
+  #toStash(index: number, reused: number): Int32Array | undefined {
+    const held = this.held(index);
+    if (held - reused < leastGain || !this.pool.takes(held)) return undefined;
+    const { tokens } = this.#slots[index]!;
+    const has = (other: Int32Array, length: number) => length >= held && commonPrefix(tokens, other, held) === held;
+    const elsewhere = this.#slots.some((slot, i) => i !== index && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
+    return elsewhere ? undefined : this.tokensOf(index);
   }
 
   #shouldWait(sequence: Sequence, reused: number): boolean {
@@ -169,24 +252,14 @@ export class PrefixCache {
 
   /** The free slot whose KV is worth least; of equals the one unused for longest. */
   cheapestFree(): number {
-    let best = -1;
-    for (let i = 0; i < this.#slots.length; i++) {
-      if (this.#slots[i]!.owner) continue;
-      if (best < 0) {
-        best = i;
-        continue;
-      }
+    return this.#cheapest(this.#slots.flatMap(({ owner }, i) => (owner ? [] : [i])));
+  }
+
+  #cheapest(slots: number[]): number {
+    return slots.reduce((best, i) => {
       const worth = this.#worth(i, this.held(i));
       const least = this.#worth(best, this.held(best));
-      if (worth < least || (worth === least && this.#slots[i]!.usedAt < this.#slots[best]!.usedAt)) best = i;
-    }
-    return best;
+      return worth < least || (worth === least && this.#slots[i]!.usedAt < this.#slots[best]!.usedAt) ? i : best;
+    });
   }
-}
-
-/** Length of the common beginning of two token lists, at most `most`. */
-function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
-  let i = 0;
-  while (i < most && a[i] === b[i]) i++;
-  return i;
 }

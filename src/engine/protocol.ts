@@ -8,7 +8,7 @@ import type { Device, Pooling } from '../addon.js';
 /** How to load: fixed for the life of an engine process. Each setting is explained in config.ts. */
 export type EngineOptions = { modelPath: string } & Pick<Config,
   | 'contextSize' | 'parallel' | 'gpuLayers' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'flashAttention'
-  | 'cacheTypeK' | 'cacheTypeV' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
+  | 'cacheTypeK' | 'cacheTypeV' | 'cacheRamMib' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
 
 /** Sampling as a request states it; every field is present, defaults were applied by the caller. */
 export interface Sampling {

@@ -47,6 +47,7 @@ export class StateKeeper {
 
   async forget(context: NativeContext): Promise<SavedState> {
     for (const slot of this.#cache.freeWithTokens()) await this.#empty(context, slot);
+    for (const stash of this.#cache.pool.drop()) await context.dropStash(stash);
     return nothing;
   }
 

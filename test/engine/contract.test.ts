@@ -60,6 +60,19 @@ for (const { name, open } of addons) {
       t.ok(await context.removeSequence(0, 0, -1));
       t.ok(await context.removeSequence(1, 0, -1));
     });
+    await t.test('brings a stashed sequence back, whole or cut, as often as wanted', async (t) => {
+      t.same(await generate(model, context, 0, 0, prompt, 8), solo);
+      const { id, sizeBytes } = await context.stashSequence(0);
+      t.ok(id > 0 && sizeBytes > 0);
+      t.ok(await context.removeSequence(0, 0, -1));
+      for (const [sequence, length] of [[1, prompt.length - 1], [0, 5]] as const) {
+        t.ok(await context.unstashSequence(id, sequence, length));
+        t.same(await generate(model, context, sequence, length, prompt, 8), solo);
+        t.ok(await context.removeSequence(sequence, 0, -1));
+      }
+      t.same(await context.stashSequence(0), { id: 0, sizeBytes: 0 });
+      t.ok(await context.dropStash(id));
+    });
     await t.test('has a piece for every token, and flags those that end', async (t) => {
       const { bytes, offsets, flags } = await model.pieces(false);
       t.equal(offsets.length, model.info.vocabSize + 1);

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { marks, pieceBytes, tokens } from './fake-addon.js';
+import { marks, pieceBytes, stashBytesPerToken, tokens } from './fake-addon.js';
 import { chat, completion, openEngine, random, sampling, say, turn, type Outcome } from './requests.js';
 
 type Open = Awaited<ReturnType<typeof openEngine>>;
@@ -170,6 +170,29 @@ t.test('the second turn of a chat evaluates only what is new', async (t) => {
   await closeClean(t, open);
 });
 
+t.test('more conversations than sequences are all gone on with, as far as memory was given for it', async (t) => {
+  for (const [cacheRamMib, remembered] of [[2, 10], [0, 0]] as const) {
+    const open = await openEngine({}, { parallel: 2, cacheRamMib });
+    const ask = async (prompt: string) => await open.complete(completion(prompt, { constraint: say('ok') })).done;
+    const talks = Array.from({ length: 10 }, (_, i) => String(i).repeat(100));
+    for (const talk of talks) await ask(talk);
+    const ends = [];
+    for (const talk of talks) ends.push((await ask(`${talk}ok and on`)).end);
+    t.equal(ends.filter((end) => end.kind === 'done' && end.usage.cachedTokens >= 100).length, remembered);
+    t.equal(open.addon.stats.unstashed > 0, cacheRamMib > 0);
+    await closeClean(t, open);
+  }
+});
+
+t.test('what memory was given for is not exceeded', async (t) => {
+  const open = await openEngine({}, { parallel: 1, cacheRamMib: 1 });
+  const ask = async (prompt: string) => await open.complete(completion(prompt, { constraint: say('ok') })).done;
+  for (let i = 0; i < 30; i++) await ask(String.fromCharCode(65 + i).repeat(200));
+  t.equal(open.addon.stats.stashed, 29);
+  t.ok(open.addon.stats.stashedTokens <= 2 ** 20 / stashBytesPerToken, `${open.addon.stats.stashedTokens} tokens`);
+  await closeClean(t, open);
+});
+
 t.test('a system prompt is evaluated once for requests that come together', async (t) => {
   const open = await openEngine({}, { contextSize: 4000, batchSize: 256 });
   const system = 's'.repeat(1000);
@@ -237,16 +260,17 @@ t.test('events of one step travel in one message', async (t) => {
 // The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives alone.
 const kinds = [
   { name: 'full attention', fake: {} },
+  { name: 'full attention, many at once', fake: { decodeMs: 1 }, parallel: 9 },
   { name: 'memory that cannot copy', fake: { copies: false } },
   { name: 'recurrent memory', fake: { recurrent: true } },
   { name: 'sliding-window memory', fake: { slidingWindow: 128 } },
 ];
-for (const { name, fake } of kinds) {
+for (const { name, fake, parallel = 3 } of kinds) {
   t.test(`answers under random load equal solo answers: ${name}`, async (t) => {
     const next = random(name.length);
     const pick = (n: number) => Math.floor(next() * n);
     const beginnings = ['', 'S'.repeat(40), `${'S'.repeat(40)}T`.repeat(5), 'q'.repeat(300)];
-    const open = await openEngine({ ...fake, turns: [1, 4] }, { contextSize: 700, parallel: 3, batchSize: 48 });
+    const open = await openEngine({ ...fake, turns: [1, 4] }, { contextSize: 700, parallel, batchSize: 48 });
     const asked: { request: ReturnType<typeof completion>; done: Promise<Outcome> }[] = [];
     const answers: string[] = [];
     for (let i = 0; i < 150; i++) {

@@ -23,6 +23,8 @@ export interface FakeOptions {
   contextTrain?: number;
   /** Least and most event-loop turns that a step takes. */
   turns?: [number, number];
+  /** What a step says it took. */
+  decodeMs?: number;
   /** Milliseconds each step takes beyond. */
   stepMs?: number;
   loadMs?: number;
@@ -31,10 +33,13 @@ export interface FakeOptions {
   killOnLoad?: boolean;
 }
 
+/** What a stashed token weighs. */
+export const stashBytesPerToken = 1000;
+
 export interface FakeAddon extends NativeAddon {
   /** Breaches of the contract, which must stay empty. */
   violations: string[];
-  stats: { steps: number; rows: number; copied: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; largestStep: number };
+  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; largestStep: number };
 }
 
 export function coded(code: string, message: string): Error {
@@ -102,6 +107,8 @@ class FakeSampler implements NativeSampler {
 
 class FakeContext implements NativeContext {
   readonly #kv: Cell[][];
+  readonly #stashes = new Map<number, Cell[]>();
+  #lastStash = 0;
   #last: Promise<unknown> = Promise.resolve();
   #stepping = false;
   #abort: (() => void) | undefined;
@@ -188,7 +195,7 @@ class FakeContext implements NativeContext {
         if (token === -2) failures.push({ row: i, message: 'the grammar has no way on' });
         return token;
       });
-      return { tokens: Int32Array.from(sampled), failures: failures.length > 0 ? failures : undefined, decodeMs: 0, sampleMs: 0 };
+      return { tokens: Int32Array.from(sampled), failures: failures.length > 0 ? failures : undefined, decodeMs: this.fake.decodeMs ?? 0, sampleMs: 0 };
     };
   }
   /** What a failed step leaves is undefined: the next use of it gives other output. */
@@ -219,6 +226,36 @@ class FakeContext implements NativeContext {
       if (this.fake.recurrent && from > 0 && from < row.length) return false;
       row.length = Math.min(row.length, from);
       return true;
+    });
+  }
+  stashSequence(sequence: number): Promise<{ id: number; sizeBytes: number }> {
+    return this.#queue(() => {
+      const row = this.#row(sequence);
+      if (row.length === 0) return { id: 0, sizeBytes: 0 };
+      this.#stashes.set(++this.#lastStash, row.map((cell) => ({ ...cell })));
+      this.owner.stats.stashed++;
+      this.owner.stats.stashedTokens += row.length;
+      return { id: this.#lastStash, sizeBytes: row.length * stashBytesPerToken };
+    });
+  }
+  unstashSequence(id: number, sequence: number, length: number): Promise<boolean> {
+    return this.#queue(() => {
+      const stash = this.#stashes.get(id);
+      if (!stash) throw this.#violation(`stash ${id} is gone`);
+      if (this.#row(sequence).length > 0) throw this.#violation('unstashed into a sequence that is not empty');
+      if (length > stash.length || length < 1) throw this.#violation(`unstashed ${length} of ${stash.length} tokens`);
+      if (this.fake.recurrent && length !== stash.length) return false;
+      this.#kv[sequence] = stash.slice(0, length).map((cell) => ({ ...cell }));
+      this.owner.stats.unstashed++;
+      return true;
+    });
+  }
+  dropStash(id: number): Promise<boolean> {
+    return this.#queue(() => {
+      const stash = this.#stashes.get(id);
+      if (!stash) throw this.#violation(`stash ${id} is dropped twice`);
+      this.owner.stats.stashedTokens -= stash.length;
+      return this.#stashes.delete(id);
     });
   }
   shiftSequence(): Promise<boolean> { return Promise.resolve(false); }
@@ -354,7 +391,7 @@ class FakeModel implements NativeModel {
 export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
-    stats: { steps: 0, rows: 0, copied: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, largestStep: 0 },
+    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     setLog: () => {},

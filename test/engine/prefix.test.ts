@@ -17,27 +17,27 @@ function run(cache: PrefixCache, tokens: Int32Array): Placement {
 }
 
 t.test('a prompt that continues a kept conversation takes its slot', async (t) => {
-  const cache = new PrefixCache(3, { ...plain });
+  const cache = new PrefixCache(3, { ...plain }, 0);
   const first = run(cache, words([1, 500]));
   run(cache, words([2, 50]));
-  t.strictSame(run(cache, words([1, 500], [3, 20])), { slot: first.slot, source: first.slot, reused: 500, held: 500 });
+  t.strictSame(run(cache, words([1, 500], [3, 20])), { slot: first.slot, source: first.slot, stash: 0, reused: 500, held: 500, keep: undefined });
 });
 
 t.test('the last prompt token is always evaluated anew', async (t) => {
-  const cache = new PrefixCache(1, { ...plain });
+  const cache = new PrefixCache(1, { ...plain }, 0);
   run(cache, words([1, 100]));
   t.match(run(cache, words([1, 100])), { reused: 99, held: 100 });
 });
 
 t.test('a short unrelated request leaves the long conversation alone while another slot is cheaper', async (t) => {
-  const cache = new PrefixCache(2, { ...plain });
+  const cache = new PrefixCache(2, { ...plain }, 0);
   const long = run(cache, words([1, 2000]));
   for (let i = 0; i < 20; i++) t.not(run(cache, words([10 + i, 30])).slot, long.slot);
   t.match(run(cache, words([1, 2000], [2, 5])), { slot: long.slot, reused: 2000 });
 });
 
 t.test('a long conversation that nobody goes on with is not kept for ever', async (t) => {
-  const cache = new PrefixCache(2, { ...plain });
+  const cache = new PrefixCache(2, { ...plain }, 0);
   const long = run(cache, words([1, 2000]));
   let evicted = false;
   for (let i = 0; i < 200 && !evicted; i++) evicted = run(cache, words([10 + i, 30])).slot === long.slot;
@@ -45,7 +45,7 @@ t.test('a long conversation that nobody goes on with is not kept for ever', asyn
 });
 
 t.test('a side request that shares a system prompt copies it and keeps the conversation', async (t) => {
-  const cache = new PrefixCache(2, { ...plain });
+  const cache = new PrefixCache(2, { ...plain }, 0);
   const conversation = run(cache, words([1, 300], [2, 1000]));
   const side = run(cache, words([1, 300], [3, 40]));
   t.match(side, { source: conversation.slot, reused: 300, held: 0 });
@@ -53,7 +53,7 @@ t.test('a side request that shares a system prompt copies it and keeps the conve
 });
 
 t.test('a running sequence gives what it has evaluated, and is never evicted', async (t) => {
-  const cache = new PrefixCache(2, { ...plain });
+  const cache = new PrefixCache(2, { ...plain }, 0);
   const runner = sequenceOf(words([1, 100], [2, 100]));
   cache.take(cache.place(runner) as Placement, runner);
   runner.advance(150);
@@ -63,20 +63,20 @@ t.test('a running sequence gives what it has evaluated, and is never evicted', a
 });
 
 t.test('a few words in common are not worth a copy', async (t) => {
-  const cache = new PrefixCache(2, { ...plain });
+  const cache = new PrefixCache(2, { ...plain }, 0);
   run(cache, words([1, 10], [2, 300]));
   t.match(run(cache, words([1, 10], [3, 300])), { source: -1, reused: 0, held: 0 });
 });
 
 t.test('memory without copies reuses in place only, and not at the price of much more', async (t) => {
-  const cache = new PrefixCache(2, { partial: true, copies: false });
+  const cache = new PrefixCache(2, { partial: true, copies: false }, 0);
   const long = run(cache, words([1, 100], [2, 2000]));
   t.match(run(cache, words([1, 100], [3, 50])), { source: -1, reused: 0, held: 0 });
   t.match(run(cache, words([1, 100], [2, 2000], [4, 9])), { slot: long.slot, source: long.slot, reused: 2100 });
 });
 
 t.test('memory that holds one state goes on from a whole sequence or not at all', async (t) => {
-  const cache = new PrefixCache(2, { partial: false, copies: true });
+  const cache = new PrefixCache(2, { partial: false, copies: true }, 0);
   const first = run(cache, words([1, 200]));
   t.match(run(cache, words([1, 199], [2, 50])), { reused: 0, source: -1 });
   t.match(run(cache, words([1, 200])), { reused: 0 });
@@ -84,9 +84,60 @@ t.test('memory that holds one state goes on from a whole sequence or not at all'
 });
 
 t.test('only the owner may release a slot', async (t) => {
-  const cache = new PrefixCache(1, { ...plain });
+  const cache = new PrefixCache(1, { ...plain }, 0);
   const sequence = sequenceOf(words([1, 20]));
   cache.take(cache.place(sequence) as Placement, sequence);
   cache.release(sequence);
   t.throws(() => cache.release(sequence), /does not own/);
+});
+
+t.test('those that run stay neighbours: gaps first, then the edges', async (t) => {
+  const cache = new PrefixCache(6, { ...plain }, 0);
+  const start = (fill: number) => {
+    const sequence = sequenceOf(words([fill, 30]));
+    cache.take(cache.place(sequence) as Placement, sequence);
+    sequence.advance(30);
+    return sequence;
+  };
+  const all = [1, 2, 3, 4].map(start);
+  const slots = all.map(({ slot }) => slot).sort();
+  t.equal(slots[3]! - slots[0]!, 3);
+  const middle = all.find(({ slot }) => slot === slots[1])!;
+  cache.release(middle);
+  t.match(cache.straighten(), { to: slots[1], held: 30 });
+  t.equal(start(5).slot, slots[1]);
+  t.equal(cache.straighten(), undefined);
+});
+
+t.test('a gap is closed from the end that is less to move, and what was in it is stashed', async (t) => {
+  const cache = new PrefixCache(3, { ...plain }, 1_000_000);
+  const all = [[1, 300], [2, 200], [3, 100]].map(([fill, length]) => {
+    const sequence = sequenceOf(words([fill!, length!]));
+    cache.take(cache.place(sequence) as Placement, sequence);
+    sequence.advance(length!);
+    return sequence;
+  });
+  const [, middle, ...ends] = all.sort((a, b) => a.slot - b.slot);
+  cache.release(middle!);
+  const move = cache.straighten()!;
+  t.equal(move.sequence.length, Math.min(all[0]!.length, ends[0]!.length));
+  t.strictSame(move.keep, middle!.tokens.slice(0, middle!.evaluated));
+  const from = move.sequence.slot;
+  cache.moved(move);
+  t.equal(move.sequence.slot, move.to);
+  t.equal(cache.held(from), 0);
+  t.equal(cache.straighten(), undefined);
+});
+
+t.test('what is stashed is found again, unless a slot gives as much', async (t) => {
+  const cache = new PrefixCache(1, { ...plain }, 1_000_000);
+  run(cache, words([1, 200]));
+  const other = cache.place(sequenceOf(words([2, 90]))) as Placement;
+  t.strictSame(other.keep, words([1, 200]));
+  t.strictSame(cache.pool.add({ id: 7, tokens: other.keep!, sizeBytes: 200 * 1000 }), []);
+  run(cache, words([2, 90]));
+  t.match(cache.place(sequenceOf(words([1, 200], [3, 5]))), { stash: 7, source: -1, reused: 200, held: 90 });
+  t.match(cache.place(sequenceOf(words([2, 90], [3, 5]))), { stash: 0, source: 0, reused: 90 });
+  t.strictSame(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 205 * 1000 }), [7], 'its beginning is dropped');
+  t.strictSame(cache.pool.add({ id: 9, tokens: words([4, 900]), sizeBytes: 900 * 1000 }), [8], 'the older one has to leave');
 });

@@ -67,7 +67,7 @@ t.test('the budget is the whole batch without streams, less with them, and follo
 });
 
 t.test('the queue is served in order, as far as slots are free', async (t) => {
-  const cache = new PrefixCache(2, { partial: true, copies: true });
+  const cache = new PrefixCache(2, { partial: true, copies: true }, 0);
   const waiting = [1, 2, 3].map((fill) => new Sequence(prompt(10, fill), 5, 100));
   const [first, second, third] = waiting;
   t.strictSame(joinFromQueue(waiting, cache).map(({ sequence }) => sequence), [first, second]);
@@ -76,7 +76,7 @@ t.test('the queue is served in order, as far as slots are free', async (t) => {
 });
 
 t.test('one that will share a running prefill waits for it, and others pass', async (t) => {
-  const cache = new PrefixCache(3, { partial: true, copies: true });
+  const cache = new PrefixCache(3, { partial: true, copies: true }, 0);
   const make = (fill: number) => new Sequence(prompt(200, fill), 5, 1000);
   const [leader, follower, other] = [make(1), make(1), make(2)];
   const waiting = [leader, follower, other];
@@ -88,7 +88,7 @@ t.test('one that will share a running prefill waits for it, and others pass', as
 });
 
 t.test('it waits for one leader only', async (t) => {
-  const cache = new PrefixCache(3, { partial: true, copies: true });
+  const cache = new PrefixCache(3, { partial: true, copies: true }, 0);
   const make = () => new Sequence(prompt(200), 5, 1000);
   const waiting = [make(), make()];
   const [leader, follower] = waiting;

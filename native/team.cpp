@@ -1,0 +1,60 @@
+// The threads that compute a step, one core for each. Called by step.cpp on the context's thread.
+//
+// They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as many as cores, the
+// system's scheduler now and then puts two on one core, because a third program ran on the other for a moment; until it mends
+// that, a step takes several times as long. With fewer threads than cores there is room, and the scheduler is left alone.
+#include "addon.h"
+
+#if defined(__linux__) && defined(_OPENMP)
+#include <sched.h>
+#include <omp.h>
+#endif
+
+namespace recua {
+
+#if defined(__linux__) && defined(_OPENMP)
+
+namespace {
+
+// The cores this process may use, as it was when it started.
+const cpu_set_t &allowed() {
+  static const cpu_set_t set = [] {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    sched_getaffinity(0, sizeof all, &all);
+    return all;
+  }();
+  return set;
+}
+
+void settle_on(int32_t index) {
+  for (int32_t core = 0; core < CPU_SETSIZE; core++) {
+    if (!CPU_ISSET(core, &allowed()) || index-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one); // where it is refused, things stay as they were
+    return;
+  }
+}
+
+} // namespace
+
+void settle_team(int32_t threads) {
+  if (threads < 2 || threads != CPU_COUNT(&allowed())) return;
+  // OpenMP keeps its threads for the next region of the same size. One that was replaced starts on its maker's core.
+#pragma omp parallel num_threads(threads)
+  {
+    static thread_local bool settled = false;
+    if (!settled) settle_on(omp_get_thread_num());
+    settled = true;
+  }
+}
+
+#else
+
+void settle_team(int32_t) {}
+
+#endif
+
+} // namespace recua
