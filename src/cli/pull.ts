@@ -87,7 +87,8 @@ export const pull = command({
 });
 
 function readRequest(name: string, values: PullValues, hub: Hub): Request {
-  const { repo, revision, word } = readName(name, hub);
+  const { repo, revision, word: afterColon, file } = readName(name, hub);
+  const word = afterColon ?? file;
   if (word !== undefined && values.file !== '') throw misuse(`Expected one file, got ${word} in ${name} and --file ${values.file}.`);
   if (revision !== undefined && values.revision !== '' && revision !== values.revision) throw misuse(`Expected one revision, got ${revision} in ${name} and --revision ${values.revision}.`);
   const wanted = revision ?? (values.revision || 'main');

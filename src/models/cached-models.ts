@@ -1,7 +1,7 @@
 // The cache's files as models: parts of a split one together, one version of those that several snapshots hold, and with each
 // what of it is still to be downloaded. Pure but for what hub-scan.ts has read. Used by the store and by removals.
 import { posix } from 'node:path';
-import { etagOf } from './hub-scan.js';
+import { commitOf, etagOf } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
 import { isGgufFile, isSidecar, partOf, partName, quantisationOfName, stemOf } from './model-names.js';
 
@@ -11,6 +11,8 @@ export interface CachedModel {
   file: string;
   /** Shortest name that means this model and no other of the cache. */
   name: string;
+  /** The one it was asked for by; undefined where all of its copies are meant. */
+  revision: string | undefined;
   /** The parts that are there, in order, all of one snapshot. */
   parts: readonly SnapshotFile[];
   totalParts: number;
@@ -48,6 +50,14 @@ export function percentOf(model: CachedModel): number | undefined {
 export function modelsOf(repos: readonly CachedRepo[]): CachedModel[] {
   const models = repos.flatMap((one) => modelsOfRepo(one));
   return models.sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }) || (a.name < b.name ? -1 : 1));
+}
+
+/** The models of one revision of a repository, as if the cache held nothing else of it. */
+export function modelsAt(repo: CachedRepo, revision: string): CachedModel[] {
+  const commit = commitOf(repo, revision);
+  const partials = repo.partials.filter((partial) => partial.revision !== undefined && [revision, commit].includes(partial.revision));
+  return modelsOfRepo({ ...repo, files: repo.files.filter((file) => file.commit === commit), partials })
+    .map((model) => ({ ...model, revision, name: `${repo.repo}@${revision}${model.name.slice(repo.repo.length)}` }));
 }
 
 /** The files that go with a repository's models. */
@@ -101,7 +111,7 @@ function makeModel(repo: string, files: readonly SnapshotFile[], partials: reado
   const older = new Map(files.filter((one) => !chosen.has(contentsOf(one))).map((one) => [contentsOf(one), one.kind === 'link' ? 0 : one.sizeBytes]));
   return {
     repo, file, parts, totalParts: total, partials: open, copies: files,
-    name: '',
+    name: '', revision: undefined,
     missingParts: known === undefined ? [] : Array.from({ length: total }, (_, i) => i + 1).filter((part) => !there.has(part)),
     sizeBytes: [...parts.map((part) => part.sizeBytes), ...open.map((partial) => partial.doneBytes)].reduce((sum, bytes) => sum + bytes, 0),
     quantisation: quantisationOfName(file),

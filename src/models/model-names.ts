@@ -1,46 +1,5 @@
-// What a model's name may mean, from its spelling alone: no file is touched. Used by the store to find models, and by whoever
-// has to tell a repository from a file of it or a quantisation from a file's name.
-
-/** A name with a repository in it, taken apart. */
-export interface RepoName {
-  repo: string;
-  /** As typed, `Q4_K_M`; undefined where the name has none. */
-  quantisation: string | undefined;
-  /** Path inside the repository. */
-  file: string | undefined;
-}
-
-/** Ways in which the hub's models are written elsewhere. */
-const prefix = /^(?:hf:(?:\/\/)?|(?:https?:\/\/)?(?:www\.)?(?:hf\.co|huggingface\.co)\/)/i;
-
-/** Takes a repository's name apart; undefined for what cannot be one, such as a path. */
-export function readRepoName(name: string): RepoName | undefined {
-  const bare = name.replace(prefix, '');
-  const isUrl = bare !== name;
-  // A page of the hub: owner/repo/blob/main/file.gguf, and what its download button gives.
-  const plain = isUrl ? bare.replace(/[?#].*$/, '').replace(/\/$/, '').replace(/^([^/]+\/[^/]+)\/(?:blob|resolve|raw|tree)\/[^/]+(?:\/|$)/, '$1/').replace(/\/$/, '') : bare;
-  if (/^[./~\\]|\\|^[a-z]:[\\/]|:\/\/|[\p{Cc}\s]/iu.test(plain)) return undefined;
-  const [owner, repo, ...rest] = plain.split('/');
-  if (owner === undefined || owner === '') return undefined;
-  if (repo === undefined) return splitTag(owner);
-  if (rest.length === 0) {
-    // `folder/model.gguf` is a path, and no repository is called so.
-    return /\.gguf$/i.test(repo) ? undefined : splitTag(`${owner}/${repo}`);
-  }
-  const file = rest.join('/');
-  return repo === '' || rest.includes('') || rest.includes('..') || rest.includes('.') || !/\.gguf$/i.test(file) ? undefined : { repo: `${owner}/${repo}`, quantisation: undefined, file };
-}
-
-function splitTag(name: string): RepoName | undefined {
-  const [repo, tag, ...surplus] = name.split(':');
-  if (repo === undefined || repo === '' || tag === '' || surplus.length > 0) return undefined;
-  return { repo, quantisation: tag, file: undefined };
-}
-
-/** Whether a name is shaped like one that `pull` could fetch: with an owner. */
-export function isHubName(name: RepoName | undefined): name is RepoName {
-  return name !== undefined && name.repo.includes('/') && !name.repo.startsWith('local/');
-}
+// What a model's file says by its name alone: the stem, which part of a split model it is, its quantisation, and whether it only
+// goes with models. Pure; used for what is in the store and for listings of the hub.
 
 const partEnding = /-(\d{5})-of-(\d{5})$/;
 

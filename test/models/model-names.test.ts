@@ -1,27 +1,5 @@
 import t from 'tap';
-import { isQuantisation, isSidecar, partName, partOf, quantisationOfName, readRepoName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
-
-t.test('readRepoName() reads every way to write a model of the hub', (t) => {
-  const whole = { repo: 'o/r', quantisation: undefined, file: undefined };
-  for (const prefix of ['', 'hf:', 'hf://', 'hf.co/', 'huggingface.co/', 'https://huggingface.co/', 'https://hf.co/', 'http://huggingface.co/', 'https://www.huggingface.co/', 'HTTPS://HuggingFace.co/']) {
-    t.strictSame(readRepoName(`${prefix}o/r`), whole, prefix);
-    t.strictSame(readRepoName(`${prefix}o/r:q4_k_m`), { ...whole, quantisation: 'q4_k_m' }, prefix);
-    t.strictSame(readRepoName(`${prefix}o/r/sub/m.gguf`), { ...whole, file: 'sub/m.gguf' }, prefix);
-  }
-  t.strictSame(readRepoName('https://huggingface.co/o/r/blob/main/sub/m.gguf'), { ...whole, file: 'sub/m.gguf' });
-  t.strictSame(readRepoName('https://huggingface.co/o/r/resolve/main/m.gguf?download=true'), { ...whole, file: 'm.gguf' });
-  t.strictSame(readRepoName('https://huggingface.co/o/r/tree/main'), whole);
-  t.strictSame(readRepoName('https://huggingface.co/o/r/'), whole);
-  t.strictSame(readRepoName('gpt2'), { ...whole, repo: 'gpt2' });
-  t.end();
-});
-
-t.test('readRepoName() takes no path for a repository', (t) => {
-  for (const name of ['./o/r', '../o/r', '/o/r', '~/o/r', 'o/r.gguf', 'C:\\o\\r', 'o\\r', 'o/r/sub', 'o/r/../x.gguf', 'o//x.gguf', 'https://example.com/o/r', 'a b/c', 'o/r:', 'o/r:a:b', 'a\nb', '']) {
-    t.equal(readRepoName(name), undefined, JSON.stringify(name));
-  }
-  t.end();
-});
+import { isQuantisation, isSidecar, partName, partOf, quantisationOfName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
 
 t.test('quantisationOfName() reads the quantisation off a file or its folder', (t) => {
   for (const [file, expected] of [
