@@ -9,13 +9,14 @@ import { chooseModel, groupModels } from '../models/gguf-files.js';
 import type { RemoteModel } from '../models/gguf-files.js';
 import { Hub } from '../models/hub.js';
 import type { HubFile, Listing } from '../models/hub.js';
+import { repoFolder } from '../models/hub-cache.js';
+import { commitOf, scanRepo } from '../models/hub-scan.js';
 import { findPlaces } from '../models/places.js';
 import { RateLimit } from '../models/rate-limit.js';
 import { readRepositoryName } from '../models/repository-name.js';
 import type { RepositoryName } from '../models/repository-name.js';
-import { checkRevision } from '../models/safe-names.js';
+import { checkRevision, isRepoFile } from '../models/safe-names.js';
 import { shellWord } from '../models/shell-word.js';
-import { cachedFiles } from '../models/snapshot.js';
 import { command } from './command.js';
 import { DownloadProgress } from './download-progress.js';
 import { integer, misuse, on, perCall, text } from './flags.js';
@@ -212,15 +213,19 @@ async function report({ repo, revision, commit }: Origin, paths: readonly string
 async function fromCacheAlone(thrown: unknown, request: Request, values: PullValues): Promise<number> {
   const passing = ['hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused'];
   if (!(thrown instanceof RecuaError) || !passing.includes(thrown.code) || request.word === undefined || values.force || values.dryRun) throw thrown;
-  const cached = await cachedFiles(findPlaces().hub, request.repo, request.revision);
+  const { repo, revision, word } = request;
+  const cached = await scanRepo(repo, repoFolder(findPlaces().hub, repo));
+  const commit = commitOf(cached, revision);
+  const files = cached.files.filter((file) => file.commit === commit && !file.dangling && isRepoFile(file.file));
   let model: RemoteModel;
   try {
-    model = chooseModel(request.repo, cached?.files ?? [], request.word);
+    // Hashes are not known here, and not asked for.
+    model = chooseModel(repo, files.map(({ file, sizeBytes }) => ({ path: file, sizeBytes, etag: '', hash: 'sha256' })), word);
   } catch {
     throw thrown;
   }
+  const paths = model.files.map(({ path }) => files.find(({ file }) => file === path)!.path);
   if (!values.quiet) say(`Note: ${thrown.message}\nThe model is in the cache already, so this is it as of the last time; whether there is a newer one is not known.`);
-  const folder = cached!.folder;
-  await report({ ...request, commit: folder.slice(-40) }, model.files.map((file) => `${folder}/${file.path}`), model.files, values);
+  await report({ ...request, commit: commit! }, paths, model.files, values);
   return 0;
 }
