@@ -1,9 +1,8 @@
 // The cache's files as models: parts of a split one together, one version of those that several snapshots hold, and with each
 // what of it is still to be downloaded. Pure but for what hub-scan.ts has read. Used by the store and by removals.
-import { posix } from 'node:path';
 import { commitOf, etagOf } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
-import { isGgufFile, isSidecar, partOf, partName, quantisationOfName, stemOf } from './model-names.js';
+import { isGgufFile, isSidecar, modelKey, partOf, partName, quantisationOfName } from './model-names.js';
 
 export interface CachedModel {
   repo: string;
@@ -73,21 +72,15 @@ function modelsOfRepo(repo: CachedRepo): CachedModel[] {
     return group;
   };
   for (const file of repo.files) {
-    if (isGgufFile(file.file) && !isSidecar(file.file)) groupOf(keyOf(file.file)).files.push(file);
+    if (isGgufFile(file.file) && !isSidecar(file.file)) groupOf(modelKey(file.file)).files.push(file);
   }
   for (const partial of repo.partials) {
     if (partial.file === undefined) groupOf(`\0${partial.etag}`).partials.push(partial);
-    else if (isGgufFile(partial.file) && !isSidecar(partial.file)) groupOf(keyOf(partial.file)).partials.push(partial);
+    else if (isGgufFile(partial.file) && !isSidecar(partial.file)) groupOf(modelKey(partial.file)).partials.push(partial);
   }
   const order = snapshotOrder(repo);
   const models = [...groups.values()].map(({ files, partials }) => makeModel(repo.repo, files, partials, order));
   return models.map((model) => ({ ...model, name: shortestName(model, models) }));
-}
-
-/** Parts of one model have one key: folder, stem and count. */
-function keyOf(file: string): string {
-  const { total } = partOf(file);
-  return `${posix.dirname(file)}/${stemOf(file)}/${total}`;
 }
 
 /** Rank of a snapshot: the one that `main` means first, then other refs', then the rest. */

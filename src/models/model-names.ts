@@ -5,7 +5,17 @@ const partEnding = /-(\d{5})-of-(\d{5})$/;
 
 /** A file's name without folder, ending and part: what people call the model. */
 export function stemOf(file: string): string {
-  return baseOf(file).replace(/\.gguf$/i, '').replace(partEnding, '');
+  return pathStemOf(baseOf(file));
+}
+
+/** The same with the folder. */
+export function pathStemOf(file: string): string {
+  return file.replace(/\.gguf$/i, '').replace(partEnding, '');
+}
+
+/** The same for all parts of one model, and for no other file of the repository. */
+export function modelKey(file: string): string {
+  return file.replace(/-\d{5}(-of-\d{5}\.gguf)$/i, '$1');
 }
 
 /** Which part of a split model a file is by its name; `1 of 1` for a whole one. */
@@ -23,9 +33,19 @@ export function isGgufFile(file: string): boolean {
   return /\.gguf$/i.test(file);
 }
 
-/** Files that accompany a model and cannot be run: the eyes of a multimodal one, and quantisers' statistics. */
+export type GgufKind = 'model' | 'projector' | 'mtp' | 'imatrix';
+
+/** What a GGUF file is for by its name: a model, the eyes of a multimodal one, a draft head, or quantisers' statistics. */
+export function kindOf(file: string): GgufKind {
+  const base = baseOf(file).replace(/\.gguf$/i, '');
+  if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
+  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return 'imatrix';
+  return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
+}
+
+/** Files that accompany a model and cannot be run. A draft head can, where all of a repository's files are called so. */
 export function isSidecar(file: string): boolean {
-  return /(^|[-._])(mmproj|imatrix)([-._]|$)/i.test(baseOf(file));
+  return ['projector', 'imatrix'].includes(kindOf(file));
 }
 
 const quantisation = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[

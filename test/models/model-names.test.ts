@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isQuantisation, isSidecar, partName, partOf, quantisationOfName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
+import { isQuantisation, isSidecar, modelKey, partName, partOf, quantisationOfName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
 
 t.test('quantisationOfName() reads the quantisation off a file or its folder', (t) => {
   for (const [file, expected] of [
@@ -22,7 +22,9 @@ t.test('parts, stems and sidecars are read off the name', (t) => {
   t.equal(partName('a/b-00002-of-00010.gguf', 7), 'a/b-00007-of-00010.gguf');
   t.equal(stemOf('a/b-00002-of-00010.gguf'), 'b');
   t.equal(stemOf('x.y.GGUF'), 'x.y');
-  for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'imatrix.gguf']) t.ok(isSidecar(file), file);
-  for (const file of ['model.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf']) t.notOk(isSidecar(file), file);
+  t.equal(modelKey('a/b-00002-of-00010.gguf'), modelKey('a/b-00001-of-00010.gguf'));
+  for (const other of ['b-00001-of-00010.gguf', 'a/b-00001-of-00009.gguf', 'a/b.gguf', 'a/c-00001-of-00010.gguf']) t.not(modelKey(other), modelKey('a/b-00001-of-00010.gguf'), other);
+  for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'mm-proj-F16.gguf', 'imatrix.gguf']) t.ok(isSidecar(file), file);
+  for (const file of ['model.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf', 'mtp-m.gguf']) t.notOk(isSidecar(file), file);
   t.end();
 });
