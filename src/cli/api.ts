@@ -15,7 +15,8 @@ import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-fla
 import { choice, integer, misuse, perCall, real, settingNames, text } from './flags.js';
 import type { Values } from './flags.js';
 import { LogFile } from './log-file.js';
-import { LoadingLine, engineLog, makeLog, say, sayError } from './output.js';
+import { showLoading } from './model-loading.js';
+import { engineLog, makeLog, say, sayError } from './output.js';
 import { describePortInUse } from './port-owner.js';
 import { register } from './serve/state-file.js';
 import type { Registration } from './serve/state-file.js';
@@ -190,19 +191,9 @@ function isLoopback(host: string): boolean {
 
 async function loading(engine: Engine, id: string, { tell, note, managed }: Output): Promise<void> {
   note('info', `Loading ${id}`);
-  const line = new LoadingLine(`Loading ${id}`, managed);
-  const timer = setInterval(() => {
-    if (engine.state.state === 'loading') line.show(engine.state.fraction);
-  }, 200);
-  try {
-    const model = await engine.ready();
-    line.end();
-    tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
-    for (const note of model.notes) tell(`Note: ${note}`);
-  } finally {
-    clearInterval(timer);
-    line.end();
-  }
+  const model = await showLoading(engine, `Loading ${id}`, managed, engine.ready());
+  tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
+  for (const one of model.notes) tell(`Note: ${one}`);
 }
 
 /** A request to paste into a shell. */
