@@ -8,7 +8,6 @@ import { allPlaces, findPlace } from './command-tree.js';
 import type { Place } from './command-tree.js';
 import { misuse, on, perCall, settingNames } from './flags.js';
 import { print, say } from './output.js';
-import { shorten } from './rows.js';
 import { Settings } from './settings.js';
 import type { Origin } from './settings.js';
 
@@ -42,7 +41,7 @@ export function makeConfigCommand(whole: () => readonly AnyCommand[]): AnyComman
       const strays = settings.strayVariables(all);
       const tables = chosen.map((place) => ({ path: place.path, rows: rowsOf(place, settings) })).filter(({ rows }) => rows.length > 0);
       if (values.json) await print(asJson(settings, tables, strays));
-      else await print(asText(settings, tables, operands.length === 0));
+      else await print(await asText(settings, tables, operands.length === 0));
       if (!values.json) for (const stray of strays) say(`Warning: ${stray}`);
       return 0;
     },
@@ -80,15 +79,15 @@ function keptPlaces(settings: Settings): [string, string][] {
   return [['config file', settings.path], ['models', hub], ['sessions', sessions], ['state', state], ['token file', tokenFile]];
 }
 
-function asText(settings: Settings, tables: readonly Table[], brief: boolean): string {
+async function asText(settings: Settings, tables: readonly Table[], brief: boolean): Promise<string> {
   const shown = brief ? tables.map(({ path, rows }) => ({ path, rows: rows.filter(({ origin }) => origin.from !== 'default') })).filter(({ rows }) => rows.length > 0) : tables;
   const lines: string[] = [];
   if (brief) {
-    lines.push('Places', ...aligned(keptPlaces(settings).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet'])), '');
+    lines.push('Places', ...await aligned(keptPlaces(settings).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet'])), '');
     if (shown.length === 0) lines.push('Nothing is set by a config file or a variable: every flag has its default.', '');
   }
   for (const { path, rows } of shown) {
-    lines.push(`recua ${path}`, ...aligned(rows.map(({ name, value, origin }) => [name, valueText(value), originText(origin)])), '');
+    lines.push(`recua ${path}`, ...await aligned(rows.map(({ name, value, origin }) => [name, valueText(value), originText(origin)])), '');
   }
   if (brief) lines.push('All flags of a command: recua config <command>');
   else lines.pop();
@@ -116,9 +115,10 @@ export function originText(origin: Origin): string {
   }
 }
 
-function aligned(rows: readonly (readonly string[])[]): string[] {
+async function aligned(rows: readonly (readonly string[])[]): Promise<string[]> {
   const widths = (rows[0] ?? []).map((_, at) => Math.min(40, Math.max(...rows.map((row) => row[at]!.length))));
   const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
+  const { shorten } = await import('./rows.js');
   return rows.map((row) => {
     // On a screen the longest cell gives way, mostly a path; the first one is a name.
     const longest = Math.max(...row.slice(1).map((cell) => cell.length));

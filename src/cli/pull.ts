@@ -18,7 +18,6 @@ import type { RepositoryName } from '../models/repository-name.js';
 import { checkRevision, isRepoFile } from '../models/safe-names.js';
 import { shellWord } from '../models/shell-word.js';
 import { command } from './command.js';
-import { DownloadProgress } from './download-progress.js';
 import { integer, misuse, on, perCall, text } from './flags.js';
 import type { Flag, Values } from './flags.js';
 import { print, say } from './output.js';
@@ -119,7 +118,7 @@ async function pullFrom(hub: Hub, request: Request, values: PullValues, signal: 
   const targets = model.files.map((file) => targetOf(request, file));
   const plan = await makePlan(targets, values.force);
   if (values.dryRun) {
-    await print(values.json ? planJson(request, plan) : planText(request, plan));
+    await print(values.json ? planJson(request, plan) : await planText(request, plan));
     checkSpace(plan, findPlaces().hub);
     return 0;
   }
@@ -147,7 +146,7 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
     say(`Note: left out, because their names cannot be stored: ${shown}${listing.refused.length > 5 ? ` and ${listing.refused.length - 5} more` : ''}`);
   }
   if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);
-  await print(listingText(listed));
+  await print(await listingText(listed));
   const models = listed.map(({ model }) => model).filter((model) => model.kind === 'model');
   const best = models.filter(fitsMemory).at(-1) ?? models[0];
   if (best && !values.quiet) say(`\nDownload one: recua pull ${nameOf(request, best, models)}`);
@@ -171,6 +170,7 @@ interface Download {
 async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { targets, plan, values, signal }: Download): Promise<number> {
   const { quiet, force, connections } = values;
   if (!quiet) for (const { file, haveBytes } of plan.files) say(`${file.path}  ${sizeText(file.sizeBytes)}${haveBytes === 0 ? '' : haveBytes === file.sizeBytes ? '  (there already)' : `  (${sizeText(haveBytes)} there already)`}`);
+  const { DownloadProgress } = await import('./download-progress.js');
   const progress = plan.needBytes === 0 ? undefined : new DownloadProgress({ totalBytes: plan.totalBytes, haveBytes: plan.haveBytes, quiet });
   const limit = values.limitRate > 0 ? new RateLimit(values.limitRate) : undefined;
   const have = plan.files.map((file) => file.haveBytes);

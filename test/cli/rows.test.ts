@@ -4,7 +4,7 @@ import { rows, shorten } from '#recua/cli/rows.js';
 t.test('a text is shortened in its middle, by what its letters take on a screen', (t) => {
   t.equal(shorten('/a/short/path', 13), '/a/short/path');
   t.equal(shorten('/home/somebody/models/model.gguf', 16), '/home/s…del.gguf');
-  t.equal(shorten('/家/模型/模型/模型.gguf', 16), '/家/模…型.gguf');
+  t.equal(shorten('/家/模型/模型/模型.gguf', 16), '/家/模型…型.gguf');
   t.equal(shorten('0123456789abcdefgh', 1), '01234…cdefgh', 'but never to nothing');
   t.end();
 });
