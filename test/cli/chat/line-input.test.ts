@@ -127,12 +127,13 @@ t.test('Ctrl-C clears a message, says how to leave, and leaves with 130', async 
 });
 
 t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes back', async (t) => {
-  const folder = t.testdir({ home: {}, 'my editor': '#!/bin/sh\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
+  const folder = t.testdir({ home: {}, 'my editor': '#!/bin/sh\necho Editing\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
   for (const name of ['my editor', 'failing']) chmodSync(join(folder, name), 0o755);
   const chat = await openChat(t, always('ok'), { home: join(folder, 'home'), env: { VISUAL: `"${join(folder, 'my editor')}" --flag` } });
   chat.type('draft');
   await chat.until(/> draft/);
   chat.type('\x18\x05');
+  await chat.until(/^Editing$/m);
   // The editor has the terminal, line by line and with an echo.
   chat.type('typed there\n');
   await chat.until(/> draft\n +typed there\n +seen: draft\n +--flag/);
