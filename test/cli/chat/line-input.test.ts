@@ -127,7 +127,7 @@ t.test('Ctrl-C clears a message, says how to leave, and leaves with 130', async 
 });
 
 t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes back', async (t) => {
-  const folder = t.testdir({ home: {}, 'my editor': '#!/bin/sh\necho Editing\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
+  const folder = t.testdir({ home: {}, home2: {}, 'my editor': '#!/bin/sh\necho Editing\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
   for (const name of ['my editor', 'failing']) chmodSync(join(folder, name), 0o755);
   const chat = await openChat(t, always('ok'), { home: join(folder, 'home'), env: { VISUAL: `"${join(folder, 'my editor')}" --flag` } });
   chat.type('draft');
@@ -142,7 +142,7 @@ t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes
   await chat.leave();
   t.same(sent(chat.home), ['draft\ntyped there\nseen: draft\n--flag!']);
 
-  const other = await openChat(t, always('ok'), { env: { VISUAL: join(folder, 'failing') }, columns: 200 });
+  const other = await openChat(t, always('ok'), { home: join(folder, 'home2'), env: { VISUAL: join(folder, 'failing') }, columns: 200 });
   other.type('kept\x18\x05');
   await other.until(/The editor .*failing ended with exit code 3; the message is as it was/);
   await other.say('!');
