@@ -75,6 +75,7 @@ export const errorTable = {
   invalid_session: { status: 400, type: 'invalid_request_error', meaning: 'The file of a saved chat is damaged, or of a newer Recua.' },
   session_not_found: { status: 404, type: 'not_found_error', meaning: 'No chat of that name is saved.' },
   session_locked: { status: 409, type: 'invalid_request_error', meaning: 'The saved chat is open in another process.' },
+  address_unavailable: { status: 500, type: 'server_error', meaning: 'The wanted host and port are none that this machine can listen on.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
   server_running: { status: 500, type: 'server_error', meaning: 'The managed server runs already, with another model.' },
   server_failed: { status: 500, type: 'server_error', meaning: 'The managed server did not start, or did not stop in time.' },

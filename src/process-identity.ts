@@ -13,7 +13,7 @@ export interface ProcessIdentity {
   machine: string;
 }
 
-/** 'unknown' for one of another machine or container, which nothing here can see. */
+/** 'unknown' for one of another machine or container, or of another user where the system hides those: nothing here can see it. */
 export type Life = 'alive' | 'dead' | 'unknown';
 
 const execute = promisify(execFile);
@@ -43,7 +43,19 @@ export async function lifeOf(identity: ProcessIdentity): Promise<Life> {
   const here = await (machine ??= thisMachine());
   if (identity.machine !== here) return identity.machine.startsWith(`${hostname()} `) ? 'dead' : 'unknown';
   const now = await identityOf(identity.pid);
+  if (now === undefined && await isHidden(identity.pid)) return 'unknown';
   return now !== undefined && sameProcess(now, identity) ? 'alive' : 'dead';
+}
+
+/** Whether there is a process of which /proc tells nothing, as with its option hidepid. */
+async function isHidden(pid: number): Promise<boolean> {
+  if (process.platform !== 'linux' || await readFile(`/proc/${pid}/stat`).then(() => true, () => false)) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (cause) {
+    return (cause as NodeJS.ErrnoException).code === 'EPERM';
+  }
 }
 
 /** What a file claims to be an identity; undefined if it is none. */

@@ -14,8 +14,9 @@ import { command } from './command.js';
 import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-flags.js';
 import { choice, integer, misuse, perCall, real, settingNames, text } from './flags.js';
 import type { Values } from './flags.js';
-import { LogFile } from './log-file.js';
-import { LoadingLine, engineLog, makeLog, say, sayError } from './output.js';
+import type { LogFile } from './log-file.js';
+import { showLoading } from './model-loading.js';
+import { engineLog, makeLog, say, sayError } from './output.js';
 import { describePortInUse } from './port-owner.js';
 import { register } from './serve/state-file.js';
 import type { Registration } from './serve/state-file.js';
@@ -76,7 +77,7 @@ export const api = command({
       bodyLimitBytes: values.bodyLimitMib * mebibyte,
       pingIntervalMs: values.pingSeconds * secondMs,
     });
-    const output = openOutput(config.logLevel, values.logFile, values.stateFile !== '');
+    const output = await openOutput(config.logLevel, values.logFile, values.stateFile !== '');
     let registration: Registration | undefined;
     try {
       if (values.stateFile !== '') {
@@ -123,11 +124,12 @@ interface Output {
   close(): Promise<void>;
 }
 
-function openOutput(level: Config['logLevel'], path: string, managed: boolean): Output {
+async function openOutput(level: Config['logLevel'], path: string, managed: boolean): Promise<Output> {
   if (path === '') return { log: makeLog(level), tell: say, note: () => undefined, managed, close: async () => { /* stderr stays open. */ } };
   let file: LogFile;
   try {
-    file = new LogFile(path, say);
+    const { LogFile: File } = await import('./log-file.js');
+    file = new File(path, say);
   } catch (cause) {
     throw new RecuaError('file_unreadable', `The log file ${path} cannot be written: ${(cause as Error).message}.`, { cause });
   }
@@ -190,19 +192,9 @@ function isLoopback(host: string): boolean {
 
 async function loading(engine: Engine, id: string, { tell, note, managed }: Output): Promise<void> {
   note('info', `Loading ${id}`);
-  const line = new LoadingLine(`Loading ${id}`, managed);
-  const timer = setInterval(() => {
-    if (engine.state.state === 'loading') line.show(engine.state.fraction);
-  }, 200);
-  try {
-    const model = await engine.ready();
-    line.end();
-    tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
-    for (const note of model.notes) tell(`Note: ${note}`);
-  } finally {
-    clearInterval(timer);
-    line.end();
-  }
+  const model = await showLoading(engine, `Loading ${id}`, managed, engine.ready());
+  tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
+  for (const one of model.notes) tell(`Note: ${one}`);
 }
 
 /** A request to paste into a shell. */

@@ -24,7 +24,7 @@ import { findSession, kvPathOf, listSessions, loadSession, nameOf } from './chat
 import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-flags.js';
 import { choice, integer, misuse, off, on, perCall, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
-import { say } from './output.js';
+import { HeldErrors, say } from './output.js';
 import { watchSignals } from './signals.js';
 import { answerOnce, printJson, readPrompt, sayEnd } from './single-turn.js';
 
@@ -82,8 +82,10 @@ export const chat = command({
     let engine: Engine | undefined;
     // What the engine has to say must not land in a message half typed.
     const voice = { say };
+    const held = new HeldErrors();
     const log = (level: string, line: string) => {
-      if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(`${level}: ${line.trimEnd()}`);
+      if (level === 'error' && single) held.log(level, line);
+      else if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(`${level}: ${line.trimEnd()}`);
     };
     try {
       if (path !== undefined) await keeper.moveTo(path);
@@ -105,8 +107,12 @@ export const chat = command({
       if (!values.quiet) greet(parts.model, model, session && path !== undefined ? nameOf(path) : undefined);
       const { converse } = await import('./chat/interactive.js');
       return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice });
+    } catch (thrown) {
+      held.tell(thrown);
+      throw thrown;
     } finally {
       await engine?.close(0);
+      held.tell();
       await keeper.release();
       stop.release();
     }

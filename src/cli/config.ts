@@ -1,11 +1,12 @@
 // `recua config [command]`: what the flags of a command are set to and by what, and where Recua keeps things.
 import { existsSync } from 'node:fs';
+import { RecuaError } from '../errors.js';
 import { findPlaces } from '../models/places.js';
 import type { AnyCommand } from './command.js';
 import { command } from './command.js';
 import { allPlaces, findPlace } from './command-tree.js';
 import type { Place } from './command-tree.js';
-import { on, perCall, settingNames } from './flags.js';
+import { misuse, on, perCall, settingNames } from './flags.js';
 import { print, say } from './output.js';
 import { Settings } from './settings.js';
 import type { Origin } from './settings.js';
@@ -36,15 +37,23 @@ export function makeConfigCommand(whole: () => readonly AnyCommand[]): AnyComman
         await print(values.json ? `${JSON.stringify({ path: settings.path, exists: existsSync(settings.path) }, null, 2)}\n` : `${settings.path}\n`);
         return 0;
       }
-      const chosen = operands.length === 0 ? allPlaces(all) : allPlaces([findPlace(all, operands).command]).map(within(operands));
+      const chosen = operands.length === 0 ? allPlaces(all) : allPlaces([commandOf(all, operands)]).map(within(operands));
       const strays = settings.strayVariables(all);
       const tables = chosen.map((place) => ({ path: place.path, rows: rowsOf(place, settings) })).filter(({ rows }) => rows.length > 0);
       if (values.json) await print(asJson(settings, tables, strays));
-      else await print(asText(settings, tables, operands.length === 0));
+      else await print(await asText(settings, tables, operands.length === 0));
       if (!values.json) for (const stray of strays) say(`Warning: ${stray}`);
       return 0;
     },
   });
+}
+
+function commandOf(all: readonly AnyCommand[], words: readonly string[]): AnyCommand {
+  try {
+    return findPlace(all, words).command;
+  } catch (thrown) {
+    throw misuse(`Expected the name of a command, or path, after recua config. ${RecuaError.from(thrown).message} A flag is set in the config file or by a variable: recua help environment`);
+  }
 }
 
 /** Paths of a group's commands begin with the group's own. */
@@ -70,15 +79,15 @@ function keptPlaces(settings: Settings): [string, string][] {
   return [['config file', settings.path], ['models', hub], ['sessions', sessions], ['state', state], ['token file', tokenFile]];
 }
 
-function asText(settings: Settings, tables: readonly Table[], brief: boolean): string {
+async function asText(settings: Settings, tables: readonly Table[], brief: boolean): Promise<string> {
   const shown = brief ? tables.map(({ path, rows }) => ({ path, rows: rows.filter(({ origin }) => origin.from !== 'default') })).filter(({ rows }) => rows.length > 0) : tables;
   const lines: string[] = [];
   if (brief) {
-    lines.push('Places', ...aligned(keptPlaces(settings).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet'])), '');
+    lines.push('Places', ...await aligned(keptPlaces(settings).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet'])), '');
     if (shown.length === 0) lines.push('Nothing is set by a config file or a variable: every flag has its default.', '');
   }
   for (const { path, rows } of shown) {
-    lines.push(`recua ${path}`, ...aligned(rows.map(({ name, value, origin }) => [name, valueText(value), originText(origin)])), '');
+    lines.push(`recua ${path}`, ...await aligned(rows.map(({ name, value, origin }) => [name, valueText(value), originText(origin)])), '');
   }
   if (brief) lines.push('All flags of a command: recua config <command>');
   else lines.pop();
@@ -106,7 +115,15 @@ export function originText(origin: Origin): string {
   }
 }
 
-function aligned(rows: readonly (readonly string[])[]): string[] {
+async function aligned(rows: readonly (readonly string[])[]): Promise<string[]> {
   const widths = (rows[0] ?? []).map((_, at) => Math.min(40, Math.max(...rows.map((row) => row[at]!.length))));
-  return rows.map((row) => `  ${row.map((cell, at) => cell.padEnd(widths[at]!)).join('  ').trimEnd()}`);
+  const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
+  const { shorten } = await import('./rows.js');
+  return rows.map((row) => {
+    // On a screen the longest cell gives way, mostly a path; the first one is a name.
+    const longest = Math.max(...row.slice(1).map((cell) => cell.length));
+    const wide = row.reduce((sum, cell, at) => sum + Math.max(cell.length, widths[at]!) + 2, 0);
+    const fitted = wide <= columns ? row : row.map((cell, at) => (at > 0 && cell.length === longest ? shorten(cell, columns - wide + cell.length) : cell));
+    return `  ${fitted.map((cell, at) => cell.padEnd(widths[at]!)).join('  ').trimEnd()}`;
+  });
 }

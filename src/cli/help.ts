@@ -2,33 +2,12 @@
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 import type { AnyCommand } from './command.js';
-import { command } from './command.js';
-import { findPlace } from './command-tree.js';
 import type { Place } from './command-tree.js';
 import { exitCodes, otherVariables } from './environment.js';
 import type { Flag } from './flags.js';
 import { variableNames } from './flags.js';
-import { print } from './output.js';
 
 /** `help` needs the table it is in, which is not there yet when it is made. */
-export function makeHelp(whole: () => readonly AnyCommand[]): AnyCommand {
-  return command({
-    name: 'help',
-    aliases: ['--help', '-h'],
-    operands: '[command]',
-    summary: 'Explain Recua or one of its commands',
-    details: '`recua help environment` lists the files and variables that Recua reads.',
-    flags: {},
-    async run({ operands }) {
-      const all = whole();
-      if (operands.length === 0) await print(overview(all));
-      else if (operands.length === 1 && operands[0] === 'environment') await print(environmentHelp());
-      else await print(commandHelp(findPlace(all, operands)));
-      return 0;
-    },
-  });
-}
-
 export function overview(all: readonly AnyCommand[], width = terminalWidth()): string {
   return lines([
     ...wrapped('Recua serves GGUF models from this machine: an OpenAI-compatible HTTP API and a command line.', width),
@@ -47,7 +26,7 @@ export function overview(all: readonly AnyCommand[], width = terminalWidth()): s
   ]);
 }
 
-function environmentHelp(width = terminalWidth()): string {
+export function environmentHelp(width = terminalWidth()): string {
   return lines([
     ...wrapped('A flag that is not given has the value of its variable, else of the command\'s section in the config file, '
       + 'else of the file\'s general part, else its default. recua config shows which.', width),

@@ -1,5 +1,5 @@
 // `recua import`: takes a GGUF file of this machine into the store, so that it can be named like a model of the hub.
-import { SingleBar } from 'cli-progress';
+import type { SingleBar } from 'cli-progress';
 import { sizeText } from '../models/byte-size.js';
 import { checkAlias } from '../models/aliases.js';
 import { importModel } from '../models/local-import.js';
@@ -47,7 +47,7 @@ export const importCommand = command({
       throw misuse((thrown as Error).message);
     }
     const mode: ImportMode = values.copy ? 'copy' : values.symlink ? 'symlink' : 'auto';
-    const bar = new ImportBar(values.quiet || values.json);
+    const bar = new ImportBar(values.quiet || values.json, (await import('cli-progress')).SingleBar);
     const stop = watchSignals();
     try {
       const done = await importModel(findPlaces(), { path, mode, repo: values.name, alias: values.alias, force: values.force },
@@ -85,10 +85,12 @@ function asJson(path: string, { model, by, already, aliases }: Imported): string
 /** A bar on stderr for each thing that takes long; silent where stderr is no terminal. */
 class ImportBar {
   readonly #quiet: boolean;
+  readonly #Bar: typeof SingleBar;
   #bar: SingleBar | undefined;
   #doing = '';
 
-  constructor(quiet: boolean) {
+  constructor(quiet: boolean, Bar: typeof SingleBar) {
+    this.#Bar = Bar;
     this.#quiet = quiet || !process.stderr.isTTY;
   }
 
@@ -97,7 +99,7 @@ class ImportBar {
     if (this.#doing !== doing) {
       this.end();
       this.#doing = doing;
-      this.#bar = new SingleBar({
+      this.#bar = new this.#Bar({
         stream: process.stderr, clearOnComplete: true, hideCursor: false, format: '{doing} [{bar}] {percentage} % of {size}, {eta_formatted} left',
         barCompleteChar: '=', barIncompleteChar: ' ', gracefulExit: false,
       });

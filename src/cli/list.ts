@@ -11,7 +11,6 @@ import type { ListedModel } from '../models/store.js';
 import { command } from './command.js';
 import { misuse, on, perCall } from './flags.js';
 import { print, say } from './output.js';
-import { rows } from './rows.js';
 import { ago, plain } from './wording.js';
 
 export const list = command({
@@ -43,6 +42,7 @@ async function asText(inventory: Inventory, models: readonly ListedModel[]): Pro
     ...models.map((model) => [model.name, model.quantisation, sizeText(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
     ...inventory.repos.flatMap(accompanying),
   ];
+  const { rows } = await import('./rows.js');
   return rows(cells);
 }
 

@@ -9,7 +9,6 @@ import { readArguments } from './arguments.js';
 import { findCommand, findPlace } from './command-tree.js';
 import type { Place } from './command-tree.js';
 import { misuse } from './flags.js';
-import { commandHelp } from './help.js';
 import { ReaderGone, guardOutput, print, sayError } from './output.js';
 import { Settings } from './settings.js';
 import { allCommands } from './table.js';
@@ -37,7 +36,7 @@ async function runPlace(place: Place, rest: readonly string[]): Promise<number> 
   const { command, path } = place;
   if (command.subcommands) return await runInner(place, command.subcommands, rest);
   if (wantsHelp(command, rest)) {
-    await print(commandHelp(place));
+    await print(await helpOf(place));
     return 0;
   }
   // A command without flags works whatever the config file holds.
@@ -50,12 +49,17 @@ async function runPlace(place: Place, rest: readonly string[]): Promise<number> 
 async function runInner(place: Place, inner: readonly AnyCommand[], rest: readonly string[]): Promise<number> {
   const [word, ...more] = rest;
   if (word === undefined || ['help', '--help', '-h'].includes(word)) {
-    await print(commandHelp(more.length === 0 ? place : findPlace(allCommands, [...place.path.split(' '), ...more])));
+    await print(await helpOf(more.length === 0 ? place : findPlace(allCommands, [...place.path.split(' '), ...more])));
     return 0;
   }
   if (word.startsWith('-')) throw misuse(`Expected a command after recua ${place.path}, got ${word}. All of them: recua help ${place.path}`);
   const command = findCommand(inner, word, place.path);
   return await runPlace({ command, path: `${place.path} ${command.name}` }, more);
+}
+
+async function helpOf(place: Place): Promise<string> {
+  const { commandHelp } = await import('./help.js');
+  return commandHelp(place);
 }
 
 /** `--help` after a command, and `-h` where the command has no flag of that name (`api -h` is the host). */

@@ -1,16 +1,27 @@
-// The wait for a model to load, as `run` and `chat` show it: a line on stderr, then what the engine has to say.
+// The wait for a model to load: a line on stderr that shows how far it is, for api, run and chat, and for the latter two what the
+// engine has to say then.
 import type { Engine } from '../engine/api.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { LoadingLine, say } from './output.js';
 
-/** Waits until the engine is ready; an abort ends the wait with `cancelled`. */
-export async function waitForModel(engine: Engine, label: string, quiet: boolean, signal: AbortSignal): Promise<ModelDescription> {
+/** Shows the progress of an engine as long as something is waited for. */
+export async function showLoading<T>(engine: Engine, label: string, quiet: boolean, waiting: Promise<T>): Promise<T> {
   const line = new LoadingLine(label, quiet);
   const timer = setInterval(() => {
     const { state } = engine;
     if (state.state === 'loading' || state.state === 'restarting') line.show(state.fraction);
   }, 100);
+  try {
+    return await waiting;
+  } finally {
+    clearInterval(timer);
+    line.end();
+  }
+}
+
+/** Waits until the engine is ready; an abort ends the wait with `cancelled`. */
+export async function waitForModel(engine: Engine, label: string, quiet: boolean, signal: AbortSignal): Promise<ModelDescription> {
   let stop: (() => void) | undefined;
   const stopped = new Promise<never>((_, reject) => {
     stop = () => reject(new RecuaError('cancelled', 'Stopped while the model was loading.'));
@@ -18,13 +29,10 @@ export async function waitForModel(engine: Engine, label: string, quiet: boolean
     else signal.addEventListener('abort', stop, { once: true });
   });
   try {
-    const model = await Promise.race([engine.ready(), stopped]);
-    line.end();
+    const model = await showLoading(engine, label, quiet, Promise.race([engine.ready(), stopped]));
     if (!quiet) for (const note of model.notes) say(`Note: ${note}`);
     return model;
   } finally {
     if (stop) signal.removeEventListener('abort', stop);
-    clearInterval(timer);
-    line.end();
   }
 }

@@ -46,6 +46,23 @@ export function engineLog(log: ReturnType<typeof makeLog>): ReturnType<typeof ma
   return (level, text) => log(level === 'info' ? 'debug' : level, text);
 }
 
+/** Errors of an engine's log, held back until it is known whether the failure that follows says the same. */
+export class HeldErrors {
+  #lines: string[] = [];
+
+  readonly log = (level: Level, text: string): void => {
+    if (level === 'error') this.#lines.push(text.trimEnd());
+    else if (level === 'warn') say(`warn: ${text.trimEnd()}`);
+  };
+
+  /** Tells those that `thrown` does not. */
+  tell(thrown?: unknown): void {
+    const known = thrown instanceof Error ? thrown.message : '';
+    for (const line of this.#lines) if (!known.includes(line)) say(`error: ${line}`);
+    this.#lines = [];
+  }
+}
+
 /** What went wrong, as the API says it too. */
 export function sayError(thrown: unknown): void {
   const error = RecuaError.from(thrown);

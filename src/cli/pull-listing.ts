@@ -1,7 +1,6 @@
 // What pull shows of a repository before a download: its models with what is cached and what fits this machine, and the plan of
 // one download. As tables for people and as JSON.
 import { totalmem } from 'node:os';
-import Table from 'cli-table3';
 import { sizeText } from '../models/byte-size.js';
 import type { DownloadPlan } from '../models/download-plan.js';
 import type { RemoteModel } from '../models/gguf-files.js';
@@ -34,8 +33,8 @@ export function fitsMemory(model: RemoteModel): boolean {
   return memoryBytes(model) <= machineBytes();
 }
 
-export function listingText(listed: readonly ListedModel[]): string {
-  return tableText(['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], listed.map(({ model, storedBytes }) => [
+export async function listingText(listed: readonly ListedModel[]): Promise<string> {
+  return await tableText(['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], listed.map(({ model, storedBytes }) => [
     model.files[0].path,
     [model.quantisation || '-', ...(model.kind === 'model' ? [] : [`(${model.kind})`])].join(' '),
     sizeText(model.sizeBytes),
@@ -70,9 +69,9 @@ export function listingJson({ repo, revision, commit }: Origin, listed: readonly
   });
 }
 
-export function planText({ repo, revision, commit }: Origin, plan: DownloadPlan): string {
+export async function planText({ repo, revision, commit }: Origin, plan: DownloadPlan): Promise<string> {
   const rows = plan.files.map(({ file, haveBytes, needBytes }) => [file.path, sizeText(file.sizeBytes), sizeText(haveBytes), sizeText(needBytes)]);
-  return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${tableText(['FILE', 'SIZE', 'HAVE', 'NEED'], rows)}\n`
+  return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${await tableText(['FILE', 'SIZE', 'HAVE', 'NEED'], rows)}\n`
     + `To download: ${sizeText(plan.needBytes)} of ${sizeText(plan.totalBytes)}. Free on the disk: ${sizeText(plan.freeBytes)}.\n`;
 }
 
@@ -94,7 +93,8 @@ export function toJson(value: unknown): string {
 }
 
 /** Columns without lines around them or colours in them. */
-function tableText(head: string[], rows: readonly string[][]): string {
+async function tableText(head: string[], rows: readonly string[][]): Promise<string> {
+  const { default: Table } = await import('cli-table3');
   const none = Object.fromEntries(['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right',
     'left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'].map((place) => [place, '']));
   const table = new Table({ head, chars: { ...none, middle: '  ' }, style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 } });

@@ -9,15 +9,15 @@ import { chooseModel, groupModels } from '../models/gguf-files.js';
 import type { RemoteModel } from '../models/gguf-files.js';
 import { Hub } from '../models/hub.js';
 import type { HubFile, Listing } from '../models/hub.js';
+import { repoFolder } from '../models/hub-cache.js';
+import { commitOf, scanRepo } from '../models/hub-scan.js';
 import { findPlaces } from '../models/places.js';
 import { RateLimit } from '../models/rate-limit.js';
 import { readRepositoryName } from '../models/repository-name.js';
 import type { RepositoryName } from '../models/repository-name.js';
-import { checkRevision } from '../models/safe-names.js';
+import { checkRevision, isRepoFile } from '../models/safe-names.js';
 import { shellWord } from '../models/shell-word.js';
-import { cachedFiles } from '../models/snapshot.js';
 import { command } from './command.js';
-import { DownloadProgress } from './download-progress.js';
 import { integer, misuse, on, perCall, text } from './flags.js';
 import type { Flag, Values } from './flags.js';
 import { print, say } from './output.js';
@@ -87,7 +87,8 @@ export const pull = command({
 });
 
 function readRequest(name: string, values: PullValues, hub: Hub): Request {
-  const { repo, revision, word } = readName(name, hub);
+  const { repo, revision, word: afterColon, file } = readName(name, hub);
+  const word = afterColon ?? file;
   if (word !== undefined && values.file !== '') throw misuse(`Expected one file, got ${word} in ${name} and --file ${values.file}.`);
   if (revision !== undefined && values.revision !== '' && revision !== values.revision) throw misuse(`Expected one revision, got ${revision} in ${name} and --revision ${values.revision}.`);
   const wanted = revision ?? (values.revision || 'main');
@@ -117,7 +118,7 @@ async function pullFrom(hub: Hub, request: Request, values: PullValues, signal: 
   const targets = model.files.map((file) => targetOf(request, file));
   const plan = await makePlan(targets, values.force);
   if (values.dryRun) {
-    await print(values.json ? planJson(request, plan) : planText(request, plan));
+    await print(values.json ? planJson(request, plan) : await planText(request, plan));
     checkSpace(plan, findPlaces().hub);
     return 0;
   }
@@ -145,7 +146,7 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
     say(`Note: left out, because their names cannot be stored: ${shown}${listing.refused.length > 5 ? ` and ${listing.refused.length - 5} more` : ''}`);
   }
   if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);
-  await print(listingText(listed));
+  await print(await listingText(listed));
   const models = listed.map(({ model }) => model).filter((model) => model.kind === 'model');
   const best = models.filter(fitsMemory).at(-1) ?? models[0];
   if (best && !values.quiet) say(`\nDownload one: recua pull ${nameOf(request, best, models)}`);
@@ -169,6 +170,7 @@ interface Download {
 async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { targets, plan, values, signal }: Download): Promise<number> {
   const { quiet, force, connections } = values;
   if (!quiet) for (const { file, haveBytes } of plan.files) say(`${file.path}  ${sizeText(file.sizeBytes)}${haveBytes === 0 ? '' : haveBytes === file.sizeBytes ? '  (there already)' : `  (${sizeText(haveBytes)} there already)`}`);
+  const { DownloadProgress } = await import('./download-progress.js');
   const progress = plan.needBytes === 0 ? undefined : new DownloadProgress({ totalBytes: plan.totalBytes, haveBytes: plan.haveBytes, quiet });
   const limit = values.limitRate > 0 ? new RateLimit(values.limitRate) : undefined;
   const have = plan.files.map((file) => file.haveBytes);
@@ -211,15 +213,19 @@ async function report({ repo, revision, commit }: Origin, paths: readonly string
 async function fromCacheAlone(thrown: unknown, request: Request, values: PullValues): Promise<number> {
   const passing = ['hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused'];
   if (!(thrown instanceof RecuaError) || !passing.includes(thrown.code) || request.word === undefined || values.force || values.dryRun) throw thrown;
-  const cached = await cachedFiles(findPlaces().hub, request.repo, request.revision);
+  const { repo, revision, word } = request;
+  const cached = await scanRepo(repo, repoFolder(findPlaces().hub, repo));
+  const commit = commitOf(cached, revision);
+  const files = cached.files.filter((file) => file.commit === commit && !file.dangling && isRepoFile(file.file));
   let model: RemoteModel;
   try {
-    model = chooseModel(request.repo, cached?.files ?? [], request.word);
+    // Hashes are not known here, and not asked for.
+    model = chooseModel(repo, files.map(({ file, sizeBytes }) => ({ path: file, sizeBytes, etag: '', hash: 'sha256' })), word);
   } catch {
     throw thrown;
   }
+  const paths = model.files.map(({ path }) => files.find(({ file }) => file === path)!.path);
   if (!values.quiet) say(`Note: ${thrown.message}\nThe model is in the cache already, so this is it as of the last time; whether there is a newer one is not known.`);
-  const folder = cached!.folder;
-  await report({ ...request, commit: folder.slice(-40) }, model.files.map((file) => `${folder}/${file.path}`), model.files, values);
+  await report({ ...request, commit: commit! }, paths, model.files, values);
   return 0;
 }

@@ -8,7 +8,7 @@ import { command } from './command.js';
 import { engineConfig, engineFlags, engineOptions } from './engine-flags.js';
 import { misuse, perCall, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
-import { makeLog } from './output.js';
+import { HeldErrors } from './output.js';
 import { watchSignals } from './signals.js';
 import { answerOnce, printJson, readPrompt, sayEnd } from './single-turn.js';
 
@@ -43,15 +43,20 @@ export const run = command({
       { role: 'user', content: prompt },
     ], values, constraint);
     const stop = watchSignals();
-    const engine = startEngine(engineOptions(model.path, config), { log: makeLog('warn') });
+    const held = new HeldErrors();
+    const engine = startEngine(engineOptions(model.path, config), { log: held.log });
     try {
       await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       const given = await answerOnce(engine, request, values, stop.signal);
       if (values.json) await printJson(given);
       sayEnd(given, values.quiet);
       return 0;
+    } catch (thrown) {
+      held.tell(thrown);
+      throw thrown;
     } finally {
       await engine.close(0);
+      held.tell();
       stop.release();
     }
   },

@@ -4,7 +4,6 @@ import { RecuaError } from '../errors.js';
 import { tryLock } from '../lock-file.js';
 import { Conversation } from './chat/conversation.js';
 import { findSession, listSessions, loadSession, lockPathOf, nameOf, removeSession } from './chat/session-store.js';
-import { table } from './chat/statistics.js';
 import { asMarkdown, asMessages, exportTo } from './chat/transcript.js';
 import { command } from './command.js';
 import { choice, misuse, on, perCall } from './flags.js';
@@ -58,6 +57,7 @@ const show = command({
       }, null, 2)}\n`);
       return 0;
     }
+    const { table } = await import('./chat/statistics.js');
     const { model, createdAt, updatedAt } = session;
     const text = [
       table([['Name', nameOf(path)], ['Model', model], ['Begun', createdAt], ['Last turn', updatedAt], ...(session.system === '' ? [] : [['System', session.system] as const])]),

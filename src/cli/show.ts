@@ -9,8 +9,8 @@ import { estimateMemory, largestContext, machineMemory } from '../models/memory.
 import type { MachineMemory, MemoryNeed, MemoryOptions } from '../models/memory.js';
 import { readModelFile } from '../models/model-file.js';
 import type { ModelFile, PartOpener } from '../models/model-file.js';
-import { isHubName, readRepoName } from '../models/model-names.js';
 import { openRemoteModel } from '../models/remote-model.js';
+import { isHubName, tryRepositoryName } from '../models/repository-name.js';
 import { findModel } from '../models/store.js';
 import { command } from './command.js';
 import { engineFlags } from './engine-flags.js';
@@ -61,7 +61,7 @@ async function locate(name: string): Promise<string | PartOpener> {
   try {
     return (await findModel(name)).path;
   } catch (error) {
-    if (!(error instanceof RecuaError) || error.code !== 'model_not_found' || !isHubName(readRepoName(name))) throw error;
+    if (!(error instanceof RecuaError) || error.code !== 'model_not_found' || !isHubName(tryRepositoryName(name))) throw error;
     return await findRemote(name, error);
   }
 }

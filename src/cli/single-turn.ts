@@ -52,15 +52,20 @@ export async function printJson({ text, reasoning, finish }: Given, more: Record
       total_tokens: usage.promptTokens + usage.completionTokens,
     },
     timings: {
-      queue_ms: timings.queueMs,
-      prompt_ms: timings.promptMs,
-      generate_ms: timings.generateMs,
-      time_to_first_token_ms: timings.queueMs + timings.promptMs,
+      queue_ms: thousandths(timings.queueMs),
+      prompt_ms: thousandths(timings.promptMs),
+      generate_ms: thousandths(timings.generateMs),
+      time_to_first_token_ms: thousandths(timings.queueMs + timings.promptMs),
       tokens_per_second: tokensPerSecond(finish),
     },
     seed: finish.seed,
     ...more,
   }, null, 2)}\n`);
+}
+
+/** Milliseconds as far as clocks tell them. */
+function thousandths(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
 }
 
 /** Of the tokens after the first, which are those that the time of generating is for; null where there are none. */

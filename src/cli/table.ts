@@ -5,7 +5,7 @@ import { chat } from './chat.js';
 import type { AnyCommand } from './command.js';
 import { makeCompletion } from './completion.js';
 import { makeConfigCommand } from './config.js';
-import { makeHelp } from './help.js';
+import { makeHelp } from './help-command.js';
 import { importCommand } from './import.js';
 import { list } from './list.js';
 import { pull } from './pull.js';

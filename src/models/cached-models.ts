@@ -1,9 +1,8 @@
 // The cache's files as models: parts of a split one together, one version of those that several snapshots hold, and with each
 // what of it is still to be downloaded. Pure but for what hub-scan.ts has read. Used by the store and by removals.
-import { posix } from 'node:path';
-import { etagOf } from './hub-scan.js';
+import { commitOf, etagOf } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
-import { isGgufFile, isSidecar, partOf, partName, quantisationOfName, stemOf } from './model-names.js';
+import { isGgufFile, isSidecar, modelKey, partOf, partName, quantisationOfName } from './model-names.js';
 
 export interface CachedModel {
   repo: string;
@@ -11,6 +10,8 @@ export interface CachedModel {
   file: string;
   /** Shortest name that means this model and no other of the cache. */
   name: string;
+  /** The one it was asked for by; undefined where all of its copies are meant. */
+  revision: string | undefined;
   /** The parts that are there, in order, all of one snapshot. */
   parts: readonly SnapshotFile[];
   totalParts: number;
@@ -50,6 +51,14 @@ export function modelsOf(repos: readonly CachedRepo[]): CachedModel[] {
   return models.sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }) || (a.name < b.name ? -1 : 1));
 }
 
+/** The models of one revision of a repository, as if the cache held nothing else of it. */
+export function modelsAt(repo: CachedRepo, revision: string): CachedModel[] {
+  const commit = commitOf(repo, revision);
+  const partials = repo.partials.filter((partial) => partial.revision !== undefined && [revision, commit].includes(partial.revision));
+  return modelsOfRepo({ ...repo, files: repo.files.filter((file) => file.commit === commit), partials })
+    .map((model) => ({ ...model, revision, name: `${repo.repo}@${revision}${model.name.slice(repo.repo.length)}` }));
+}
+
 /** The files that go with a repository's models. */
 export function sidecarsOf(repo: CachedRepo): SnapshotFile[] {
   return repo.files.filter((file) => isGgufFile(file.file) && isSidecar(file.file));
@@ -63,21 +72,15 @@ function modelsOfRepo(repo: CachedRepo): CachedModel[] {
     return group;
   };
   for (const file of repo.files) {
-    if (isGgufFile(file.file) && !isSidecar(file.file)) groupOf(keyOf(file.file)).files.push(file);
+    if (isGgufFile(file.file) && !isSidecar(file.file)) groupOf(modelKey(file.file)).files.push(file);
   }
   for (const partial of repo.partials) {
     if (partial.file === undefined) groupOf(`\0${partial.etag}`).partials.push(partial);
-    else if (isGgufFile(partial.file) && !isSidecar(partial.file)) groupOf(keyOf(partial.file)).partials.push(partial);
+    else if (isGgufFile(partial.file) && !isSidecar(partial.file)) groupOf(modelKey(partial.file)).partials.push(partial);
   }
   const order = snapshotOrder(repo);
   const models = [...groups.values()].map(({ files, partials }) => makeModel(repo.repo, files, partials, order));
   return models.map((model) => ({ ...model, name: shortestName(model, models) }));
-}
-
-/** Parts of one model have one key: folder, stem and count. */
-function keyOf(file: string): string {
-  const { total } = partOf(file);
-  return `${posix.dirname(file)}/${stemOf(file)}/${total}`;
 }
 
 /** Rank of a snapshot: the one that `main` means first, then other refs', then the rest. */
@@ -101,7 +104,7 @@ function makeModel(repo: string, files: readonly SnapshotFile[], partials: reado
   const older = new Map(files.filter((one) => !chosen.has(contentsOf(one))).map((one) => [contentsOf(one), one.kind === 'link' ? 0 : one.sizeBytes]));
   return {
     repo, file, parts, totalParts: total, partials: open, copies: files,
-    name: '',
+    name: '', revision: undefined,
     missingParts: known === undefined ? [] : Array.from({ length: total }, (_, i) => i + 1).filter((part) => !there.has(part)),
     sizeBytes: [...parts.map((part) => part.sizeBytes), ...open.map((partial) => partial.doneBytes)].reduce((sum, bytes) => sum + bytes, 0),
     quantisation: quantisationOfName(file),

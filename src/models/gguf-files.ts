@@ -2,11 +2,12 @@
 // is no model of its own (projectors, draft heads, importance matrices) told apart. Pure; used by pull and remote-model.ts.
 import { RecuaError } from '../errors.js';
 import type { HubFile } from './hub.js';
-import { quantisationOfName } from './model-names.js';
+import { isGgufFile, kindOf, modelKey, partOf, pathStemOf, quantisationOfName } from './model-names.js';
+import type { GgufKind } from './model-names.js';
 import { nearest } from './nearest.js';
 
 /** 'other' is any file that is no GGUF. */
-export type FileKind = 'model' | 'projector' | 'mtp' | 'imatrix' | 'other';
+export type FileKind = GgufKind | 'other';
 
 export interface RemoteModel {
   /** Path of its file without the ending and the count of parts. */
@@ -21,14 +22,12 @@ export interface RemoteModel {
   sizeBytes: number;
 }
 
-const splitName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 /** The GGUF files of a listing as models, the smallest first within each kind. */
 export function groupModels(files: readonly HubFile[]): RemoteModel[] {
   const groups = new Map<string, HubFile[]>();
   for (const file of files) {
-    if (!/\.gguf$/i.test(file.path)) continue;
-    const split = splitName.exec(file.path);
-    const key = split ? `${split[1]}\n${split[3]}` : file.path;
+    if (!isGgufFile(file.path)) continue;
+    const key = modelKey(file.path);
     groups.set(key, [...groups.get(key) ?? [], file]);
   }
   const models = [...groups.values()].map((parts) => makeModel(parts));
@@ -41,20 +40,11 @@ export function groupModels(files: readonly HubFile[]): RemoteModel[] {
 function makeModel(files: HubFile[]): RemoteModel {
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   const [first] = files as [HubFile];
-  const split = splitName.exec(first.path);
-  const name = split?.[1] ?? first.path.replace(/\.gguf$/i, '');
   return {
-    name, kind: kindOf(name), quantisation: quantisationOfName(first.path),
-    files: files as [HubFile, ...HubFile[]], parts: split ? Number(split[3]) : 1,
+    name: pathStemOf(first.path), kind: kindOf(first.path), quantisation: quantisationOfName(first.path),
+    files: files as [HubFile, ...HubFile[]], parts: partOf(first.path).total,
     sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
   };
-}
-
-function kindOf(name: string): FileKind {
-  const base = name.slice(name.lastIndexOf('/') + 1);
-  if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
-  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return 'imatrix';
-  return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
 }
 
 /**

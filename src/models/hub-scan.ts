@@ -186,6 +186,15 @@ async function beginsLikeGguf(path: string): Promise<boolean> {
   }
 }
 
+/** The commit that a revision stands for in the cache: a ref's, or that of a snapshot, by its hash or how that begins. */
+export function commitOf({ refs, files }: Pick<CachedRepo, 'refs' | 'files'>, revision: string): string | undefined {
+  const named = refs.get(revision);
+  if (named !== undefined) return named;
+  if (!/^[0-9a-f]{4,40}$/i.test(revision)) return undefined;
+  const commits = new Set(files.map((file) => file.commit).filter((commit) => commit.startsWith(revision.toLowerCase())));
+  return commits.size === 1 ? [...commits][0] : undefined;
+}
+
 /** The etag of a file's blob; undefined for what has none. */
 export function etagOf(file: SnapshotFile): string | undefined {
   return file.kind === 'blob' ? basename(file.target) : undefined;

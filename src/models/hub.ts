@@ -8,6 +8,7 @@ import type { Asked, Refusal } from './hub-refusal.js';
 import { delayMs, makePatience, pause, readRetryAfter } from './patience.js';
 import type { Patience } from './patience.js';
 import { findPlaces } from './places.js';
+import { hubEndpoint } from './repository-name.js';
 import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from './safe-names.js';
 import { request } from './web-request.js';
 import type { WebAnswer, WebRequest } from './web-request.js';
@@ -62,7 +63,7 @@ export class Hub {
 
   static async fromEnvironment(environment: Environment = process.env): Promise<Hub> {
     return new Hub({
-      endpoint: endpointOf(environment),
+      endpoint: hubEndpoint(environment),
       token: await findToken(environment),
       offline: /^(1|on|yes|true)$/i.test(environment['HF_HUB_OFFLINE'] ?? ''),
       patience: makePatience(environment),
@@ -187,14 +188,6 @@ export class Hub {
   #unexpected(wanted: string, { repo }: Pick<Asked, 'repo'>): RecuaError {
     return new RecuaError('hub_broken', `Expected ${wanted} of ${repo} from ${this.endpoint}, got something else. Is HF_ENDPOINT the address of a model hub?`);
   }
-}
-
-function endpointOf(environment: Environment): string {
-  const given = environment['HF_ENDPOINT'] || 'https://huggingface.co';
-  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
-    throw new RecuaError('invalid_usage', `Expected an address like https://huggingface.co for HF_ENDPOINT, got ${JSON.stringify(given.slice(0, 80))}.`);
-  }
-  return given.replace(/\/+$/, '');
 }
 
 /** HUB_TOKEN, HF_TOKEN, then what Python's login left. */

@@ -4,17 +4,18 @@ import { basename } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { readAliases } from './aliases.js';
 import type { Aliases } from './aliases.js';
-import { isWhole, modelsOf, percentOf } from './cached-models.js';
+import { isWhole, modelsAt, modelsOf, percentOf } from './cached-models.js';
 import type { CachedModel } from './cached-models.js';
 import { readGguf } from './gguf.js';
-import { scanHub } from './hub-scan.js';
+import { commitOf, scanHub } from './hub-scan.js';
 import type { CachedRepo } from './hub-scan.js';
 import { quantisationOf } from './model-file.js';
-import { isHubName, isQuantisation, quantisationOfName, readRepoName, sameQuantisation, stemOf } from './model-names.js';
-import type { RepoName } from './model-names.js';
+import { isQuantisation, quantisationOfName, sameQuantisation, stemOf } from './model-names.js';
 import { nearest } from './nearest.js';
-import { shellWord } from './shell-word.js';
 import type { Places } from './places.js';
+import { isHubName, tryRepositoryName } from './repository-name.js';
+import type { RepositoryName } from './repository-name.js';
+import { shellWord } from './shell-word.js';
 
 /** The cache as it was at one moment. */
 export interface Inventory {
@@ -29,7 +30,7 @@ export interface Found {
   by: 'alias' | 'repo' | 'quantisation' | 'file' | undefined;
   models: readonly CachedModel[];
   /** The name taken apart, where it is one of a repository. */
-  repoName: RepoName | undefined;
+  repoName: RepositoryName | undefined;
 }
 
 export async function readInventory(places: Places): Promise<Inventory> {
@@ -39,11 +40,11 @@ export async function readInventory(places: Places): Promise<Inventory> {
 
 export async function lookUp(inventory: Inventory, name: string): Promise<Found> {
   const { models, aliases } = inventory;
-  const repoName = readRepoName(name);
+  const repoName = tryRepositoryName(name);
   const target = aliases.get(name);
   if (target) return { by: 'alias', repoName, models: models.filter((model) => model.repo === target.repo && model.file === target.file) };
   if (repoName) {
-    const found = await lookUpRepo(models, repoName);
+    const found = await lookUpRepo(inventory, repoName);
     if (found.models.length > 0) return { ...found, repoName };
   }
   // A partial's own name, a file's, or what is left of that without folder, part and ending; case only counts where it decides.
@@ -54,20 +55,23 @@ export async function lookUp(inventory: Inventory, name: string): Promise<Found>
   return { by: undefined, models: [], repoName };
 }
 
-async function lookUpRepo(models: readonly CachedModel[], { repo, quantisation, file }: RepoName): Promise<Omit<Found, 'repoName'>> {
-  const exact = models.filter((model) => model.repo === repo);
-  const ofRepo = exact.length > 0 ? exact : models.filter((model) => model.repo.toLowerCase() === repo.toLowerCase());
+async function lookUpRepo({ repos, models }: Inventory, { repo: name, revision, word, file }: RepositoryName): Promise<Omit<Found, 'repoName'>> {
+  const repo = repos.find((one) => one.repo === name) ?? repos.find((one) => one.repo.toLowerCase() === name.toLowerCase());
+  if (!repo) return { by: undefined, models: [] };
+  const ofRepo = revision === undefined ? models.filter((model) => model.repo === repo.repo) : modelsAt(repo, revision);
   if (file !== undefined) {
     return { by: 'file', models: ofRepo.filter((model) => model.file === file || [...model.parts, ...model.copies, ...model.partials].some((part) => part.file === file)) };
   }
-  if (quantisation === undefined) return { by: 'repo', models: ofRepo };
-  const exactly = ofRepo.filter((model) => isQuantisation(quantisation, model.quantisation));
+  if (word === undefined) return { by: 'repo', models: ofRepo };
+  const exactly = ofRepo.filter((model) => isQuantisation(word, model.quantisation));
   if (exactly.length > 0) return { by: 'quantisation', models: exactly };
   const stated: CachedModel[] = [];
   for (const model of ofRepo) {
-    if (sameQuantisation(quantisation, model.quantisation) || sameQuantisation(quantisation, await headerQuantisation(model))) stated.push(model);
+    if (sameQuantisation(word, model.quantisation) || sameQuantisation(word, await headerQuantisation(model))) stated.push(model);
   }
-  return { by: 'quantisation', models: stated };
+  if (stated.length > 0) return { by: 'quantisation', models: stated };
+  // As for pull, a file's or model's name may stand there.
+  return { by: 'file', models: ofRepo.filter((model) => [model.file, ...namesOfFiles(model)].some((one) => one.toLowerCase() === word.toLowerCase())) };
 }
 
 /** What the file itself says; '' where it cannot be read. */
@@ -115,7 +119,7 @@ export function ambiguous(name: string, models: readonly CachedModel[]): RecuaEr
 
 function notWhole(model: CachedModel): RecuaError {
   const dangling = model.parts.find((part) => part.dangling);
-  const again = model.repo.startsWith('local/') ? 'Import it again, or take it out with recua rm.' : `Pull it again to go on: recua pull ${model.repo}${model.file === '' ? '' : ` --file ${shellWord(model.file)}`}`;
+  const again = model.repo.startsWith('local/') ? 'Import it again, or take it out with recua rm.' : `Pull it again to go on: recua pull ${model.repo}${model.file === '' ? '' : ` --file ${shellWord(model.file)}`}${model.revision === undefined ? '' : ` --revision ${shellWord(model.revision)}`}`;
   if (model.partials.length > 0) {
     const percent = percentOf(model);
     const done = percent === undefined ? '' : ` (${percent} %)`;
@@ -143,13 +147,23 @@ export function notFound(name: string, found: Found, { places, models, repos, al
   if (sidecar) return new RecuaError('model_not_found', `${name} goes with a model and cannot be run by itself.${ofRepo.length > 0 ? ` Its repository has ${ofRepo.map((model) => model.name).join(', ')}.` : ''}`);
   const known = [...aliases.keys(), 'builtin', ...models.flatMap((model) => [model.name, model.repo, `${model.repo}/${model.file}`, ...namesOfFiles(model)])];
   const near = ofRepo.length > 0 ? undefined : nearest(name, [...new Set(known)]);
-  const there = ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '';
+  const there = revisionsOf(repoName, repos) ?? (ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '');
   const pull = isHubName(repoName) ? ` To download it: recua pull ${pullName(repoName)}` : '';
   const what = `There is no model ${name}: looked for ${[...looked.map((path) => `the file ${path}`), `that name in the model store ${places.hub}`].join(' and ')}.`;
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
   return new RecuaError('model_not_found', `${what}${suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion}`);
 }
 
-function pullName({ repo, quantisation, file }: RepoName): string {
-  return file !== undefined ? `${repo} --file ${shellWord(file)}` : quantisation !== undefined ? `${repo}:${quantisation}` : repo;
+function pullName({ repo, revision, word, file }: RepositoryName): string {
+  const at = revision === undefined ? repo : `${repo}@${revision}`;
+  return file !== undefined ? `${at} --file ${shellWord(file)}` : word !== undefined ? `${at}:${word}` : at;
+}
+
+/** Which revisions of a repository the store has, where another was asked for. */
+function revisionsOf(repoName: RepositoryName | undefined, repos: readonly CachedRepo[]): string | undefined {
+  const repo = repoName?.revision === undefined ? undefined : repos.find((one) => one.repo === repoName.repo);
+  if (!repo || commitOf(repo, repoName!.revision!) !== undefined) return undefined;
+  const named = new Set(repo.refs.values());
+  const known = [...repo.refs.keys(), ...new Set(repo.files.map((file) => file.commit).filter((commit) => !named.has(commit)))];
+  return ` Of ${repo.repo} the store has no revision ${repoName!.revision!}, only ${known.join(', ')}.`;
 }

@@ -1,52 +1,21 @@
-// What a model's name may mean, from its spelling alone: no file is touched. Used by the store to find models, and by whoever
-// has to tell a repository from a file of it or a quantisation from a file's name.
-
-/** A name with a repository in it, taken apart. */
-export interface RepoName {
-  repo: string;
-  /** As typed, `Q4_K_M`; undefined where the name has none. */
-  quantisation: string | undefined;
-  /** Path inside the repository. */
-  file: string | undefined;
-}
-
-/** Ways in which the hub's models are written elsewhere. */
-const prefix = /^(?:hf:(?:\/\/)?|(?:https?:\/\/)?(?:www\.)?(?:hf\.co|huggingface\.co)\/)/i;
-
-/** Takes a repository's name apart; undefined for what cannot be one, such as a path. */
-export function readRepoName(name: string): RepoName | undefined {
-  const bare = name.replace(prefix, '');
-  const isUrl = bare !== name;
-  // A page of the hub: owner/repo/blob/main/file.gguf, and what its download button gives.
-  const plain = isUrl ? bare.replace(/[?#].*$/, '').replace(/\/$/, '').replace(/^([^/]+\/[^/]+)\/(?:blob|resolve|raw|tree)\/[^/]+(?:\/|$)/, '$1/').replace(/\/$/, '') : bare;
-  if (/^[./~\\]|\\|^[a-z]:[\\/]|:\/\/|[\p{Cc}\s]/iu.test(plain)) return undefined;
-  const [owner, repo, ...rest] = plain.split('/');
-  if (owner === undefined || owner === '') return undefined;
-  if (repo === undefined) return splitTag(owner);
-  if (rest.length === 0) {
-    // `folder/model.gguf` is a path, and no repository is called so.
-    return /\.gguf$/i.test(repo) ? undefined : splitTag(`${owner}/${repo}`);
-  }
-  const file = rest.join('/');
-  return repo === '' || rest.includes('') || rest.includes('..') || rest.includes('.') || !/\.gguf$/i.test(file) ? undefined : { repo: `${owner}/${repo}`, quantisation: undefined, file };
-}
-
-function splitTag(name: string): RepoName | undefined {
-  const [repo, tag, ...surplus] = name.split(':');
-  if (repo === undefined || repo === '' || tag === '' || surplus.length > 0) return undefined;
-  return { repo, quantisation: tag, file: undefined };
-}
-
-/** Whether a name is shaped like one that `pull` could fetch: with an owner. */
-export function isHubName(name: RepoName | undefined): name is RepoName {
-  return name !== undefined && name.repo.includes('/') && !name.repo.startsWith('local/');
-}
+// What a model's file says by its name alone: the stem, which part of a split model it is, its quantisation, and whether it only
+// goes with models. Pure; used for what is in the store and for listings of the hub.
 
 const partEnding = /-(\d{5})-of-(\d{5})$/;
 
 /** A file's name without folder, ending and part: what people call the model. */
 export function stemOf(file: string): string {
-  return baseOf(file).replace(/\.gguf$/i, '').replace(partEnding, '');
+  return pathStemOf(baseOf(file));
+}
+
+/** The same with the folder. */
+export function pathStemOf(file: string): string {
+  return file.replace(/\.gguf$/i, '').replace(partEnding, '');
+}
+
+/** The same for all parts of one model, and for no other file of the repository. */
+export function modelKey(file: string): string {
+  return file.replace(/-\d{5}(-of-\d{5}\.gguf)$/i, '$1');
 }
 
 /** Which part of a split model a file is by its name; `1 of 1` for a whole one. */
@@ -64,9 +33,19 @@ export function isGgufFile(file: string): boolean {
   return /\.gguf$/i.test(file);
 }
 
-/** Files that accompany a model and cannot be run: the eyes of a multimodal one, and quantisers' statistics. */
+export type GgufKind = 'model' | 'projector' | 'mtp' | 'imatrix';
+
+/** What a GGUF file is for by its name: a model, the eyes of a multimodal one, a draft head, or quantisers' statistics. */
+export function kindOf(file: string): GgufKind {
+  const base = baseOf(file).replace(/\.gguf$/i, '');
+  if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
+  if (/(^|[-_.])imatrix([-_.]|$)/i.test(base)) return 'imatrix';
+  return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
+}
+
+/** Files that accompany a model and cannot be run. A draft head can, where all of a repository's files are called so. */
 export function isSidecar(file: string): boolean {
-  return /(^|[-._])(mmproj|imatrix)([-._]|$)/i.test(baseOf(file));
+  return ['projector', 'imatrix'].includes(kindOf(file));
 }
 
 const quantisation = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[

@@ -20,10 +20,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Finds `owner/repo`, `owner/repo:Q4_K_M` or `owner/repo/file.gguf` on the hub; nothing of the file is read yet. */
 export async function openRemoteModel(name: string, environment: Environment = process.env): Promise<RemoteModelFiles> {
   const hub = await Hub.fromEnvironment(environment);
-  const { repo, revision = 'main', word } = readRepositoryName(name, hub.endpoint);
+  const { repo, revision = 'main', word, file: path } = readRepositoryName(name, hub.endpoint);
+  const wanted = word ?? path;
   const commit = await hub.commitOf(repo, revision);
   const { files } = await hub.list(repo, commit);
-  const [first] = (word === undefined ? onlyModel(repo, files) : chooseModel(repo, files, word)).files;
+  const [first] = (wanted === undefined ? onlyModel(repo, files) : chooseModel(repo, files, wanted)).files;
   return {
     file: first.path,
     async open(path) {

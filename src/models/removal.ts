@@ -9,11 +9,11 @@ import { removeAliases } from './aliases.js';
 import { sidecarsOf } from './cached-models.js';
 import type { CachedModel } from './cached-models.js';
 import { partialPlaces, unwritable } from './hub-cache.js';
-import { scanRepo } from './hub-scan.js';
+import { commitOf, scanRepo } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
 import { ambiguous, aliasesOf, lookUp, notFound } from './lookup.js';
 import type { Inventory } from './lookup.js';
-import { isGgufFile } from './model-names.js';
+import { isGgufFile, isSidecar } from './model-names.js';
 import { forgetUsage, usageKey } from './usage-times.js';
 
 export interface RepoRemoval {
@@ -55,18 +55,23 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     if (name === 'builtin') throw new RecuaError('invalid_usage', 'The embedded model builtin is part of Recua and cannot be removed.');
     const found = await lookUp(inventory, name);
     const repo = inventory.repos.find((one) => one.repo === found.repoName?.repo);
-    const sidecar = repo?.files.filter((file) => file.file === found.repoName?.file && isGgufFile(file.file)) ?? [];
+    const { revision, word, file: path } = found.repoName ?? {};
+    const commit = repo && revision !== undefined ? commitOf(repo, revision) : undefined;
+    const inRevision = repo?.files.filter((file) => revision === undefined || file.commit === commit) ?? [];
+    const sidecar = inRevision.filter((file) => isGgufFile(file.file) && file.file === path);
     if (found.by === 'repo') {
       for (const model of found.models) models.add(model);
-      whole.add(found.models[0]!.repo);
+      if (revision === undefined) whole.add(found.models[0]!.repo);
+      // What only accompanies models goes with those of its revision.
+      else for (const file of inRevision) if (isGgufFile(file.file) && isSidecar(file.file)) extra.add(file);
     } else if (found.models.length > 1) throw ambiguous(name, found.models);
     else if (found.models.length === 1) models.add(found.models[0]!);
     else if (found.by === 'alias') aliases.add(name);
     else if (sidecar.length > 0) for (const file of sidecar) extra.add(file);
-    else if (repo && found.repoName?.file === undefined && found.repoName?.quantisation === undefined) whole.add(repo.repo);
+    else if (repo && path === undefined && word === undefined && revision === undefined) whole.add(repo.repo);
     else models.add(await byPath(inventory, name, folder) ?? throwing(notFound(name, found, inventory, [])));
   }
-  for (const model of models) for (const alias of aliasesOf(model, inventory.aliases)) aliases.add(alias);
+  for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory.aliases)) aliases.add(alias);
   const removals: RepoRemoval[] = [];
   for (const repo of inventory.repos) {
     const own = [...models].filter((model) => model.repo === repo.repo);
@@ -74,6 +79,13 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     if (own.length > 0 || beside.length > 0 || whole.has(repo.repo)) removals.push(await planRepo(repo, own, beside, inventory, whole.has(repo.repo)));
   }
   return { removals, aliases: [...aliases].sort(), freedBytes: removals.reduce((sum, one) => sum + one.freedBytes, 0) };
+}
+
+/** Those of which nothing stays: one that was asked for by its revision may have copies in others. */
+function goingOf(all: readonly CachedModel[], chosen: Iterable<CachedModel>): CachedModel[] {
+  const copies = new Set([...chosen].flatMap((model) => model.copies));
+  const partials = new Set([...chosen].flatMap((model) => model.partials));
+  return all.filter((model) => model.copies.every((copy) => copies.has(copy)) && model.partials.every((partial) => partials.has(partial)));
 }
 
 function throwing(error: Error): never {
@@ -91,14 +103,15 @@ async function byPath({ models, places }: Inventory, name: string, folder: strin
 }
 
 async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside: readonly SnapshotFile[], { models: all }: Inventory, whole: boolean): Promise<RepoRemoval> {
-  const staying = all.filter((model) => model.repo === repo.repo && !models.includes(model));
+  const going = new Set(goingOf(all, models));
+  const staying = all.filter((model) => model.repo === repo.repo && !going.has(model));
   // What only accompanies models goes with the last of them.
   const sidecars = staying.length === 0 && (models.length > 0 || whole) ? sidecarsOf(repo) : beside;
   const entries = [...new Set([...models.flatMap((model) => model.copies), ...sidecars])];
   const etags = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
   // Also what a pull of a model that is there already, with --force, has left.
-  const names = new Set(models.flatMap((model) => model.copies.map((copy) => copy.file)));
-  const partials = repo.partials.filter((partial) => etags.has(partial.etag) || (partial.file !== undefined && names.has(partial.file)) || (staying.length === 0 && (whole || isSidecarPartial(partial, repo))));
+  const names = new Set(models.filter((model) => model.revision === undefined).flatMap((model) => model.copies.map((copy) => copy.file)));
+  const partials = repo.partials.filter((partial) => etags.has(partial.etag) || (partial.file !== undefined && names.has(partial.file)) || (staying.length === 0 && (whole || isSidecarPartial(partial))));
   const resting = partials.filter((partial) => !partial.foreign || Date.now() - partial.changedMs > foreignRestMs);
   return await planEntries(repo, entries, { models, partials: resting, orphans: whole && staying.length === 0 });
 }
@@ -115,8 +128,8 @@ export async function planEntries(
   return { repo, models, entries, partials, blobs, freedBytes: await freedBytes([...blobs, ...contents, ...partials.map((one) => one.places.bytes)]), staying: remaining.length };
 }
 
-function isSidecarPartial(partial: PartialDownload, repo: CachedRepo): boolean {
-  return partial.file !== undefined && sidecarsOf({ ...repo, files: [{ file: partial.file } as SnapshotFile] }).length > 0;
+function isSidecarPartial(partial: PartialDownload): boolean {
+  return partial.file !== undefined && isGgufFile(partial.file) && isSidecar(partial.file);
 }
 
 interface Blob {
@@ -154,7 +167,7 @@ async function freedBytes(paths: readonly string[]): Promise<number> {
 }
 
 /** Does what was planned; resolves to the bytes that were freed. Throws `store_unwritable` where something cannot be taken away. */
-export async function carryOut(plan: RemovalPlan, { places }: Inventory): Promise<void> {
+export async function carryOut(plan: RemovalPlan, { places, models }: Inventory): Promise<void> {
   // All of it before anything goes, so that what is refused stays as it was.
   for (const { repo, entries, blobs } of plan.removals) {
     await checkFolder(places.hub, repo.folder);
@@ -170,9 +183,9 @@ export async function carryOut(plan: RemovalPlan, { places }: Inventory): Promis
     }
     await sweep(removal.repo.folder);
     await pruneFolder(removal.repo.folder, removal.entries.map((entry) => entry.commit));
-    for (const model of removal.models) await forgetUsage(places, usageKey(model));
   }
-  const removed = plan.removals.flatMap((removal) => removal.models);
+  const removed = goingOf(models, plan.removals.flatMap((removal) => removal.models));
+  for (const model of removed) await forgetUsage(places, usageKey(model));
   await removeAliases(places, (name, target) => plan.aliases.includes(name) || removed.some((model) => model.repo === target.repo && model.file === target.file));
 }
 

@@ -1,18 +1,32 @@
 // What people call a model of the hub: `owner/repo`, with a quantisation, file or revision behind it, or the address of its
-// page. Pure; used by pull and remote-model.ts.
+// page. Pure; used by pull and remote-model.ts for the hub, and by lookup.ts for what is in the store.
 import { RecuaError } from '../errors.js';
+import { isGgufFile } from './model-names.js';
 import { checkRepo, checkRepoFile, checkRevision } from './safe-names.js';
 
 export interface RepositoryName {
   repo: string;
-  /** undefined where the name says none: main. */
+  /** A branch, tag or commit; undefined where the name says none. */
   revision: string | undefined;
-  /** A quantisation, or a file or model name; undefined for the repository itself. */
+  /** What stands after a colon: a quantisation, or a file or model name. */
   word: string | undefined;
+  /** Path inside the repository; never together with a word. */
+  file: string | undefined;
 }
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Hosts whose pages may be pasted, beside that of HF_ENDPOINT. */
 const hosts = ['huggingface.co', 'www.huggingface.co', 'hf.co'];
+
+/** The hub's address, without a slash at its end. Throws `invalid_usage` where HF_ENDPOINT is none. */
+export function hubEndpoint(environment: Environment = process.env): string {
+  const given = environment['HF_ENDPOINT'] || 'https://huggingface.co';
+  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
+    throw new RecuaError('invalid_usage', `Expected an address like https://huggingface.co for HF_ENDPOINT, got ${JSON.stringify(given.slice(0, 80))}.`);
+  }
+  return given.replace(/\/+$/, '');
+}
 
 /**
  * Reads `owner/repo`, `owner/repo:Q4_K_M`, `owner/repo@revision`, `owner/repo/file.gguf`, each also after `hf:` or `hf.co/`, and
@@ -27,6 +41,25 @@ export function readRepositoryName(given: string, endpoint = 'https://huggingfac
   return check(readShort(bare));
 }
 
+/** The same for a name that may as well be a path, an alias or a file's: undefined where it cannot be a repository's. */
+export function tryRepositoryName(given: string, endpoint = hubEndpoint()): RepositoryName | undefined {
+  let name: RepositoryName;
+  try {
+    name = readRepositoryName(given, endpoint);
+  } catch (thrown) {
+    if (thrown instanceof RecuaError && thrown.code === 'invalid_name') return undefined;
+    throw thrown;
+  }
+  // `folder/model.gguf` and `folder/folder/model` are paths; no repository is called so, and none is run by another file.
+  if (name.file !== undefined) return isGgufFile(name.file) ? name : undefined;
+  return name.word === undefined && isGgufFile(name.revision ?? name.repo) ? undefined : name;
+}
+
+/** Whether `pull` could fetch it: it has an owner, and is none of the imported ones. */
+export function isHubName(name: RepositoryName | undefined): name is RepositoryName {
+  return name !== undefined && name.repo.includes('/') && !name.repo.startsWith('local/');
+}
+
 function readShort(text: string): RepositoryName {
   const colon = text.indexOf(':');
   const word = colon < 0 ? undefined : text.slice(colon + 1);
@@ -34,7 +67,7 @@ function readShort(text: string): RepositoryName {
   const revision = more.length === 0 ? undefined : more.join('@');
   const segments = path.split('/');
   const file = segments.length > 2 && word === undefined ? segments.slice(2).join('/') : undefined;
-  return { repo: file === undefined ? path : segments.slice(0, 2).join('/'), revision, word: word ?? file };
+  return { repo: file === undefined ? path : segments.slice(0, 2).join('/'), revision, word, file };
 }
 
 function readAddress(text: string, endpoint: string): RepositoryName {
@@ -49,7 +82,7 @@ function readAddress(text: string, endpoint: string): RepositoryName {
   if (verb < 0) return readShort(segments.join('/'));
   const revision = segments[verb + 1];
   const rest = segments.slice(verb + 2).join('/');
-  return { repo: segments.slice(0, verb).join('/'), revision, word: rest === '' || segments[verb] === 'tree' ? undefined : rest };
+  return { repo: segments.slice(0, verb).join('/'), revision, word: undefined, file: rest === '' || segments[verb] === 'tree' ? undefined : rest };
 }
 
 function decode(segment: string, text: string): string {
@@ -63,7 +96,8 @@ function decode(segment: string, text: string): string {
 function check(name: RepositoryName): RepositoryName {
   checkRepo(name.repo);
   if (name.revision !== undefined) checkRevision(name.revision);
-  if (name.word !== undefined) checkRepoFile(name.word);
+  const inside = name.word ?? name.file;
+  if (inside !== undefined) checkRepoFile(inside);
   return name;
 }
 

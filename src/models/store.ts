@@ -122,9 +122,11 @@ async function describeFile(path: string, createdSeconds: number, places: Places
 }
 
 function describeCached(model: CachedModel, inventory: Inventory, id: string): StoredModel {
-  const names = new Set([...namesOf(model, inventory), model.name]);
-  names.delete(id);
   const { path } = model.parts[0]!;
+  // Of an older revision only its own name may be asked for: the others mean another file.
+  const other = model.revision !== undefined && !inventory.models.some((one) => one.parts[0]?.path === path);
+  const names = new Set([...(other ? [] : namesOf(model, inventory)), model.name]);
+  names.delete(id);
   return { path, id, aliases: [...names], unlisted: [path], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file };
 }
 

@@ -1,6 +1,7 @@
 // The HTTP server around the app: its time limits, set on purpose, what it says to broken HTTP, and how it stops.
 // Called by `recua api` and by tests. Does not own the engine: who started that closes it, after this.
 import { createServer, STATUS_CODES, type Server } from 'node:http';
+import { isIP } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { RecuaError } from '../errors.js';
@@ -72,7 +73,8 @@ function listenError(cause: NodeJS.ErrnoException, host: string, port: number): 
   if (cause.code === 'EADDRINUSE') {
     return new RecuaError('port_in_use', `Another program listens on ${where}. Stop it, or choose another port with --port.`, { cause });
   }
-  return new RecuaError('invalid_usage', `Cannot listen on ${where}: ${cause.message}. Choose another --host or --port.`, { cause });
+  const possible = isIP(host) !== 0 || /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/i.test(host);
+  return new RecuaError(possible ? 'address_unavailable' : 'invalid_usage', `Cannot listen on ${where}: ${cause.message}. Choose another --host or --port.`, { cause });
 }
 
 /** Bytes that never became a request still get a reply in the API's shape. */

@@ -187,18 +187,23 @@ export function timingsToWire(usage: Usage, { promptMs, generateMs }: Timings): 
   return {
     cache_n: usage.cachedTokens,
     prompt_n: promptN,
-    prompt_ms: promptMs,
+    prompt_ms: thousandths(promptMs),
     prompt_per_token_ms: ratio(promptMs, promptN),
     prompt_per_second: ratio(promptN * 1000, promptMs),
     predicted_n: usage.completionTokens,
-    predicted_ms: generateMs,
+    predicted_ms: thousandths(generateMs),
     predicted_per_token_ms: ratio(generateMs, usage.completionTokens),
     predicted_per_second: ratio(usage.completionTokens * 1000, generateMs),
   };
 }
 
 function ratio(amount: number, per: number): number {
-  return per > 0 ? amount / per : 0;
+  return per > 0 ? thousandths(amount / per) : 0;
+}
+
+/** Clocks do not tell more. */
+function thousandths(value: number): number {
+  return Math.round(value * 1000) / 1000;
 }
 
 function newCallId(): string {

@@ -122,6 +122,20 @@ t.test('a revision is named behind @ or with --revision', async (t) => {
   }
 });
 
+t.test('without the hub, what is in the cache of that revision will do', async (t) => {
+  const hub = await FakeHub.start(t, repos());
+  const folder = t.testdir();
+  t.equal((await pull(hub, folder, ['owner/model:BF16'])).code, 0);
+  const again = async (name: string) => await pull(hub, folder, [name, '--json'], { HF_HUB_OFFLINE: '1' });
+  for (const name of ['owner/model:BF16', `owner/model@${commit.slice(0, 7)}:BF16`]) {
+    const { code, stdout, stderr } = await again(name);
+    t.equal(code, 0, stderr);
+    t.match(stderr, /in the cache already/);
+    t.match(JSON.parse(stdout), { commit, files: parts.map(({ path, bytes }) => ({ file: path, path: snapshotOf(folder, path), size_bytes: bytes.length })) });
+  }
+  for (const name of ['owner/model:Q4_K_M', 'owner/model@v1:BF16', 'owner/other:BF16']) t.match(await again(name), { code: 1, stderr: /HF_HUB_OFFLINE is set/ }, name);
+});
+
 t.test('the speed can be limited', async (t) => {
   const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [{ ...parts[0]!, path: 'm-Q8_0.gguf' }] }]);
   const folder = t.testdir();

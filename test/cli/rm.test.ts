@@ -3,7 +3,9 @@ import { spawn } from '@lydell/node-pty';
 import { existsSync, linkSync, lstatSync, mkdirSync, readFileSync, readdirSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
+import { addAlias } from '#recua/models/aliases.js';
 import { sizeText } from '#recua/models/byte-size.js';
+import { findPlaces } from '#recua/models/places.js';
 import { commitA, commitB, folderOf, model, modelPart, partFile, put, putPartial, sha256 } from '../models/hub-layout.js';
 import { startPuller } from '../models/pulling.js';
 import { mainPath, recua } from './recua.js';
@@ -64,6 +66,28 @@ t.test('rm removes every version of a model, and contents that lie in the snapsh
   renameSync(`${both}.new`, both);
   const result = JSON.parse((await recua(['rm', '-y', '--json', 'o/r', 'p', 'o/both/b.gguf'], '', { env: envOf(folder) })).stdout) as Record<string, unknown>;
   t.match(result, { dry_run: false, models: [{ name: 'o/both' }, { name: 'o/plain' }, { name: 'o/r' }], freed_bytes: ['new', 'old', 'plain', 'both'].reduce((sum, salt) => sum + model(salt).length, 0) });
+  t.strictSame(readdirSync(hub), []);
+});
+
+t.test('rm of a revision takes what only it has, and the rest keeps its alias', async (t) => {
+  const folder = t.testdir();
+  const hub = join(folder, 'hub');
+  const env = envOf(folder);
+  const eyes = model('eyes');
+  put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('new'), commit: commitB });
+  put(hub, { repo: 'o/r', file: 'mmproj-F16.gguf', bytes: eyes, commit: commitB });
+  put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('old'), commit: commitA, refs: ['v1'] });
+  put(hub, { repo: 'o/r', file: 'mmproj-F16.gguf', bytes: eyes, commit: commitA, refs: ['v1'] });
+  await addAlias(findPlaces(env), 'mine', { repo: 'o/r', file: 'm.gguf' }, false);
+  const missing = await recua(['rm', '-y', 'o/r@v2'], '', { env });
+  t.match(missing, { code: 1, stderr: /no revision v2, only main, v1/ });
+  const old = JSON.parse((await recua(['rm', '-y', '--json', 'o/r@v1'], '', { env })).stdout) as Record<string, unknown>;
+  t.match(old, { models: [{ name: 'o/r@v1' }], aliases: [], freed_bytes: model('old').length });
+  t.strictSame(files(folderOf(hub, 'o/r')), [
+    `blobs/${sha256(model('new'))}`, `blobs/${sha256(eyes)}`, 'refs/main', `snapshots/${commitB}/m.gguf`, `snapshots/${commitB}/mmproj-F16.gguf`,
+  ].sort());
+  const last = JSON.parse((await recua(['rm', '-y', '--json', `o/r@${commitB.slice(0, 8)}`], '', { env })).stdout) as Record<string, unknown>;
+  t.match(last, { aliases: ['mine'] }, 'the last copy takes the alias along');
   t.strictSame(readdirSync(hub), []);
 });
 

@@ -53,7 +53,11 @@ t.test('run follows a grammar given as text or as a file', async (t) => {
     t.match(stdout, /^(yes|no)\n$/);
   }
   t.match(await recua(['run', 'builtin', '-p', 'x', '-gf', join(path, 'none')]), { code: 1, stderr: /cannot be read/ });
-  t.match(await recua(['run', 'builtin', '-p', 'x', '-g', 'root ::= (']), { code: 1, stdout: '' });
+  for (const command of ['run', 'chat']) {
+    const { code, stdout, stderr } = await recua([command, 'builtin', '-p', 'x', '-g', 'root ::= (']);
+    t.match({ code, stdout }, { code: 1, stdout: '' });
+    t.equal(stderr.split('failed to parse grammar').length, 2, `${command} tells it once: ${stderr}`);
+  }
 });
 
 t.test('run repeats an answer drawn with the same seed', async (t) => {

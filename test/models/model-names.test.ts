@@ -1,27 +1,5 @@
 import t from 'tap';
-import { isQuantisation, isSidecar, partName, partOf, quantisationOfName, readRepoName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
-
-t.test('readRepoName() reads every way to write a model of the hub', (t) => {
-  const whole = { repo: 'o/r', quantisation: undefined, file: undefined };
-  for (const prefix of ['', 'hf:', 'hf://', 'hf.co/', 'huggingface.co/', 'https://huggingface.co/', 'https://hf.co/', 'http://huggingface.co/', 'https://www.huggingface.co/', 'HTTPS://HuggingFace.co/']) {
-    t.strictSame(readRepoName(`${prefix}o/r`), whole, prefix);
-    t.strictSame(readRepoName(`${prefix}o/r:q4_k_m`), { ...whole, quantisation: 'q4_k_m' }, prefix);
-    t.strictSame(readRepoName(`${prefix}o/r/sub/m.gguf`), { ...whole, file: 'sub/m.gguf' }, prefix);
-  }
-  t.strictSame(readRepoName('https://huggingface.co/o/r/blob/main/sub/m.gguf'), { ...whole, file: 'sub/m.gguf' });
-  t.strictSame(readRepoName('https://huggingface.co/o/r/resolve/main/m.gguf?download=true'), { ...whole, file: 'm.gguf' });
-  t.strictSame(readRepoName('https://huggingface.co/o/r/tree/main'), whole);
-  t.strictSame(readRepoName('https://huggingface.co/o/r/'), whole);
-  t.strictSame(readRepoName('gpt2'), { ...whole, repo: 'gpt2' });
-  t.end();
-});
-
-t.test('readRepoName() takes no path for a repository', (t) => {
-  for (const name of ['./o/r', '../o/r', '/o/r', '~/o/r', 'o/r.gguf', 'C:\\o\\r', 'o\\r', 'o/r/sub', 'o/r/../x.gguf', 'o//x.gguf', 'https://example.com/o/r', 'a b/c', 'o/r:', 'o/r:a:b', 'a\nb', '']) {
-    t.equal(readRepoName(name), undefined, JSON.stringify(name));
-  }
-  t.end();
-});
+import { isQuantisation, isSidecar, modelKey, partName, partOf, quantisationOfName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
 
 t.test('quantisationOfName() reads the quantisation off a file or its folder', (t) => {
   for (const [file, expected] of [
@@ -44,7 +22,9 @@ t.test('parts, stems and sidecars are read off the name', (t) => {
   t.equal(partName('a/b-00002-of-00010.gguf', 7), 'a/b-00007-of-00010.gguf');
   t.equal(stemOf('a/b-00002-of-00010.gguf'), 'b');
   t.equal(stemOf('x.y.GGUF'), 'x.y');
-  for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'imatrix.gguf']) t.ok(isSidecar(file), file);
-  for (const file of ['model.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf']) t.notOk(isSidecar(file), file);
+  t.equal(modelKey('a/b-00002-of-00010.gguf'), modelKey('a/b-00001-of-00010.gguf'));
+  for (const other of ['b-00001-of-00010.gguf', 'a/b-00001-of-00009.gguf', 'a/b.gguf', 'a/c-00001-of-00010.gguf']) t.not(modelKey(other), modelKey('a/b-00001-of-00010.gguf'), other);
+  for (const file of ['mmproj-F16.gguf', 'sub/mmproj-model-f16.gguf', 'gemma-mmproj.gguf', 'm.mmproj-Q8_0.gguf', 'mm-proj-F16.gguf', 'imatrix.gguf']) t.ok(isSidecar(file), file);
+  for (const file of ['model.gguf', 'mmprojector-7b.gguf', 'mmproj/model.gguf', 'mtp-m.gguf']) t.notOk(isSidecar(file), file);
   t.end();
 });

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { readRepositoryName } from '#recua/models/repository-name.js';
+import { hubEndpoint, isHubName, readRepositoryName, tryRepositoryName } from '#recua/models/repository-name.js';
 
 t.test('a repository is named in all the ways people name it', (t) => {
-  for (const [given, repo, word, revision] of [
+  for (const [given, repo, inside, revision] of [
     ['owner/repo', 'owner/repo'],
     ['gpt2', 'gpt2'],
     ['owner/repo:Q4_K_M', 'owner/repo', 'Q4_K_M'],
@@ -21,8 +21,12 @@ t.test('a repository is named in all the ways people name it', (t) => {
     ['https://huggingface.co/owner/repo/blob/main/sub/m.gguf', 'owner/repo', 'sub/m.gguf', 'main'],
     ['https://huggingface.co/owner/repo/resolve/refs%2Fpr%2F1/a%20b.gguf?download=true', 'owner/repo', 'a b.gguf', 'refs/pr/1'],
     ['https://hf.co/owner/repo', 'owner/repo'],
-  ] as const) t.strictSame(readRepositoryName(given), { repo, word, revision }, given);
-  t.strictSame(readRepositoryName('https://mirror.example/models/owner/repo', 'https://mirror.example/models'), { repo: 'owner/repo', word: undefined, revision: undefined });
+  ] as const) {
+    const file = inside?.endsWith('.gguf') ? inside : undefined;
+    t.strictSame(readRepositoryName(given), { repo, revision, word: file === undefined ? inside : undefined, file }, given);
+  }
+  t.match(readRepositoryName('owner/repo:sub/m.gguf'), { word: 'sub/m.gguf', file: undefined });
+  t.strictSame(readRepositoryName('https://mirror.example/models/owner/repo', 'https://mirror.example/models'), { repo: 'owner/repo', word: undefined, file: undefined, revision: undefined });
   t.end();
 });
 
@@ -32,5 +36,35 @@ t.test('what could lead out of the store or is another hub\'s is refused', (t) =
     'owner/repo:C:\\x', 'hf:', 'https://']) {
     t.throws(() => readRepositoryName(given), { code: 'invalid_name' }, given);
   }
+  t.end();
+});
+
+t.test('every way to write a model of the hub is understood where a path may stand, too', (t) => {
+  const whole = { repo: 'o/r', revision: undefined, word: undefined, file: undefined };
+  for (const prefix of ['', 'hf:', 'hf://', 'hf.co/', 'huggingface.co/', 'https://huggingface.co/', 'https://hf.co/', 'http://huggingface.co/', 'https://www.huggingface.co/', 'HTTPS://HuggingFace.co/']) {
+    t.strictSame(tryRepositoryName(`${prefix}o/r`), whole, prefix);
+    t.strictSame(tryRepositoryName(`${prefix}o/r:q4_k_m`), { ...whole, word: 'q4_k_m' }, prefix);
+    t.strictSame(tryRepositoryName(`${prefix}o/r@v1:q4_k_m`), { ...whole, word: 'q4_k_m', revision: 'v1' }, prefix);
+    t.strictSame(tryRepositoryName(`${prefix}o/r/sub/m.gguf`), { ...whole, file: 'sub/m.gguf' }, prefix);
+  }
+  t.strictSame(tryRepositoryName('gpt2'), { ...whole, repo: 'gpt2' });
+  t.strictSame(tryRepositoryName('http://mirror.example/o/r', 'http://mirror.example'), whole);
+  t.ok(isHubName(tryRepositoryName('o/r@v1')));
+  t.notOk(isHubName(tryRepositoryName('gpt2')));
+  t.notOk(isHubName(tryRepositoryName('local/mine')));
+  t.end();
+});
+
+t.test('a path is no repository', (t) => {
+  for (const name of ['./o/r', '../o/r', '/o/r', '~/o/r', 'o/r.gguf', 'm@2.gguf', 'C:\\o\\r', 'o\\r', 'o/r/sub', 'o/r/../x.gguf', 'o//x.gguf', 'https://example.com/o/r', 'a b/c', 'o/r:', 'o/r@', 'o/r:a:b', 'a\nb', '']) {
+    t.equal(tryRepositoryName(name), undefined, JSON.stringify(name));
+  }
+  t.end();
+});
+
+t.test('HF_ENDPOINT is an address or refused', (t) => {
+  t.equal(hubEndpoint({}), 'https://huggingface.co');
+  t.equal(hubEndpoint({ HF_ENDPOINT: 'http://mirror.example/models//' }), 'http://mirror.example/models');
+  for (const given of ['mirror.example', 'ftp://mirror.example']) t.throws(() => hubEndpoint({ HF_ENDPOINT: given }), { code: 'invalid_usage' }, given);
   t.end();
 });

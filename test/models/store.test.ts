@@ -180,6 +180,23 @@ t.test('of several snapshots the one that main means is taken', async (t) => {
   t.match(await scanStore(places), [{ olderBytes: model('old, and longer').length, copies: { length: 2 } }, { olderBytes: 0 }]);
 });
 
+t.test('a revision behind the name means what it led to, a branch, a tag or how a commit begins', async (t) => {
+  const folder = t.testdir({ empty: {} });
+  const places = placesIn(folder);
+  put(places.hub, { repo: 'o/r', file: 'm-Q4_0.gguf', bytes: model('new'), commit: commitB, refs: ['main'] });
+  put(places.hub, { repo: 'o/r', file: 'm-Q4_0.gguf', bytes: model('old'), commit: commitA, refs: ['v1', 'refs/pr/1'] });
+  put(places.hub, { repo: 'o/r', file: 'only-old-Q8_0.gguf', bytes: model('3'), commit: commitA, refs: ['v1'] });
+  const find = async (name: string) => await findModel(name, { folder, places });
+  for (const name of ['o/r@main', 'O/R@main', `o/r@${commitB}`, 'o/r@bbbb', 'o/r@main:Q4_0', 'https://huggingface.co/o/r/blob/main/m-Q4_0.gguf']) t.match(await find(name), { path: new RegExp(commitB), file: 'm-Q4_0.gguf' }, name);
+  for (const name of ['o/r@v1:Q4_0', 'o/r@refs/pr/1:q4_0', 'o/r@AAAA:m-Q4_0', 'https://huggingface.co/o/r/resolve/v1/m-Q4_0.gguf']) t.match(await find(name), { path: new RegExp(commitA), file: 'm-Q4_0.gguf' }, name);
+  t.match(await find('o/r@v1:Q4_0'), { id: 'o/r@v1:Q4_0', aliases: [] }, 'no other name of it means this file');
+  t.match(await find('o/r@main'), { id: 'o/r@main', aliases: ['o/r:Q4_0', 'o/r/m-Q4_0.gguf', 'm-Q4_0.gguf', 'm-Q4_0'] });
+  await t.rejects(find('o/r@v1'), { code: 'ambiguous_model', message: /o\/r@v1:Q4_0, o\/r@v1:Q8_0/ });
+  await t.rejects(find('o/r@v2'), { code: 'model_not_found', message: /store has no revision v2, only .*v1.* To download it: recua pull o\/r@v2$/ });
+  await t.rejects(find('o/r@main:Q2_K'), { code: 'model_not_found' });
+  await t.rejects(find('o/r@aaa'), { code: 'model_not_found' }, 'too short to be a commit');
+});
+
 t.test('scanStore() bears what is broken', async (t) => {
   const folder = t.testdir({ hub: {} });
   const places = placesIn(folder);

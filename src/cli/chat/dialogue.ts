@@ -161,8 +161,8 @@ export class Dialogue {
     }
   }
 
-  /** Goes on with another saved chat; this one is saved already. */
-  async open(path: string): Promise<void> {
+  /** Goes on with another saved chat; this one is saved already. Resolves to the model that it was held with. */
+  async open(path: string): Promise<string> {
     // Once to know that it is sound, and again when nobody else can change it any more.
     await loadSession(path);
     await this.saveKv();
@@ -176,6 +176,7 @@ export class Dialogue {
     this.#unsavedKv = false;
     await this.restoreKv(path);
     this.offerUnanswered();
+    return session.model;
   }
 
   /** Begins another conversation with nothing evaluated. The old one stays saved as it is. */
@@ -223,7 +224,7 @@ export class Dialogue {
   async restoreKv(path: string): Promise<void> {
     const kvPath = kvPathOf(path);
     const found = statSync(kvPath, { throwIfNoEntry: false });
-    if (!found) return;
+    if (!found?.isFile()) return;
     try {
       this.statistics.restored = await this.engine.restoreState(kvPath);
     } catch (thrown) {

@@ -22,7 +22,7 @@ interface InChatCommand {
 const sessionNames = async (chat: Dialogue) => (await listSessions(chat.keeper.folder)).map(({ name }) => name);
 
 const commands: readonly InChatCommand[] = [
-  { names: ['/help'], operand: '', does: 'Show this', run: (chat) => chat.input.say(help()) },
+  { names: ['/help'], operand: '', does: 'Show this', run: (chat) => chat.input.say(help(chat.input.columns)) },
   { names: ['/quit', '/exit'], operand: '', does: 'Leave the chat', run: (chat) => chat.quit() },
   {
     names: ['/clear'], operand: '', does: 'Forget the conversation, and what the model has evaluated of it; a saved one stays saved',
@@ -93,9 +93,9 @@ const commands: readonly InChatCommand[] = [
     names: ['/load'], operand: '<name>', does: 'Go on with a saved chat',
     async run(chat, operand) {
       if (operand === '') throw misuse('Expected the name of a saved chat: /load <name>. /sessions lists them.');
-      await chat.open(await findSession(chat.keeper.folder, operand));
+      const model = await chat.open(await findSession(chat.keeper.folder, operand));
       const count = chat.conversation.exchanges.length;
-      chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.`);
+      chat.input.say(`Loaded ${chat.keeper.name ?? operand}: ${count} ${count === 1 ? 'exchange' : 'exchanges'}.${model === chat.modelName ? '' : ` It was held with ${model}; ${chat.modelName} answers now.`}`);
     },
     choices: sessionNames,
   },
@@ -132,8 +132,8 @@ const commands: readonly InChatCommand[] = [
     },
     choices: () => templateNames,
   },
-  { names: ['/tokens'], operand: '', does: 'Show how many tokens the last answer took, and how full the context is', run: (chat) => chat.input.say(chat.statistics.tokens()) },
-  { names: ['/stats'], operand: '', does: 'Show how fast the last answer came, and with which settings', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings)) },
+  { names: ['/tokens'], operand: '', does: 'Show how many tokens the last answer took, and how full the context is', run: (chat) => chat.input.say(chat.statistics.tokens(chat.input.columns)) },
+  { names: ['/stats'], operand: '', does: 'Show how fast the last answer came, and with which settings', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings, chat.input.columns)) },
 ];
 
 /** Runs a line that begins with a slash. Throws `invalid_usage` with the nearest name; the line stands there again. */
@@ -161,11 +161,12 @@ function find(name: string): InChatCommand | undefined {
   return commands.find(({ names }) => names.includes(name));
 }
 
-function help(): string {
+function help(columns: number): string {
   return [
-    table(commands.map(({ names, operand, does }) => [`${names.join(', ')}${operand === '' ? '' : ` ${operand}`}`, does])),
+    table(commands.map(({ names, operand, does }) => [`${names.join(', ')}${operand === '' ? '' : ` ${operand}`}`, does]), columns),
     '',
     'Alt-Enter or a backslash at the end of a line begins another line; """ opens and closes several.',
+    'Ctrl-X Ctrl-E opens the message in your editor (VISUAL or EDITOR).',
     'Ctrl-C stops an answer and clears a message; Ctrl-R searches earlier messages; Ctrl-D leaves.',
     'A message that begins with a slash is sent with two.',
   ].join('\n');

@@ -10,6 +10,8 @@ export interface Input {
   onInterrupt: () => void;
   /** A message was thrown away by Ctrl-C. */
   onClear: () => void;
+  /** How wide a line may be; Infinity where nobody cares. */
+  readonly columns: number;
   /** The next message; `initial` stands there already, to be edited. */
   read(initial: string): Promise<Entry>;
   /** An answer's text, as it comes. */

@@ -4,7 +4,7 @@ import type { Key } from './terminal.js';
 
 export type KeyMeaning =
   | EditAction
-  | { do: 'enter' | 'break' | 'interrupt' | 'end' | 'suspend' | 'redraw' | 'complete' | 'older' | 'newer' | 'search' | 'cancel' | 'paste-start' | 'nothing' };
+  | { do: 'enter' | 'break' | 'interrupt' | 'end' | 'suspend' | 'redraw' | 'complete' | 'older' | 'newer' | 'search' | 'cancel' | 'prefix' | 'paste-start' | 'nothing' };
 
 const nothing: KeyMeaning = { do: 'nothing' };
 
@@ -12,7 +12,7 @@ const controls: Readonly<Record<string, KeyMeaning>> = {
   a: { do: 'move', to: 'line-start' }, e: { do: 'move', to: 'line-end' }, b: { do: 'move', to: 'left' }, f: { do: 'move', to: 'right' },
   k: { do: 'delete', to: 'line-end' }, u: { do: 'delete', to: 'line-start' }, w: { do: 'delete', to: 'word-left' }, y: { do: 'yank' },
   t: { do: 'transpose' }, c: { do: 'interrupt' }, d: { do: 'end' }, z: { do: 'suspend' }, l: { do: 'redraw' }, r: { do: 'search' },
-  g: { do: 'cancel' }, p: { do: 'older' }, n: { do: 'newer' },
+  g: { do: 'cancel' }, x: { do: 'prefix' }, p: { do: 'older' }, n: { do: 'newer' },
   left: { do: 'move', to: 'word-left' }, right: { do: 'move', to: 'word-right' }, home: { do: 'move', to: 'start' }, end: { do: 'move', to: 'end' },
   backspace: { do: 'delete', to: 'word-left' }, delete: { do: 'delete', to: 'word-right' },
 };

@@ -1,8 +1,10 @@
 // Reads messages from the terminal: keys → editor → screen, with history, search and pastes. What comes while nobody reads
 // (an answer is running) waits for the next message, except Ctrl-C and Ctrl-Z, which act at once. Used by dialogue.ts.
 import wrapAnsi from 'wrap-ansi';
+import { RecuaError } from '../../errors.js';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
+import { editOutside } from './external-editor.js';
 import type { History } from './history.js';
 import { HistoryWalk } from './history-walk.js';
 import { tame } from '../output.js';
@@ -31,6 +33,10 @@ export class LineInput implements Input {
   /** What has come of a paste that has not ended. */
   #paste: string | undefined;
   #armed = false;
+  /** Ctrl-X came: the next key means something else. */
+  #prefixed = false;
+  /** An editor has the terminal. */
+  #outside = false;
   #over = false;
   /** Keys, and pastes as a whole: of those no end must be missing. */
   #waiting: ([string | undefined, Key] | string)[] = [];
@@ -47,6 +53,10 @@ export class LineInput implements Input {
       resized: () => this.#draw(),
       resumed: () => this.#draw(),
     });
+  }
+
+  get columns(): number {
+    return this.#terminal.columns;
   }
 
   read(initial: string): Promise<Entry> {
@@ -69,7 +79,7 @@ export class LineInput implements Input {
   }
 
   say(text: string): void {
-    if (this.#resolve) this.#screen.erase();
+    if (this.#resolve && !this.#outside) this.#screen.erase();
     this.write(`${wrapAnsi(tame(text), this.#terminal.columns, { hard: true, trim: false })}\n`);
     this.#draw();
   }
@@ -89,7 +99,7 @@ export class LineInput implements Input {
   }
 
   #draw(): void {
-    if (!this.#resolve) return;
+    if (!this.#resolve || this.#outside) return;
     const { query } = this.#walk;
     if (query === undefined) this.#screen.draw(prompt, this.#draft);
     else this.#screen.draw(`(search ${JSON.stringify(query)}) `, this.#draft);
@@ -109,6 +119,8 @@ export class LineInput implements Input {
       if (meaningOf(text, key).do === 'interrupt') this.onInterrupt();
       return;
     }
+    // Ctrl-C is the editor's then.
+    if (this.#outside) return;
     if (this.#takePaste(text, key)) return;
     const meaning = meaningOf(text, key);
     if (meaning.do === 'suspend') {
@@ -125,6 +137,9 @@ export class LineInput implements Input {
       return;
     }
     if (meaning.do !== 'interrupt') this.#armed = false;
+    const prefixed = this.#prefixed;
+    this.#prefixed = meaning.do === 'prefix';
+    if (prefixed && key.ctrl && key.name === 'e') return void this.#editOutside();
     if (this.#search(meaning)) return;
     this.#act(meaning);
   }
@@ -175,7 +190,7 @@ export class LineInput implements Input {
         return this.#draw();
       case 'insert': case 'move': case 'delete': case 'yank': case 'transpose': case 'replace':
         return this.#change(edit(this.#draft, meaning));
-      case 'search': case 'cancel': case 'paste-start': case 'suspend': case 'nothing': return;
+      case 'search': case 'cancel': case 'paste-start': case 'suspend': case 'prefix': case 'nothing': return;
     }
   }
 
@@ -217,6 +232,23 @@ export class LineInput implements Input {
     if (found.text !== undefined) this.#draft = edit(this.#draft, { do: 'replace', text: found.text });
     this.#draw();
     return found.taken;
+  }
+
+  /** Enter sends what comes back, so that nothing is sent by closing an editor. */
+  async #editOutside(): Promise<void> {
+    this.#walk.endSearch();
+    this.#screen.erase();
+    this.#outside = true;
+    let problem: string | undefined;
+    try {
+      this.#draft = edit(this.#draft, { do: 'replace', text: await this.#terminal.lend(() => editOutside(this.#draft.text)) });
+    } catch (thrown) {
+      problem = `recua: ${RecuaError.from(thrown).message}`;
+    } finally {
+      this.#outside = false;
+    }
+    if (problem === undefined) this.#draw();
+    else this.say(problem);
   }
 
   async #complete(): Promise<void> {

@@ -38,6 +38,10 @@ export class PlainInput implements Input {
     });
   }
 
+  get columns(): number {
+    return this.#talk.columns ?? Infinity;
+  }
+
   read(initial: string): Promise<Entry> {
     if (this.#over) return Promise.resolve({ kind: 'leave', code: 130 });
     this.#draft = emptyDraft;

@@ -87,10 +87,16 @@ export async function exists(path: string): Promise<boolean> {
 }
 
 export async function loadSession(path: string): Promise<Session> {
-  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+  const text = await readRegular(path).catch((cause: unknown) => {
     throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be read: ${(cause as Error).message}`, { cause });
   });
   return readSession(text, path);
+}
+
+/** A pipe would be read for ever. */
+async function readRegular(path: string): Promise<string> {
+  if (!(await stat(path)).isFile()) throw new Error('it is no regular file');
+  return await readFile(path, 'utf8');
 }
 
 /** Private and as a whole. */

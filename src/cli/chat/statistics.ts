@@ -1,4 +1,5 @@
 // What /tokens and /stats tell: numbers of the last answer and of this run of the chat, gathered by the dialogue.
+import wrapAnsi from 'wrap-ansi';
 import type { Finish } from '../../engine/api.js';
 import type { ModelDescription, SavedState } from '../../engine/protocol.js';
 import type { TemplateName } from '../../models/chat-templates.js';
@@ -16,6 +17,9 @@ export interface Counted {
   seed?: number;
   ended: Reply['ended'];
 }
+
+/** A column narrower than that is worse than none. */
+const leastRoom = 20;
 
 /** From here on a person is told that the context fills up. */
 const nearlyFull = 0.85;
@@ -60,7 +64,7 @@ export class Statistics {
     return `The context is nearly full: ${this.#fill(used)}. /undo takes the last exchange back, /clear begins anew.`;
   }
 
-  tokens(): string {
+  tokens(columns: number): string {
     const last = this.#last;
     if (!last) return `No answer yet. The context holds ${this.#model.contextSize} tokens.`;
     return table([
@@ -68,10 +72,10 @@ export class Statistics {
       ['Generated', `${last.completionTokens} tokens`],
       ['Context', this.#fill(this.used!)],
       ['All answers', `${this.#answers}: ${this.#evaluated} prompt tokens evaluated, ${this.#cached} cached, ${this.#generated} generated`],
-    ]);
+    ], columns);
   }
 
-  stats(template: TemplateName, settings: Settings): string {
+  stats(template: TemplateName, settings: Settings, columns: number): string {
     const last = this.#last;
     const { description, contextSize } = this.#model;
     const rows: [string, string][] = [['Model', description], ['Template', template], ['Sampling', sampling(settings)]];
@@ -91,7 +95,7 @@ export class Statistics {
       const { tokens, reason } = this.restored;
       rows.push(['Saved KV', tokens > 0 ? `${tokens} tokens restored` : `not used${reason === undefined ? '' : `: ${reason}`}`]);
     }
-    return table(rows);
+    return table(rows, columns);
   }
 
   #fill(used: number): string {
@@ -108,7 +112,10 @@ function milliseconds(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`;
 }
 
-export function table(rows: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...rows.map(([label]) => label.length));
-  return rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join('\n');
+/** Labels and values; a value that is too long for the columns goes on below itself, where there is room for that. */
+export function table(rows: readonly (readonly [string, string])[], columns = Infinity): string {
+  const indent = Math.max(...rows.map(([label]) => label.length)) + 2;
+  const room = columns - indent;
+  const wrapped = (value: string) => (room === Infinity || room < leastRoom ? value : wrapAnsi(value, room, { hard: true }).replaceAll('\n', `\n${' '.repeat(indent)}`));
+  return rows.map(([label, value]) => `${label.padEnd(indent)}${wrapped(value)}`).join('\n');
 }

@@ -17,12 +17,13 @@ export class Terminal {
   readonly #output: Output;
   #open = false;
   #raw = false;
+  #lent = false;
   #onKey: (text: string | undefined, key: Key) => void = () => {};
   #onResume: () => void = () => {};
   readonly #restore = () => this.#leaveRaw();
   readonly #continue = () => {
-    // The chat may have ended while it was stopped: the shell keeps the terminal as it likes it.
-    if (!this.#open) return;
+    // The chat may have ended while it was stopped: the shell keeps the terminal as it likes it. So does who has borrowed it.
+    if (!this.#open || this.#lent) return;
     this.#enterRaw();
     this.#onResume();
   };
@@ -83,6 +84,22 @@ export class Terminal {
     setTimeout(() => {
       if (!this.#raw) this.#continue();
     }, 50);
+  }
+
+  /** Another program has the terminal, as it was, until it is done. */
+  async lend<T>(use: () => Promise<T>): Promise<T> {
+    this.#lent = true;
+    this.#leaveRaw();
+    this.#input.pause();
+    try {
+      return await use();
+    } finally {
+      this.#lent = false;
+      if (this.#open) {
+        this.#enterRaw();
+        this.#input.resume();
+      }
+    }
   }
 
   #enterRaw(): void {

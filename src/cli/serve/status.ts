@@ -1,7 +1,7 @@
 // The managed server's state, from its record, its process and its own word: and how `recua serve status` tells it.
 import { setTimeout as wait } from 'node:timers/promises';
 import { lockHolder } from '../../lock-file.js';
-import { lifeOf } from '../../process-identity.js';
+import { lifeOf, ownIdentity } from '../../process-identity.js';
 import { logFiles } from '../log-file.js';
 import { print, say } from '../output.js';
 import { recuaVersion } from '../version.js';
@@ -39,7 +39,9 @@ export async function findStatus(places: ServePlaces): Promise<Status> {
     return { ...none, state: 'crashed', alive: false, problem: `It ended without a word (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
   }
   const health = await askHealth(record.url);
-  const elsewhere = life === 'unknown' ? `It was started on another machine or in another container (${record.identity.machine}); only there it can be stopped.` : '';
+  const hidden = record.identity.machine === (await ownIdentity()).machine;
+  const elsewhere = life !== 'unknown' ? '' : hidden ? 'It belongs to another user, whose processes are hidden here; only they can stop it.'
+    : `It was started on another machine or in another container (${record.identity.machine}); only there it can be stopped.`;
   return { record, health, alive: true, ...judge(record, health, elsewhere) };
 }
 

@@ -164,7 +164,8 @@ t.test('a terminal that is closed ends the chat in order', async (t) => {
   t.equal(readdirSync(join(chat.home, 'sessions')).length, 2);
 });
 
-t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
+/** A shell with a chat that was stopped while a message was half typed. */
+async function stoppedChat(t: Parameters<typeof openChat>[0]): Promise<Pty> {
   const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', env: { SERVICE_HOME: t.testdir(), PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
   t.teardown(() => shell.dispose());
   await shell.until(/sh\$/);
@@ -172,6 +173,11 @@ t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
   await shell.prompt();
   shell.type('a draft\x1a');
   await shell.until(/Stopped/);
+  return shell;
+}
+
+t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
+  const shell = await stoppedChat(t);
   shell.type('stty -a | grep -o -w -e icanon -e -icanon\r');
   await shell.until(/\nicanon/);
   shell.type('fg\r');
@@ -187,13 +193,7 @@ t.test('Ctrl-Z gives the shell its terminal, and fg goes on', async (t) => {
 });
 
 t.test('a chat that is ended while it is stopped leaves the terminal to the shell', async (t) => {
-  const shell = new Pty(['--norc', '--noprofile', '-i'], { program: 'bash', env: { SERVICE_HOME: t.testdir(), PS1: 'sh$ ', BASH_SILENCE_DEPRECATION_WARNING: '1' } });
-  t.teardown(() => shell.dispose());
-  await shell.until(/sh\$/);
-  shell.type(`'${process.execPath}' '${mainPath}' chat builtin --threads 1\r`);
-  await shell.prompt();
-  shell.type('a draft\x1a');
-  await shell.until(/Stopped/);
+  const shell = await stoppedChat(t);
   shell.type('kill %1; wait; echo ended; stty -a | grep -o -w -e icanon -e -icanon\r');
   await shell.until(/\nended[^]*icanon/);
   t.match(shell.text(), /\nicanon/);

@@ -1,6 +1,6 @@
 // Each command inside of a chat, typed by a person.
 import t from 'tap';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { always, openChat, readSaved, sessionFiles } from './chats.js';
 
@@ -10,6 +10,14 @@ t.test('/help lists every command', async (t) => {
   for (const name of ['/help', '/quit, /exit', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/retry', '/undo', '/edit', '/copy', '/export']) {
     t.ok(help.includes(name), name);
   }
+});
+
+t.test('/help goes on below itself where the terminal is narrow', async (t) => {
+  const chat = await openChat(t, [], { rows: 60, columns: 60 });
+  const lines = (await chat.say('/help')).split('\n');
+  const at = lines.findIndex((line) => line.startsWith('/clear'));
+  const column = lines[at]!.indexOf('Forget');
+  t.match(lines[at + 1], new RegExp(`^ {${column}}\\S`), 'what is wrapped stands below what it goes on from');
 });
 
 t.test('/quit and /exit leave with 0', async (t) => {
@@ -66,6 +74,17 @@ t.test('/save goes on under a new name, /load goes back, /sessions lists both', 
   await chat.leave();
   t.same(readSaved(chat.home, automatic).messages.map(({ content }) => content).filter((_, i) => i % 2 === 0), ['Hello', 'Who are you?']);
   t.same(readSaved(chat.home, 'my chat').messages.map(({ content }) => content).filter((_, i) => i % 2 === 0), ['Hello', 'Tell me a joke']);
+});
+
+t.test('/load says which model a chat was held with, where it was another', async (t) => {
+  const home = t.testdir({ sessions: {} });
+  const chat = await openChat(t, always('ok'), { home, columns: 120 });
+  await chat.say('/save one');
+  await chat.say('Hello');
+  const path = join(home, 'sessions', 'one.json');
+  writeFileSync(join(home, 'sessions', 'other.json'), readFileSync(path, 'utf8').replace('"model": "builtin"', '"model": "acme/big:Q4_0"'));
+  t.match(await chat.say('/load other'), /Loaded other: 1 exchange\. It was held with acme\/big:Q4_0; builtin answers now\./);
+  t.match(await chat.say('/load one'), /Loaded one: 1 exchange\.$/);
 });
 
 t.test('/system sets, shows and removes the system prompt', async (t) => {

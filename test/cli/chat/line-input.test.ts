@@ -1,6 +1,6 @@
 // Typing, pasting and stopping on a real terminal.
 import t from 'tap';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { always, endless, openChat, readSaved } from './chats.js';
 
@@ -124,6 +124,30 @@ t.test('Ctrl-C clears a message, says how to leave, and leaves with 130', async 
   await chat.until(() => chat.text().split('again leaves').length === 3, 'it says so again');
   chat.type('\x03');
   t.same(await chat.ended, { exitCode: 130, signal: 0 });
+});
+
+t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes back', async (t) => {
+  const folder = t.testdir({ home: {}, home2: {}, 'my editor': '#!/bin/sh\necho Editing\nread -r key\nprintf "%s\\nseen: " "$key" >> "$2"\nhead -n 1 "$2" >> "$2"\necho "$1" >> "$2"\n', failing: '#!/bin/sh\nexit 3\n' });
+  for (const name of ['my editor', 'failing']) chmodSync(join(folder, name), 0o755);
+  const chat = await openChat(t, always('ok'), { home: join(folder, 'home'), env: { VISUAL: `"${join(folder, 'my editor')}" --flag` } });
+  chat.type('draft');
+  await chat.until(/> draft/);
+  chat.type('\x18\x05');
+  await chat.until(/^Editing$/m);
+  // The editor has the terminal, line by line and with an echo.
+  chat.type('typed there\n');
+  await chat.until(/> draft\n +typed there\n +seen: draft\n +--flag/);
+  t.notOk(existsSync(join(folder, 'home', 'sessions')), 'nothing is sent yet');
+  await chat.say('!');
+  await chat.leave();
+  t.same(sent(chat.home), ['draft\ntyped there\nseen: draft\n--flag!']);
+
+  const other = await openChat(t, always('ok'), { home: join(folder, 'home2'), env: { VISUAL: join(folder, 'failing') }, columns: 600 });
+  other.type('kept\x18\x05');
+  await other.until(/The editor .*failing ended with exit code 3; the message is as it was/);
+  await other.say('!');
+  await other.leave();
+  t.same(sent(other.home), ['kept!']);
 });
 
 t.test('Ctrl-D leaves with 0 and gives the terminal back', async (t) => {

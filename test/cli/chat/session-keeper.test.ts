@@ -1,5 +1,6 @@
 // Saved chats over the life and death of the processes that write them.
 import t from 'tap';
+import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { always, endless, openChat, readSaved, sessionFiles, startChat } from './chats.js';
@@ -108,6 +109,14 @@ t.test('a chat that is open belongs to one process', async (t) => {
   await first.ended;
   t.match(await recua(['chat', '--resume', name, '-p', 'x', '-q', '-n', '4'], '', options), { code: 0 });
   t.equal(readSaved(first.home, name).messages.length, 4);
+});
+
+t.test('what is no file is no saved chat, and nobody waits for it', { skip: process.platform === 'win32' }, async (t) => {
+  const home = t.testdir({ sessions: { 'folder.json': {} } });
+  const options = { env: { SERVICE_HOME: home } };
+  execFileSync('mkfifo', [join(home, 'sessions', 'pipe.json')]);
+  for (const name of ['pipe', 'folder']) t.match(await recua(['chat', '--resume', name, '-p', 'x'], '', options), { code: 1, stdout: '', stderr: /no regular file/ });
+  t.match(await recua(['sessions', 'list'], '', options), { code: 0, stderr: /no saved chats/ });
 });
 
 t.test('a damaged file is named and left alone', async (t) => {
