@@ -2,7 +2,7 @@
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads.
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -94,10 +94,14 @@ if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).jo
 if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
 
 const model = modelFile(values.model);
+/** Clients of a small model send more, so that a round takes seconds. */
+const repeats = statSync(model).size < 64 * 2 ** 20 ? 8 : 1;
 const rows = [];
 console.log(`${basename(model)}, ${values.threads} threads, ${rounds} rounds in alternation, medians\n${heading}`);
 for (const name of names) {
-  const runs = await measure(loads[name], { model, threads: Number(values.threads) }, rounds);
+  const load = loads[name];
+  const scaled = load.fresh || !load.work.requests ? load : { ...load, work: { ...load.work, requests: load.work.requests * repeats } };
+  const runs = await measure(scaled, { model, threads: Number(values.threads) }, rounds);
   const summary = summarise(name, loads[name].numbers, runs, values.model);
   for (const row of summary) console.log(line(row));
   rows.push(...summary.map((row) => ({ ...row, runs })));

@@ -64,6 +64,8 @@ public:
   // Posts work to the thread; the promise is rejected with `closed` after close().
   Napi::Promise run(Napi::Env env, const char *fallback, std::function<void()> work,
                     std::function<Napi::Value(Napi::Env)> convert);
+  // Thread, from such work: what is to happen on the JS thread meanwhile.
+  void tell(std::function<void(Napi::Env)> what) { worker.tell(std::move(what)); }
   // JS thread. Waits for the step in flight, then frees the context and lets go of the model. Idempotent.
   void close(Napi::Env env, std::function<void(Napi::Env)> done);
   Napi::Promise close(Napi::Env env);
@@ -73,6 +75,7 @@ public:
   std::shared_ptr<ModelState> model; // null once closed
   llama_context *context = nullptr;
   std::atomic<bool> interrupted{false}; // polled by the backend while it computes
+  std::atomic<bool> paused{false};      // a step that would be followed by others is the last
   bool closed = false;
   std::unordered_map<int32_t, Stash> stashes; // of the context's thread
   int32_t last_stash = 0;
@@ -176,6 +179,7 @@ private:
   Napi::Value stash_sequence(const Napi::CallbackInfo &info);
   Napi::Value unstash_sequence(const Napi::CallbackInfo &info);
   Napi::Value drop_stash(const Napi::CallbackInfo &info);
+  Napi::Value pause(const Napi::CallbackInfo &info);
   Napi::Value abort(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 

@@ -51,6 +51,7 @@ void ContextCore::close(Napi::Env env, std::function<void(Napi::Env)> done) {
   waiting_for_close.push_back(std::move(done));
   if (closed) return;
   closed = true;
+  paused = true;
   auto self = shared_from_this();
   const auto finish = [self](Napi::Env env) {
     self->worker.stop();
@@ -136,12 +137,17 @@ Napi::Function Context::define(Napi::Env env) {
        InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("saveSequence", &Context::save_sequence),
        InstanceMethod("loadSequence", &Context::load_sequence), InstanceMethod("stashSequence", &Context::stash_sequence),
        InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),
-       InstanceMethod("abort", &Context::abort),
+       InstanceMethod("pause", &Context::pause), InstanceMethod("abort", &Context::abort),
        InstanceMethod("close", &Context::close)});
 }
 
 Context::Context(const Napi::CallbackInfo &info)
     : Napi::ObjectWrap<Context>(info), core(*info[0].As<Napi::External<std::shared_ptr<ContextCore>>>().Data()) {}
+
+Napi::Value Context::pause(const Napi::CallbackInfo &info) {
+  core->paused = true; // cleared by the next step()
+  return info.Env().Undefined();
+}
 
 Napi::Value Context::abort(const Napi::CallbackInfo &info) {
   core->interrupted = true; // cleared by the next step()

@@ -17,8 +17,6 @@ struct Step {
 
   std::vector<int32_t> sampled;
   std::vector<std::pair<int32_t, std::string>> failures;
-  double decode_ms = 0;
-  double sample_ms = 0;
 };
 
 std::string decode_failure(int32_t code) {
@@ -77,6 +75,49 @@ void sample(llama_context *context, Step &step) {
   }
 }
 
+// Whether the tokens just sampled may be evaluated at once, without asking: none failed, none ends a generation.
+bool goes_on(const llama_vocab *vocab, const Step &step) {
+  if (!step.failures.empty() || step.sampled.size() != step.tokens.size()) return false;
+  return std::none_of(step.sampled.begin(), step.sampled.end(),
+                      [vocab](int32_t token) { return token < 0 || llama_vocab_is_eog(vocab, token); });
+}
+
+// What JS is told of one step.
+struct Report {
+  std::vector<int32_t> sampled;
+  std::vector<std::pair<int32_t, std::string>> failures;
+  double decode_ms;
+  double sample_ms;
+
+  Napi::Object to_object(Napi::Env env) const {
+    auto result = Napi::Object::New(env);
+    result.Set("tokens", make_array(env, sampled));
+    result.Set("decodeMs", decode_ms);
+    result.Set("sampleMs", sample_ms);
+    if (!failures.empty()) {
+      auto list = Napi::Array::New(env);
+      for (const auto &[row, message] : failures) {
+        auto failure = Napi::Object::New(env);
+        failure.Set("row", row);
+        failure.Set("message", message);
+        list.Set(list.Length(), failure);
+      }
+      result.Set("failures", list);
+    }
+    return result;
+  }
+};
+
+Report compute(llama_context *context, Step &step) {
+  const int64_t start = llama_time_us();
+  settle_team(llama_n_threads(context));
+  decode(context, step);
+  const int64_t decoded = llama_time_us();
+  sample(context, step);
+  const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
+  return {step.sampled, step.failures, ms(decoded - start), ms(llama_time_us() - decoded)};
+}
+
 } // namespace
 
 Napi::Value Context::step(const Napi::CallbackInfo &info) {
@@ -99,35 +140,30 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
     const Napi::Value value = samplers.Get(i);
     step->samplers.push_back(value.IsObject() ? Sampler::Unwrap(value.As<Napi::Object>())->state : nullptr);
   }
-  core->interrupted = false; // an abort() before this step was for another
+  const uint32_t most = std::max(1u, info[1].IsUndefined() ? 1u : info[1].ToNumber().Uint32Value());
+  auto each = std::make_shared<Napi::FunctionReference>();
+  if (most > 1) *each = Napi::Persistent(info[2].As<Napi::Function>());
+  auto last = std::make_shared<Report>();
+  core->interrupted = core->paused = false; // an abort() or pause() before this step was for another
   return core->run(
       env, "generation_failed",
-      [core = core, step] {
-        const int64_t start = llama_time_us();
-        settle_team(llama_n_threads(core->context));
-        decode(core->context, *step);
-        const int64_t decoded = llama_time_us();
-        sample(core->context, *step);
-        step->decode_ms = static_cast<double>(decoded - start) / 1000;
-        step->sample_ms = static_cast<double>(llama_time_us() - decoded) / 1000;
-      },
-      [step](Napi::Env env) {
-        auto result = Napi::Object::New(env);
-        result.Set("tokens", make_array(env, step->sampled));
-        result.Set("decodeMs", step->decode_ms);
-        result.Set("sampleMs", step->sample_ms);
-        if (!step->failures.empty()) {
-          auto failures = Napi::Array::New(env);
-          for (const auto &[row, message] : step->failures) {
-            auto failure = Napi::Object::New(env);
-            failure.Set("row", row);
-            failure.Set("message", message);
-            failures.Set(failures.Length(), failure);
-          }
-          result.Set("failures", failures);
+      [core = core, step, most, each, last] {
+        const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(core->context));
+        for (uint32_t done = 1;; done++) {
+          *last = compute(core->context, *step);
+          if (done >= most || core->paused || !goes_on(vocab, *step)) return;
+          core->tell([each, report = *last](Napi::Env env) {
+            try {
+              each->Call({report.to_object(env)});
+            } catch (const Napi::Error &error) {
+              napi_fatal_exception(env, error.Value()); // as an exception in an event listener
+            }
+          });
+          step->tokens.swap(step->sampled);
+          for (llama_pos &position : step->positions) position++;
         }
-        return result;
-      });
+      },
+      [last, each](Napi::Env env) { return last->to_object(env); });
 }
 
 } // namespace recua

@@ -26,7 +26,7 @@ void deliver(napi_env env, napi_value, void *, void *data) {
   if (env == nullptr) return;
   Napi::HandleScope scope(env);
   try {
-    delivery->done(env);
+    if (delivery->done) delivery->done(env);
     delivery->settle(env);
   } catch (const Napi::Error &) {
     // settle() makes rejections of all else: only an environment that is being terminated takes no more values.
@@ -99,6 +99,11 @@ void Worker::loop() {
       return;
     }
   }
+}
+
+bool Worker::tell(std::function<void(Napi::Env)> tell) {
+  auto *delivery = new Delivery{std::move(tell), nullptr};
+  return napi_call_threadsafe_function(mailbox->function, delivery, napi_tsfn_nonblocking) == napi_ok; // else it is leaked, as above
 }
 
 void Worker::halt() {

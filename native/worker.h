@@ -23,6 +23,9 @@ public:
   // environment is ending, nothing runs and false is returned.
   bool post(std::function<void()> run, std::function<void(Napi::Env)> settle);
 
+  // The worker's thread, from a job: brings `tell` to the JS thread before anything that comes later. False where that is not possible any more.
+  bool tell(std::function<void(Napi::Env)> tell);
+
   // JS thread. Waits for the job that runs, drops those that wait, ends the thread. Idempotent.
   void stop();
 

@@ -233,6 +233,13 @@ export interface NativeContext {
   readonly batchSize: number;
   /** Rejects `generation_failed` (with `details`), after which the KV of the rows' sequences is undefined: remove them. */
   step(input: StepInput): Promise<StepResult>;
+  /**
+   * Up to `most` steps one after the other: where each row wanted a token, the sampled ones are evaluated next, without waiting for JS.
+   * `each` is told of every step but the last, which the promise resolves to. The last is that of a token that ends a generation, of a failed
+   * sampler, or the next to be completed after pause().
+   */
+  step(input: StepInput, most: number, each: (result: StepResult) => void): Promise<StepResult>;
+  pause(): void;
   /** Copies positions [0, length) of one sequence to another, which must be empty. Resolves false where this memory can't. */
   copySequence(from: number, to: number, length: number): Promise<boolean>;
   /** Removes positions [from, to) of a sequence; to = -1 is the end. Resolves false where only whole sequences can go. */

@@ -11,7 +11,7 @@ import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
-import { isStreaming, Plan, planStep, prefillBudget } from './scheduler.js';
+import { isStreaming, Plan, planStep, prefillBudget, stepsAhead } from './scheduler.js';
 import { Sequence } from './sequence.js';
 import { stashBudget } from './stash-pool.js';
 import { StateKeeper } from './state-keeper.js';
@@ -110,7 +110,7 @@ export class Engine {
     if (!context) return this.#fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
     this.#jobs.push(() => work(this.#keeper, context).then(
       (value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error))));
-    this.#wake?.();
+    this.#stir();
   }
 
   /** Takes effect before the next step, wherever the request is. Unknown ids have been answered already. */
@@ -129,7 +129,13 @@ export class Engine {
       const wanted = this.#plan.sequences.some((other) => this.#active.has(this.#requests.get(other)!.id));
       if (!wanted) this.#loaded.context?.abort();
     }
+    this.#stir();
+  }
+
+  /** Something came that the loop must look at: it wakes, or the step in flight is the last before it does. */
+  #stir(): void {
     this.#wake?.();
+    if (this.#inFlight) this.#loaded.context?.pause();
   }
 
   /** Finishes what was taken, takes no more, frees all native memory. Idempotent. */
@@ -140,7 +146,7 @@ export class Engine {
   async #close(): Promise<void> {
     // Only now is #closing set, which the loop looks at when it wakes.
     await Promise.resolve();
-    this.#wake?.();
+    this.#stir();
     await this.ended.catch(() => {});
     await this.#embeddings?.close();
     await this.#loaded.context?.close();
@@ -175,14 +181,14 @@ export class Engine {
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     } finally {
-      this.#wake?.();
+      this.#stir();
     }
   }
 
   async #run(context: NativeContext): Promise<void> {
     const admission = new Admission(context, this.#cache, (text) => this.#hooks.log('info', text));
     for (;;) {
-      this.#retire();
+      await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
       if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
       await admission.straighten(this.#stepMs);
@@ -198,13 +204,14 @@ export class Engine {
   }
 
   /** Finished sequences leave; their KV stays in the slot as a prefix for others. */
-  #retire(): void {
+  async #retire(context: NativeContext): Promise<void> {
     let kept = 0;
     for (const sequence of this.#running) {
       if (sequence.state !== 'finished') {
         this.#running[kept++] = sequence;
         continue;
       }
+      if (sequence.overrun) await context.removeSequence(sequence.slot, sequence.evaluated, -1);
       this.#cache.release(sequence);
       this.#drop(this.#requests.get(sequence)!);
     }
@@ -251,11 +258,23 @@ export class Engine {
     // The gateway must know who may have caused a crash before the step that may crash.
     if (begun) this.#flush();
     this.#inFlight = true;
-    return context.step(this.#batch);
+    const most = this.#mostSteps();
+    if (most < 2) return context.step(this.#batch);
+    return context.step(this.#batch, most, (result) => {
+      this.#take(result);
+      this.#render();
+      if (this.#asking.some(({ state }) => state === 'finished')) context.pause();
+    });
+  }
+
+  /** Steps that may follow each other without a look at what came meanwhile. */
+  #mostSteps(): number {
+    // What a stop string's sequence evaluated too much has to be removed from its end.
+    if (!this.#cache.memory.partial || this.#closing || this.#jobs.length > 0) return 1;
+    return this.#waiting.length > 0 && this.#cache.freeSlots > 0 ? 1 : stepsAhead(this.#plan, this.#asking);
   }
 
   async #settle(context: NativeContext, step: Promise<StepResult>): Promise<void> {
-    const plan = this.#plan;
     let result: StepResult;
     try {
       result = await step;
@@ -264,6 +283,12 @@ export class Engine {
     } finally {
       this.#inFlight = false;
     }
+    this.#take(result);
+  }
+
+  /** What one step brought; text is made of it later. */
+  #take(result: StepResult): void {
+    const plan = this.#plan;
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     this.#measure(result.decodeMs);
     const nowMs = performance.now();

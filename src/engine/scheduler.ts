@@ -94,6 +94,15 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
   plan.order();
 }
 
+/** Steps that run without waiting for the loop; what comes meanwhile ends the run with the step in flight. */
+const longestRun = 64;
+
+/** How many steps like this plan can follow each other: many if all rows decode, until the first sequence reaches its limit; else one. */
+export function stepsAhead(plan: Plan, asking: readonly Sequence[]): number {
+  if (plan.rows !== asking.length || plan.rows !== plan.sequences.length) return 1;
+  return asking.reduce((most, { limit, length }) => Math.min(most, limit - length), longestRun);
+}
+
 /** Looking further down the queue than this would cost more than it finds. */
 const lookahead = 16;
 

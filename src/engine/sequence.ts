@@ -14,6 +14,8 @@ export class Sequence {
   length: number;
   /** Tokens whose KV is in the slot. Below `length` there is something to feed. */
   evaluated = 0;
+  /** The slot holds more than `evaluated`. */
+  overrun = false;
   /** Prompt tokens that came from a shared or kept prefix. */
   cachedTokens = 0;
   readonly promptLength: number;
@@ -49,9 +51,10 @@ export class Sequence {
     return this.length - this.promptLength;
   }
 
-  /** Notes that a step evaluated `count` more tokens. */
+  /** Notes that a step evaluated `count` more tokens: its own, unless it was finished while steps followed each other. */
   advance(count: number): void {
-    this.evaluated += count;
+    if (this.evaluated + count <= this.length) this.evaluated += count;
+    else this.overrun = true;
   }
 
   /**
@@ -72,6 +75,7 @@ export class Sequence {
   rewind(): void {
     this.evaluated = 0;
     this.cachedTokens = 0;
+    this.overrun = false;
     if (this.state === 'decode') this.state = 'prefill';
   }
 

@@ -39,7 +39,7 @@ export const stashBytesPerToken = 1000;
 export interface FakeAddon extends NativeAddon {
   /** Breaches of the contract, which must stay empty. */
   violations: string[];
-  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; largestStep: number };
+  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; largestStep: number };
 }
 
 export function coded(code: string, message: string): Error {
@@ -107,6 +107,7 @@ class FakeSampler implements NativeSampler {
 
 class FakeContext implements NativeContext {
   readonly #kv: Cell[][];
+  #paused = false;
   readonly #stashes = new Map<number, Cell[]>();
   #lastStash = 0;
   #last: Promise<unknown> = Promise.resolve();
@@ -139,14 +140,29 @@ class FakeContext implements NativeContext {
     return row;
   }
 
-  step(input: StepInput): Promise<StepResult> {
+  step(input: StepInput, most = 1, each: (result: StepResult) => void = () => {}): Promise<StepResult> {
     if (this.#stepping) return Promise.reject(this.#violation('a step was submitted while another runs'));
     this.#stepping = true;
     const copy = { tokens: input.tokens.slice(), positions: input.positions.slice(), sequences: input.sequences.slice(), outputs: input.outputs.slice(), samplers: [...input.samplers] };
     return this.#queue(async () => {
       try {
-        const result = this.#decode(input.rows, copy);
-        await this.#pause();
+        this.#paused = false;
+        const following = { ...copy, tokens: copy.tokens.slice(), positions: copy.positions.slice() };
+        let result = this.#decode(input.rows, following);
+        for (let done = 1; ; done++) {
+          await this.#turns();
+          const { tokens: sampled, ...rest } = result();
+          if (done >= most || this.#paused || rest.failures || sampled.some((token) => token === tokens.eos)) {
+            result = () => ({ tokens: sampled, ...rest });
+            break;
+          }
+          if (sampled.length !== input.rows) throw this.#violation('only rows that decode can follow each other');
+          each({ tokens: sampled.slice(), ...rest });
+          following.tokens.set(sampled);
+          for (let i = 0; i < input.rows; i++) following.positions[i]! += 1;
+          this.owner.stats.followed++;
+          result = this.#decode(input.rows, following);
+        }
         for (const key of ['tokens', 'positions', 'sequences', 'outputs', 'samplers'] as const) {
           if (input[key].length !== copy[key].length || [...input[key]].some((value, i) => value !== copy[key][i])) this.#violation(`${key} were touched in flight`);
         }
@@ -202,7 +218,7 @@ class FakeContext implements NativeContext {
   #spoil(sequences: Int32Array): void {
     for (const sequence of new Set(sequences)) for (const cell of this.#kv[sequence]) cell.hash = mix(cell.hash, this.#poison++);
   }
-  async #pause(): Promise<void> {
+  async #turns(): Promise<void> {
     const [least, most] = this.fake.turns ?? [1, 1];
     this.#random = mix(this.#random, 7);
     for (let turns = least + (this.#random % (most - least + 1)); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
@@ -261,6 +277,9 @@ class FakeContext implements NativeContext {
   shiftSequence(): Promise<boolean> { return Promise.resolve(false); }
   saveSequence(): Promise<Uint8Array> { return Promise.resolve(new Uint8Array()); }
   loadSequence(): Promise<boolean> { return Promise.resolve(false); }
+  pause(): void {
+    this.#paused = true;
+  }
   abort(): void {
     this.owner.stats.aborts++;
     this.#abort = undefined;
@@ -391,7 +410,7 @@ class FakeModel implements NativeModel {
 export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
-    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, largestStep: 0 },
+    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     setLog: () => {},
