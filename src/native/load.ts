@@ -59,7 +59,6 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   const module = { exports: {} as NativeAddon };
   try {
     // Now, not lazily: a function that a library lacks is told here, instead of ending the process when it is called.
-    // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- Windows has no such constants
     process.dlopen(module, path, ...(constants.dlopen?.RTLD_NOW === undefined ? [] : [constants.dlopen.RTLD_NOW]));
   } catch (error) {
     throw new Error(explainFault((error as Error).message, needs, machineFacts()), { cause: error });
