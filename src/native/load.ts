@@ -64,7 +64,7 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
     throw new Error(explainFault((error as Error).message, needs, machineFacts()), { cause: error });
   }
   const addon: Partial<NativeAddon> = module.exports;
-  if (!isOurs(addon)) throw new Error('it is no addon of this Recua, or of an older build');
+  if (!isOurs(addon)) throw new Error('it is no addon of Recua, or was built for an older one');
   const { llamaCpp, backends } = addon.version;
   // Libraries of one name are loaded once per process: an addon that comes second may stand on those of another Recua.
   if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {
