@@ -13,10 +13,12 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['NODE_EXTRA_CA_CERTS', 'File with further certificates to trust, as for all of Node'],
   ['NO_COLOR', 'Anything: no colours'],
   ['VISUAL', 'The editor that Ctrl-X Ctrl-E opens in a chat (also EDITOR)'],
+  ['RECUA_ADDON', 'Path of a recua.node: the native addon to load, and no other'],
   ['RECUA_LLAMA_CPP', 'At build time: a llama.cpp of your own'],
   ['RECUA_CMAKE_ARGS', 'At build time: options for cmake'],
   ['RECUA_TEST_URL', 'For the tests: a server to run them on'],
   ['RECUA_FUZZ_SEED', 'For the tests: the seed of the fuzzed requests'],
+  ['RECUA_EXIT_ROUNDS', 'For the tests: how often each way to end is tried'],
 ];
 
 /** Exit codes of every command. */

@@ -5,6 +5,7 @@ import { readModelFile } from '../models/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import { answerFlags, makeRequest, readConstraint } from './answer-flags.js';
 import { command } from './command.js';
+import { deviceListing, listDevices } from './devices.js';
 import { engineConfig, engineFlags, engineOptions } from './engine-flags.js';
 import { misuse, perCall, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
@@ -27,14 +28,16 @@ export const run = command({
     prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
     ...answerFlags({ maxTokens: 512 }),
     ...engineFlags,
+    ...deviceListing,
   },
   async run({ values, operands }) {
+    if (values.listDevices) return await listDevices(values.json);
     const [name, ...surplus] = operands;
     if (name === undefined) throw misuse('Expected a model: recua run <model> -p <text>.');
     if (surplus.length > 0) throw misuse(`Expected one model, got also ${surplus.join(' ')}. Put a prompt of several words in quotes after -p.`);
     const constraint = await readConstraint(values);
     const model = await findModel(name);
-    await readModelFile(model.path);
+    const file = await readModelFile(model.path);
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const prompt = await readPrompt(values.prompt);
@@ -44,7 +47,7 @@ export const run = command({
     ], values, constraint);
     const stop = watchSignals();
     const held = new HeldErrors();
-    const engine = startEngine(engineOptions(model.path, config), { log: held.log });
+    const engine = startEngine(engineOptions(model.path, config, file), { log: held.log });
     try {
       await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       const given = await answerOnce(engine, request, values, stop.signal);
