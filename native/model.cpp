@@ -48,8 +48,10 @@ Napi::Object describe(Napi::Env env, const llama_model *model) {
   info.Set("sizeBytes", static_cast<double>(llama_model_size(model)));
   info.Set("bosToken", llama_vocab_bos(vocab));
   info.Set("eosToken", llama_vocab_eos(vocab));
+  info.Set("sepToken", llama_vocab_sep(vocab));
   info.Set("addBos", llama_vocab_get_add_bos(vocab));
   info.Set("addEos", llama_vocab_get_add_eos(vocab));
+  info.Set("addSep", llama_vocab_get_add_sep(vocab));
   info.Set("hasDecoder", llama_model_has_decoder(model) && is_causal(model));
   info.Set("hasEncoder", llama_model_has_encoder(model));
   info.Set("recurrent", llama_model_is_recurrent(model) || llama_model_is_hybrid(model));
@@ -80,6 +82,7 @@ void load_weights(Load &load) {
   }
   load.state = std::make_shared<ModelState>();
   load.state->model = model;
+  load.state->path = load.path;
   load.state->vocab = llama_model_get_vocab(model);
 }
 

@@ -2,8 +2,10 @@
 // so that tests run the same process over a fake. Never writes to stdout; logs go through IPC.
 import type { NativeAddon } from '../addon.js';
 import { RecuaError } from '../errors.js';
+import { deliver } from './delivery.js';
 import { Engine } from './engine.js';
 import { load } from './load.js';
+import { listenToNative } from './native-log.js';
 import type { EngineOptions, FromEngine, ToEngine } from './protocol.js';
 
 /** What the host needs of `process`. */
@@ -33,8 +35,7 @@ export function runHost(openAddon: () => NativeAddon, channel: Channel): void {
 
   const start = async (options: EngineOptions): Promise<void> => {
     const addon = openAddon();
-    // llama.cpp tells a hundred lines of each load as 'info': details, to those who serve a model.
-    addon.setLog((level, text) => log(level === 'info' ? 'debug' : (level as 'warn'), text));
+    listenToNative(addon, log);
     let step = -1;
     const opening = load(addon, options, (fraction) => {
       const next = Math.floor(fraction * progressSteps);
@@ -72,14 +73,8 @@ export function runHost(openAddon: () => NativeAddon, channel: Channel): void {
     else if (!engine) {
       const error = new RecuaError('model_loading', 'The model is still loading.').toPlain();
       if (m.type !== 'cancel') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0 } });
-    } else if (m.type === 'chat') engine.chat(m.id, m.request);
-    else if (m.type === 'complete') engine.complete(m.id, m.request);
-    else if (m.type === 'embed') engine.embed(m.id, m.request);
-    else if (m.type === 'tokenize') void engine.tokenize(m.id, m.text, m.addSpecial, m.parseSpecial);
-    else if (m.type === 'save') engine.keep(m.id, (keeper, context) => keeper.save(context, m.path));
-    else if (m.type === 'restore') engine.keep(m.id, (keeper, context) => keeper.restore(context, m.path));
-    else if (m.type === 'forget') engine.keep(m.id, (keeper, context) => keeper.forget(context));
-    else engine.cancel(m.id);
+    } else if (m.type === 'cancel') engine.cancel(m.id);
+    else deliver(engine, m);
   });
   // The parent may be gone before the event could be heard.
   if (!channel.connected) channel.exit(0);

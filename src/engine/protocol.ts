@@ -88,6 +88,12 @@ export interface EmbedRequest {
   inputs: (string | Int32Array)[];
 }
 
+/** A reranker reads the query with each of the documents. */
+export interface RerankRequest {
+  query: string;
+  documents: string[];
+}
+
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
 export interface Usage {
@@ -122,6 +128,7 @@ export type EngineEvent =
   | { id: number; kind: 'started' }
   | { id: number; kind: 'delta'; delta: Delta }
   | { id: number; kind: 'done'; finishReason: FinishReason; usage: Usage; timings: Timings; seed: number; warnings?: string[] }
+  /** Inputs × dimensions; of a reranking, one row of scores per document. */
   | { id: number; kind: 'embedded'; vectors: Float32Array; dimensions: number; tokenCounts: Int32Array }
   | { id: number; kind: 'result'; value: unknown }
   | { id: number; kind: 'error'; error: PlainError };
@@ -146,6 +153,7 @@ export interface ModelDescription {
   chatTemplate: string;
   canGenerate: boolean;
   canEmbed: boolean;
+  canRerank: boolean;
   devices: Device[];
   backends: string[];
   llamaCpp: string;
@@ -168,15 +176,21 @@ export interface EngineStatus {
   waiting: number;
 }
 
-export type ToEngine =
-  | { type: 'load'; options: EngineOptions }
+/** What is answered by events of the same id. */
+export type Question =
   | { type: 'chat'; id: number; request: ChatRequest }
   | { type: 'complete'; id: number; request: CompletionRequest }
   | { type: 'embed'; id: number; request: EmbedRequest }
+  | { type: 'rerank'; id: number; request: RerankRequest }
   | { type: 'tokenize'; id: number; text: string; addSpecial: boolean; parseSpecial: boolean }
+  | { type: 'detokenize'; id: number; tokens: Int32Array; special: boolean }
   | { type: 'save'; id: number; path: string }
   | { type: 'restore'; id: number; path: string }
-  | { type: 'forget'; id: number }
+  | { type: 'forget'; id: number };
+
+export type ToEngine =
+  | { type: 'load'; options: EngineOptions }
+  | Question
   | { type: 'cancel'; id: number }
   /** Finish what runs and end; the parent's disconnect means the same at once. */
   | { type: 'close' };
