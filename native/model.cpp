@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <chrono>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace recua {
 
 namespace {
@@ -84,6 +88,13 @@ void load_weights(Load &load) {
   load.state->model = model;
   load.state->path = load.path;
   load.state->vocab = llama_model_get_vocab(model);
+}
+
+// glibc keeps what is freed for the next malloc of the same thread's arena, and a model was opened by many threads.
+void return_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 // Remembers what a model must close before itself, and forgets what is gone.
@@ -336,6 +347,7 @@ Napi::Value Model::close(const Napi::CallbackInfo &info) {
         [=](int &) {
           last->reset();
           released->wait();
+          return_memory();
         },
         [](Napi::Env env, int &) { return env.Undefined(); });
     deferred.Resolve(freed);

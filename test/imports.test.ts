@@ -20,7 +20,7 @@ interface Edge {
   typeOnly: boolean;
 }
 
-const sources = filesUnder('src', /\.ts$/);
+const sources = filesUnder('src', /\.c?ts$/);
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
 /** Code without comments, so that a sentence about an import is none. */
 const codeOf = (file: string) => textOf(file).replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|[^:'"`\\])\/\/.*$/gm, '$1');
@@ -48,7 +48,7 @@ const gatewaySide = new Set(['client', 'answer', 'calls', 'child', 'open-mp'].ma
 function roomOf(file: string): string {
   if (/^src\/(errors|config|process-identity|lock-file)\.ts$/.test(file)) return 'floor';
   if (file === 'src/addon.ts') return 'addon';
-  if (file === 'src/index.ts') return 'index';
+  if (/^src\/index\.c?ts$/.test(file)) return 'index';
   if (/^src\/engine\/(api|protocol|whole-answer)\.ts$/.test(file)) return 'contract';
   if (gatewaySide.has(file)) return 'client';
   return file.split('/')[1]!;

@@ -5,6 +5,7 @@ import { RecuaError } from '../errors.js';
 import { checkName, describe, Fields, int32Max, isObject, wrongType } from '../server/fields.js';
 import { readSampling, samplingNames } from '../server/sampling-fields.js';
 import { readMessages, type Message } from './messages.js';
+import { isAbortSignal } from './reply.js';
 import { jsonSchemaOf, type Schema } from './schema.js';
 import { readTools, type ToolChoice, type Tools } from './tools.js';
 
@@ -153,10 +154,9 @@ export function openOptions(options: object, known: readonly string[]): Fields {
   return Fields.of(options);
 }
 
-/** An abort signal, of this realm or another. */
 export function readSignal(fields: Fields): AbortSignal | undefined {
   const signal = fields.get('signal');
-  if (signal === undefined || (isObject(signal) && typeof signal['aborted'] === 'boolean' && typeof signal['addEventListener'] === 'function')) return signal as AbortSignal | undefined;
+  if (signal === undefined || isAbortSignal(signal)) return signal;
   throw wrongType('signal', 'an AbortSignal', signal);
 }
 

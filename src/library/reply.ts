@@ -17,6 +17,12 @@ export interface ReplyDelta {
   toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
 }
 
+/** An abort signal, of this realm or another. */
+export function isAbortSignal(value: unknown): value is AbortSignal {
+  const signal = value as Partial<AbortSignal> | null | undefined;
+  return typeof signal === 'object' && signal !== null && typeof signal.aborted === 'boolean' && typeof signal.addEventListener === 'function';
+}
+
 /** Lets a reply's work hand out deltas and run answers of the engine under the reply's signal. */
 export interface ReplyWork {
   readonly signal: AbortSignal;
@@ -38,7 +44,9 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
   readonly [Symbol.toStringTag] = 'Reply';
 
   /** @internal */
-  constructor(signal: AbortSignal | undefined, work: (work: ReplyWork) => Promise<Result>) {
+  constructor(given: unknown, work: (work: ReplyWork) => Promise<Result>) {
+    // What is no signal the work refuses, with its other options.
+    const signal = isAbortSignal(given) ? given : undefined;
     this.#deltas = new DeltaQueue(() => this.cancel());
     const forward = (): void => this.cancel();
     if (signal?.aborted) this.cancel();

@@ -54,8 +54,8 @@ type OfType<Type, S> =
 
 type ObjectOf<S> = S extends { readonly properties: infer Properties }
   ? Flat<
-    & { [Name in keyof Properties as Name extends RequiredOf<S> ? Name : never]: FromJsonSchema<Properties[Name]> }
-    & { [Name in keyof Properties as Name extends RequiredOf<S> ? never : Name]?: FromJsonSchema<Properties[Name]> }
+    & { -readonly [Name in keyof Properties as Name extends RequiredOf<S> ? Name : never]: FromJsonSchema<Properties[Name]> }
+    & { -readonly [Name in keyof Properties as Name extends RequiredOf<S> ? never : Name]?: FromJsonSchema<Properties[Name]> }
   >
   : Record<string, unknown>;
 
