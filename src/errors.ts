@@ -84,6 +84,7 @@ export const errorTable = {
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;
 
+/** The codes of all errors. */
 export type ErrorCode = keyof typeof errorTable;
 
 export interface ErrorOptions {
@@ -94,15 +95,24 @@ export interface ErrorOptions {
   details?: Record<string, number | string> | undefined;
 }
 
-/** The one error class: what was expected, what came, what to do, with a code from the table. */
+/**
+ * The one error class: what was expected, what came, what to do, with a code from the table. `code` is the word to program against, the
+ * message may change.
+ */
 export class RecuaError extends Error {
   override readonly name = 'RecuaError';
+  /** What happened; docs/errors.md has the meanings. */
   readonly code: ErrorCode;
+  /** HTTP status the API answers with. */
   readonly status: number;
+  /** The type that the API's error body names. */
   readonly type: ErrorType;
+  /** The option or field at fault, e.g. `messages[0].role`. */
   readonly param: string | undefined;
+  /** What a program may want to compute with, e.g. `n_prompt_tokens` and `n_ctx`. */
   readonly details: Record<string, number | string> | undefined;
 
+  /** @internal */
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
@@ -112,16 +122,23 @@ export class RecuaError extends Error {
     this.details = options.details;
   }
 
-  /** The form that crosses the process boundary. */
+  /**
+   * The form that crosses the process boundary.
+   * @internal
+   */
   toPlain(): PlainError {
     return { code: this.code, message: this.message, param: this.param, details: this.details };
   }
 
+  /** @internal */
   static fromPlain(plain: PlainError): RecuaError {
     return new RecuaError(plain.code, plain.message, { param: plain.param, details: plain.details });
   }
 
-  /** Any thrown value as a RecuaError: native errors carry a code of the table; all else is `internal_error`. */
+  /**
+   * Any thrown value as a RecuaError: native errors carry a code of the table; all else is `internal_error`.
+   * @internal
+   */
   static from(thrown: unknown): RecuaError {
     if (thrown instanceof RecuaError) return thrown;
     const code = (thrown as { code?: unknown } | null)?.code;

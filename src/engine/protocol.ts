@@ -94,12 +94,16 @@ export interface RerankRequest {
   documents: string[];
 }
 
+/** How an answer ended: by itself, cut off, or with calls of tools. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
+/** Tokens of a request. */
 export interface Usage {
+  /** Tokens of the prompt, template included. */
   promptTokens: number;
   /** Of the prompt tokens, those whose KV was already there. */
   cachedTokens: number;
+  /** Tokens that were generated. */
   completionTokens: number;
 }
 
@@ -135,27 +139,47 @@ export type EngineEvent =
 
 /** What the loaded model is, told once when it is ready. */
 export interface ModelDescription {
+  /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
   description: string;
+  /** As the file names it, e.g. "llama". */
   architecture: string;
+  /** Quantisation, e.g. "Q8_0". */
   fileType: string;
+  /** Numbers the model was trained to. */
   parameters: number;
+  /** Of all tensors. */
   sizeBytes: number;
+  /** Tokens of the vocabulary. */
   vocabSize: number;
+  /** llama.cpp's number of the kind of vocabulary. */
   vocabType: number;
+  /** Numbers of an embedding vector. */
   embeddingSize: number;
+  /** Blocks of the network. */
   layers: number;
+  /** Tokens the model was trained on at once. */
   contextTrain: number;
   /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
   contextSize: number;
+  /** Requests that run at once. */
   parallel: number;
+  /** How the vectors of a text's tokens become one. */
   pooling: Pooling;
+  /** Whether the file, or who loaded it, gives a chat template. */
   hasChatTemplate: boolean;
+  /** Its Jinja source, '' if there is none. */
   chatTemplate: string;
+  /** It can chat and complete. */
   canGenerate: boolean;
+  /** It gives embedding vectors. */
   canEmbed: boolean;
+  /** It is a reranker. */
   canRerank: boolean;
+  /** What there is to compute on. */
   devices: Device[];
+  /** ggml's backends in this build. */
   backends: string[];
+  /** Version of llama.cpp. */
   llamaCpp: string;
   /** Things the user should know, e.g. that prefixes can't be shared with this architecture. */
   notes: string[];

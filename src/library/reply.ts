@@ -41,6 +41,7 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
   readonly #result: Promise<Result>;
   readonly #deltas: DeltaQueue;
   readonly #controller = new AbortController();
+  /** @hidden */
   readonly [Symbol.toStringTag] = 'Reply';
 
   /** @internal */
@@ -61,18 +62,22 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
     this.#controller.abort(new RecuaError('cancelled', 'The answer was cancelled.'));
   }
 
+  /** What is new, until the answer is complete. */
   [Symbol.asyncIterator](): AsyncGenerator<ReplyDelta, void, undefined> {
     return this.#deltas[Symbol.asyncIterator]();
   }
 
+  /** @hidden */
   then<A = Result, B = never>(resolved?: ((result: Result) => A | PromiseLike<A>) | null, rejected?: ((error: unknown) => B | PromiseLike<B>) | null): Promise<A | B> {
     return this.#result.then(resolved, rejected);
   }
 
+  /** @hidden */
   catch<B = never>(rejected?: ((error: unknown) => B | PromiseLike<B>) | null): Promise<Result | B> {
     return this.#result.catch(rejected);
   }
 
+  /** @hidden */
   finally(settled?: (() => void) | null): Promise<Result> {
     return this.#result.finally(settled);
   }

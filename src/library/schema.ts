@@ -25,6 +25,7 @@ export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
 
+/** What is taken as a schema: JSON schema, or a schema of another library. */
 export type Schema = JsonSchema | StandardSchema;
 
 /** The type of what a schema describes: what a library's schema states, or what the keywords of a JSON schema say. */
