@@ -51,5 +51,5 @@ export function createServer(model: Model, options: ServerOptions = {}): ServerA
     config: makeConfig({ ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)), model: path }),
     model: alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] },
     log: (level, text) => void model.emit('log', level, text),
-  }) as unknown as ServerApp;
+  });
 }

@@ -9,7 +9,7 @@ import { describe, Fields, wrongType } from '../server/fields.js';
 import type { ServedModel } from '../server/models.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
-import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
+import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
 import { Reply } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import type { Tools } from './tools.js';
@@ -157,7 +157,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   embed(texts: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
   async embed(input: string | readonly string[], options: { signal?: AbortSignal | undefined } = {}): Promise<Float32Array | Float32Array[]> {
     const signal = readSignal(openOptions(options, ['signal']));
-    const inputs = readTexts(typeof input === 'string' ? [input] : input, 'texts');
+    const inputs = typeof input === 'string' ? [readText(input, 'text')] : readTexts(input, 'texts');
     if (inputs.length === 0) return [];
     const { vectors } = await this.#using((engine) => engine.embed({ inputs }, signal));
     return typeof input === 'string' ? vectors[0]! : vectors;
@@ -174,10 +174,10 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const fields = openOptions(options, ['topN', 'signal']);
     const signal = readSignal(fields);
     const topN = fields.integer('topN', { min: 1 });
-    const [asked] = readTexts([query], 'query');
+    const asked = readText(query, 'query');
     const texts = readTexts(documents, 'documents');
     if (texts.length === 0) return [];
-    const { scores } = await this.#using((engine) => engine.rerank({ query: asked!, documents: texts }, signal));
+    const { scores } = await this.#using((engine) => engine.rerank({ query: asked, documents: texts }, signal));
     return Array.from(scores, (score, index) => ({ index, score })).sort((a, b) => b.score - a.score).slice(0, topN);
   }
 

@@ -2,7 +2,7 @@
 import { defaults } from '../config.js';
 import type { ChatRequest, CompletionRequest, Constraint, EngineOptions, ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { checkName, describe, Fields, int32Max, isObject, wrongType } from '../server/fields.js';
+import { checkName, Fields, int32Max, isObject, wrongType, wrongValue } from '../server/fields.js';
 import { readSampling, samplingNames } from '../server/sampling-fields.js';
 import { readMessages, type Message } from './messages.js';
 import { isAbortSignal } from './reply.js';
@@ -248,9 +248,11 @@ function conflict(one: string, other: string): RecuaError {
 /** Texts that say something, for embedding and reranking. */
 export function readTexts(value: unknown, param: string): string[] {
   if (!Array.isArray(value)) throw wrongType(param, 'an array of texts', value);
-  return (value as unknown[]).map((text, index) => {
-    if (typeof text === 'string' && text !== '') return text;
-    throw new RecuaError(typeof text === 'string' ? 'invalid_value' : 'invalid_type',
-      `Expected a text that is not empty for ${param}[${index}], got ${describe(text)}.`, { param: `${param}[${index}]` });
-  });
+  return (value as unknown[]).map((text, index) => readText(text, `${param}[${index}]`));
+}
+
+export function readText(text: unknown, param: string): string {
+  if (typeof text !== 'string') throw wrongType(param, 'a text', text);
+  if (text === '') throw wrongValue(param, 'a text that is not empty', text);
+  return text;
 }
