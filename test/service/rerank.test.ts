@@ -29,8 +29,14 @@ for (const name of rerankerNames) {
     t.equal(ours.usage.prompt_tokens, theirs.usage.prompt_tokens);
     const scoresOf = ({ results }: Reranking) => [...results].sort((a, b) => a.index - b.index).map(({ relevance_score }) => relevance_score);
     const expected = scoresOf(theirs);
-    t.ok(Math.max(...expected) - Math.min(...expected) > 1e-3, 'the documents differ at all');
-    for (const [i, score] of scoresOf(ours).entries()) t.ok(Math.abs(score - expected[i]) < 2e-4, `document ${i}: ${score}, ${expected[i]}`);
+    const spread = Math.max(...expected) - Math.min(...expected);
+    t.ok(spread > 0.05, 'the documents differ at all');
+    // Attention adds up in half precision, in an order that depends on what else is in a batch; the two put documents together differently.
+    for (const [i, score] of scoresOf(ours).entries()) t.ok(Math.abs(score - expected[i]) < 0.01 * spread, `document ${i}: ${score}, ${expected[i]}`);
+    for (const document of documents.slice(0, 6)) {
+      const [alone, theirAlone] = [await rank(url, { documents: [document] }), await rank(reference, { documents: [document] })].map((one) => one.results[0].relevance_score);
+      t.ok(Math.abs(alone - theirAlone) < 1e-4 * spread, `alone: ${alone}, ${theirAlone}`);
+    }
     t.same(ours.results, [...ours.results].sort((a, b) => b.relevance_score - a.relevance_score), 'the best first');
     t.same((await rank(url, { top_n: 2 })).results, ours.results.slice(0, 2));
 
@@ -40,7 +46,7 @@ for (const name of rerankerNames) {
       t.match(model.info, { canRerank: true, canEmbed: false, pooling: 'rank' });
       const ranked = await model.rerank(query, documents);
       t.same(ranked.map(({ index }) => index), ours.results.map(({ index }) => index));
-      for (const [i, { score }] of ranked.entries()) t.ok(Math.abs(score - ours.results[i].relevance_score) < 2e-4);
+      for (const [i, { score }] of ranked.entries()) t.ok(Math.abs(score - ours.results[i].relevance_score) < 1e-5);
       t.same((await model.rerank(query, documents, { topN: 3 })).map(({ index }) => index), ranked.slice(0, 3).map(({ index }) => index));
       t.same(await model.rerank(query, []), []);
       await t.rejects(model.rerank(query, ['x', 'long '.repeat(1000)]), { code: 'context_length_exceeded', param: 'documents[1]', details: { index: 1 } });
