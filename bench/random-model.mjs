@@ -13,7 +13,7 @@ export const shapes = {
 const valueSizes = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8]; // by GGUF value type; 8 is a string, 9 an array
 
 /** Reads the key-value section of a GGUF and keeps each pair's bytes. */
-function readPairs(path) {
+export function readPairs(path) {
   const file = readFileSync(path);
   const count = Number(file.readBigUInt64LE(16));
   let at = 24;

@@ -36,6 +36,7 @@ struct AddonData {
 struct ModelState {
   llama_model *model = nullptr;
   const llama_vocab *vocab = nullptr;
+  std::string path;
   std::promise<void> released;
 
   std::mutex templates_mutex; // guards `templates`

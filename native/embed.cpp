@@ -1,7 +1,8 @@
-// Pooled embedding vectors of many inputs in one call, on a context and thread of their own.
+// Pooled embedding vectors, or a reranker's scores, of many inputs in one call, on a context and thread of their own.
 #include "addon.h"
 
 #include "ggml.h"
+#include "gguf.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,6 +38,19 @@ uint32_t pass_rows(const llama_vocab *vocab) {
   uint32_t power = 64;
   while (power < 512 && power * 2 <= rows) power *= 2;
   return power;
+}
+
+// Without its classification head a model would give some number of its inside as a score. A split model's head may be in any
+// part, so that only whole files are looked into.
+bool has_rank_head(const std::string &path) {
+  std::unique_ptr<gguf_context, void (*)(gguf_context *)> file(gguf_init_from_file(path.c_str(), {true, nullptr}), gguf_free);
+  if (!file || gguf_find_key(file.get(), "split.count") >= 0) return true;
+  return gguf_find_tensor(file.get(), "cls.weight") >= 0 || gguf_find_tensor(file.get(), "cls.output.weight") >= 0;
+}
+
+// Floats that one input gives: a vector's, or one for each label of a reranker's head.
+size_t output_size(const llama_model *model, enum llama_pooling_type pooling) {
+  return pooling == LLAMA_POOLING_TYPE_RANK ? llama_model_n_cls_out(model) : static_cast<size_t>(llama_model_n_embd_out(model));
 }
 
 // A part of an input that goes into one forward pass.
@@ -80,20 +94,23 @@ struct Work {
     }
   }
 
-  // The mean of a long input is the weighted mean of its parts; of 'cls' and 'last' only one part counts.
+  // The mean of a long input is the weighted mean of its parts; of the others only one part counts. A reranker that is read in
+  // parts is causal, so that its last token has seen all.
   void add(const Piece &piece, const float *vector, enum llama_pooling_type pooling) {
     const bool ends = piece.from + piece.count == lengths[piece.input];
-    if (pooling == LLAMA_POOLING_TYPE_LAST ? !ends : pooling == LLAMA_POOLING_TYPE_CLS && piece.from > 0) return;
+    if (pooling == LLAMA_POOLING_TYPE_LAST || pooling == LLAMA_POOLING_TYPE_RANK ? !ends : pooling == LLAMA_POOLING_TYPE_CLS && piece.from > 0) return;
     const float weight = pooling == LLAMA_POOLING_TYPE_MEAN ? static_cast<float>(piece.count) : 1;
     float *target = vectors.data() + piece.input * dimensions;
     for (size_t i = 0; i < dimensions; i++) target[i] += vector[i] * weight;
   }
 
-  void normalise(size_t input) {
+  // To unit length, but for scores.
+  void finish(size_t input, bool scores) {
     float *vector = vectors.data() + input * dimensions;
     double sum = 0;
     for (size_t i = 0; i < dimensions; i++) sum += static_cast<double>(vector[i]) * vector[i];
     if (!std::isfinite(sum)) throw CodedError("generation_failed", "The vector of input " + std::to_string(input) + " is not finite.");
+    if (scores) return;
     const double scale = sum > 0 ? 1 / std::sqrt(sum) : 0;
     for (size_t i = 0; i < dimensions; i++) vector[i] = static_cast<float>(vector[i] * scale);
   }
@@ -124,7 +141,7 @@ struct Work {
       for (int32_t from = 0; from < length; from += most_rows) pass({{input, from, std::min(most_rows, length - from)}}, 0);
     }
     flush();
-    for (size_t input = 0; input < lengths.size(); input++) normalise(input);
+    for (size_t input = 0; input < lengths.size(); input++) finish(input, llama_pooling_type(core.context) == LLAMA_POOLING_TYPE_RANK);
   }
 };
 
@@ -153,8 +170,11 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         params.kv_unified = true; // one pool of cells for inputs of any length
         core->open(params);
         const auto type = llama_pooling_type(core->context);
-        if (type == LLAMA_POOLING_TYPE_NONE || type == LLAMA_POOLING_TYPE_RANK) {
-          throw CodedError("embeddings_unsupported", std::string("Expected a model with pooled vectors, this one's pooling is ") + pooling_names[type] + ".");
+        if (type == LLAMA_POOLING_TYPE_NONE) {
+          throw CodedError("embeddings_unsupported", "Expected a model with pooled vectors, this one's pooling is none.");
+        }
+        if (type == LLAMA_POOLING_TYPE_RANK && !has_rank_head(core->model->path)) {
+          throw CodedError("rerank_unsupported", "Expected a reranker, this model has no classification head (no tensor cls.weight or cls.output.weight).");
         }
       },
       [=](Napi::Env env) -> Napi::Value {
@@ -187,7 +207,7 @@ Napi::Value Embedder::embed(const Napi::CallbackInfo &info) {
   return core->run(
       info.Env(), "generation_failed",
       [core = core, job, context_size = context_size] {
-        const auto dimensions = static_cast<size_t>(llama_model_n_embd_out(core->model->model));
+        const size_t dimensions = output_size(core->model->model, llama_pooling_type(core->context));
         job->vectors.assign(job->lengths.size() * dimensions, 0);
         Work work{*core, job->tokens, job->lengths, {}, job->vectors, dimensions};
         size_t offset = 0;

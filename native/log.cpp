@@ -1,18 +1,18 @@
-// Where llama.cpp's log lines go: to a JS function if one is set, never to stdout.
-// Lines come from any thread; the sink is called on the JS thread that set it.
+// Where llama.cpp's log lines go: to a JS function of each environment that set one, never to stdout.
+// Lines come from any thread and belong to no environment, so that all get them; a function is called on the JS thread that set it.
 #include "addon.h"
 
 #include "log.h"
 
 #include <deque>
+#include <map>
 
 namespace recua::log {
 
 namespace {
 
-std::mutex mutex;                         // guards the sink
-napi_threadsafe_function sink = nullptr;  // of the environment that called setLog last
-void *sink_owner = nullptr;
+std::mutex mutex;                                  // guards the sinks
+std::map<void *, napi_threadsafe_function> sinks;  // by environment
 
 // Each thread's own, so that one thread's failure is not explained by another's lines.
 thread_local std::string partial; // llama.cpp logs pieces of lines with level CONT
@@ -39,9 +39,10 @@ void on_line(ggml_log_level level, std::string text) {
     if (errors.size() > 4) errors.pop_front();
   }
   std::lock_guard<std::mutex> lock(mutex);
-  if (sink == nullptr) return;
-  auto *line = new Line{level_name(level), std::move(text)};
-  if (napi_call_threadsafe_function(sink, line, napi_tsfn_nonblocking) != napi_ok) delete line;
+  for (const auto &[owner, sink] : sinks) {
+    auto *line = new Line{level_name(level), text};
+    if (napi_call_threadsafe_function(sink, line, napi_tsfn_nonblocking) != napi_ok) delete line;
+  }
 }
 
 void on_log(ggml_log_level level, const char *text, void *) {
@@ -71,10 +72,10 @@ void deliver(napi_env env, napi_value function, void *, void *data) {
 
 void drop_sink(void *owner) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (sink == nullptr || sink_owner != owner) return;
-  napi_release_threadsafe_function(sink, napi_tsfn_abort);
-  sink = nullptr;
-  sink_owner = nullptr;
+  const auto found = sinks.find(owner);
+  if (found == sinks.end()) return;
+  napi_release_threadsafe_function(found->second, napi_tsfn_abort);
+  sinks.erase(found);
 }
 
 } // namespace
@@ -87,13 +88,7 @@ void install() {
 Napi::Value set_sink(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   void *owner = static_cast<napi_env>(env);
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (sink != nullptr) {
-      napi_release_threadsafe_function(sink, napi_tsfn_release);
-      sink = nullptr;
-    }
-  }
+  drop_sink(owner);
   if (!info[0].IsFunction()) return env.Undefined();
   napi_threadsafe_function function = nullptr;
   napi_create_threadsafe_function(env, info[0], nullptr, Napi::String::New(env, "recua log"), 4096, 1, nullptr, nullptr,
@@ -103,8 +98,7 @@ Napi::Value set_sink(const Napi::CallbackInfo &info) {
   if (!data->log_hook) napi_add_env_cleanup_hook(env, drop_sink, owner);
   data->log_hook = true;
   std::lock_guard<std::mutex> lock(mutex);
-  sink = function;
-  sink_owner = owner;
+  sinks[owner] = function;
   return env.Undefined();
 }
 

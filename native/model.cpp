@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace recua {
 
 namespace {
@@ -49,8 +53,10 @@ Napi::Object describe(Napi::Env env, const llama_model *model) {
   info.Set("sizeBytes", static_cast<double>(llama_model_size(model)));
   info.Set("bosToken", llama_vocab_bos(vocab));
   info.Set("eosToken", llama_vocab_eos(vocab));
+  info.Set("sepToken", llama_vocab_sep(vocab));
   info.Set("addBos", llama_vocab_get_add_bos(vocab));
   info.Set("addEos", llama_vocab_get_add_eos(vocab));
+  info.Set("addSep", llama_vocab_get_add_sep(vocab));
   info.Set("hasDecoder", llama_model_has_decoder(model) && is_causal(model));
   info.Set("hasEncoder", llama_model_has_encoder(model));
   info.Set("recurrent", llama_model_is_recurrent(model) || llama_model_is_hybrid(model));
@@ -82,7 +88,15 @@ void load_weights(Load &load) {
   }
   load.state = std::make_shared<ModelState>();
   load.state->model = model;
+  load.state->path = load.path;
   load.state->vocab = llama_model_get_vocab(model);
+}
+
+// glibc keeps what is freed for the next malloc of the same thread's arena, and a model was opened by many threads.
+void return_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 // Remembers what a model must close before itself, and forgets what is gone.
@@ -344,6 +358,7 @@ Napi::Value Model::close(const Napi::CallbackInfo &info) {
         [=](int &) {
           last->reset();
           released->wait();
+          return_memory();
         },
         [](Napi::Env env, int &) { return env.Undefined(); });
     deferred.Resolve(freed);

@@ -9,11 +9,11 @@ const stampPath = join(place.build, 'typescript.stamp.json');
 const tsc = join(place.nodeModules, 'typescript', 'lib', 'tsc.js');
 
 function sources() {
-  return filesUnder(place.source).filter((path) => path.endsWith('.ts'));
+  return filesUnder(place.source).filter((path) => /\.c?ts$/.test(path));
 }
 
 function outputs(files) {
-  return files.map((path) => join(place.dist, path.replace(/\.ts$/, '.js')));
+  return files.map((path) => join(place.dist, path.replace(/ts$/, 'js')));
 }
 
 function currentFingerprint(files) {
@@ -38,9 +38,9 @@ export async function compileTypescript() {
 
 /** Removes outputs of sources that are no more: tap or an import could still find them. */
 function dropOrphans(folder, files) {
-  const kept = new Set(files.map((path) => path.replace(/\.ts$/, '')));
+  const kept = new Set(files.map((path) => path.replace(/ts$/, '')));
   for (const path of filesUnder(folder)) {
-    const source = path.replace(/(\.d\.ts|\.js\.map|\.js)$/, '');
+    const source = path.replace(/(?:\.d(\.c?)ts|(\.c?)js\.map|(\.c?)js)$/, '$1$2$3');
     if (source !== path && !kept.has(source)) rmSync(join(folder, path), { force: true });
   }
 }

@@ -54,8 +54,11 @@ export interface ModelInfo {
   sizeBytes: number;
   bosToken: number;
   eosToken: number;
+  /** -1 where there is none, as the other two. */
+  sepToken: number;
   addBos: boolean;
   addEos: boolean;
+  addSep: boolean;
   /** False for encoder-only models (BERT): they embed, but cannot generate. */
   hasDecoder: boolean;
   hasEncoder: boolean;
@@ -276,7 +279,10 @@ export interface NativeContext {
 export interface NativeEmbedder {
   readonly pooling: Pooling;
   readonly contextSize: number;
-  /** Pooled vectors of many inputs; `tokens` holds all inputs one after the other, `lengths` each one's count. Resolves to inputs × embeddingSize floats, unit length. */
+  /**
+   * Pooled vectors of many inputs; `tokens` holds all inputs one after the other, `lengths` each one's count. Resolves to inputs ×
+   * embeddingSize floats, unit length; with pooling 'rank' to the scores of each input, one for each label of the model's head.
+   */
   embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;
   close(): Promise<void>;
 }
@@ -302,6 +308,7 @@ export interface NativeModel {
   piece(token: number, special: boolean): Uint8Array;
   pieces(special: boolean): Promise<Pieces>;
   createContext(options: ContextOptions): Promise<NativeContext>;
+  /** Rejects `embeddings_unsupported`, or `rerank_unsupported` with pooling 'rank' where the model has no classification head. */
   createEmbedder(options: EmbedderOptions): Promise<NativeEmbedder>;
   /** Compiles the grammar off-thread. `history`: prompt tokens the penalties shall know. Rejects `invalid_grammar`. */
   createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
@@ -341,7 +348,7 @@ export interface NativeAddon {
   loadBackend(file: string): string[];
   backends(): NativeBackend[];
   devices(): Device[];
-  /** Native log lines: level 'debug' | 'info' | 'warn' | 'error'; null drops them. Never stdout; llama.cpp itself prints grammar errors to stderr. */
+  /** Native log lines of the whole process: level 'debug' | 'info' | 'warn' | 'error'; one function per thread of JavaScript, null for none. Never stdout; llama.cpp itself prints grammar errors to stderr. */
   setLog(sink: ((level: string, text: string) => void) | null): void;
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;

@@ -29,6 +29,7 @@ export const errorTable = {
   invalid_messages: { status: 400, type: 'invalid_request_error', meaning: "The model's chat template refuses these messages." },
   context_length_exceeded: { status: 400, type: 'invalid_request_error', meaning: 'The prompt has more tokens than the context holds.' },
   embeddings_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model cannot give pooled embedding vectors.' },
+  rerank_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model is no reranker: it cannot score documents for a query.' },
   chat_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model has no chat template or cannot generate text.' },
   model_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No model of that name is served, or no such file exists.' },
   route_not_found: { status: 404, type: 'not_found_error', meaning: 'No such path in this API.' },
@@ -46,11 +47,13 @@ export const errorTable = {
   model_unusable: { status: 500, type: 'server_error', meaning: 'The model file was read but cannot be loaded (damaged, unknown architecture, out of memory).' },
   invalid_gguf: { status: 400, type: 'invalid_request_error', meaning: 'The file is not a sound GGUF file.' },
   generation_failed: { status: 500, type: 'server_error', meaning: 'A decode or sampling step failed inside the engine.' },
+  answer_incomplete: { status: 500, type: 'server_error', meaning: 'The answer to a request of the library was cut off before its JSON ended; `details.content` has what there is.' },
+  answer_invalid: { status: 500, type: 'server_error', meaning: "The answer to a request of the library is JSON, but the schema's own check refuses it." },
   addon_missing: { status: 500, type: 'server_error', meaning: 'The native addon is not built or cannot be loaded on this machine.' },
   backend_unusable: { status: 500, type: 'server_error', meaning: 'The library of a backend cannot be used on this machine.' },
   device_not_found: { status: 400, type: 'invalid_request_error', meaning: 'There is no device of that name to compute on; the message lists those there are.' },
   gpu_unavailable: { status: 500, type: 'server_error', meaning: 'A GPU was required and none can be used; the message says why.' },
-  closed: { status: 500, type: 'server_error', meaning: 'A model, context or sampler was used after close().' },
+  closed: { status: 500, type: 'server_error', meaning: 'A model, context or sampler was used after it was closed or disposed of.' },
   invalid_argument: { status: 500, type: 'server_error', meaning: 'A native call got an argument it cannot take (a defect of Recua).' },
   invalid_usage: { status: 400, type: 'invalid_request_error', meaning: 'The command line has an unknown command or flag, or a flag lacks its value.' },
   invalid_config: { status: 400, type: 'invalid_request_error', meaning: 'The config file or a `RECUA_*` variable holds a setting that cannot be read.' },
@@ -85,6 +88,7 @@ export const errorTable = {
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;
 
+/** The codes of all errors. */
 export type ErrorCode = keyof typeof errorTable;
 
 export interface ErrorOptions {
@@ -95,15 +99,24 @@ export interface ErrorOptions {
   details?: Record<string, number | string> | undefined;
 }
 
-/** The one error class: what was expected, what came, what to do, with a code from the table. */
+/**
+ * The one error class: what was expected, what came, what to do, with a code from the table. `code` is the word to program against, the
+ * message may change.
+ */
 export class RecuaError extends Error {
   override readonly name = 'RecuaError';
+  /** What happened; docs/errors.md has the meanings. */
   readonly code: ErrorCode;
+  /** HTTP status the API answers with. */
   readonly status: number;
+  /** The type that the API's error body names. */
   readonly type: ErrorType;
+  /** The option or field at fault, e.g. `messages[0].role`. */
   readonly param: string | undefined;
+  /** What a program may want to compute with, e.g. `n_prompt_tokens` and `n_ctx`. */
   readonly details: Record<string, number | string> | undefined;
 
+  /** @internal */
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
@@ -113,16 +126,23 @@ export class RecuaError extends Error {
     this.details = options.details;
   }
 
-  /** The form that crosses the process boundary. */
+  /**
+   * The form that crosses the process boundary.
+   * @internal
+   */
   toPlain(): PlainError {
     return { code: this.code, message: this.message, param: this.param, details: this.details };
   }
 
+  /** @internal */
   static fromPlain(plain: PlainError): RecuaError {
     return new RecuaError(plain.code, plain.message, { param: plain.param, details: plain.details });
   }
 
-  /** Any thrown value as a RecuaError: native errors carry a code of the table; all else is `internal_error`. */
+  /**
+   * Any thrown value as a RecuaError: native errors carry a code of the table; all else is `internal_error`.
+   * @internal
+   */
   static from(thrown: unknown): RecuaError {
     if (thrown instanceof RecuaError) return thrown;
     const code = (thrown as { code?: unknown } | null)?.code;

@@ -2,10 +2,9 @@
 import { readFile } from 'node:fs/promises';
 import { defaults } from '../config.js';
 import type { Config } from '../config.js';
-import { isNone } from '../engine/offload.js';
 import type { EngineOptions } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { layerNeed } from '../models/layer-need.js';
+import { offloadWish } from '../models/layer-need.js';
 import type { ModelFile } from '../models/model-file.js';
 import { choice, integer, integerOr, off, on, text } from './flags.js';
 import type { Values } from './flags.js';
@@ -50,11 +49,9 @@ export function engineOptions(modelPath: string, config: Config, file?: ModelFil
     contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
     cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
   } = config;
-  // Who names a GPU, or wants one whatever it is, wants it to compute.
-  const gpuLayers = config.gpuLayers === 0 && (requireGpu || (device !== '' && !isNone(device))) ? 'auto' : config.gpuLayers;
   return {
-    modelPath, layerNeed: file && gpuLayers === 'auto' ? layerNeed(file, config) : undefined,
-    contextSize, parallel, gpuLayers, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
+    modelPath, ...offloadWish(config, file),
+    contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
     cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
   };
 }

@@ -1,4 +1,4 @@
-// The reference of the command line, written from the table: docs/cli.md and docs/recua.1. Run by scripts/cli-docs.mjs; a test
+// The reference of the command line, written from the table: docs/cli.md and docs/recua.1. Run by scripts/docs.mjs; a test
 // compares the files with what this gives.
 import type { AnyCommand } from './command.js';
 import { allPlaces } from './command-tree.js';
@@ -24,7 +24,7 @@ export function markdown(all: readonly AnyCommand[]): string {
   return `${[
     '# Command line',
     '',
-    '<!-- Written by scripts/cli-docs.mjs from the table of commands in src/cli: change it there. -->',
+    '<!-- Written by scripts/docs.mjs from the table of commands in src/cli: change it there. -->',
     '',
     '`recua <command> [arguments] [flags]`',
     '',
@@ -95,7 +95,7 @@ function prose(text: string): string {
 
 export function manPage(all: readonly AnyCommand[]): string {
   return `${[
-    '.\\" Written by scripts/cli-docs.mjs from the table of commands in src/cli: change it there.',
+    '.\\" Written by scripts/docs.mjs from the table of commands in src/cli: change it there.',
     '.TH RECUA 1 "" "" "Recua"',
     '.SH NAME',
     'recua \\- serve GGUF models from this machine',

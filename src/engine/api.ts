@@ -1,7 +1,7 @@
 // The engine as the gateway sees it: implemented by engine/client over a child process, and by fakes in tests.
 // Imported by server/ and cli/; knows nothing of HTTP.
 import type {
-  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, ModelDescription, SavedState, Timings, Usage,
+  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, ModelDescription, RerankRequest, SavedState, Timings, Usage,
 } from './protocol.js';
 import type { RecuaError } from '../errors.js';
 
@@ -37,6 +37,22 @@ export interface Embedded {
   tokenCounts: Int32Array;
 }
 
+export interface Reranked {
+  /** One per document, in order; the higher, the better it fits. Where they lie is the model's own. */
+  scores: Float32Array;
+  tokenCounts: Int32Array;
+}
+
+export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
+
+/** What whoever starts an engine may want to hear of it. */
+export interface EngineSettings {
+  /** Native and own logs, and what an engine process writes to its stderr. */
+  log?: Log;
+  /** Called with each new state but the first, progress of loading included; not for a new status of a ready engine. */
+  onState?: (state: EngineState) => void;
+}
+
 export interface Engine {
   readonly state: EngineState;
   /** How often the engine process died since start. */
@@ -47,7 +63,11 @@ export interface Engine {
   chat(request: ChatRequest, signal?: AbortSignal): Answer;
   complete(request: CompletionRequest, signal?: AbortSignal): Answer;
   embed(request: EmbedRequest, signal?: AbortSignal): Promise<Embedded>;
+  /** Scores how well each document answers the query. Rejects `rerank_unsupported` where the model is no reranker. */
+  rerank(request: RerankRequest, signal?: AbortSignal): Promise<Reranked>;
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
+  /** The text of tokens; bytes that are no UTF-8 become U+FFFD. Control tokens only if `special`. */
+  detokenize(tokens: Int32Array, special: boolean): Promise<string>;
   /**
    * Writes the KV of the conversation that ran last to a file (mode 0600, replaced as a whole), so that `restoreState` in a later
    * process spares evaluating it again. Resolves to 0 tokens, and writes nothing, where no sequence holds any.

@@ -2,6 +2,7 @@
 // engine/client makes a new one after each crash.
 import { fork, type ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { spinCount } from './open-mp.js';
 import type { FromEngine, ToEngine } from './protocol.js';
 
 export interface ChildEvents {
@@ -12,21 +13,22 @@ export interface ChildEvents {
   gone(how: string, clean: boolean): void;
 }
 
+/** Pipes are sockets, which have both; their type says streams. */
+interface Holdable {
+  ref?(): void;
+  unref?(): void;
+}
+
 const longestLine = 8192;
 
-/**
- * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is hundreds of times longer, and with one
- * other busy program on the machine, a thread that spins for one that does not run costs nearly all speed (docs/performance.md).
- * It is read once when the process starts; a choice of the user's own stands.
- */
 function environment(): NodeJS.ProcessEnv {
-  const { env } = process;
-  return env['GOMP_SPINCOUNT'] || env['OMP_WAIT_POLICY'] ? env : { ...env, GOMP_SPINCOUNT: '1000' };
+  return { ...process.env, ...spinCount() };
 }
 
 export class Child {
   readonly #process: ChildProcess;
   #gone = false;
+  #held = true;
 
   constructor(entry: string, events: ChildEvents) {
     // execArgv: the gateway's own (--inspect, loaders) are not the engine's. stdout is data: nothing of the child goes there.
@@ -53,6 +55,17 @@ export class Child {
 
   send(message: ToEngine): void {
     if (this.#process.connected) this.#process.send(message, () => {});
+  }
+
+  /** Whether it keeps a program alive that has nothing else to do. One that ends without it takes it along: see engine/host. */
+  hold(alive: boolean): void {
+    if (alive === this.#held) return;
+    this.#held = alive;
+    const { stdout, stderr, channel } = this.#process;
+    for (const handle of [this.#process, channel, stdout, stderr] as (Holdable | null | undefined)[]) {
+      if (alive) handle?.ref?.();
+      else handle?.unref?.();
+    }
   }
 
   kill(): void {

@@ -1,9 +1,10 @@
-// Embedding requests inside the engine: a queue and a native context of their own, opened on first use, so that they
+// Embedding and reranking requests inside the engine: a queue and a native context of their own, opened on first use, so that they
 // run beside chat. Big calls go in batches, and calls take turns, so that a cancel and a small call are not kept waiting.
 import type { EmbedderOptions, NativeEmbedder, NativeModel } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { checkTokens } from './chat.js';
-import type { EmbedRequest, EngineEvent } from './protocol.js';
+import type { EmbedRequest, EngineEvent, ModelDescription, RerankRequest } from './protocol.js';
+import { pairReader } from './rerank.js';
 
 interface Job {
   id: number;
@@ -12,6 +13,18 @@ interface Job {
   vectors: Float32Array;
   /** Inputs that have their vector. */
   done: number;
+}
+
+/** Why a model does not do what is asked; undefined if it does. */
+export function notPooled({ canEmbed, canRerank, pooling }: ModelDescription, request: EmbedRequest | RerankRequest): RecuaError | undefined {
+  if ('documents' in request) {
+    if (canRerank) return undefined;
+    return new RecuaError('rerank_unsupported', `Expected a reranker, got a model with pooling ${pooling}; load a reranking model, with pooling rank if its file does not say that it is one.`);
+  }
+  if (canEmbed) return undefined;
+  return new RecuaError('embeddings_unsupported', canRerank
+    ? 'This model is a reranker: it scores texts and gives no embedding vectors. Load an embedding model.'
+    : 'This model cannot give pooled embedding vectors; load an embedding model.');
 }
 
 /** A cancel, and another request's turn, wait for the call that runs: it must not be long. */
@@ -42,7 +55,7 @@ export class Embeddings {
     return this.#active.size;
   }
 
-  async start(id: number, request: EmbedRequest): Promise<void> {
+  async start(id: number, request: EmbedRequest | RerankRequest): Promise<void> {
     if (this.#active.size > this.#queueSize) {
       this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
       return;
@@ -50,8 +63,8 @@ export class Embeddings {
     this.#active.add(id);
     try {
       const inputs: Int32Array[] = [];
-      for (const [index, input] of request.inputs.entries()) {
-        inputs.push(await this.#tokens(input, index));
+      for (const read of this.#readers(request)) {
+        inputs.push(await read());
         if (!this.#active.has(id)) return;
       }
       this.#jobs.push({ id, inputs, vectors: new Float32Array(0), done: 0 });
@@ -79,10 +92,20 @@ export class Embeddings {
     await embedder?.close();
   }
 
-  async #tokens(input: string | Int32Array, index: number): Promise<Int32Array> {
-    const param = `input[${index}]`;
-    if (typeof input !== 'string') checkTokens(input, this.#model.info.vocabSize, param);
-    const tokens = typeof input === 'string' ? await this.#model.tokenize(input, true, true) : input;
+  /** One for each input; each gives the tokens. */
+  #readers(request: EmbedRequest | RerankRequest): (() => Promise<Int32Array>)[] {
+    if ('documents' in request) {
+      const pair = pairReader(this.#model, request.query);
+      return request.documents.map((document, index) => async () => this.#check(await pair(document), `documents[${index}]`, index));
+    }
+    return request.inputs.map((input, index) => async () => {
+      const param = `input[${index}]`;
+      if (typeof input !== 'string') checkTokens(input, this.#model.info.vocabSize, param);
+      return this.#check(typeof input === 'string' ? await this.#model.tokenize(input, true, true) : input, param, index);
+    });
+  }
+
+  #check(tokens: Int32Array, param: string, index: number): Int32Array {
     if (tokens.length === 0) {
       throw new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
     }

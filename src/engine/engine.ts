@@ -1,14 +1,14 @@
 // The loop of the engine process: plan → step → settle, one native promise per step for all sequences together.
 // The next step is submitted before the text work of the last one, so that detokenising, stop strings, parsing and IPC
 // happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
-import type { NativeAddon, NativeContext, StepInput, StepResult } from '../addon.js';
+import type { NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { Admission } from './admission.js';
 import { checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
-import { Embeddings } from './embeddings.js';
+import { Embeddings, notPooled } from './embeddings.js';
 import type { Loaded } from './load.js';
 import { PrefixCache } from './prefix.js';
-import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, Sampling, SavedState } from './protocol.js';
+import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
 import { isStreaming, Plan, planStep, prefillBudget, stepsAhead } from './scheduler.js';
@@ -87,20 +87,17 @@ export class Engine {
     void this.#start(id, request, () => prepareCompletion(this.#addon, this.#loaded.model, request));
   }
 
-  embed(id: number, request: EmbedRequest): void {
+  embed(id: number, request: EmbedRequest | RerankRequest): void {
     if (this.#closing) return this.#fail(id, shuttingDown());
-    if (!this.#embeddings) {
-      return this.#fail(id, new RecuaError('embeddings_unsupported', 'This model cannot give pooled embedding vectors; load an embedding model.'));
-    }
+    const refusal = notPooled(this.#loaded.description, request);
+    if (refusal || !this.#embeddings) return this.#fail(id, refusal ?? shuttingDown());
     void this.#embeddings.start(id, request);
   }
 
-  async tokenize(id: number, text: string, addSpecial: boolean, parseSpecial: boolean): Promise<void> {
-    try {
-      this.#emit({ id, kind: 'result', value: await this.#loaded.model.tokenize(text, addSpecial, parseSpecial) });
-    } catch (error) {
-      this.#fail(id, RecuaError.from(error));
-    }
+  /** What the model itself can tell; the result is the request's answer. */
+  ask(id: number, question: (model: NativeModel) => Promise<unknown>): void {
+    question(this.#loaded.model).then(
+      (value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
   }
 
   /** Work on the KV of idle sequences, for which no step may run; its result is the request's answer. */

@@ -1,11 +1,12 @@
 // The engine process: IPC messages in, one message of events per step out. The addon is given by the entry (main.ts),
 // so that tests run the same process over a fake. Never writes to stdout; logs go through IPC.
-import type { NativeAddon } from '../addon.js';
 import { RecuaError } from '../errors.js';
+import { deliver } from './delivery.js';
 import { Engine } from './engine.js';
 import { load } from './load.js';
+import { listenToNative } from './native-log.js';
 import { skippedText, wantsGpu } from './offload.js';
-import type { SkippedBackend } from './offload.js';
+import type { OpenedNative } from './own-native.js';
 import type { EngineOptions, FromEngine, ToEngine } from './protocol.js';
 
 /** What the host needs of `process`. */
@@ -13,12 +14,6 @@ export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'con
 
 /** Progress messages are worth sending when the whole percent changes. */
 const progressSteps = 100;
-
-/** The addon, and what became of the backends that it could have had beside the CPU's. */
-export interface OpenedNative {
-  addon: NativeAddon;
-  backends?: readonly SkippedBackend[];
-}
 
 export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, channel: Channel): void {
   let engine: Engine | undefined;
@@ -41,8 +36,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
 
   const start = async (options: EngineOptions): Promise<void> => {
     const { addon, backends = [] } = await openNative(options);
-    // llama.cpp tells a hundred lines of each load as 'info': details, to those who serve a model.
-    addon.setLog((level, text) => log(level === 'info' ? 'debug' : (level as 'warn'), text));
+    listenToNative(addon, log);
     if (wantsGpu(options)) for (const one of backends) if (!one.loaded) log('warn', skippedText(one));
     let step = -1;
     const opening = load(addon, options, (fraction) => {
@@ -82,14 +76,8 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     else if (!engine) {
       const error = new RecuaError('model_loading', 'The model is still loading.').toPlain();
       if (m.type !== 'cancel') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0 } });
-    } else if (m.type === 'chat') engine.chat(m.id, m.request);
-    else if (m.type === 'complete') engine.complete(m.id, m.request);
-    else if (m.type === 'embed') engine.embed(m.id, m.request);
-    else if (m.type === 'tokenize') void engine.tokenize(m.id, m.text, m.addSpecial, m.parseSpecial);
-    else if (m.type === 'save') engine.keep(m.id, (keeper, context) => keeper.save(context, m.path));
-    else if (m.type === 'restore') engine.keep(m.id, (keeper, context) => keeper.restore(context, m.path));
-    else if (m.type === 'forget') engine.keep(m.id, (keeper, context) => keeper.forget(context));
-    else engine.cancel(m.id);
+    } else if (m.type === 'cancel') engine.cancel(m.id);
+    else deliver(engine, m);
   });
   // The parent may be gone before the event could be heard.
   if (!channel.connected) channel.exit(0);

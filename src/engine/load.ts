@@ -1,5 +1,5 @@
 // Opens a model for the engine: options → native model and context, and the description the gateway is told.
-// Called once by host, in the engine process.
+// Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
 import type { ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
 import { RecuaError } from '../errors.js';
@@ -12,7 +12,7 @@ export interface Loaded {
   model: NativeModel;
   /** Undefined where the model only embeds. */
   context: NativeContext | undefined;
-  /** Undefined where the model can't give pooled vectors. */
+  /** Undefined where the model can give neither pooled vectors nor scores. */
   embedderOptions: EmbedderOptions | undefined;
   pieces: Pieces;
   description: ModelDescription;
@@ -67,7 +67,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     const contextSize = effectiveContext(info, options, notes);
     const pooling = effectivePooling(info, options);
     const context = info.hasDecoder ? await model.createContext(contextOptions(options, contextSize, mathThreads)) : undefined;
-    const embedderOptions = pooling === 'none' || pooling === 'rank' ? undefined : embedding(options, contextSize, pooling, mathThreads);
+    const embedderOptions = pooling === 'none' ? undefined : embedding(options, contextSize, pooling, mathThreads);
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
     }
@@ -90,7 +90,8 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       hasChatTemplate: info.hasChatTemplate || options.chatTemplate !== '',
       chatTemplate: options.chatTemplate || model.chatTemplate(),
       canGenerate: context !== undefined,
-      canEmbed: embedderOptions !== undefined,
+      canEmbed: embedderOptions !== undefined && pooling !== 'rank',
+      canRerank: pooling === 'rank',
       devices: addon.devices(),
       offload: settleOffload(offload, info.layers),
       backends: addon.version.backends,

@@ -48,7 +48,7 @@ export function settleOffload({ devices, gpuLayers }: OffloadChoice, layersOfMod
   return { devices, layers, totalLayers };
 }
 
-export function isNone(device: string): boolean {
+function isNone(device: string): boolean {
   return /^(none|cpu)$/i.test(device.trim());
 }
 

@@ -111,12 +111,22 @@ export interface EmbedRequest {
   inputs: (string | Int32Array)[];
 }
 
+/** A reranker reads the query with each of the documents. */
+export interface RerankRequest {
+  query: string;
+  documents: string[];
+}
+
+/** How an answer ended: by itself, cut off, or with calls of tools. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
+/** Tokens of a request. */
 export interface Usage {
+  /** Tokens of the prompt, template included. */
   promptTokens: number;
   /** Of the prompt tokens, those whose KV was already there. */
   cachedTokens: number;
+  /** Tokens that were generated. */
   completionTokens: number;
 }
 
@@ -145,34 +155,56 @@ export type EngineEvent =
   | { id: number; kind: 'started' }
   | { id: number; kind: 'delta'; delta: Delta }
   | { id: number; kind: 'done'; finishReason: FinishReason; usage: Usage; timings: Timings; seed: number; warnings?: string[] }
+  /** Inputs × dimensions; of a reranking, one row of scores per document. */
   | { id: number; kind: 'embedded'; vectors: Float32Array; dimensions: number; tokenCounts: Int32Array }
   | { id: number; kind: 'result'; value: unknown }
   | { id: number; kind: 'error'; error: PlainError };
 
 /** What the loaded model is, told once when it is ready. */
 export interface ModelDescription {
+  /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
   description: string;
+  /** As the file names it, e.g. "llama". */
   architecture: string;
+  /** Quantisation, e.g. "Q8_0". */
   fileType: string;
+  /** Numbers the model was trained to. */
   parameters: number;
+  /** Of all tensors. */
   sizeBytes: number;
+  /** Tokens of the vocabulary. */
   vocabSize: number;
+  /** llama.cpp's number of the kind of vocabulary. */
   vocabType: number;
+  /** Numbers of an embedding vector. */
   embeddingSize: number;
+  /** Blocks of the network. */
   layers: number;
+  /** Tokens the model was trained on at once. */
   contextTrain: number;
   /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
   contextSize: number;
+  /** Requests that run at once. */
   parallel: number;
+  /** How the vectors of a text's tokens become one. */
   pooling: Pooling;
+  /** Whether the file, or who loaded it, gives a chat template. */
   hasChatTemplate: boolean;
+  /** Its Jinja source, '' if there is none. */
   chatTemplate: string;
+  /** It can chat and complete. */
   canGenerate: boolean;
+  /** It gives embedding vectors. */
   canEmbed: boolean;
-  /** All there are. */
+  /** It is a reranker. */
+  canRerank: boolean;
+  /** What there is to compute on. */
   devices: Device[];
+  /** What of it is used. */
   offload: Offload;
+  /** ggml's backends in this build. */
   backends: string[];
+  /** Version of llama.cpp. */
   llamaCpp: string;
   /** Things the user should know, e.g. that prefixes can't be shared with this architecture. */
   notes: string[];
@@ -193,15 +225,21 @@ export interface EngineStatus {
   waiting: number;
 }
 
-export type ToEngine =
-  | { type: 'load'; options: EngineOptions }
+/** What is answered by events of the same id. */
+export type Question =
   | { type: 'chat'; id: number; request: ChatRequest }
   | { type: 'complete'; id: number; request: CompletionRequest }
   | { type: 'embed'; id: number; request: EmbedRequest }
+  | { type: 'rerank'; id: number; request: RerankRequest }
   | { type: 'tokenize'; id: number; text: string; addSpecial: boolean; parseSpecial: boolean }
+  | { type: 'detokenize'; id: number; tokens: Int32Array; special: boolean }
   | { type: 'save'; id: number; path: string }
   | { type: 'restore'; id: number; path: string }
-  | { type: 'forget'; id: number }
+  | { type: 'forget'; id: number };
+
+export type ToEngine =
+  | { type: 'load'; options: EngineOptions }
+  | Question
   | { type: 'cancel'; id: number }
   /** Finish what runs and end; the parent's disconnect means the same at once. */
   | { type: 'close' };

@@ -1,9 +1,22 @@
 // What each layer of a model takes on the device that computes it, so that an engine can tell how many fit beside what is there.
 // Called by the commands that start an engine.
-import type { LayerNeed } from '../engine/protocol.js';
+import type { Config } from '../config.js';
+import type { EngineOptions, LayerNeed } from '../engine/protocol.js';
 import { estimateMemory } from './memory.js';
 import type { MemoryOptions } from './memory.js';
 import type { ModelFile } from './model-file.js';
+
+/**
+ * What --gpu-layers comes to: whoever names a GPU, or wants one whatever it is, wants it to compute, and 'auto' has to know the model.
+ * Without a model all layers are tried.
+ */
+export function offloadWish(
+  { gpuLayers, device, requireGpu, ...memory }: MemoryOptions & Pick<Config, 'gpuLayers' | 'device' | 'requireGpu'>, model?: ModelFile,
+): Pick<EngineOptions, 'gpuLayers' | 'layerNeed'> {
+  const named = device.trim() !== '' && !/^(none|cpu)$/i.test(device.trim());
+  const wish = gpuLayers === 0 && (requireGpu || named) ? 'auto' : gpuLayers;
+  return { gpuLayers: wish, layerNeed: model && wish === 'auto' ? layerNeed(model, memory) : undefined };
+}
 
 /** Weights are exact; keys and values are spread evenly, and what computing takes is an estimate. */
 export function layerNeed(model: ModelFile, options: MemoryOptions): LayerNeed {

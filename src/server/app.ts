@@ -13,6 +13,7 @@ import { health } from './health.js';
 import { jsonBody } from './json-body.js';
 import { modelRoutes, type ServedModel } from './models.js';
 import { requestId } from './request-id.js';
+import { rerank } from './rerank.js';
 import { Traffic } from './traffic.js';
 
 export interface AppOptions {
@@ -45,6 +46,7 @@ export function createApp(options: AppOptions): Express {
   route(app, ['/v1/models/*id'], 'get', models.get);
   route(app, ['/v1/chat/completions'], 'post', ...inference, chatCompletions(gateway));
   route(app, ['/v1/embeddings'], 'post', ...inference, embeddings(gateway));
+  route(app, ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking'], 'post', ...inference, rerank(gateway));
 
   app.use((req) => {
     throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.`);

@@ -2,13 +2,14 @@
 // Route mounted by app. Headers wait until the engine has accepted the prompt, so that early failures have a real status.
 import type { Request, RequestHandler, Response } from 'express';
 import type { Answer } from '../engine/api.js';
+import { WholeAnswer } from '../engine/whole-answer.js';
 import { RecuaError } from '../errors.js';
 import { readChatRequest, readModelName } from './chat-request.js';
 import { errorBody, logError } from './error-reply.js';
 import { Fields } from './fields.js';
 import { readyModel, type Gateway } from './gateway.js';
 import { checkModel } from './models.js';
-import { ChatWriter, WholeAnswer } from './openai.js';
+import { ChatWriter, newCallId } from './openai.js';
 import { EventStream } from './sse.js';
 import { failureOf } from './traffic.js';
 
@@ -38,7 +39,7 @@ export function chatCompletions(gateway: Gateway): RequestHandler {
 }
 
 async function wholeAnswer(res: Response, answer: Answer, writer: ChatWriter): Promise<void> {
-  const said = new WholeAnswer();
+  const said = new WholeAnswer(newCallId);
   for await (const delta of answer) said.add(delta);
   res.json(writer.completion(said, await answer.finished));
 }

@@ -93,6 +93,7 @@ function capabilities(model: ModelDescription): string[] {
   const all: Record<string, boolean> = {
     completion: model.canGenerate,
     embedding: model.canEmbed,
+    rerank: model.canRerank,
     tools: model.canGenerate && /\btools\b/.test(model.chatTemplate),
     reasoning: model.canGenerate && /enable_thinking|reasoning_content|<think>/.test(model.chatTemplate),
   };

@@ -2,6 +2,7 @@
 // Called by chat-completions. The way in is chat-request.
 import { randomBytes } from 'node:crypto';
 import type { Finish } from '../engine/api.js';
+import type { WholeAnswer } from '../engine/whole-answer.js';
 import type { Delta, FinishReason, Timings, Usage } from '../engine/protocol.js';
 
 export interface WireUsage {
@@ -136,7 +137,7 @@ export class ChatWriter {
           refusal: null,
           annotations: [],
           ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-          ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
+          ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function', function: { name, arguments: args } })) }),
         },
         logprobs: null,
         finish_reason: finish.finishReason,
@@ -144,28 +145,6 @@ export class ChatWriter {
       usage: usageToWire(finish.usage),
       ...ending(finish),
     };
-  }
-}
-
-/** All deltas of an answer, put together. */
-export class WholeAnswer {
-  content = '';
-  reasoning = '';
-  readonly #calls = new Map<number, WireToolCall>();
-
-  add(delta: Delta): void {
-    this.content += delta.content ?? '';
-    this.reasoning += delta.reasoning ?? '';
-    for (const part of delta.toolCalls ?? []) {
-      const call = this.#calls.get(part.index)
-        ?? { id: part.id || newCallId(), type: 'function', function: { name: part.name ?? '', arguments: '' } };
-      call.function.arguments += part.arguments ?? '';
-      this.#calls.set(part.index, call);
-    }
-  }
-
-  get toolCalls(): WireToolCall[] {
-    return [...this.#calls].sort(([a], [b]) => a - b).map(([, call]) => call);
   }
 }
 
@@ -206,6 +185,6 @@ function thousandths(value: number): number {
   return Math.round(value * 1000) / 1000;
 }
 
-function newCallId(): string {
+export function newCallId(): string {
   return `call_${randomBytes(12).toString('hex')}`;
 }

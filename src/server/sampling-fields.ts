@@ -1,5 +1,5 @@
 // The sampling fields of a request: names on the wire and ranges, in one table. Unknown to the engine,
-// which gets a whole Sampling. Called by chat-request. Pure.
+// which gets a whole Sampling. Called by chat-request, and by the library with names of its own. Pure.
 import { samplingDefaults } from '../config.js';
 import type { Sampling } from '../engine/protocol.js';
 import { checkNumber, int32Max, wrongType, type Fields, type Range } from './fields.js';
@@ -44,9 +44,10 @@ export interface SamplingContext {
   contextSize: number;
 }
 
-export function readSampling(fields: Fields, context: SamplingContext): Sampling {
+/** `own`: the fields have the names of `Sampling`, not those on the wire. */
+export function readSampling(fields: Fields, context: SamplingContext, own = false): Sampling {
   const numbers = Object.fromEntries(
-    Object.entries(table).map(([field, row]) => [field, readNumber(fields, row) ?? samplingDefaults[field as NumberField]]),
+    Object.entries(table).map(([field, row]) => [field, readNumber(fields, row, own ? [field] : row.names) ?? samplingDefaults[field as NumberField]]),
   ) as Record<NumberField, number>;
   const temperature = fields.number('temperature', temperatureRange) ?? context.temperature;
   return {
@@ -57,13 +58,16 @@ export function readSampling(fields: Fields, context: SamplingContext): Sampling
     dryPenaltyLastN: lookBack(numbers.dryPenaltyLastN, context.contextSize),
     mirostat: (fields.integer('mirostat', { min: 0, max: 2 }) ?? 0) as 0 | 1 | 2,
     seed: readSeed(fields),
-    logitBias: readLogitBias(fields, context.vocabSize),
-    ignoreEos: fields.boolean('ignore_eos') ?? false,
+    logitBias: readLogitBias(fields, own ? 'logitBias' : 'logit_bias', context.vocabSize),
+    ignoreEos: fields.boolean(own ? 'ignoreEos' : 'ignore_eos') ?? false,
   };
 }
 
-function readNumber(fields: Fields, row: Row): number | undefined {
-  for (const name of row.names) {
+/** The names that `readSampling` knows with `own`. */
+export const samplingNames: readonly string[] = [...Object.keys(table), 'temperature', 'mirostat', 'seed', 'logitBias', 'ignoreEos'];
+
+function readNumber(fields: Fields, row: Row, names: readonly string[]): number | undefined {
+  for (const name of names) {
     const value = row.integer ? fields.integer(name, row) : fields.number(name, row);
     if (value !== undefined) return value;
   }
@@ -82,9 +86,9 @@ function readSeed(fields: Fields): number | undefined {
   return low === 0xffff_ffff ? undefined : low;
 }
 
-function readLogitBias(fields: Fields, vocabSize: number): Sampling['logitBias'] {
-  return Object.entries(fields.object('logit_bias') ?? {}).map(([key, value]) => {
-    const param = `${fields.param('logit_bias')}.${key.slice(0, 40)}`;
+function readLogitBias(fields: Fields, name: string, vocabSize: number): Sampling['logitBias'] {
+  return Object.entries(fields.object(name) ?? {}).map(([key, value]) => {
+    const param = `${fields.param(name)}.${key.slice(0, 40)}`;
     if (!/^\d{1,10}$/.test(key)) throw wrongType(param, 'a token id as the key', key);
     return {
       token: checkNumber(Number(key), param, { min: 0, max: vocabSize - 1 }, true),

@@ -361,7 +361,7 @@ class FakeModel implements NativeModel {
     owner.stats.openModels++;
     this.info = {
       description: 'fake', architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
-      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, addBos: true, addEos: false,
+      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, addBos: true, addEos: false, addSep: false,
       hasDecoder: fake.hasDecoder ?? true, hasEncoder: false, recurrent: fake.recurrent ?? false, slidingWindow: fake.slidingWindow ?? 0,
       pooling: fake.pooling ?? 'unspecified', hasChatTemplate: true,
     };

@@ -1,7 +1,7 @@
 // An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash and hang on command.
 // Used by all tests of server/. Keeps the contract of engine/api: deltas merge while nobody reads, aborts end the work.
-import type { Answer, Embedded, Engine, EngineState, Finish } from '#recua/engine/api.js';
-import type { ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription } from '#recua/engine/protocol.js';
+import type { Answer, Embedded, Engine, EngineState, Finish, Reranked } from '#recua/engine/api.js';
+import type { ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
 import { RecuaError } from '#recua/errors.js';
 
 /** What an answer says; throwing ends it with that error. */
@@ -10,7 +10,7 @@ export type Script = (request: ChatRequest, signal: AbortSignal) => AsyncIterabl
 export const description: ModelDescription = {
   description: 'fake 1K F32', architecture: 'fake', fileType: 'F32', parameters: 1_000, sizeBytes: 4_000,
   vocabSize: 100, vocabType: 2, embeddingSize: 8, layers: 1, contextTrain: 4_096, contextSize: 1_024, parallel: 4,
-  pooling: 'mean', hasChatTemplate: true, chatTemplate: '{% if tools %}{% endif %}', canGenerate: true, canEmbed: true,
+  pooling: 'mean', hasChatTemplate: true, chatTemplate: '{% if tools %}{% endif %}', canGenerate: true, canEmbed: true, canRerank: false,
   devices: [], offload: { devices: [], layers: 0, totalLayers: 3 }, backends: [], llamaCpp: 'fake', notes: [],
 };
 
@@ -106,6 +106,12 @@ export class FakeEngine implements Engine {
     };
   }
 
+  /** The longer the document, the better. */
+  async rerank({ documents }: RerankRequest): Promise<Reranked> {
+    if (this.early) throw this.early;
+    return { scores: Float32Array.from(documents, (text) => text.length / 8), tokenCounts: Int32Array.from(documents, (text) => text.length) };
+  }
+
   complete(_request: CompletionRequest): Answer {
     throw new RecuaError('internal_error', 'The fake does not complete.');
   }
@@ -116,6 +122,10 @@ export class FakeEngine implements Engine {
 
   async tokenize(text: string): Promise<Int32Array> {
     return Int32Array.from(text, () => 1);
+  }
+
+  async detokenize(tokens: Int32Array): Promise<string> {
+    return 'x'.repeat(tokens.length);
   }
 
   async close(): Promise<void> {

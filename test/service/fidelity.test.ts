@@ -1,31 +1,7 @@
 // The same file and messages give what llama-server of the same tree gives: text, tokens, tool calls, vectors.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
-import { fileURLToPath } from 'node:url';
-import t, { type Test } from 'tap';
+import t from 'tap';
+import { startLlamaServer } from './llama-server.js';
 import { chat, post, startService, weatherTool, type Message, type Reply } from './service.js';
-
-const binary = fileURLToPath(new URL('../../build/bin/llama-server', import.meta.url));
-const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
-
-async function startLlamaServer(t: Test, args: readonly string[]): Promise<string> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  const child = spawn(binary, ['-m', builtin, '--port', String(port), '--jinja', '--offline', '-t', '2', ...args], { stdio: 'ignore' });
-  t.teardown(async () => {
-    child.kill('SIGKILL');
-    await once(child, 'exit');
-  });
-  const url = `http://127.0.0.1:${port}`;
-  while (!(await fetch(`${url}/health`).then(({ ok }) => ok, () => false))) {
-    if (child.exitCode !== null) throw new Error(`llama-server ended with ${child.exitCode}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return url;
-}
 
 const user = (content: string): Message => ({ role: 'user', content });
 const conversations: { name: string; messages: Message[]; more?: object }[] = [

@@ -1,12 +1,13 @@
-// `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built command line.
+// `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built command line, docs/api.md from docstrings.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { apiReference } from './api-docs.mjs';
 import { place, root } from './place.mjs';
 
 const built = (file) => import(pathToFileURL(join(place.dist, 'cli', file)).href);
 const [{ manPage, markdown }, { allCommands }] = await Promise.all(['reference.js', 'table.js'].map(built));
-for (const [file, text] of [['cli.md', markdown(allCommands)], ['recua.1', manPage(allCommands)]]) {
+for (const [file, text] of [['cli.md', markdown(allCommands)], ['recua.1', manPage(allCommands)], ['api.md', await apiReference()]]) {
   writeFileSync(join(root, 'docs', file), text);
   console.log(join('docs', file));
 }

@@ -1,0 +1,67 @@
+// docs/api.md: the library's reference, from the docstrings of what src/index.ts exports. Run by `npm run docs`; a test compares.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Application } from 'typedoc';
+import { place, root } from './place.mjs';
+
+const intro = `# The library
+
+The reference of \`import … from 'recua'\` and \`require('recua')\`. The [README](../README.md#as-a-library) says how to begin, [examples](../examples) has programs that run,
+[errors.md](errors.md) every error code. Durations are in milliseconds, sizes in bytes, lengths in tokens. \`npm run docs\` writes this page from the sources.
+`;
+
+/** The page's text. */
+export async function apiReference() {
+  const out = mkdtempSync(join(tmpdir(), 'recua-docs-'));
+  try {
+    const app = await Application.bootstrapWithPlugins({
+      out,
+      entryPoints: [join(place.source, 'index.ts')],
+      tsconfig: join(root, 'tsconfig.json'),
+      plugin: ['typedoc-plugin-markdown'],
+      logLevel: 'Error',
+      // tsc checks the same files.
+      skipErrorChecking: true,
+      readme: 'none',
+      excludeInternal: true,
+      excludePrivate: true,
+      excludeExternals: true,
+      disableSources: true,
+      disableGit: true,
+      sourceLinkTemplate: '',
+      sort: ['source-order'],
+      groupOrder: ['Functions', 'Classes', 'Interfaces', '*'],
+      outputFileStrategy: 'modules',
+      entryFileName: 'api.md',
+      hidePageHeader: true,
+      hidePageTitle: true,
+      hideBreadcrumbs: true,
+      useCodeBlocks: false,
+      expandObjects: true,
+      parametersFormat: 'table',
+      interfacePropertiesFormat: 'table',
+      typeAliasPropertiesFormat: 'table',
+      typeDeclarationFormat: 'table',
+      tableColumnSettings: { hideInherited: true, hideOverrides: true, hideSources: true },
+    });
+    const project = await app.convert();
+    if (!project) throw new Error('The docstrings could not be read.');
+    await app.generateOutputs(project);
+    return intro + tidy(readFileSync(join(out, 'api.md'), 'utf8'));
+  } finally {
+    rmSync(out, { recursive: true, force: true });
+  }
+}
+
+/** What the generator cannot be told: codes by their name instead of all of them each time, and no headings about nothing. */
+function tidy(markdown) {
+  return markdown
+    .replace(/^[\s\S]*?(?=^## )/m, '\n')
+    .replace(/(?:(?: *\\\| )?`"[a-z_]+"`\n?){20,}/g, '[`ErrorCode`](errors.md)\n')
+    .replace(/<a id="[^"]*"><\/a> /g, '')
+    .replace(/^#+ (?:Inherited from|Overrides|Implementation of)\n\n.*\n\n/gm, '')
+    .replace(/^#+ Extends\n\n(?:- .*\n)+\n/gm, '')
+    .replace(/\n{3,}/g, '\n\n')
+    .trimEnd() + '\n';
+}

@@ -1,0 +1,20 @@
+// The addon and the GPU backends of this installation, opened as an engine's options need them. Used by main in the engine process and by
+// local in this one; tests give fakes instead.
+import type { NativeAddon } from '../addon.js';
+import { installedBackends, loadOptionalBackends } from '../native/backends.js';
+import { openAddon } from '../native/load.js';
+import { wantsGpu, type SkippedBackend } from './offload.js';
+import { spinCount, withEnvironment } from './open-mp.js';
+import type { EngineOptions } from './protocol.js';
+
+/** The addon, and what became of the backends that it could have had beside the CPU's. */
+export interface OpenedNative {
+  addon: NativeAddon;
+  backends?: readonly SkippedBackend[];
+}
+
+export async function openOwnNative(options: EngineOptions): Promise<OpenedNative> {
+  const opened = withEnvironment(spinCount(), () => openAddon());
+  // Without a GPU package this finds nothing and costs nothing.
+  return { addon: opened.addon, backends: wantsGpu(options) ? await loadOptionalBackends(opened) : installedBackends(opened) };
+}

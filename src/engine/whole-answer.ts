@@ -1,0 +1,39 @@
+// All deltas of an answer, put together: what server/ writes to clients that do not stream, and what library/ resolves to.
+import type { Delta } from './protocol.js';
+
+export interface WholeCall {
+  id: string;
+  name: string;
+  /** JSON text, as the model wrote it. */
+  arguments: string;
+}
+
+export class WholeAnswer {
+  content = '';
+  reasoning = '';
+  readonly #newCallId: () => string;
+  readonly #calls = new Map<number, WholeCall>();
+
+  /** Not every model's calls have ids of their own. */
+  constructor(newCallId: () => string) {
+    this.#newCallId = newCallId;
+  }
+
+  add(delta: Delta): void {
+    this.content += delta.content ?? '';
+    this.reasoning += delta.reasoning ?? '';
+    for (const part of delta.toolCalls ?? []) {
+      const call = this.#calls.get(part.index) ?? { id: part.id || this.#newCallId(), name: part.name ?? '', arguments: '' };
+      call.arguments += part.arguments ?? '';
+      this.#calls.set(part.index, call);
+    }
+  }
+
+  idOf(index: number): string {
+    return this.#calls.get(index)?.id ?? '';
+  }
+
+  get toolCalls(): WholeCall[] {
+    return [...this.#calls].sort(([a], [b]) => a - b).map(([, call]) => call);
+  }
+}

@@ -1,0 +1,66 @@
+// What `require('recua')` gives: the same library, for programs in CommonJS. The library is an ES module, which Node before 20.19
+// cannot load at once, so it is loaded beside, and what needs it waits. There is one copy of it, whichever way it was loaded.
+type Library = typeof import('./index.js', { with: { 'resolution-mode': 'import' } });
+
+let library: Library | undefined;
+const loading: Promise<Library> = import('./index.js').then((loaded: Library) => (library = loaded));
+// Who calls something meets the error there.
+loading.catch(() => {});
+
+/** For what cannot wait: all of it needs a model or an error, which come from the library that is there by then. */
+function loaded(): Library {
+  if (library === undefined) throw new Error('recua is still being loaded: wait for loadModel() first.');
+  return library;
+}
+
+/** `instanceof` asks the class itself, and `new` gives one of its objects. */
+const lazyError = new Proxy(class RecuaError extends Error {}, {
+  get: (target, key) => (key === Symbol.hasInstance
+    ? (value: unknown) => library !== undefined && value instanceof library.RecuaError
+    : Reflect.get(library?.RecuaError ?? target, key) as unknown),
+  construct: (_, args) => Reflect.construct(loaded().RecuaError, args) as object,
+}) as unknown as Library['RecuaError'];
+
+// One value with types in it is all that `export =` can give, and a namespace is the only such thing.
+// eslint-disable-next-line @typescript-eslint/no-namespace
+namespace recua {
+  export const loadModel: Library['loadModel'] = async (...args) => await (await loading).loadModel(...args);
+  export const createServer: Library['createServer'] = (...args) => loaded().createServer(...args);
+  export const tool: Library['tool'] = (definition) => definition;
+  export const RecuaError = lazyError;
+  export type RecuaError = import('./index.js', { with: { 'resolution-mode': 'import' } }).RecuaError;
+  export type ErrorCode = import('./index.js', { with: { 'resolution-mode': 'import' } }).ErrorCode;
+  export type Model = import('./index.js', { with: { 'resolution-mode': 'import' } }).Model;
+  export type ModelEvents = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelEvents;
+  export type ModelInfo = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelInfo;
+  export type Ranked = import('./index.js', { with: { 'resolution-mode': 'import' } }).Ranked;
+  export type SavedState = import('./index.js', { with: { 'resolution-mode': 'import' } }).SavedState;
+  export type ReplyDelta = import('./index.js', { with: { 'resolution-mode': 'import' } }).ReplyDelta;
+  export type GenerateOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).GenerateOptions;
+  export type LoadOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).LoadOptions;
+  export type Message = import('./index.js', { with: { 'resolution-mode': 'import' } }).Message;
+  export type ToolCall = import('./index.js', { with: { 'resolution-mode': 'import' } }).ToolCall;
+  export type AnyTool = import('./index.js', { with: { 'resolution-mode': 'import' } }).AnyTool;
+  export type ToolChoice = import('./index.js', { with: { 'resolution-mode': 'import' } }).ToolChoice;
+  export type ToolContext = import('./index.js', { with: { 'resolution-mode': 'import' } }).ToolContext;
+  export type Tools = import('./index.js', { with: { 'resolution-mode': 'import' } }).Tools;
+  export type JsonSchema = import('./index.js', { with: { 'resolution-mode': 'import' } }).JsonSchema;
+  export type Schema = import('./index.js', { with: { 'resolution-mode': 'import' } }).Schema;
+  export type ServerApp = import('./index.js', { with: { 'resolution-mode': 'import' } }).ServerApp;
+  export type ServerOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).ServerOptions;
+  export type FinishReason = import('./index.js', { with: { 'resolution-mode': 'import' } }).FinishReason;
+  export type Timings = import('./index.js', { with: { 'resolution-mode': 'import' } }).Timings;
+  export type Usage = import('./index.js', { with: { 'resolution-mode': 'import' } }).Usage;
+  export type Device = import('./index.js', { with: { 'resolution-mode': 'import' } }).Device;
+  export type CompleteResult<Output = undefined> = import('./index.js', { with: { 'resolution-mode': 'import' } }).CompleteResult<Output>;
+  export type ChatResult<Output = undefined> = import('./index.js', { with: { 'resolution-mode': 'import' } }).ChatResult<Output>;
+  export type Reply<Result> = import('./index.js', { with: { 'resolution-mode': 'import' } }).Reply<Result>;
+  export type ChatOptions<S extends Schema | undefined = undefined> = import('./index.js', { with: { 'resolution-mode': 'import' } }).ChatOptions<S>;
+  export type CompleteOptions<S extends Schema | undefined = undefined> = import('./index.js', { with: { 'resolution-mode': 'import' } }).CompleteOptions<S>;
+  export type Tool<S extends Schema = Schema> = import('./index.js', { with: { 'resolution-mode': 'import' } }).Tool<S>;
+  export type FromJsonSchema<S> = import('./index.js', { with: { 'resolution-mode': 'import' } }).FromJsonSchema<S>;
+  export type FromSchema<S> = import('./index.js', { with: { 'resolution-mode': 'import' } }).FromSchema<S>;
+  export type StandardResult<Output> = import('./index.js', { with: { 'resolution-mode': 'import' } }).StandardResult<Output>;
+  export type StandardSchema<Output = unknown> = import('./index.js', { with: { 'resolution-mode': 'import' } }).StandardSchema<Output>;
+}
+export = recua;

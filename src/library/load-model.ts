@@ -1,0 +1,72 @@
+// A model's name → a loaded model: finds the file, checks it, starts an engine, waits.
+import type { Engine, EngineSettings, EngineState, Log } from '../engine/api.js';
+import { startEngine } from '../engine/client.js';
+import type { EngineOptions } from '../engine/protocol.js';
+import { RecuaError } from '../errors.js';
+import { offloadWish } from '../models/layer-need.js';
+import { readModelFile } from '../models/model-file.js';
+import { findModel, markUsed } from '../models/store.js';
+import { Model } from './model.js';
+import { readLoadOptions, type LoadOptions } from './options.js';
+
+/**
+ * Loads a model.
+ *
+ * ```ts
+ * const model = await loadModel('builtin');
+ * console.log((await model.chat('Hello!')).content);
+ * await model.dispose();
+ * ```
+ *
+ * @param name the path of a GGUF file (of a split one, its first part), a model of the store (`owner/repo`, `owner/repo:Q4_K_M`, a
+ * file's name, an alias; `recua pull` puts models there), or `builtin`, the small model that comes with Recua
+ * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `invalid_gguf`, `model_unusable`, `addon_missing`,
+ * `cancelled`, and `invalid_type` or `invalid_value` for options
+ */
+export async function loadModel(name: string, options: LoadOptions = {}): Promise<Model> {
+  if (typeof name !== 'string') throw new RecuaError('invalid_type', `Expected the name of a model, got ${typeof name}.`, { param: 'name' });
+  const { engine: given, isolated, onProgress, onLog, signal } = readLoadOptions(options);
+  stopIf(signal);
+  const stored = await findModel(name);
+  const file = await readModelFile(stored.path);
+  stopIf(signal);
+  await markUsed(stored);
+
+  let model: Model | undefined;
+  const log: Log = (level, text) => {
+    onLog?.(level, text);
+    model?.emit('log', level, text);
+  };
+  const onState = (state: EngineState): void => {
+    if (model) model.heed(state);
+    else if (state.state === 'loading') onProgress?.(state.fraction);
+  };
+  const engine = await start({ modelPath: stored.path, ...given, ...offloadWish(given, file) }, { log, onState }, isolated);
+  const abort = (): void => void engine.close(0);
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    stopIf(signal);
+    const description = await engine.ready();
+    stopIf(signal);
+    model = new Model({ engine, description, path: stored.path, served: stored });
+    onProgress?.(1);
+    return model;
+  } catch (thrown) {
+    await engine.close(0);
+    stopIf(signal);
+    throw thrown;
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
+}
+
+async function start(options: EngineOptions, settings: EngineSettings, isolated: boolean): Promise<Engine> {
+  if (isolated) return startEngine(options, { ...settings, keepAlive: false });
+  // Only here does this process need the addon.
+  const { startLocalEngine } = await import('../engine/local.js');
+  return startLocalEngine(options, settings);
+}
+
+function stopIf(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new RecuaError('cancelled', 'The loading of the model was cancelled.', { cause: signal.reason });
+}

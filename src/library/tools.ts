@@ -1,0 +1,113 @@
+// Tools that a program offers to the model: what the model is told of them, and running those it calls.
+import { randomBytes } from 'node:crypto';
+import type { ChatRequest, Tool as EngineTool } from '../engine/protocol.js';
+import { RecuaError } from '../errors.js';
+import { checkName, Fields, isObject, wrongType, wrongValue } from '../server/fields.js';
+import { toJson, type Message, type ToolCall } from './messages.js';
+import { checkBySchema, jsonSchemaOf, type FromSchema, type Schema } from './schema.js';
+
+/** What a tool is told of the call. */
+export interface ToolContext {
+  /** The call's id. */
+  id: string;
+  /** Aborts when the answer is cancelled. */
+  signal: AbortSignal;
+}
+
+/** A tool that the model may call. Write it with {@link tool}, which gives `execute` the type of its arguments. */
+export interface Tool<S extends Schema = Schema> {
+  /** What it does and when to use it, for the model. */
+  description?: string | undefined;
+  /** Schema of its arguments, an object; without it the tool takes none. */
+  parameters?: S | undefined;
+  /**
+   * Does the work. With it the call is answered at once and the model goes on with the result: a string as it is, anything else as
+   * JSON. Without it the answer ends with the call. What it throws rejects the answer.
+   */
+  execute?: ((args: FromSchema<S>, context: ToolContext) => unknown) | undefined;
+}
+
+/** Any tool, whatever its arguments. */
+export interface AnyTool {
+  description?: string | undefined;
+  parameters?: Schema | undefined;
+  execute?: ((args: never, context: ToolContext) => unknown) | undefined;
+}
+
+/** Tools by name. */
+export type Tools = Readonly<Record<string, AnyTool>>;
+
+/** Which tools the model may call: `'auto'` any or none, `'required'` at least one, `'none'`, or one by its name. */
+export type ToolChoice = 'auto' | 'required' | 'none' | { readonly name: string };
+
+/** Returns the tool as it is, typed: `execute` gets what `parameters` describe. */
+export function tool<const S extends Schema>(definition: Tool<S>): Tool<S> {
+  return definition;
+}
+
+const maxTools = 1_024;
+const maxNameLength = 256;
+
+/** The tools of a request, for the engine. */
+export function readTools(fields: Fields): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
+  const tools = Object.entries(fields.object('tools') ?? {}).map(([name, definition]) => describeTool(name, Fields.of(definition, `tools.${name}`)));
+  if (tools.length > maxTools) throw wrongValue('tools', `at most ${maxTools} tools`, tools);
+  return { ...choose(fields.get('toolChoice'), tools), parallelToolCalls: fields.boolean('parallelToolCalls') };
+}
+
+function describeTool(name: string, fields: Fields): EngineTool {
+  const description = fields.string('description');
+  const parameters = fields.get('parameters');
+  const execute = fields.get('execute');
+  if (execute !== undefined && typeof execute !== 'function') throw wrongType(fields.param('execute'), 'a function', execute);
+  return {
+    type: 'function',
+    function: {
+      name: checkName(name, 'tools', maxNameLength),
+      ...(description === undefined ? {} : { description }),
+      parameters: parameters === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(parameters as Schema, fields.param('parameters')),
+    },
+  };
+}
+
+function choose(choice: unknown, tools: EngineTool[]): Pick<ChatRequest, 'tools' | 'toolChoice'> {
+  if (choice === undefined || choice === 'auto') return { tools, toolChoice: 'auto' };
+  if (choice === 'none') return { tools, toolChoice: 'none' };
+  if (choice === 'required') {
+    if (tools.length === 0) throw wrongValue('toolChoice', 'tools to choose from', choice);
+    return { tools, toolChoice: 'required' };
+  }
+  if (!isObject(choice)) throw wrongValue('toolChoice', "'auto', 'required', 'none' or { name }", choice);
+  // "This one" is "some one" where it is the only one offered.
+  const named = tools.filter((tool) => tool.function.name === choice['name']);
+  if (named.length === 0) throw wrongValue('toolChoice.name', 'the name of one of the tools', choice['name']);
+  return { tools: named, toolChoice: 'required' };
+}
+
+export function newCallId(): string {
+  return `call_${randomBytes(12).toString('hex')}`;
+}
+
+/** The results of calls as messages; undefined where one of them is for the program to answer. */
+export async function runTools(tools: Tools, calls: readonly ToolCall[], signal: AbortSignal): Promise<Message[] | undefined> {
+  const executable = calls.map((call) => (Object.hasOwn(tools, call.name) ? tools[call.name] : undefined));
+  if (!executable.every((tool) => tool?.execute !== undefined)) return undefined;
+  return await Promise.all(calls.map(async (call, index) => {
+    const content = await runTool(executable[index]!, call, signal);
+    return { role: 'tool' as const, toolCallId: call.id, content };
+  }));
+}
+
+/** Arguments that do not fit are the model's mistake: it is told, and may try again. */
+async function runTool({ parameters, execute }: AnyTool, call: ToolCall, signal: AbortSignal): Promise<string> {
+  let args: unknown;
+  try {
+    if (typeof call.arguments === 'string') throw new RecuaError('answer_invalid', 'The arguments are no JSON.');
+    args = await checkBySchema(parameters, call.arguments);
+  } catch (thrown) {
+    if (!(thrown instanceof RecuaError && thrown.code === 'answer_invalid')) throw thrown;
+    return JSON.stringify({ error: thrown.message });
+  }
+  const result = await execute!(args as never, { id: call.id, signal });
+  return typeof result === 'string' ? result : toJson(result, `the result of ${call.name}`);
+}

@@ -1,0 +1,45 @@
+import t from 'tap';
+import { loadModel } from 'recua';
+import { loadedOf } from '#recua/library/model.js';
+import { codeOf, endless } from './modes.js';
+
+t.test('kill -9 of an isolated engine is reported, and the model comes back', async (t) => {
+  const model = await loadModel('builtin', { isolated: true, parallel: 1 });
+  t.teardown(() => model.dispose());
+  const events: string[] = [];
+  model.on('crashed', (error) => events.push(`crashed ${error.code}`));
+  model.on('ready', (info) => events.push(`ready ${info.id}`));
+  model.on('loading', () => events.push('loading'));
+  const lines: string[] = [];
+  model.on('log', (level, text) => lines.push(`${level} ${text}`));
+  const running = model.chat('Tell me a story', endless);
+  for await (const { content } of running) if (content) break;
+  const begun = model.chat('Tell me a story', endless);
+  for await (const { content } of begun) {
+    if (!content) continue;
+    process.kill(loadedOf(model).engine.pid!, 'SIGKILL');
+    break;
+  }
+  const other = model.chat('Hello!', { temperature: 0 });
+  t.match(await other, { finishReason: 'stop' }, 'what had not begun runs in the next process');
+  t.equal(events[0], 'crashed model_crashed');
+  t.equal(events.at(-1), 'ready builtin');
+  t.ok(lines.some((line) => /SIGKILL/.test(line)));
+});
+
+t.test('what ran when the engine died rejects with model_crashed', async (t) => {
+  const model = await loadModel('builtin', { isolated: true });
+  t.teardown(() => model.dispose());
+  const reply = model.chat('Tell me a story', endless);
+  let killed = false;
+  await t.rejects(async () => {
+    for await (const { content } of reply) {
+      if (content && !killed) {
+        killed = true;
+        process.kill(loadedOf(model).engine.pid!, 'SIGKILL');
+      }
+    }
+  }, { code: 'model_crashed' });
+  t.equal(await codeOf(reply), 'model_crashed');
+  t.match(await model.chat('Hello!', { temperature: 0 }), { finishReason: 'stop' });
+});

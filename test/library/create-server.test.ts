@@ -1,0 +1,58 @@
+import { once } from 'node:events';
+import { createServer as createHttpServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import express from 'express';
+import OpenAI from 'openai';
+import t, { type Test } from 'tap';
+import { createServer, RecuaError, type Model } from 'recua';
+import { inBothModes } from './modes.js';
+
+async function urlOf(t: Test, server: Server): Promise<string> {
+  if (!server.listening) await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+inBothModes('the app is mounted in an Express app of the program', async (t, load) => {
+  const model = await load(t);
+  const app = express();
+  app.get('/own', (_, res) => res.send('own'));
+  app.use('/llm', createServer(model, { alias: 'llama' }));
+  const url = await urlOf(t, app.listen(0, '127.0.0.1'));
+  t.equal(await (await fetch(`${url}/own`)).text(), 'own');
+  const client = new OpenAI({ baseURL: `${url}/llm/v1`, apiKey: 'none', maxRetries: 0 });
+  const stream = await client.chat.completions.create({ model: 'llama', messages: [{ role: 'user', content: 'Hello!' }], temperature: 0, stream: true });
+  let text = '';
+  for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
+  t.equal(text, (await model.chat('Hello!', { temperature: 0 })).content);
+  t.same((await client.models.list()).data.map(({ id }) => id), ['llama']);
+  t.equal((await client.chat.completions.create({ model: 'builtin', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 2 })).model, 'llama');
+  await model.dispose();
+  t.equal((await fetch(`${url}/llm/health`)).status, 503);
+});
+
+inBothModes('the app is a handler of node:http, and listens by itself', async (t, load) => {
+  const model = await load(t);
+  const options = { maxTokens: 3, temperature: 0 };
+  const post = async (url: string) => await (await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello!' }] }),
+  })).json() as { usage: { completion_tokens: number }; choices: { message: { content: string } }[] };
+  const first = await post(await urlOf(t, createHttpServer(createServer(model, options)).listen(0, '127.0.0.1')));
+  t.equal(first.usage.completion_tokens, 3);
+  const second = await post(await urlOf(t, createServer(model, options).listen(0, '127.0.0.1')));
+  t.equal(second.choices[0].message.content, first.choices[0].message.content);
+});
+
+inBothModes('only a loaded model and known options serve', async (t, load) => {
+  const model = await load(t);
+  t.throws(() => createServer({} as Model), { code: 'invalid_type', param: 'model' });
+  t.throws(() => createServer(model, { port: 8080 } as object), { code: 'invalid_value', param: 'port' });
+  t.throws(() => createServer(model, { temperature: 101 }), { code: 'invalid_value', param: 'temperature' });
+});
+
+t.test('RecuaError is for instanceof', async (t) => {
+  t.ok(new RecuaError('closed', 'x') instanceof Error);
+});

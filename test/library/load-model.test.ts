@@ -1,0 +1,76 @@
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { loadModel, RecuaError, type LoadOptions } from 'recua';
+import { codeOf, inBothModes } from './modes.js';
+
+const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+const library = new URL('../../dist/index.js', import.meta.url).href;
+
+inBothModes('loading tells its progress and what the model is', async (t, load) => {
+  const fractions: number[] = [];
+  const lines: string[] = [];
+  const model = await load(t, { contextSize: 512, parallel: 2, onProgress: (fraction) => fractions.push(fraction), onLog: (_, text) => lines.push(text) });
+  t.ok(fractions.every((fraction, i) => fraction >= (fractions[i - 1] ?? 0) && fraction <= 1));
+  t.equal(fractions.at(-1), 1);
+  t.ok(lines.length > 10, 'llama.cpp tells a lot');
+  t.match(model.info, { id: 'builtin', path: builtin, contextSize: 512, parallel: 2, canGenerate: true, canEmbed: true, canRerank: false, hasChatTemplate: true });
+});
+
+inBothModes('a path is a name, too, with blanks and letters of any kind', async (t, load) => {
+  const path = join(t.testdir(), 'ein Modell für äöü 模型.gguf');
+  copyFileSync(builtin, path);
+  const model = await load(t, { name: path });
+  t.match(await model.chat('Hello!', { temperature: 0 }), { finishReason: 'stop' });
+});
+
+inBothModes('a loading that is aborted rejects, whenever that is', async (t, _load, isolated) => {
+  t.equal(await codeOf(loadModel('builtin', { isolated, signal: AbortSignal.abort() })), 'cancelled');
+  // From at once to when it is nearly done.
+  for (const delayMs of [0, 5, 20, 60, 120]) {
+    const controller = new AbortController();
+    const loading = loadModel('builtin', { isolated, signal: controller.signal });
+    setTimeout(() => controller.abort(), delayMs);
+    const end = await loading.then((model) => model.dispose().then(() => 'loaded'), (error: RecuaError) => error.code);
+    t.ok(end === 'cancelled' || end === 'loaded', `after ${delayMs} ms: ${end}`);
+  }
+  const model = await loadModel('builtin', { isolated });
+  await model.dispose();
+});
+
+inBothModes('what cannot be loaded is told by a code', async (t, load) => {
+  await t.rejects(load(t, { name: 'no-such-model' }), { code: 'model_not_found' });
+  await t.rejects(load(t, { name: '' }), { code: 'model_not_found' });
+  await t.rejects(load(t, { name: 7 as unknown as string }), { code: 'invalid_type', param: 'name' });
+  const path = join(t.testdir(), 'cut.gguf');
+  copyFileSync(builtin, path);
+  truncateSync(path, 100_000);
+  await t.rejects(load(t, { name: path }), { code: 'invalid_gguf' });
+  const vocabulary = fileURLToPath(new URL('../../vendor/llama.cpp/models/ggml-vocab-gpt-2.gguf', import.meta.url));
+  const error: unknown = await load(t, { name: vocabulary }).catch((thrown: unknown) => thrown);
+  t.ok(error instanceof RecuaError);
+  t.match(error, { code: 'model_unusable' });
+});
+
+t.test('options are checked by name', async (t) => {
+  const wrong: [object, string, string][] = [
+    [{ contextsize: 1 }, 'invalid_value', 'contextsize'], [{ contextSize: -1 }, 'invalid_value', 'contextSize'], [{ parallel: 0 }, 'invalid_value', 'parallel'],
+    [{ gpuLayers: 1.5 }, 'invalid_type', 'gpuLayers'], [{ cacheTypeK: 'q3' }, 'invalid_value', 'cacheTypeK'], [{ isolated: 'yes' }, 'invalid_type', 'isolated'],
+    [{ onProgress: 1 }, 'invalid_type', 'onProgress'], [{ signal: 'x' }, 'invalid_type', 'signal'], [{ pooling: 'max' }, 'invalid_value', 'pooling'],
+  ];
+  for (const [options, code, param] of wrong) await t.rejects(loadModel('builtin', options as LoadOptions), { code, param }, JSON.stringify(options));
+  await t.rejects(loadModel('builtin', 7 as unknown as LoadOptions), { code: 'invalid_type', param: 'options' });
+});
+
+inBothModes('a program that forgets dispose ends by itself, with its own exit code', async (t, _load, isolated) => {
+  const end = (code: string) => {
+    const source = `import { loadModel } from ${JSON.stringify(library)}; const model = await loadModel('builtin', { isolated: ${isolated} }); ${code}`;
+    return spawnSync(process.execPath, ['--input-type=module', '-e', source], { encoding: 'utf8', timeout: 60_000 });
+  };
+  const answered = end("process.stdout.write((await model.chat('Hello!', { temperature: 0 })).finishReason); process.exitCode = 3");
+  t.match(answered, { status: 3, stdout: 'stop', stderr: '' });
+  t.match(end("const reply = model.chat('Tell', { ignoreEos: true }); for await (const _ of reply) process.exit(4)"), { status: 4, stderr: '' });
+  t.match(end("model.chat('Tell', { ignoreEos: true }); for await (const _ of model.chat('x', { ignoreEos: true })) throw new Error('own')"), { status: 1, stderr: /own/ });
+});

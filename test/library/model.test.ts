@@ -1,0 +1,233 @@
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Message, ReplyDelta } from 'recua';
+import { codeOf, endless, inBothModes } from './modes.js';
+
+const greedy = { temperature: 0 };
+
+inBothModes('a reply is iterated and awaited', async (t, load) => {
+  const model = await load(t);
+  const reply = model.chat('Hello!', greedy);
+  let text = '';
+  for await (const { content } of reply) text += content ?? '';
+  const result = await reply;
+  t.ok(text.length > 10);
+  t.equal(result.content, text);
+  t.match(result, { finishReason: 'stop', reasoning: '', toolCalls: [], object: undefined, warnings: [], messages: [{ role: 'assistant', content: text }] });
+  t.ok(result.usage.promptTokens > 0 && result.usage.completionTokens > 0);
+  t.ok(result.timings.promptMs > 0 && result.timings.generateMs > 0);
+  t.type(result.seed, 'number');
+  t.equal((await model.chat('Hello!', greedy)).content, text, 'awaited alone it is the same');
+  t.equal(await model.chat('Hello!', greedy).then(({ content }) => content), text);
+});
+
+inBothModes('what is read late comes merged', async (t, load) => {
+  const model = await load(t);
+  const reply = model.chat('Count to 5.', greedy);
+  const { content } = await reply;
+  const deltas: ReplyDelta[] = [];
+  for await (const delta of reply) deltas.push(delta);
+  t.strictSame(deltas, [{ content }]);
+});
+
+inBothModes('a conversation goes on with the messages of the result', async (t, load) => {
+  const model = await load(t);
+  const conversation: Message[] = [{ role: 'user', content: 'My name is Ifeoma.' }];
+  const first = await model.chat(conversation, greedy);
+  conversation.push(...first.messages, { role: 'user', content: 'What is my name?' });
+  const second = await model.chat(conversation, greedy);
+  t.match(second.content, /Ifeoma/);
+  t.ok(second.usage.cachedTokens > 0, 'the beginning was not read again');
+});
+
+inBothModes('answers run at once and are what they are alone', async (t, load) => {
+  const model = await load(t, { parallel: 4 });
+  const questions = ['Hello!', 'What is 2 + 3?', 'Repeat: red roses', 'Who are you?', 'Count to 5.', 'Bye.'];
+  const alone: string[] = [];
+  for (const question of questions) alone.push((await model.chat(question, greedy)).content);
+  const together = await Promise.all(questions.map((question) => model.chat(question, greedy)));
+  t.same(together.map(({ content }) => content), alone);
+});
+
+inBothModes('a seed gives the same answer again', async (t, load) => {
+  const model = await load(t);
+  const options = { temperature: 1.5, maxTokens: 30, ignoreEos: true };
+  const { content, seed } = await model.chat('Tell me a story', options);
+  t.equal((await model.chat('Tell me a story', { ...options, seed })).content, content);
+});
+
+inBothModes('complete continues a text or tokens', async (t, load) => {
+  const model = await load(t);
+  const prompt = await model.tokenize('The capital of', { addSpecial: true });
+  const options = { ...greedy, maxTokens: 8, ignoreEos: true };
+  const reply = model.complete('The capital of', options);
+  let text = '';
+  for await (const { content } of reply) text += content ?? '';
+  t.match(await reply, { content: text, finishReason: 'length', usage: { completionTokens: 8 } });
+  t.equal((await model.complete(prompt, options)).content, text);
+});
+
+inBothModes('stop texts and grammars hold', async (t, load) => {
+  const model = await load(t);
+  t.match((await model.chat('Is the sky blue?', { ...greedy, grammar: 'root ::= ("yes" | "no") "."' })).content, /^(yes|no)\.$/);
+  t.notMatch((await model.chat('Count to 5.', { ...greedy, stop: '3' })).content, /3/);
+});
+
+inBothModes('embed gives unit vectors, one or several', async (t, load) => {
+  const model = await load(t);
+  const one = await model.embed('red roses');
+  t.equal(one.length, model.info.embeddingSize);
+  t.ok(Math.abs(Math.hypot(...one) - 1) < 1e-5);
+  const several = await model.embed(['red roses', 'blue violets']);
+  t.equal(several.length, 2);
+  t.ok(one.reduce((sum, x, i) => sum + x * several[0][i], 0) > 0.9999);
+  t.same(await model.embed([]), []);
+  t.equal(await codeOf(model.embed(['fine', ''])), 'invalid_value');
+  t.equal(await codeOf(model.embed('x', { signal: AbortSignal.abort() })), 'cancelled');
+});
+
+inBothModes('tokens and text go both ways', async (t, load) => {
+  const model = await load(t);
+  const text = '\uFEFFnaïve café 北京 🦙';
+  const tokens = await model.tokenize(text);
+  t.type(tokens, Int32Array);
+  t.equal(await model.detokenize(tokens), text);
+  t.equal(await model.countTokens(text), tokens.length);
+  t.ok((await model.tokenize("<|im_end|>", { parseSpecial: true })).length < await model.countTokens("<|im_end|>"), "control tokens only where they are asked for");
+  t.same(await model.detokenize([]), '');
+  for (const wrong of [-1, 1.5, model.info.vocabSize, 2 ** 32, NaN]) t.equal(await codeOf(model.detokenize([wrong])), 'invalid_value', String(wrong));
+});
+
+inBothModes('a model that is no reranker says so', async (t, load) => {
+  const model = await load(t);
+  t.equal(model.info.canRerank, false);
+  t.equal(await codeOf(model.rerank('a', ['b', 'c'])), 'rerank_unsupported');
+  const forced = await load(t, { pooling: 'rank' });
+  t.equal(await codeOf(forced.rerank('a', ['b'])), 'rerank_unsupported', 'nor does asking for it make it one');
+  t.equal(await codeOf(forced.embed('a')), 'embeddings_unsupported');
+  t.ok((await forced.chat('Hello!', greedy)).content, 'it still generates');
+});
+
+inBothModes('a saved state spares reading the conversation again', async (t, load) => {
+  const path = join(t.testdir(), 'state');
+  const model = await load(t);
+  const conversation: Message[] = [{ role: 'user', content: `Remember: ${'red roses, blue violets, '.repeat(20)}` }];
+  const first = await model.chat(conversation, greedy);
+  const saved = await model.saveState(path);
+  t.ok(saved.tokens > 100);
+  t.equal(saved.sizeBytes, statSync(path).size);
+  await model.dispose();
+  const again = await load(t);
+  t.match(await again.restoreState(path), { tokens: saved.tokens });
+  const second = await again.chat([...conversation, ...first.messages, { role: 'user', content: 'Bye.' }], greedy);
+  t.ok(second.usage.cachedTokens > 100);
+  writeFileSync(path, 'nonsense');
+  t.match(await again.restoreState(path), { tokens: 0, reason: /no saved state/ });
+  t.equal(await codeOf(again.restoreState(`${path}.not`)), 'file_unreadable');
+});
+
+inBothModes('an answer is cancelled by its signal, by cancel() and by leaving the loop', async (t, load) => {
+  const model = await load(t);
+  const controller = new AbortController();
+  const bySignal = model.chat('Tell me a story', { ...endless, signal: controller.signal });
+  for await (const _ of bySignal) {
+    controller.abort();
+    break;
+  }
+  t.equal(await codeOf(bySignal), 'cancelled');
+  const byCall = model.chat('Tell me a story', endless);
+  let seen = 0;
+  await t.rejects(async () => {
+    for await (const _ of byCall) if (seen++ === 3) byCall.cancel();
+  }, { code: 'cancelled' });
+  t.equal(await codeOf(byCall), 'cancelled');
+  const left = model.complete('Once', endless);
+  for await (const _ of left) break;
+  t.equal(await codeOf(left), 'cancelled');
+  t.equal(await codeOf(model.chat('x', { signal: AbortSignal.abort() })), 'cancelled');
+  t.match(await model.chat('Hello!', greedy), { finishReason: 'stop' });
+});
+
+inBothModes('dispose ends what runs, may be repeated, and all after it is closed', async (t, load) => {
+  const model = await load(t);
+  const events: string[] = [];
+  model.on('closed', () => events.push('closed'));
+  const running = [model.chat('Tell me a story', endless), model.complete('Once', endless)];
+  for await (const _ of running[0]) break;
+  const cut = model.chat('Tell me a story', endless);
+  for await (const { content } of cut) if (content) break;
+  const more = model.chat('Tell me a story', endless);
+  const embedding = model.embed(Array.from({ length: 200 }, (_, i) => `text ${i}`));
+  const disposing = model.dispose();
+  t.equal(model.dispose(), disposing);
+  t.same(await Promise.all([running[1], more, embedding].map(codeOf)), ['closed', 'closed', 'closed']);
+  await disposing;
+  const after = [
+    model.chat('x'), model.complete('x'), model.embed('x'), model.rerank('x', ['y']), model.tokenize('x'), model.countTokens('x'),
+    model.detokenize([1]), model.saveState('x'), model.restoreState('x'),
+  ];
+  t.same(await Promise.all(after.map(codeOf)), after.map(() => 'closed'));
+  await model.dispose();
+  t.same(events, ['closed']);
+  t.ok(model.info.contextSize > 0, 'what it was can still be asked');
+});
+
+inBothModes('dispose may let answers end', async (t, load) => {
+  const model = await load(t);
+  const reply = model.chat('Hello!', greedy);
+  for await (const _ of reply) break;
+  const whole = model.chat('Who are you?', greedy);
+  for await (const delta of whole) {
+    if (delta.content) break;
+  }
+  const last = model.chat('Bye.', greedy);
+  await new Promise(setImmediate);
+  await model.dispose({ drainMs: 60_000 });
+  t.match(await last, { finishReason: 'stop' });
+});
+
+inBothModes('await using disposes', async (t, load) => {
+  const model = await load(t);
+  await model[Symbol.asyncDispose]();
+  t.equal(await codeOf(model.chat('x')), 'closed');
+});
+
+inBothModes('wrong arguments are refused by name, before any work', async (t, load) => {
+  const model = await load(t);
+  const wrong: [input: unknown, options: object | undefined, code: string, param: string | undefined][] = [
+    [[], undefined, 'invalid_value', 'messages'],
+    [7, undefined, 'invalid_type', 'messages'],
+    [[{ role: 'robot', content: 'x' }], undefined, 'invalid_value', 'messages[0].role'],
+    [[{ role: 'user' }], undefined, 'invalid_type', 'messages[0].content'],
+    [[{ role: 'tool', content: 'x' }], undefined, 'invalid_type', 'messages[0].toolCallId'],
+    ['x', { temprature: 1 }, 'invalid_value', 'temprature'],
+    ['x', { temperature: 'hot' }, 'invalid_type', 'temperature'],
+    ['x', { topP: 2 }, 'invalid_value', 'topP'],
+    ['x', { maxTokens: 0 }, 'invalid_value', 'maxTokens'],
+    ['x', { maxTokens: 1e309 }, 'invalid_type', 'maxTokens'],
+    ['x', { stop: [''] }, 'invalid_value', 'stop[0]'],
+    ['x', { logitBias: { 99999999: 1 } }, 'invalid_value', 'logitBias.99999999'],
+    ['x', { signal: {} }, 'invalid_type', 'signal'],
+    ['x', { schema: 'object' }, 'invalid_type', 'schema'],
+    ['x', { schema: {}, grammar: 'root ::= "x"' }, 'invalid_value', 'grammar'],
+    ['x', { tools: { a: {} }, toolChoice: { name: 'b' } }, 'invalid_value', 'toolChoice.name'],
+    ['x', { tools: { a: { execute: 1 } } }, 'invalid_type', 'tools.a.execute'],
+    ['x', { grammar: 'nonsense' }, 'invalid_grammar', undefined],
+    ['x '.repeat(9000), undefined, 'context_length_exceeded', 'messages'],
+  ];
+  for (const [input, options, code, param] of wrong) {
+    await t.rejects(Promise.resolve(model.chat(input as string, options)), { code, ...(param === undefined ? {} : { param }) }, JSON.stringify([String(input).slice(0, 20), options]));
+  }
+  t.equal(await codeOf(model.complete(7 as unknown as string)), 'invalid_type');
+  t.equal(await codeOf(model.tokenize(7 as unknown as string)), 'invalid_type');
+});
+
+t.test('a reply that nobody looks at does not bring the program down', async (t) => {
+  const { loadModel } = await import('recua');
+  const model = await loadModel('builtin', { isolated: false });
+  t.teardown(() => model.dispose());
+  void model.chat('x', { topP: 7 });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.pass();
+});

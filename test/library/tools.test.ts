@@ -1,0 +1,76 @@
+import { tool, type ChatResult, type Message, type Reply } from 'recua';
+import { inBothModes } from './modes.js';
+
+const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } as const;
+const description = 'Get the weather of a city';
+const question = 'What is the weather in Paris?';
+const greedy = { temperature: 0 };
+
+inBothModes('calls without execute are the answer, and their results go on', async (t, load) => {
+  const model = await load(t);
+  const conversation: Message[] = [{ role: 'user', content: question }];
+  const options = { ...greedy, tools: { get_weather: { description, parameters } } };
+  const reply = model.chat(conversation, options);
+  let text = '';
+  let id: string | undefined;
+  for await (const { toolCalls = [] } of reply) {
+    for (const call of toolCalls) {
+      id ??= call.id;
+      text += call.arguments ?? '';
+    }
+  }
+  const first = await reply;
+  t.match(first, { finishReason: 'tool_calls', toolCalls: [{ id: /./, name: 'get_weather', arguments: { city: 'Paris' } }] });
+  t.equal(first.toolCalls[0].id, id);
+  t.same(JSON.parse(text), { city: 'Paris' });
+  conversation.push(...first.messages, { role: 'tool', toolCallId: first.toolCalls[0].id, content: 'Sunny' });
+  const second = await model.chat(conversation, options);
+  t.match(second, { finishReason: 'stop', content: /Sunny/, toolCalls: [] });
+});
+
+inBothModes('tools with execute are run, and the model goes on', async (t, load) => {
+  const model = await load(t);
+  const asked: unknown[] = [];
+  const tools = {
+    get_weather: tool({
+      description, parameters,
+      execute({ city }, { id, signal }) {
+        asked.push([city, typeof id, signal.aborted]);
+        return { weather: `Rain over ${city}` };
+      },
+    }),
+  };
+  const reply = model.chat(question, { ...greedy, tools, toolChoice: 'required' });
+  let text = '';
+  for await (const { content } of reply) text += content ?? '';
+  const result = await reply;
+  t.strictSame(asked, [['Paris', 'string', false]]);
+  t.match(result, { finishReason: 'stop', toolCalls: [], content: text });
+  t.match(result.messages, [
+    { role: 'assistant', toolCalls: [{ name: 'get_weather' }] },
+    { role: 'tool', content: '{"weather":"Rain over Paris"}' },
+    { role: 'assistant', content: text },
+  ]);
+  t.ok(result.usage.cachedTokens > 0);
+});
+
+inBothModes('rounds are bounded, a throw rejects, a cancel ends the loop', async (t, load) => {
+  const model = await load(t);
+  const tools = { get_weather: tool({ description, parameters, execute: () => 'Sunny' }) };
+  t.match(await model.chat(question, { ...greedy, tools, maxToolRounds: 0 }), { finishReason: 'tool_calls', toolCalls: [{ name: 'get_weather' }] });
+  const own = new Error('no network');
+  const throwing = { get_weather: tool({ description, parameters, execute: () => Promise.reject(own) }) };
+  await t.rejects(Promise.resolve(model.chat(question, { ...greedy, tools: throwing })), own);
+  const reply: Reply<ChatResult> = model.chat(question, { ...greedy, tools: { get_weather: tool({ description, parameters, execute: () => reply.cancel() }) } });
+  await t.rejects(Promise.resolve(reply), { code: 'cancelled' });
+});
+
+inBothModes('arguments that a library’s schema refuses are told to the model', async (t, load) => {
+  const model = await load(t);
+  const strict = {
+    '~standard': { version: 1 as const, vendor: 'test', validate: () => ({ issues: [{ message: 'no such city' }] }) },
+    toJSONSchema: () => parameters,
+  };
+  const { messages } = await model.chat(question, { ...greedy, maxToolRounds: 1, tools: { get_weather: { description, parameters: strict, execute: () => 'never' } } });
+  t.match(messages[1], { role: 'tool', content: /no such city/ });
+});
