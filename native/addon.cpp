@@ -1,50 +1,19 @@
-// The addon's entry: devices, versions, the log sink, and the classes of addon.h.
+// The addon's entry: versions, the log sink, the backends of backends.h and the classes of addon.h.
 #include "addon.h"
+#include "backends.h"
 
 #include "common.h"
-#include "ggml-backend.h"
 
 namespace recua {
 
 namespace {
 
-const char *device_kind(ggml_backend_dev_t device) {
-  switch (ggml_backend_dev_type(device)) {
-    case GGML_BACKEND_DEVICE_TYPE_GPU: return "gpu";
-    case GGML_BACKEND_DEVICE_TYPE_IGPU: return "igpu";
-    case GGML_BACKEND_DEVICE_TYPE_CPU: return "cpu";
-    default: return "accelerator";
-  }
-}
-
-Napi::Value devices(const Napi::CallbackInfo &info) {
+// Told anew each time: backends are loaded after the import.
+Napi::Value version(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
-  auto list = Napi::Array::New(env);
-  for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
-    ggml_backend_dev_t device = ggml_backend_dev_get(i);
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    ggml_backend_dev_memory(device, &free_bytes, &total_bytes);
-    auto entry = Napi::Object::New(env);
-    entry.Set("name", ggml_backend_dev_name(device));
-    entry.Set("description", ggml_backend_dev_description(device));
-    entry.Set("kind", device_kind(device));
-    entry.Set("backend", ggml_backend_reg_name(ggml_backend_dev_backend_reg(device)));
-    entry.Set("memoryFreeBytes", static_cast<double>(free_bytes));
-    entry.Set("memoryTotalBytes", static_cast<double>(total_bytes));
-    list.Set(list.Length(), entry);
-  }
-  return list;
-}
-
-Napi::Object version(Napi::Env env) {
-  auto backends = Napi::Array::New(env);
-  for (size_t i = 0; i < ggml_backend_reg_count(); i++) {
-    backends.Set(backends.Length(), ggml_backend_reg_name(ggml_backend_reg_get(i)));
-  }
   auto object = Napi::Object::New(env);
   object.Set("llamaCpp", llama_version());
-  object.Set("backends", backends);
+  object.Set("backends", make_texts(env, backends::names()));
   object.Set("mathThreads", common_cpu_get_num_math());
   return object;
 }
@@ -61,8 +30,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   static std::once_flag once;
   std::call_once(once, [] {
     log::install();
-    ggml_backend_load_all();
-    llama_backend_init();
+    backends::start();
   });
   auto *data = new AddonData();
   env.SetInstanceData(data);
@@ -72,8 +40,11 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   data->sampler = Napi::Persistent(Sampler::define(env));
   data->parser = Napi::Persistent(Parser::define(env));
 
-  exports.Set("version", version(env));
-  exports.Set("devices", Napi::Function::New(env, devices, "devices"));
+  exports.DefineProperty(Napi::PropertyDescriptor::Accessor<version>("version", napi_enumerable));
+  exports.Set("loadBackends", Napi::Function::New(env, backends::load_folder, "loadBackends"));
+  exports.Set("loadBackend", Napi::Function::New(env, backends::load_file, "loadBackend"));
+  exports.Set("backends", Napi::Function::New(env, backends::list, "backends"));
+  exports.Set("devices", Napi::Function::New(env, backends::devices, "devices"));
   exports.Set("setLog", Napi::Function::New(env, log::set_sink, "setLog"));
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
   exports.Set("readGguf", Napi::Function::New(env, read_gguf, "readGguf"));

@@ -129,6 +129,7 @@ public:
   static Napi::Value load(const Napi::CallbackInfo &info);
 
 private:
+  static Napi::Value start_load(Napi::Env env, const Options &options);
   Napi::Value metadata(const Napi::CallbackInfo &info);
   Napi::Value chat_template(const Napi::CallbackInfo &info);
   Napi::Value tokenize(const Napi::CallbackInfo &info);

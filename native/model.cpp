@@ -1,5 +1,6 @@
 // A loaded model: loading with progress and cancel, tokens and their bytes, metadata, close.
 #include "addon.h"
+#include "backends.h"
 
 #include <algorithm>
 #include <chrono>
@@ -63,6 +64,7 @@ Napi::Object describe(Napi::Env env, const llama_model *model) {
 struct Load {
   std::string path;
   llama_model_params params{};
+  std::vector<ggml_backend_dev_t> devices; // params point into it
   std::atomic<bool> cancelled{false};
   std::atomic<float> progress{0};
   std::shared_ptr<ModelState> state;
@@ -117,11 +119,20 @@ std::shared_ptr<common_chat_templates> ModelState::chat_templates(const std::str
 }
 
 Napi::Value Model::load(const Napi::CallbackInfo &info) {
-  const Napi::Env env = info.Env();
-  const Options options(info[0]);
+  return guarded(info.Env(), [&] { return start_load(info.Env(), Options(info[0])); });
+}
+
+Napi::Value Model::start_load(Napi::Env env, const Options &options) {
+  backends::require_cpu();
   auto load = std::make_shared<Load>();
   options.text("path", load->path);
   load->params = llama_model_default_params();
+  std::vector<std::string> devices;
+  if (options.get("devices").IsArray()) {
+    options.texts("devices", devices);
+    load->devices = backends::named(devices);
+    load->params.devices = load->devices.data();
+  }
   bool mmap = true;
   bool mlock = false;
   options.number("gpuLayers", load->params.n_gpu_layers);

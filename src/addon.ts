@@ -1,23 +1,36 @@
-// Finds, loads and types the native addon; the twin of native/addon.h. Runs in the engine process only.
+// The native addon's types; the twin of native/addon.h. native/load.ts finds and loads it, in the engine process and its like only.
 // Nothing here validates: callers pass checked numbers, native code trusts them and throws coded errors.
-import { createRequire } from 'node:module';
-import { fileURLToPath } from 'node:url';
-import { RecuaError } from './errors.js';
+export { loadAddon } from './native/load.js';
 
 /** A device ggml can compute on. Memory in bytes (0 where the backend does not tell). */
 export interface Device {
+  /** As `--device` names it: CPU, CUDA0, Vulkan0. */
   name: string;
   description: string;
   kind: 'cpu' | 'gpu' | 'igpu' | 'accelerator';
   backend: string;
+  /** The PCI address, where there is one: two backends may have the same device. */
+  id: string;
   memoryFreeBytes: number;
   memoryTotalBytes: number;
+}
+
+/** A registered backend; or a library that `loadBackends` found and could not use, which has a reason and no name. */
+export interface NativeBackend {
+  name: string;
+  /** '' where it is compiled in. */
+  file: string;
+  /** What it can make use of, e.g. AVX2: '1'. */
+  features: Record<string, string>;
+  reason: string;
 }
 
 export interface ModelOptions {
   path: string;
   /** Layers to offload; -1 is all. */
   gpuLayers: number;
+  /** Names of the devices that may be used beside the CPU; absent leaves the choice to llama.cpp, an empty list is none. */
+  devices?: string[];
   mmap: boolean;
   mlock: boolean;
   /** Read the vocabulary only: tokenising works, contexts do not. */
@@ -304,37 +317,23 @@ export interface ModelLoad {
 }
 
 export interface NativeAddon {
-  /** llama.cpp's version text, the ggml backends compiled in, and the threads it thinks best for arithmetic: one per physical (performance) core. */
+  /** llama.cpp's version text, the ggml backends there are by now, and the threads it thinks best for arithmetic: one per physical (performance) core. */
   readonly version: { llamaCpp: string; backends: string[]; mathThreads: number };
+  /**
+   * Registers the backends whose libraries lie in a folder, of the CPU's variants the one that suits this machine best. Returns the
+   * names of those that are new. Throws `backend_unusable` where no CPU backend is there in the end; another that fails is told by
+   * `backends()`. A library that ends the process does so here.
+   */
+  loadBackends(folder: string, cpuOnly?: boolean): string[];
+  /** Registers the backend of one library, given by its absolute path. Throws `backend_unusable`. Returns [] if it was there already. */
+  loadBackend(file: string): string[];
+  backends(): NativeBackend[];
   devices(): Device[];
   /** Native log lines: level 'debug' | 'info' | 'warn' | 'error'; null drops them. Never stdout; llama.cpp itself prints grammar errors to stderr. */
   setLog(sink: ((level: string, text: string) => void) | null): void;
+  /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
   readGguf(path: string): Promise<GgufHeader>;
   /** Rejects `invalid_schema`. */
   schemaToGrammar(schema: string): Promise<string>;
-}
-
-/** Where a build leaves the addon, first match wins. */
-const candidates = ['../build/Release/recua.node', '../build/Debug/recua.node'];
-
-/**
- * Loads the addon. Source: build/Release of this checkout.
- * @throws RecuaError `addon_missing` naming each place tried, why it failed, and the command that mends it.
- */
-export function loadAddon(): NativeAddon {
-  const require = createRequire(import.meta.url);
-  const tried: string[] = [];
-  for (const candidate of candidates) {
-    const path = fileURLToPath(new URL(candidate, import.meta.url));
-    try {
-      return require(path) as NativeAddon;
-    } catch (error) {
-      tried.push(`${path}: ${(error as Error).message.split('\n')[0]}`);
-    }
-  }
-  throw new RecuaError(
-    'addon_missing',
-    `Expected the native addon of Recua, found none that loads.\n  ${tried.join('\n  ')}\nRun \`npm run setup\` to build it.`,
-  );
 }

@@ -1,20 +1,15 @@
 // `recua version`: Recua's version and the llama.cpp it is built on.
-import { readFileSync } from 'node:fs';
+import { ownInstallation } from '../installation.js';
 import { command } from './command.js';
 import { misuse, on, perCall } from './flags.js';
 import { print } from './output.js';
 
-function readField(file: string, field: string): string {
-  const value = JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8')) as Record<string, unknown>;
-  return String(value[field]);
-}
-
 export function recuaVersion(): string {
-  return readField('../../package.json', 'version');
+  return ownInstallation().version;
 }
 
 export function llamaCppVersion(): string {
-  return readField('../../vendor/llama.cpp.json', 'version');
+  return ownInstallation().llamaCpp;
 }
 
 export const version = command({

@@ -1,0 +1,315 @@
+// Registers ggml backends from libraries, and tells which there are. All of it runs on a JS thread; several may.
+#include "backends.h"
+
+#include "addon.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#define NOMINMAX
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#endif
+
+namespace recua::backends {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::mutex mutex; // guards ggml's registry, which several JS threads may fill, and what follows
+std::map<ggml_backend_reg_t, std::string> files;
+std::map<std::string, std::string> refused; // file → why, of those that a folder has and cannot be used
+bool initialized = false;
+
+// A library opened for a look at it.
+class Library {
+public:
+  explicit Library(const fs::path &path) {
+#ifdef _WIN32
+    handle = LoadLibraryW(path.c_str());
+    if (handle == nullptr) error = "Windows error " + std::to_string(GetLastError());
+#else
+    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) error = dlerror();
+#endif
+  }
+  ~Library() {
+    if (handle == nullptr) return;
+#ifdef _WIN32
+    FreeLibrary(handle);
+#else
+    dlclose(handle);
+#endif
+  }
+  Library(const Library &) = delete;
+  Library &operator=(const Library &) = delete;
+
+  template <typename Function>
+  Function find(const char *name) const {
+#ifdef _WIN32
+    return reinterpret_cast<Function>(reinterpret_cast<void *>(GetProcAddress(handle, name)));
+#else
+    return reinterpret_cast<Function>(dlsym(handle, name));
+#endif
+  }
+
+  std::string error; // '' where it is open
+
+private:
+#ifdef _WIN32
+  HMODULE handle;
+#else
+  void *handle;
+#endif
+};
+
+ggml_backend_reg_t find_cpu() {
+  for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+    ggml_backend_dev_t device = ggml_backend_dev_get(i);
+    if (ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) return ggml_backend_dev_backend_reg(device);
+  }
+  return nullptr;
+}
+
+// llama.cpp searches for backends by itself where it finds none, so this waits for the first.
+void initialize() {
+  if (initialized || ggml_backend_reg_count() == 0) return;
+  llama_backend_init();
+  initialized = true;
+}
+
+// How well this machine suits a library: 0 not at all. One that does not say suits least.
+int score(const fs::path &file, std::string &reason) {
+  const Library library(file);
+  if (!library.error.empty()) {
+    reason = library.error;
+    return 0;
+  }
+  if (library.find<void *>("ggml_backend_init") == nullptr) {
+    reason = "it is no ggml backend (it has no ggml_backend_init)";
+    return 0;
+  }
+  using Score = int (*)();
+  const auto own = library.find<Score>("ggml_backend_score");
+  const int points = own == nullptr ? 1 : own();
+  if (points == 0) reason = "this processor lacks instructions that it uses";
+  return points;
+}
+
+// Throws CodedError. Returns '' where the library is registered already.
+std::string load(const fs::path &file) {
+  std::string reason;
+  if (score(file, reason) == 0) throw CodedError("backend_unusable", reason);
+  log::clear_errors();
+  const size_t before = ggml_backend_reg_count();
+  ggml_backend_reg_t reg = ggml_backend_load(file.u8string().c_str());
+  if (reg == nullptr) {
+    const std::string told = log::last_errors();
+    throw CodedError("backend_unusable", told.empty() ? "its initialiser returned nothing" : told);
+  }
+  initialize();
+  if (ggml_backend_reg_count() == before) return "";
+  files[reg] = file.u8string();
+  refused.erase(file.u8string());
+  return ggml_backend_reg_name(reg);
+}
+
+// "cpu-haswell" of libggml-cpu-haswell.so; '' for what is no backend.
+std::string kind_of(const fs::path &file) {
+#ifdef _WIN32
+  const std::string prefix = "ggml-", suffix = ".dll";
+#else
+  const std::string prefix = "libggml-", suffix = ".so"; // ggml's modules end so on macOS too
+#endif
+  const std::string name = file.filename().u8string();
+  if (name.size() <= prefix.size() + suffix.size() || name.compare(0, prefix.size(), prefix) != 0 ||
+      name.compare(name.size() - suffix.size(), suffix.size(), suffix) != 0) {
+    return "";
+  }
+  const std::string kind = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+  return kind == "base" ? "" : kind;
+}
+
+bool is_cpu(const std::string &kind) { return kind == "cpu" || kind.compare(0, 4, "cpu-") == 0; }
+
+fs::path absolute_path(const Napi::Value &value) {
+  const fs::path path = fs::u8path(value.As<Napi::String>().Utf8Value());
+  // A name without a folder would be looked for where the system looks for libraries.
+  if (!path.is_absolute()) throw CodedError("invalid_argument", "Expected an absolute path, got " + path.u8string() + ".");
+  return path;
+}
+
+std::string load_best_cpu(const std::vector<fs::path> &variants) {
+  fs::path best;
+  int most = 0;
+  for (const auto &variant : variants) {
+    std::string reason;
+    const int points = score(variant, reason);
+    if (points == 0) refused[variant.u8string()] = reason;
+    if (points > most) {
+      most = points;
+      best = variant;
+    }
+  }
+  return best.empty() ? "" : load(best);
+}
+
+std::string describe_refused() {
+  std::string text;
+  for (const auto &[file, reason] : refused) text += "; " + fs::u8path(file).filename().u8string() + ": " + reason;
+  return text;
+}
+
+Napi::Object features(Napi::Env env, ggml_backend_reg_t reg) {
+  auto object = Napi::Object::New(env);
+  auto get = reinterpret_cast<ggml_backend_get_features_t>(ggml_backend_reg_get_proc_address(reg, "ggml_backend_get_features"));
+  if (get == nullptr) return object;
+  for (auto *feature = get(reg); feature != nullptr && feature->name != nullptr; feature++) object.Set(feature->name, feature->value);
+  return object;
+}
+
+const char *device_kind(ggml_backend_dev_t device) {
+  switch (ggml_backend_dev_type(device)) {
+    case GGML_BACKEND_DEVICE_TYPE_GPU: return "gpu";
+    case GGML_BACKEND_DEVICE_TYPE_IGPU: return "igpu";
+    case GGML_BACKEND_DEVICE_TYPE_CPU: return "cpu";
+    default: return "accelerator";
+  }
+}
+
+std::string device_names() {
+  std::string text;
+  for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+    text += (i == 0 ? "" : ", ") + std::string(ggml_backend_dev_name(ggml_backend_dev_get(i)));
+  }
+  return text;
+}
+
+} // namespace
+
+void start() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  initialize();
+}
+
+void require_cpu() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (find_cpu() == nullptr) throw CodedError("backend_unusable", "No CPU backend is loaded; call loadBackends first.");
+}
+
+std::vector<ggml_backend_dev_t> named(const std::vector<std::string> &names) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::vector<ggml_backend_dev_t> found;
+  for (const auto &name : names) {
+    ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
+    if (device == nullptr) throw CodedError("device_not_found", "There is no device " + name + ", there are: " + device_names() + ".");
+    found.push_back(device);
+  }
+  found.push_back(nullptr);
+  return found;
+}
+
+Napi::Value load_folder(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const fs::path folder = absolute_path(info[0]);
+    const bool cpu_only = info[1].ToBoolean();
+    std::vector<fs::path> variants, others;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      const std::string kind = kind_of(entry->path());
+      if (!kind.empty()) (is_cpu(kind) ? variants : others).push_back(entry->path());
+    }
+    if (error) throw CodedError("backend_unusable", folder.u8string() + " cannot be read: " + error.message());
+    std::sort(variants.begin(), variants.end());
+    std::sort(others.begin(), others.end());
+
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::vector<std::string> loaded;
+    const auto add = [&](const std::string &name) {
+      if (!name.empty()) loaded.push_back(name);
+    };
+    if (find_cpu() == nullptr) add(load_best_cpu(variants));
+    if (find_cpu() == nullptr) {
+      throw CodedError("backend_unusable", "No CPU backend of " + folder.u8string() + " can be used" +
+                                               (variants.empty() ? ": it has none" : describe_refused()));
+    }
+    if (cpu_only) others.clear();
+    for (const auto &file : others) {
+      try {
+        add(load(file));
+      } catch (const CodedError &failure) {
+        refused[file.u8string()] = failure.what();
+      }
+    }
+    return make_texts(info.Env(), loaded);
+  });
+}
+
+Napi::Value load_file(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const fs::path file = absolute_path(info[0]);
+    const std::lock_guard<std::mutex> lock(mutex);
+    const std::string name = load(file);
+    return make_texts(info.Env(), name.empty() ? std::vector<std::string>{} : std::vector<std::string>{name});
+  });
+}
+
+std::vector<std::string> names() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::vector<std::string> all;
+  for (size_t i = 0; i < ggml_backend_reg_count(); i++) all.push_back(ggml_backend_reg_name(ggml_backend_reg_get(i)));
+  return all;
+}
+
+Napi::Value list(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto all = Napi::Array::New(env);
+  for (size_t i = 0; i < ggml_backend_reg_count(); i++) {
+    ggml_backend_reg_t reg = ggml_backend_reg_get(i);
+    auto entry = Napi::Object::New(env);
+    entry.Set("name", ggml_backend_reg_name(reg));
+    entry.Set("file", files.count(reg) > 0 ? files[reg] : "");
+    entry.Set("features", features(env, reg));
+    entry.Set("reason", "");
+    all.Set(all.Length(), entry);
+  }
+  for (const auto &[file, reason] : refused) {
+    auto entry = Napi::Object::New(env);
+    entry.Set("name", "");
+    entry.Set("file", file);
+    entry.Set("features", Napi::Object::New(env));
+    entry.Set("reason", reason);
+    all.Set(all.Length(), entry);
+  }
+  return all;
+}
+
+Napi::Value devices(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto list = Napi::Array::New(env);
+  for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+    ggml_backend_dev_t device = ggml_backend_dev_get(i);
+    ggml_backend_dev_props props{};
+    ggml_backend_dev_get_props(device, &props);
+    auto entry = Napi::Object::New(env);
+    entry.Set("name", ggml_backend_dev_name(device));
+    entry.Set("description", ggml_backend_dev_description(device));
+    entry.Set("kind", device_kind(device));
+    entry.Set("backend", ggml_backend_reg_name(ggml_backend_dev_backend_reg(device)));
+    entry.Set("id", props.device_id == nullptr ? "" : props.device_id);
+    entry.Set("memoryFreeBytes", static_cast<double>(props.memory_free));
+    entry.Set("memoryTotalBytes", static_cast<double>(props.memory_total));
+    list.Set(list.Length(), entry);
+  }
+  return list;
+}
+
+} // namespace recua::backends

@@ -1,0 +1,28 @@
+// Entry of the process in which a backend library is tried, forked by probe.ts: loads it beside the addon, asks for its devices,
+// says what came of it.
+import { Worker } from 'node:worker_threads';
+import { RecuaError } from '../errors.js';
+import { openFile } from './load.js';
+import { explainFault, machineFacts } from './machine.js';
+import type { ProbeRequest, ProbeResult } from './probe.js';
+
+const { addon: path, source, file, limitMs } = JSON.parse(process.argv[2]!) as ProbeRequest;
+
+// A library that hangs holds this thread, also when the process that waits for it is gone: another thread ends it all.
+const watch = new Worker(`setTimeout(() => process.kill(${process.pid}, 'SIGKILL'), ${limitMs})`, { eval: true });
+watch.unref();
+
+function attempt(): ProbeResult {
+  try {
+    const { addon } = openFile({ path, source });
+    const before = new Set(addon.devices().map(({ name }) => name));
+    addon.loadBackend(file);
+    const devices = addon.devices().map(({ name }) => name).filter((name) => !before.has(name));
+    return devices.length > 0 ? { ok: true, devices } : { ok: false, reason: 'it finds no device that it could use' };
+  } catch (error) {
+    return { ok: false, reason: explainFault(RecuaError.from(error).message, { glibc: '' }, machineFacts()) };
+  }
+}
+
+process.on('disconnect', () => process.exit(0));
+process.send!(attempt());

@@ -1,0 +1,57 @@
+// Tries a backend library in a process of its own, since loading one may end the process: a driver that aborts, a library for
+// another processor, an initialiser that never returns. Called by backends.ts before the library is loaded for good.
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** What the probe's process is told, as JSON in its first argument. */
+export interface ProbeRequest {
+  addon: string;
+  source: 'RECUA_ADDON' | 'build' | 'package';
+  /** Of the library that is tried. */
+  file: string;
+  limitMs: number;
+}
+
+export type ProbeResult = { ok: true; devices: string[] } | { ok: false; reason: string };
+
+/** A GPU without its persistence daemon, or many of them, take seconds to wake up. */
+export const probeLimitMs = 30_000;
+
+const entry = fileURLToPath(new URL('./probe-main.js', import.meta.url));
+const longestQuote = 300;
+
+export function probe(request: Omit<ProbeRequest, 'limitMs'>, limitMs = probeLimitMs): Promise<ProbeResult> {
+  return new Promise((resolve) => {
+    const argument = JSON.stringify({ ...request, limitMs } satisfies ProbeRequest);
+    const child = fork(entry, [argument], { execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    let output = '';
+    let result: ProbeResult | undefined;
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      child.kill('SIGKILL');
+    }, limitMs);
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4096)));
+    }
+    child.on('message', (message) => {
+      result = message as ProbeResult;
+      // It said what there is to know; how its libraries tidy up is of no interest.
+      child.kill('SIGKILL');
+    });
+    const end = (how: string): void => {
+      clearTimeout(timer);
+      resolve(result ?? { ok: false, reason: `${how}${lastWords(output)}` });
+    };
+    child.on('error', (error) => end(`it could not be tried: ${error.message}`));
+    child.on('close', (code, signal) => {
+      const limit = `it did not load within ${limitMs / 1000} s`;
+      end(late ? limit : `loading it ended the process (${signal === null ? `exit code ${code}` : `signal ${signal}`})`);
+    });
+  });
+}
+
+function lastWords(output: string): string {
+  const line = output.split('\n').map((one) => one.trim()).filter(Boolean).at(-1);
+  return line === undefined ? '' : `: ${line.slice(0, longestQuote)}`;
+}
