@@ -65,7 +65,8 @@ export function platformPackage(target) {
     files: ['bin', 'THIRD-PARTY-LICENSES'],
     preferUnplugged: true,
     publishConfig: { access: 'public' },
-    recua: { backend: target.backend, version: recua.version, llamaCpp: readPin().version, ...(target.glibc ? { glibc: target.glibc } : {}) },
+    // Metal comes with the addon's own package, as a library beside it, so that package is a CPU package to the loader.
+    recua: { backend: target.isBase ? 'cpu' : target.backend, version: recua.version, llamaCpp: readPin().version, ...(target.glibc ? { glibc: target.glibc } : {}) },
   };
 }
 
