@@ -13,8 +13,12 @@ export interface Config {
   /** Generated tokens per answer where the request sets no bound of its own. */
   maxTokens: number;
   temperature: number;
-  /** Layers to offload; -1 is all. */
-  gpuLayers: number;
+  /** Layers to offload; -1 is all, 'auto' as many as the GPUs' free memory holds. */
+  gpuLayers: number | 'auto';
+  /** GPUs to use, by name, with commas between; '' is all of them, 'none' the CPU alone. */
+  device: string;
+  /** Refuse to load a model where no GPU would compute. */
+  requireGpu: boolean;
   /** Requests that run at once, each in a sequence of its own. */
   parallel: number;
   /** 0: one per physical core. */
@@ -54,7 +58,9 @@ export const defaults: Readonly<Config> = Object.freeze({
   contextSize: 4096,
   maxTokens: 2048,
   temperature: 0.7,
-  gpuLayers: 0,
+  gpuLayers: 'auto',
+  device: '',
+  requireGpu: false,
   parallel: 4,
   threads: 0,
   threadsBatch: 0,

@@ -5,12 +5,14 @@ import { defaults, makeConfig } from '../config.js';
 import type { Config } from '../config.js';
 import type { Engine } from '../engine/api.js';
 import { startEngine } from '../engine/client.js';
+import type { EngineOptions, ModelDescription, Offload } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { readModelFile } from '../models/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import type { StoredModel } from '../models/store.js';
 import type { Arguments } from './arguments.js';
 import { command } from './command.js';
+import { deviceListing, deviceListingJson, listDevices, placeText } from './devices.js';
 import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-flags.js';
 import { choice, integer, misuse, perCall, real, settingNames, text } from './flags.js';
 import type { Values } from './flags.js';
@@ -60,13 +62,16 @@ export const api = command({
   ],
   flags: {
     ...serverFlags,
+    ...deviceListing,
+    json: deviceListingJson,
     stateFile: perCall(text(['--state-file'], 'file', 'Tell there, as JSON, what runs at which address, as recua serve has it')),
   },
   async run(given) {
     const { values } = given;
+    if (values.listDevices) return await listDevices(values.json);
     const name = namedModel('api', given);
     const model = await findModel(name);
-    await readModelFile(model.path);
+    const file = await readModelFile(model.path);
     await markUsed(model);
     const { port, host, maxTokens, temperature, alias, parallel, queueSize, logLevel } = values;
     const config = makeConfig({
@@ -85,7 +90,7 @@ export const api = command({
           logFile: values.logFile === '' ? '' : resolve(values.logFile), settings: settingsOf(values),
         });
       }
-      return await serve(served(model, alias), config, output, async (change) => await registration?.update(change));
+      return await serve(served(model, alias), engineOptions(model.path, config, file), config, output, async (change) => await registration?.update(change));
     } catch (thrown) {
       output.note('error', RecuaError.from(thrown).message);
       throw thrown;
@@ -142,12 +147,12 @@ function openOutput(level: Config['logLevel'], path: string, managed: boolean): 
   };
 }
 
-type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: number }) => Promise<void>;
+type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: number; offload?: Offload }) => Promise<void>;
 
-async function serve(model: StoredModel, config: Config, output: Output, update: Tell): Promise<number> {
+async function serve(model: StoredModel, options: EngineOptions, config: Config, output: Output, update: Tell): Promise<number> {
   const { log, tell } = output;
   const stop = watchSignals();
-  const engine = startEngine(engineOptions(config.model, config), { log: engineLog(log) });
+  const engine = startEngine(options, { log: engineLog(log) });
   try {
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../server/listen.js');
@@ -157,9 +162,9 @@ async function serve(model: StoredModel, config: Config, output: Output, update:
     });
     try {
       await update({ url: server.url, port: server.port });
-      const loaded = await Promise.race([loading(engine, model.id, output).then(() => true), aborted(stop.signal).then(() => false)]);
+      const loaded = await Promise.race([loading(engine, model.id, output), aborted(stop.signal)]);
       if (loaded) {
-        await update({ state: 'running' });
+        await update({ state: 'running', offload: loaded.offload });
         if (!isLoopback(config.host)) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key.`);
         tell(`Recua listens on ${server.url}`);
         if (!output.managed) say(`Try: ${curlLine(server.url)}`);
@@ -188,7 +193,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
-async function loading(engine: Engine, id: string, { tell, note, managed }: Output): Promise<void> {
+async function loading(engine: Engine, id: string, { tell, note, managed }: Output): Promise<ModelDescription> {
   note('info', `Loading ${id}`);
   const line = new LoadingLine(`Loading ${id}`, managed);
   const timer = setInterval(() => {
@@ -198,7 +203,9 @@ async function loading(engine: Engine, id: string, { tell, note, managed }: Outp
     const model = await engine.ready();
     line.end();
     tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
+    tell(placeText(model));
     for (const note of model.notes) tell(`Note: ${note}`);
+    return model;
   } finally {
     clearInterval(timer);
     line.end();

@@ -21,6 +21,7 @@ import type { DialogueParts } from './chat/dialogue.js';
 import type { Session } from './chat/session.js';
 import { SessionKeeper } from './chat/session-keeper.js';
 import { findSession, kvPathOf, listSessions, loadSession, nameOf } from './chat/session-store.js';
+import { deviceListing, listDevices, placeText } from './devices.js';
 import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-flags.js';
 import { choice, integer, misuse, off, on, perCall, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
@@ -51,12 +52,14 @@ export const chat = command({
     resume: perCall(text(['--resume'], 'session', 'Go on with a saved chat, by its name or the path of its file')),
     continue: perCall(on(['--continue'], 'Go on with the newest saved chat')),
     ...engineFlags,
+    ...deviceListing,
     // What differs from the other commands: -t is the template, and the context is as large as it can be.
     threads: integer(['--threads'], 'n', engineFlags.threads.help, { fallback: engineFlags.threads.fallback, min: 0, max: 1024 }),
     contextSize: integer(['--context-size', '-c', '--ctx-size'], 'n',
       'Tokens the conversation can hold; 0 is the model\'s training size, and without the flag as much of that as memory allows', { fallback: 0, min: 0, max: maxCount }),
   },
   async run({ values, operands, given }) {
+    if (values.listDevices) return await listDevices(values.json);
     const single = values.prompt !== '' || !process.stdin.isTTY;
     if (values.json && !single) throw misuse('Expected a prompt for --json, with -p <text> or on stdin: a conversation is no JSON object.');
     if (values.resume !== '' && values.continue) throw misuse('Expected --resume or --continue, got both.');
@@ -87,7 +90,7 @@ export const chat = command({
     };
     try {
       if (path !== undefined) await keeper.moveTo(path);
-      engine = startEngine(engineOptions(model.path, config), { log });
+      engine = startEngine(engineOptions(model.path, config, file), { log });
       const description = await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       if (!description.canGenerate) throw new RecuaError('chat_unsupported', `${model.id} only embeds; it cannot chat.`);
       if (!values.quiet) {
@@ -140,6 +143,7 @@ function merge(values: ChatValues, given: ReadonlySet<string>, session: Session 
 }
 
 function greet(description: ModelDescription, model: StoredModel, resumed: string | undefined): void {
+  if (description.offload.devices.length > 0) say(`${placeText(description)}.`);
   say(`${model.id}: ${description.description}. /help lists commands, Ctrl-D leaves.`);
   if (resumed !== undefined) say(`Going on with ${resumed}.`);
 }

@@ -4,7 +4,9 @@ import { defaults } from '../config.js';
 import type { Config } from '../config.js';
 import type { EngineOptions } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { choice, integer, off, on, text } from './flags.js';
+import { layerNeed } from '../models/layer-need.js';
+import type { ModelFile } from '../models/model-file.js';
+import { choice, integer, integerOr, off, on, text } from './flags.js';
 import type { Values } from './flags.js';
 
 /** Counts that llama.cpp keeps in 32 bits. */
@@ -15,8 +17,10 @@ const cacheTypes = ['f16', 'f32', 'bf16', 'q8_0', 'q4_0', 'q4_1', 'iq4_nl', 'q5_
 export const engineFlags = {
   contextSize: integer(['--ctx-size', '-c', '--context-size'], 'n', 'Tokens one request can hold, prompt and answer; 0 is the model\'s training size',
     { fallback: defaults.contextSize, min: 0, max: maxCount }),
-  gpuLayers: integer(['--gpu-layers', '-ngl', '--n-gpu-layers'], 'n', 'Layers to offload to the GPU; -1 is all',
-    { fallback: defaults.gpuLayers, min: -1, max: 100_000 }),
+  gpuLayers: integerOr(['--gpu-layers', '-ngl', '--n-gpu-layers'], 'Layers to offload to GPUs; auto is as many as their free memory holds, all (or -1) every one, 0 none',
+    { fallback: defaults.gpuLayers, min: -1, max: 100_000, words: { auto: 'auto', all: -1 } }),
+  device: text(['--device', '-dev'], 'names', 'GPUs to use, as --list-devices names them, with commas between; none is the CPU alone, and without the flag all are used'),
+  requireGpu: on(['--require-gpu'], 'Fail where no GPU would compute, and say why'),
   threads: integer(['--threads', '-t'], 'n', 'Threads to generate with; 0 is one per physical core', { fallback: defaults.threads, min: 0, max: 1024 }),
   threadsBatch: integer(['--threads-batch', '-tb'], 'n', 'Threads to read prompts with; 0 is the same as --threads',
     { fallback: defaults.threadsBatch, min: 0, max: 1024 }),
@@ -37,13 +41,15 @@ export async function engineConfig(values: Values<typeof engineFlags>): Promise<
   return { ...same, chatTemplate: chatTemplateFile === '' ? '' : await readTextFile(chatTemplateFile) };
 }
 
-export function engineOptions(modelPath: string, config: Config): EngineOptions {
+/** `file` lets --gpu-layers auto tell how many layers fit. */
+export function engineOptions(modelPath: string, config: Config, file?: ModelFile): EngineOptions {
   const {
-    contextSize, parallel, gpuLayers, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
+    contextSize, parallel, gpuLayers, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
     cacheTypeK, cacheTypeV, mmap, mlock, queueSize, chatTemplate, pooling,
   } = config;
   return {
-    modelPath, contextSize, parallel, gpuLayers, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
+    modelPath, layerNeed: file && gpuLayers === 'auto' ? layerNeed(file, config) : undefined,
+    contextSize, parallel, gpuLayers, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
     cacheTypeK, cacheTypeV, mmap, mlock, queueSize, chatTemplate, pooling,
   };
 }

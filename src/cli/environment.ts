@@ -12,6 +12,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['HTTPS_PROXY', 'Proxy for downloads (also HTTP_PROXY; NO_PROXY lists hosts that need none)'],
   ['NODE_EXTRA_CA_CERTS', 'File with further certificates to trust, as for all of Node'],
   ['NO_COLOR', 'Anything: no colours'],
+  ['RECUA_ADDON', 'Path of a recua.node: the native addon to load, and no other'],
   ['RECUA_LLAMA_CPP', 'At build time: a llama.cpp of your own'],
   ['RECUA_CMAKE_ARGS', 'At build time: options for cmake'],
   ['RECUA_TEST_URL', 'For the tests: a server to run them on'],

@@ -10,6 +10,8 @@ export interface Flag<T> {
   readonly fallback: T;
   /** The values there are, where there are only these. */
   readonly choices?: readonly string[];
+  /** Words that may stand for a number, which is what other values are. */
+  readonly words?: readonly string[];
   /** A switch `--no-x`: its value is whether x is on. */
   readonly off?: boolean;
   /** Says something about one call (`--prompt`, `--json`): neither the config file nor a variable may set it. */
@@ -30,6 +32,22 @@ export function misuse(message: string): RecuaError {
 
 export function integer(names: Names, value: string, help: string, { fallback, min, max }: { fallback: number; min: number; max: number }): Flag<number> {
   return { names, value, help, fallback, read: (text) => readNumber(names[0], text, min, max, true) };
+}
+
+/** A whole number, or a word that means something else or a number: `{ auto: 'auto', all: -1 }`. */
+export function integerOr<const W extends string>(
+  names: Names, help: string, { fallback, min, max, words }: { fallback: W | number; min: number; max: number; words: Readonly<Record<string, W | number>> },
+): Flag<W | number> {
+  const known = Object.keys(words);
+  return {
+    names, value: ['n', ...known].join('|'), help, fallback, words: known,
+    read(given) {
+      const word = given.trim().toLowerCase();
+      if (Object.hasOwn(words, word)) return words[word]!;
+      if (/^[a-z]/.test(word)) throw misuse(`Expected a whole number from ${min} to ${max}, or one of ${known.join(', ')}, for ${names[0]}, got ${quote(given)}.`);
+      return readNumber(names[0], given, min, max, true);
+    },
+  };
 }
 
 export function real(names: Names, value: string, help: string, { fallback, min, max }: { fallback: number; min: number; max: number }): Flag<number> {

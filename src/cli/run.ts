@@ -5,6 +5,7 @@ import { readModelFile } from '../models/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import { answerFlags, makeRequest, readConstraint } from './answer-flags.js';
 import { command } from './command.js';
+import { deviceListing, listDevices } from './devices.js';
 import { engineConfig, engineFlags, engineOptions } from './engine-flags.js';
 import { misuse, perCall, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
@@ -27,14 +28,16 @@ export const run = command({
     prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
     ...answerFlags({ maxTokens: 512 }),
     ...engineFlags,
+    ...deviceListing,
   },
   async run({ values, operands }) {
+    if (values.listDevices) return await listDevices(values.json);
     const [name, ...surplus] = operands;
     if (name === undefined) throw misuse('Expected a model: recua run <model> -p <text>.');
     if (surplus.length > 0) throw misuse(`Expected one model, got also ${surplus.join(' ')}. Put a prompt of several words in quotes after -p.`);
     const constraint = await readConstraint(values);
     const model = await findModel(name);
-    await readModelFile(model.path);
+    const file = await readModelFile(model.path);
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const prompt = await readPrompt(values.prompt);
@@ -43,7 +46,7 @@ export const run = command({
       { role: 'user', content: prompt },
     ], values, constraint);
     const stop = watchSignals();
-    const engine = startEngine(engineOptions(model.path, config), { log: makeLog('warn') });
+    const engine = startEngine(engineOptions(model.path, config, file), { log: makeLog('warn') });
     try {
       await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       const given = await answerOnce(engine, request, values, stop.signal);

@@ -4,6 +4,7 @@ import { namedModel, serverFlags } from './api.js';
 import type { ServerValues } from './api.js';
 import type { Arguments } from './arguments.js';
 import { command } from './command.js';
+import { deviceListing, deviceListingJson, listDevices } from './devices.js';
 import { integer, misuse, on, perCall, settingNames } from './flags.js';
 import type { Flag } from './flags.js';
 import { showLogs } from './serve/logs.js';
@@ -38,8 +39,11 @@ const start = command({
     ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
     ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Another port, and room for 8192 tokens per request'],
   ],
-  flags: startFlags,
-  run: (given) => startServer(servePlaces(), { name: namedModel('serve start', given), values: given.values, given: given.given }),
+  flags: { ...startFlags, ...deviceListing, json: deviceListingJson },
+  async run(given) {
+    if (given.values.listDevices) return await listDevices(given.values.json);
+    return await startServer(servePlaces(), { name: namedModel('serve start', given), values: given.values, given: given.given as ReadonlySet<keyof ServerValues> });
+  },
 });
 
 const stop = command({

@@ -166,13 +166,15 @@ function readText(flag: Flag<unknown>, text: string, who: string): unknown {
 }
 
 function readJson(flag: Flag<unknown>, value: unknown, where: string): unknown {
-  const expected = flag.value === '' ? 'true or false' : typeof flag.fallback === 'number' ? 'a number' : 'a text in quotes';
+  const expected = flag.value === '' ? 'true or false' : flag.words ? `a number or one of ${flag.words.join(', ')}` : typeof flag.fallback === 'number' ? 'a number' : 'a text in quotes';
   const wrong = badConfig(`${where}: expected ${expected}, got ${shown(value)}.`);
   if (flag.value === '') {
     if (typeof value !== 'boolean') throw wrong;
     return value;
   }
-  if (typeof flag.fallback === 'number') {
+  if (flag.words) {
+    if (typeof value !== 'number' && !flag.words.includes(String(value))) throw wrong;
+  } else if (typeof flag.fallback === 'number') {
     // Some numbers have a unit, which makes them a text: "10M".
     const bare = typeof value === 'string' && value.trim() !== '' && Number.isNaN(Number(value));
     if (typeof value !== 'number' && !bare) throw wrong;

@@ -5,6 +5,7 @@ import { chat } from './chat.js';
 import type { AnyCommand } from './command.js';
 import { makeCompletion } from './completion.js';
 import { makeConfigCommand } from './config.js';
+import { makeDoctor } from './doctor.js';
 import { makeHelp } from './help.js';
 import { importCommand } from './import.js';
 import { list } from './list.js';
@@ -21,4 +22,4 @@ export const commands: readonly AnyCommand[] = [pull, list, run, chat, sessions,
 const whole = (): readonly AnyCommand[] => allCommands;
 
 /** With those that are about the table itself. */
-export const allCommands: readonly AnyCommand[] = [...commands, makeConfigCommand(whole), makeCompletion(whole), makeHelp(whole)];
+export const allCommands: readonly AnyCommand[] = [...commands, makeConfigCommand(whole), makeDoctor(whole), makeCompletion(whole), makeHelp(whole)];

@@ -4,6 +4,8 @@ import type { NativeAddon } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { Engine } from './engine.js';
 import { load } from './load.js';
+import { skippedText, wantsGpu } from './offload.js';
+import type { SkippedBackend } from './offload.js';
 import type { EngineOptions, FromEngine, ToEngine } from './protocol.js';
 
 /** What the host needs of `process`. */
@@ -12,7 +14,13 @@ export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'con
 /** Progress messages are worth sending when the whole percent changes. */
 const progressSteps = 100;
 
-export function runHost(openAddon: () => NativeAddon, channel: Channel): void {
+/** The addon, and what became of the backends that it could have had beside the CPU's. */
+export interface OpenedNative {
+  addon: NativeAddon;
+  backends?: readonly SkippedBackend[];
+}
+
+export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, channel: Channel): void {
   let engine: Engine | undefined;
   let loading: { cancel(): void } | undefined;
   let closing = false;
@@ -32,16 +40,18 @@ export function runHost(openAddon: () => NativeAddon, channel: Channel): void {
   const fail = (error: unknown): void => exit({ type: 'failed', error: RecuaError.from(error).toPlain() }, 1);
 
   const start = async (options: EngineOptions): Promise<void> => {
-    const addon = openAddon();
+    const { addon, backends = [] } = await openNative(options);
     // llama.cpp tells a hundred lines of each load as 'info': details, to those who serve a model.
     addon.setLog((level, text) => log(level === 'info' ? 'debug' : (level as 'warn'), text));
+    if (wantsGpu(options)) for (const one of backends) if (!one.loaded) log('warn', skippedText(one));
     let step = -1;
     const opening = load(addon, options, (fraction) => {
       const next = Math.floor(fraction * progressSteps);
       if (next > step) send({ type: 'progress', fraction });
       step = Math.max(step, next);
-    });
+    }, backends);
     loading = opening;
+    if (closing) opening.cancel();
     const loaded = await opening.promise;
     loading = undefined;
     engine = new Engine(addon, loaded, {

@@ -1,8 +1,10 @@
 // Opens a model for the engine: options → native model and context, and the description the gateway is told.
 // Called once by host, in the engine process.
 import { availableParallelism } from 'node:os';
-import type { ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
+import type { ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
 import { RecuaError } from '../errors.js';
+import { chooseOffload, settleOffload } from './offload.js';
+import type { OffloadChoice, SkippedBackend } from './offload.js';
 import type { EngineOptions, ModelDescription } from './protocol.js';
 
 export interface Loaded {
@@ -21,19 +23,43 @@ const progressMs = 100;
 /** Inputs of an embedding call in one forward pass. */
 const embedderSequences = 32;
 
-export function load(addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void): { promise: Promise<Loaded>; cancel(): void } {
-  const { modelPath: path, gpuLayers, mmap, mlock } = options;
-  const loading = addon.loadModel({ path, gpuLayers, mmap, mlock });
-  const watch = setInterval(() => onProgress(loading.progress()), progressMs);
-  const promise = loading.promise.finally(() => clearInterval(watch)).then((model) => open(addon, model, options));
-  return { promise, cancel: () => loading.cancel() };
+export function load(
+  addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void, backends: readonly SkippedBackend[] = [],
+): { promise: Promise<Loaded>; cancel(): void } {
+  const { modelPath: path, gpuLayers, requireGpu, mmap, mlock } = options;
+  let loading: ModelLoad | undefined;
+  let cancelled = false;
+  const attempt = async (offload: OffloadChoice): Promise<Loaded> => {
+    loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
+    if (cancelled) loading.cancel();
+    const { progress, promise } = loading;
+    const watch = setInterval(() => onProgress(progress()), progressMs);
+    const model = await promise.finally(() => clearInterval(watch));
+    return await open(addon, model, options, offload);
+  };
+  const all = async (): Promise<Loaded> => {
+    const offload = chooseOffload(options, addon.devices(), backends);
+    try {
+      return await attempt(offload);
+    } catch (error) {
+      // What was not asked for in so many words must not keep a model from loading.
+      if (cancelled || gpuLayers !== 'auto' || requireGpu || offload.devices.length === 0) throw error;
+      const note = `${offload.devices.join(', ')} could not take the model (${RecuaError.from(error).message}); all layers run on the CPU.`;
+      return await attempt({ ...offload, devices: [], gpuLayers: 0, notes: [note] });
+    }
+  };
+  const cancel = (): void => {
+    cancelled = true;
+    loading?.cancel();
+  };
+  return { promise: all(), cancel };
 }
 
-async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions): Promise<Loaded> {
+async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions, offload: OffloadChoice): Promise<Loaded> {
   try {
     const { info } = model;
     const { mathThreads } = addon.version;
-    const notes: string[] = [];
+    const notes = [...offload.notes];
     if (info.vocabSize === 0) throw new RecuaError('model_unusable', `Expected a model with a vocabulary, got ${info.architecture} without one.`);
     if (info.hasEncoder && info.hasDecoder) {
       throw new RecuaError('model_unusable', `Expected a model that only decodes or only encodes, got ${info.architecture}, which does both (T5 and its like are not supported).`);
@@ -47,10 +73,6 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     }
     if (info.recurrent) notes.push('This architecture keeps one state per sequence: a prompt shares a prefix only where it continues a whole earlier sequence.');
     else if (info.slidingWindow > 0) notes.push('Sliding-window attention forgets old positions: a prompt shares a prefix only where it continues a whole earlier sequence.');
-    const devices = addon.devices();
-    if (options.gpuLayers !== 0 && !devices.some(({ kind }) => kind === 'gpu' || kind === 'igpu')) {
-      notes.push(`Layers were to go to a GPU (${options.gpuLayers}), but this build of llama.cpp finds none (it has: ${addon.version.backends.join(', ')}); all run on the CPU.`);
-    }
     const description: ModelDescription = {
       description: info.description,
       architecture: info.architecture,
@@ -69,7 +91,8 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       chatTemplate: options.chatTemplate || model.chatTemplate(),
       canGenerate: context !== undefined,
       canEmbed: embedderOptions !== undefined,
-      devices,
+      devices: addon.devices(),
+      offload: settleOffload(offload, info.layers),
       backends: addon.version.backends,
       llamaCpp: addon.version.llamaCpp,
       notes,

@@ -6,9 +6,32 @@ import type { PlainError } from '../errors.js';
 import type { Device, Pooling } from '../addon.js';
 
 /** How to load: fixed for the life of an engine process. Each setting is explained in config.ts. */
-export type EngineOptions = { modelPath: string } & Pick<Config,
-  | 'contextSize' | 'parallel' | 'gpuLayers' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'flashAttention'
+export type EngineOptions = {
+  modelPath: string;
+  /** For gpuLayers 'auto'; without it all layers are tried. */
+  layerNeed?: LayerNeed | undefined;
+} & Pick<Config,
+  | 'contextSize' | 'parallel' | 'gpuLayers' | 'device' | 'requireGpu' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'flashAttention'
   | 'cacheTypeK' | 'cacheTypeV' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
+
+/** Bytes that a model's parts take on the device that computes them. */
+export interface LayerNeed {
+  /** Weights, keys and values, from the first layer to the last. */
+  layersBytes: number[];
+  /** What belongs to no layer and is offloaded with the first that is. */
+  outputBytes: number;
+  /** On each device, whatever it computes. */
+  computeBytes: number;
+}
+
+/** Where a model computes. */
+export interface Offload {
+  /** Names of the devices beside the CPU that do; empty where the CPU does it all. */
+  devices: string[];
+  /** Layers on them, of so many; the output counts as one. */
+  layers: number;
+  totalLayers: number;
+}
 
 /** Sampling as a request states it; every field is present, defaults were applied by the caller. */
 export interface Sampling {
@@ -146,7 +169,9 @@ export interface ModelDescription {
   chatTemplate: string;
   canGenerate: boolean;
   canEmbed: boolean;
+  /** All there are. */
   devices: Device[];
+  offload: Offload;
   backends: string[];
   llamaCpp: string;
   /** Things the user should know, e.g. that prefixes can't be shared with this architecture. */

@@ -47,6 +47,12 @@ export function loadOptionalBackends(opened: OpenedAddon, installation: Installa
   return loading;
 }
 
+/** What `loadOptionalBackends` would try. */
+export function installedBackends(opened: OpenedAddon, installation: Installation = ownInstallation()): BackendReport[] {
+  return findCandidates(opened, installation).map(({ backend, package: name, file, refusal }) => (
+    { backend, package: name, file, loaded: false, devices: [], reason: refusal || 'it was not asked for' }));
+}
+
 async function loadAll(opened: OpenedAddon, installation: Installation, limitMs: number): Promise<BackendReport[]> {
   const { addon, place } = opened;
   const candidates = findCandidates(opened, installation);

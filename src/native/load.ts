@@ -6,7 +6,8 @@ import type { NativeAddon } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { installCommand, isClone, ownInstallation } from '../installation.js';
 import type { Installation } from '../installation.js';
-import { explainFault, fileFault, machineFacts, machineText } from './machine.js';
+import { explainFault, fileFault, machineFacts } from './machine.js';
+import { machineText } from './machine-text.js';
 import { addonPlaces, baseName, findPackages, packageFolders, strangePackages } from './places.js';
 import type { AddonPlace, NativePackage } from './places.js';
 
@@ -63,7 +64,8 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   } catch (error) {
     throw new Error(explainFault((error as Error).message, needs, machineFacts()), { cause: error });
   }
-  const addon = module.exports;
+  const addon: Partial<NativeAddon> = module.exports;
+  if (!isOurs(addon)) throw new Error('it is no addon of this Recua, or of an older build');
   const { llamaCpp, backends } = addon.version;
   // Libraries of one name are loaded once per process: an addon that comes second may stand on those of another Recua.
   if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {
@@ -76,8 +78,13 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   return result;
 }
 
+function isOurs(addon: Partial<NativeAddon>): addon is NativeAddon {
+  return addon.loadModel !== undefined && addon.loadBackends !== undefined && addon.backends !== undefined;
+}
+
 function sameVersion(a: string, b: string): boolean {
-  return a.replace(/^v/, '') === b.replace(/^v/, '');
+  const plain = (version: string) => version.replace(/^v|-dev$/g, '');
+  return plain(a) === plain(b);
 }
 
 function story(installation: Installation, packages: readonly NativePackage[], attempts: readonly Attempt[], forced: boolean): string {

@@ -1,12 +1,7 @@
 // What a native library needs of the machine and can be refused for: processor, C library, the format of the file.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import type { MachineFacts } from './machine-text.js';
 
-export interface MachineFacts {
-  platform: string;
-  arch: string;
-  /** Version of the GNU C library; '' on musl and elsewhere. */
-  glibc: string;
-}
 
 let facts: MachineFacts | undefined;
 
@@ -27,11 +22,6 @@ function glibcVersion(): string {
   } finally {
     if (before !== undefined) report.excludeNetwork = before;
   }
-}
-
-/** As people write it: `linux-x64, glibc 2.36`. */
-export function machineText({ platform, arch, glibc }: MachineFacts): string {
-  return `${platform}-${arch}${platform === 'linux' ? `, ${glibc === '' ? 'musl' : `glibc ${glibc}`}` : ''}`;
 }
 
 /** e_machine of ELF files, by Node's names. */

@@ -81,6 +81,9 @@ function details(model: ModelDescription): object {
       n_params: model.parameters,
       size: model.sizeBytes,
       ftype: model.fileType,
+      devices: model.offload.devices,
+      n_gpu_layers: model.offload.layers,
+      n_layers: model.offload.totalLayers,
     },
   };
 }

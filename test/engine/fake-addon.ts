@@ -357,6 +357,9 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     stats: { steps: 0, rows: 0, copied: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
+    backends: () => [],
+    loadBackends: () => [],
+    loadBackend: () => [],
     setLog: () => {},
     loadModel: () => {
       let cancel = (): void => {};

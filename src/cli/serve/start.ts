@@ -178,7 +178,7 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
 /** With the paths of variables made whole, since the server stands in another folder. */
 function environment(): NodeJS.ProcessEnv {
   const { env } = process;
-  const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS'];
+  const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS', 'RECUA_ADDON'];
   const whole = paths.filter((name) => env[name] && !env[name].startsWith('~')).map((name) => [name, resolve(env[name]!)]);
   return { ...env, ...Object.fromEntries(whole) as NodeJS.ProcessEnv, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
 }

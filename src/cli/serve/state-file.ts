@@ -4,6 +4,7 @@ import { readFileSync, renameSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
+import type { Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../lock-file.js';
 import { findPlaces } from '../../models/places.js';
@@ -19,6 +20,8 @@ export interface ServerRecord {
   /** '' until the server listens. */
   url: string;
   model: { name: string; path: string; id: string };
+  /** Where the model computes; undefined until it is loaded. */
+  offload?: Offload | undefined;
   /** ISO 8601. */
   startedAt: string;
   version: string;
@@ -123,9 +126,15 @@ function parse(text: string): ServerRecord | undefined {
     port: Number(record.port),
     url: record.url,
     model: { name: String(record.model.name), path: record.model.path, id: String(record.model.id) },
+    offload: readOffload(record.offload),
     startedAt: String(record.startedAt),
     version: String(record.version),
     logFile: String(record.logFile ?? ''),
     settings: record.settings ?? {},
   };
+}
+
+function readOffload(value: Partial<Offload> | undefined): Offload | undefined {
+  if (!Array.isArray(value?.devices)) return undefined;
+  return { devices: value.devices.map(String), layers: Number(value.layers), totalLayers: Number(value.totalLayers) };
 }

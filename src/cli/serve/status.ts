@@ -1,5 +1,6 @@
 // The managed server's state, from its record, its process and its own word: and how `recua serve status` tells it.
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Offload } from '../../engine/protocol.js';
 import { lockHolder } from '../../lock-file.js';
 import { lifeOf } from '../../process-identity.js';
 import { logFiles } from '../log-file.js';
@@ -89,6 +90,7 @@ function asText({ state, record, alive, health }: Status): string {
     if (alive) rows.push(['PID', String(record.identity.pid)]);
     rows.push(['Address', record.url === '' ? 'none yet' : record.url]);
     rows.push(['Model', `${record.model.id} (${record.model.path})`]);
+    if (alive && record.offload) rows.push(['Device', offloadText(record.offload)]);
     if (alive) rows.push(['Uptime', duration(uptimeSeconds(record))]);
     else rows.push(['Started', record.startedAt]);
     if (health) {
@@ -109,6 +111,7 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
     host: record?.host ?? null,
     port: record?.port ?? null,
     model: record ? { name: record.model.name, id: record.model.id, path: record.model.path } : null,
+    offload: record?.offload ? { devices: record.offload.devices, layers: record.offload.layers, total_layers: record.offload.totalLayers } : null,
     started_at: record?.startedAt ?? null,
     uptime_seconds: record && alive ? uptimeSeconds(record) : null,
     answering: health !== undefined,
@@ -121,6 +124,10 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
     log_file: record?.logFile || places.log,
     state_file: places.record,
   }, null, 2)}\n`;
+}
+
+function offloadText({ devices, layers, totalLayers }: Offload): string {
+  return devices.length === 0 ? 'CPU' : `${devices.join(', ')} (${layers} of ${totalLayers} layers)`;
 }
 
 function uptimeSeconds(record: ServerRecord): number {

@@ -1,0 +1,57 @@
+// What computes: `--list-devices` of the commands that load a model, and how they tell where one computes.
+import type { ModelDescription } from '../engine/protocol.js';
+import { RecuaError } from '../errors.js';
+import { sizeText } from '../models/byte-size.js';
+import { takeSurvey } from '../native/survey.js';
+import type { Survey } from '../native/survey.js';
+import { on, perCall } from './flags.js';
+import { print, say } from './output.js';
+import { rows } from './rows.js';
+
+export const deviceListing = {
+  listDevices: perCall(on(['--list-devices'], 'List the devices that can compute, and end')),
+} as const;
+
+/** For commands that print no JSON otherwise. */
+export const deviceListingJson = perCall(on(['--json'], 'Print JSON, with --list-devices'));
+
+export async function listDevices(json: boolean): Promise<number> {
+  const survey = await takeSurvey();
+  if (survey.failure) throw RecuaError.fromPlain(survey.failure);
+  await print(json ? `${JSON.stringify({ devices: deviceObjects(survey), skipped: skippedObjects(survey) }, null, 2)}\n` : deviceTable(survey));
+  if (!json) for (const { backend, reason } of survey.optional.filter(({ loaded }) => !loaded)) say(`The ${backend} backend is not used: ${reason}.`);
+  return 0;
+}
+
+export function deviceTable({ devices }: Pick<Survey, 'devices'>): string {
+  return rows([
+    ['NAME', 'KIND', 'MEMORY', 'FREE', 'DESCRIPTION'],
+    ...devices.map(({ name, kind, memoryTotalBytes, memoryFreeBytes, description }) => (
+      [name, kind, memory(memoryTotalBytes), memoryTotalBytes > 0 ? sizeText(memoryFreeBytes) : '', description])),
+  ]);
+}
+
+function memory(bytes: number): string {
+  return bytes > 0 ? sizeText(bytes) : 'unknown';
+}
+
+export function deviceObjects({ devices }: Pick<Survey, 'devices'>): object[] {
+  return devices.map(({ name, kind, description, backend, id, memoryTotalBytes, memoryFreeBytes }) => ({
+    name, kind, description, backend, id: id === '' ? null : id,
+    memory_total_bytes: memoryTotalBytes > 0 ? memoryTotalBytes : null, memory_free_bytes: memoryTotalBytes > 0 ? memoryFreeBytes : null,
+  }));
+}
+
+export function skippedObjects({ optional }: Pick<Survey, 'optional'>): object[] {
+  return optional.filter(({ loaded }) => !loaded).map(({ backend, package: name, file, reason }) => ({ backend, package: name === '' ? null : name, file, reason }));
+}
+
+/** Where a loaded model computes, in a sentence without its full stop. */
+export function placeText({ offload, devices }: Pick<ModelDescription, 'offload' | 'devices'>): string {
+  if (offload.devices.length === 0) return 'Computes on the CPU';
+  const names = offload.devices.map((name) => {
+    const description = devices.find((one) => one.name === name)?.description;
+    return description === undefined ? name : `${name} (${description})`;
+  });
+  return `Computes on ${names.join(' and ')}: ${offload.layers} of ${offload.totalLayers} layers`;
+}

@@ -1,0 +1,121 @@
+// What `recua doctor` looks at, and what it finds wrong. Each check stands alone: one that breaks is a finding, not the end.
+import { constants } from 'node:fs';
+import { access, mkdir, statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { RecuaError } from '../../errors.js';
+import { installCommand, ownInstallation } from '../../installation.js';
+import type { Installation } from '../../installation.js';
+import { sizeText } from '../../models/byte-size.js';
+import { findPlaces } from '../../models/places.js';
+import { takeSurvey } from '../../native/survey.js';
+import type { Survey } from '../../native/survey.js';
+import type { AnyCommand } from '../command.js';
+import { servePlaces } from '../serve/state-file.js';
+import { findStatus } from '../serve/status.js';
+import type { Status } from '../serve/status.js';
+import { Settings, configPath } from '../settings.js';
+import { findGraphics, fittingBackend } from './graphics.js';
+import type { Graphics } from './graphics.js';
+
+export interface Finding {
+  /** 'fatal': Recua cannot do its work; 'warning': it can, but not all that it could. */
+  level: 'fatal' | 'warning';
+  /** What is wrong and what to do, in sentences. */
+  text: string;
+}
+
+export interface GpuAdvice {
+  package: string;
+  command: string;
+}
+
+export interface StoreFacts {
+  path: string;
+  exists: boolean;
+  writable: boolean;
+  freeBytes: number | undefined;
+}
+
+export interface Examination {
+  installation: Installation;
+  node: string;
+  survey: Survey | undefined;
+  graphics: Graphics;
+  /** The package that would make use of this machine's GPU, where none does. */
+  advice: GpuAdvice | undefined;
+  store: StoreFacts;
+  config: { path: string; error: string };
+  server: Status | undefined;
+  findings: Finding[];
+}
+
+const leastNode = 20;
+/** Under this a download of any model worth having fails. */
+const leastFreeBytes = 1024 ** 3;
+
+export async function examine(commands: readonly AnyCommand[]): Promise<Examination> {
+  const installation = ownInstallation();
+  const findings: Finding[] = [];
+  const fatal = (text: string) => findings.push({ level: 'fatal', text });
+  const warn = (text: string) => findings.push({ level: 'warning', text });
+  if (Number(process.versions.node.split('.')[0]) < leastNode) fatal(`Recua needs Node ${leastNode} or newer, this is ${process.version}. Install a newer one.`);
+
+  const graphics = findGraphics();
+  const survey = await takeSurvey().catch((thrown: unknown) => {
+    fatal(RecuaError.from(thrown).message);
+    return undefined;
+  });
+  if (survey?.failure) fatal(survey.failure.message);
+  for (const { name, reason } of survey?.attempts ?? []) warn(`The native addon at ${name} is passed over: ${reason}.`);
+  for (const one of survey?.packages.filter(({ backend, refusal }) => backend === 'cpu' && refusal !== '') ?? []) {
+    if (survey?.addon && !survey.attempts.some(({ name }) => name.startsWith(one.name))) {
+      warn(`${one.name} is not used: ${one.refusal}. ${installCommand(installation, `${one.name}@${installation.version}`)} brings the one that fits.`);
+    }
+  }
+  for (const { backend, package: name, reason, loaded } of survey?.optional ?? []) {
+    if (!loaded) warn(`The ${backend} backend${name === '' ? '' : ` (${name})`} is not used: ${reason}.`);
+  }
+  const advice = adviseGpu(survey, graphics, installation);
+
+  const store = await examineStore();
+  if (!store.writable) fatal(`The model store ${store.path} cannot be written. Give it another place with SERVICE_HOME, or make it writable.`);
+  else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. recua list and recua rm make room.`);
+
+  const config = { path: configPath(), error: '' };
+  await Settings.read(commands).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
+    config.error = RecuaError.from(thrown).message;
+    fatal(config.error);
+  });
+
+  const server = await findStatus(servePlaces()).catch((thrown: unknown) => {
+    warn(`The managed server's state cannot be told: ${RecuaError.from(thrown).message}`);
+    return undefined;
+  });
+  if (server && server.problem !== '') warn(`The managed server: ${server.problem}`);
+  return { installation, node: process.version, survey, graphics, advice, store, config, server, findings };
+}
+
+/** Nothing where a GPU computes already, or a package for it is installed: then its reason is what matters. */
+function adviseGpu(survey: Survey | undefined, graphics: Graphics, installation: Installation): GpuAdvice | undefined {
+  if (!survey || survey.devices.some(({ kind }) => kind === 'gpu' || kind === 'igpu')) return undefined;
+  const backend = fittingBackend(graphics, survey.machine.platform);
+  if (backend === undefined || survey.optional.some((one) => one.backend === backend)) return undefined;
+  const name = `@recua/${survey.machine.platform}-${survey.machine.arch}-${backend}`;
+  return { package: name, command: installCommand(installation, `${name}@${installation.version}`) };
+}
+
+/** The store is made when it is first needed, so the nearest folder that exists is what counts. */
+async function examineStore(): Promise<StoreFacts> {
+  const path = findPlaces().hub;
+  const exists = await access(path).then(() => true, () => false);
+  let at = path;
+  while (!await access(at).then(() => true, () => false) && dirname(at) !== at) at = dirname(at);
+  const writable = await access(at, constants.W_OK | constants.X_OK).then(() => isFolder(at), () => false);
+  const freeBytes = await statfs(at).then(({ bavail, bsize }) => bavail * bsize, () => undefined);
+  return { path, exists, writable, freeBytes };
+}
+
+/** Making a folder that is there already changes nothing, and fails for what is none. */
+async function isFolder(path: string): Promise<boolean> {
+  return await mkdir(path, { recursive: true }).then(() => true, () => false);
+}

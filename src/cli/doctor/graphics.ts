@@ -1,0 +1,86 @@
+// The graphics hardware and drivers of this machine, as far as files tell: for `recua doctor`, which says what package fits.
+import { accessSync, constants, existsSync, readFileSync, readdirSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+export interface Graphics {
+  /** Makers of the display controllers on the PCI bus: 'NVIDIA', 'AMD', 'Intel', or their number. */
+  makers: string[];
+  /** Of NVIDIA's kernel module; '' where it is not loaded. */
+  nvidiaDriver: string;
+  /** Path of nvidia-smi; '' where it is on no PATH. */
+  nvidiaSmi: string;
+  /** Descriptions of Vulkan drivers that are installed. */
+  vulkanDrivers: string[];
+  /** /dev/dri/renderD128 and the like that this user may open, and those that exist. */
+  renderNodes: { path: string; usable: boolean }[];
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const makers: Readonly<Record<string, string>> = { '0x10de': 'NVIDIA', '0x1002': 'AMD', '0x8086': 'Intel' };
+
+/** `root` stands for `/`: tests have one of their own. */
+export function findGraphics(root = '/', environment: Environment = process.env): Graphics {
+  return {
+    makers: displayMakers(join(root, 'sys/bus/pci/devices')),
+    nvidiaDriver: /Kernel Module(?: for \S+)?\s+(\d[\d.]*)/.exec(contents(join(root, 'proc/driver/nvidia/version')))?.[1] ?? '',
+    nvidiaSmi: (environment['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '').map((folder) => join(folder, 'nvidia-smi')).find(isExecutable) ?? '',
+    vulkanDrivers: vulkanDrivers(root, environment),
+    renderNodes: names(join(root, 'dev/dri')).filter((name) => name.startsWith('renderD'))
+      .map((name) => ({ path: join(root, 'dev/dri', name), usable: isUsable(join(root, 'dev/dri', name)) })),
+  };
+}
+
+function displayMakers(folder: string): string[] {
+  const found = names(folder).filter((name) => contents(join(folder, name, 'class')).startsWith('0x03'))
+    .map((name) => contents(join(folder, name, 'vendor')).trim());
+  return [...new Set(found.map((vendor) => makers[vendor] ?? vendor))].filter((name) => name !== '').sort();
+}
+
+/** Where the Vulkan loader looks, in its order. */
+function vulkanDrivers(root: string, environment: Environment): string[] {
+  const named = environment['VK_DRIVER_FILES'] || environment['VK_ICD_FILENAMES'];
+  if (named) return named.split(delimiter).filter((path) => path !== '' && existsSync(path));
+  const folders = ['etc/vulkan/icd.d', 'usr/local/etc/vulkan/icd.d', 'usr/local/share/vulkan/icd.d', 'usr/share/vulkan/icd.d'];
+  return folders.flatMap((folder) => names(join(root, folder)).filter((name) => name.endsWith('.json')).map((name) => join(root, folder, name)));
+}
+
+function names(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    return [];
+  }
+}
+
+function contents(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function isExecutable(path: string): boolean {
+  return may(path, constants.X_OK);
+}
+
+function isUsable(path: string): boolean {
+  return may(path, constants.R_OK | constants.W_OK);
+}
+
+function may(path: string, mode: number): boolean {
+  try {
+    accessSync(path, mode);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The backend whose package suits this hardware; undefined where there is none to suit. */
+export function fittingBackend({ nvidiaDriver, makers: found, renderNodes }: Graphics, platform: string): 'cuda' | 'vulkan' | undefined {
+  if (platform !== 'linux') return undefined;
+  if (nvidiaDriver !== '') return 'cuda';
+  return found.some((maker) => ['NVIDIA', 'AMD', 'Intel'].includes(maker)) && renderNodes.length > 0 ? 'vulkan' : undefined;
+}

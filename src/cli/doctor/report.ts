@@ -1,0 +1,106 @@
+// The result of an examination as text for people and as JSON for programs.
+import type { NativeBackend } from '../../addon.js';
+import { sizeText } from '../../models/byte-size.js';
+import { machineText } from '../../native/machine-text.js';
+import type { Survey } from '../../native/survey.js';
+import { deviceObjects } from '../devices.js';
+import { plain } from '../wording.js';
+import type { Examination } from './examination.js';
+import type { Graphics } from './graphics.js';
+
+const labelWidth = 14;
+
+export function asText(result: Examination): string {
+  const { installation, node, survey, graphics, advice, store, config, server, findings } = result;
+  const lines = [
+    row('Recua', `${installation.version} in ${installation.root}`),
+    row('Node', `${node}${survey ? `, ${machineText(survey.machine)}` : ''}`),
+    row('llama.cpp', survey?.addon?.llamaCpp ?? `${installation.llamaCpp} (not loaded)`),
+    row('Addon', survey?.addon ? `${survey.addon.path} (${sourceText(survey.addon)})` : 'none that loads'),
+    ...(survey ? backendRows(survey) : []),
+    ...(survey?.devices ?? []).map(({ name, description, memoryTotalBytes, memoryFreeBytes }) => (
+      row('Device', `${name}: ${plain(description)}${memoryTotalBytes > 0 ? `, ${sizeText(memoryTotalBytes)}, ${sizeText(memoryFreeBytes)} free` : ''}`))),
+    row('Graphics', graphicsText(graphics)),
+    ...(advice ? [row('', `To compute on it: ${advice.command}`)] : []),
+    row('Model store', `${plain(store.path)}${store.exists ? '' : ' (not made yet)'}, ${store.writable ? 'writable' : 'not writable'}${store.freeBytes === undefined ? '' : `, ${sizeText(store.freeBytes)} free`}`),
+    row('Config file', `${plain(config.path)}: ${config.error === '' ? 'in order' : 'not in order'}`),
+    row('Server', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
+    '',
+    ...verdict(findings),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function row(label: string, text: string): string {
+  return `${label.padEnd(labelWidth)} ${text}`;
+}
+
+function sourceText({ source, linked }: NonNullable<Survey['addon']>): string {
+  const from = { RECUA_ADDON: 'named by RECUA_ADDON', build: 'built here', package: 'from its package' }[source] ?? source;
+  return linked ? `${from}, backends compiled in` : from;
+}
+
+function backendRows({ backends, optional }: Survey): string[] {
+  const used = backends.filter(({ name }) => name !== '');
+  return [
+    ...used.map((one) => row('Backend', `${one.name}${one.file === '' ? '' : ` from ${one.file}`}${featureText(one)}`)),
+    ...optional.filter(({ loaded }) => !loaded).map(({ backend, package: name }) => row('Backend', `${backend}${name === '' ? '' : ` from ${name}`}: not used, see below`)),
+  ];
+}
+
+function featureText({ features }: NativeBackend): string {
+  const names = Object.entries(features).map(([name, value]) => (value === '1' ? name : `${name}=${value}`));
+  return names.length === 0 ? '' : `: ${names.join(' ')}`;
+}
+
+function graphicsText({ makers, nvidiaDriver, nvidiaSmi, vulkanDrivers, renderNodes }: Graphics): string {
+  const shut = renderNodes.filter(({ usable }) => !usable).map(({ path }) => path);
+  return [
+    makers.length === 0 ? 'no GPU seen on the PCI bus' : makers.join(', '),
+    nvidiaDriver === '' ? 'no NVIDIA driver' : `NVIDIA driver ${nvidiaDriver}${nvidiaSmi === '' ? ' (no nvidia-smi on the PATH)' : ''}`,
+    vulkanDrivers.length === 0 ? 'no Vulkan driver' : `Vulkan drivers: ${vulkanDrivers.join(' ')}`,
+    ...(shut.length === 0 ? [] : [`${shut.join(' ')} closed to this user`]),
+  ].map(plain).join('; ');
+}
+
+function verdict(findings: Examination['findings']): string[] {
+  if (findings.length === 0) return ['Nothing is wrong.'];
+  const fatal = findings.filter(({ level }) => level === 'fatal');
+  const warnings = findings.filter(({ level }) => level === 'warning');
+  const indented = (text: string) => text.split('\n').map((line, at) => (at === 0 ? `- ${line}` : `  ${line}`));
+  return [
+    ...(warnings.length === 0 ? [] : ['Worth knowing', ...warnings.flatMap(({ text }) => indented(text))]),
+    ...(warnings.length === 0 || fatal.length === 0 ? [] : ['']),
+    ...(fatal.length === 0 ? ['', 'Recua can work.'] : ['Recua cannot work until this is mended', ...fatal.flatMap(({ text }) => indented(text))]),
+  ];
+}
+
+export function asJson(result: Examination): string {
+  const { installation, node, survey, graphics, advice, store, config, server, findings } = result;
+  return `${JSON.stringify({
+    ok: !findings.some(({ level }) => level === 'fatal'),
+    version: installation.version,
+    root: installation.root,
+    node: node.replace(/^v/, ''),
+    llama_cpp: survey?.addon?.llamaCpp ?? null,
+    machine: survey ? { platform: survey.machine.platform, arch: survey.machine.arch, glibc: survey.machine.glibc || null } : null,
+    addon: survey?.addon ? { path: survey.addon.path, source: survey.addon.source, linked: survey.addon.linked } : null,
+    attempts: survey?.attempts ?? [],
+    packages: survey?.packages.map(({ name, version, backend, folder, refusal }) => ({ name, version, backend, folder, refusal: refusal || null })) ?? [],
+    backends: [
+      ...(survey?.backends.map(({ name, file, features, reason }) => ({ name: name || null, file: file || null, package: null, loaded: name !== '', features, reason: reason || null })) ?? []),
+      ...(survey?.optional.filter(({ loaded }) => !loaded).map(({ backend, package: name, file, reason }) => (
+        { name: backend, file, package: name || null, loaded: false, features: {}, reason })) ?? []),
+    ],
+    devices: survey ? deviceObjects(survey) : [],
+    graphics: {
+      makers: graphics.makers, nvidia_driver: graphics.nvidiaDriver || null, nvidia_smi: graphics.nvidiaSmi || null,
+      vulkan_drivers: graphics.vulkanDrivers, render_nodes: graphics.renderNodes,
+    },
+    advice: advice ?? null,
+    store: { path: store.path, exists: store.exists, writable: store.writable, free_bytes: store.freeBytes ?? null },
+    config: { path: config.path, error: config.error || null },
+    server: server ? { state: server.state, url: server.record?.url || null } : null,
+    findings,
+  }, null, 2)}\n`;
+}
