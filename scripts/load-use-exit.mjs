@@ -1,5 +1,7 @@
 // One life of the addon for test-packages.mjs: loads it the way an installed Recua does, generates some tokens, and exits with what is
-// in memory as it is (`leave`) or after closing it (`close`). Arguments: the installed recua's folder, and one of the two.
+// in memory as it is (`leave`) or after closing it (`close`). Arguments: the installed recua's folder, and one of the two. Prints the CPU
+// library that was chosen, where the system tells.
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -23,5 +25,6 @@ for (let step = 0; step < 4; step++) {
   tokens = result.tokens;
 }
 if (!(tokens[0] >= 0)) throw new Error(`expected a token, got ${tokens[0]}`);
+if (existsSync('/proc/self/maps')) console.log(/\/(libggml-cpu[^/\s]*)$/m.exec(readFileSync('/proc/self/maps', 'utf8'))?.[1]);
 if (manner === 'close') await model.close();
 process.exit(0);
