@@ -1,6 +1,6 @@
 /* Included before everything in packaged builds on Linux: functions that glibc gave a new version of later than 2.28 are bound to their
    first one, so that the libraries load wherever Node does. The old ones differ only in how errors reach `errno` (exp, log, pow). */
-#if defined(__linux__) && !defined(__ASSEMBLER__)
+#if defined(__linux__) && !defined(__ASSEMBLER__) && !defined(__CUDA_ARCH__)
 #if defined(__x86_64__)
 #define RECUA_GLIBC_FIRST "GLIBC_2.2.5"
 #elif defined(__aarch64__)

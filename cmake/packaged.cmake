@@ -12,13 +12,21 @@ option(RECUA_PACKAGED_CPU "Build the addon and a CPU backend for each level of C
 set(GGML_CPU ${RECUA_PACKAGED_CPU} CACHE BOOL "" FORCE)
 set(GGML_CPU_ALL_VARIANTS ${RECUA_PACKAGED_CPU} CACHE BOOL "" FORCE)
 
-# What a path would tell, and where it would be looked for.
+# Beside itself is the only place where a library looks for others; a build's own paths are not written into it.
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+set(CMAKE_INSTALL_RPATH "${CMAKE_BUILD_RPATH}")
+if(APPLE)
+  set(CMAKE_INSTALL_NAME_DIR "@rpath")
+endif()
+
+# Messages of asserts name files as the tree has them, not where it lay when it was built.
 if(MSVC)
   add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:/d1trimfile:${RECUA_LLAMA_CPP}/>" "$<$<COMPILE_LANGUAGE:C,CXX>:/d1trimfile:${CMAKE_CURRENT_SOURCE_DIR}/>")
 else()
   foreach(folder "${RECUA_LLAMA_CPP}" "${CMAKE_BINARY_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
     get_filename_component(real "${folder}" REALPATH)
-    add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${folder}/=>" "$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${real}/=>")
+    add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${folder}/=>" "$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${real}/=>"
+      "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcompiler -ffile-prefix-map=${folder}/= -Xcompiler -ffile-prefix-map=${real}/=>")
   endforeach()
 endif()
 
