@@ -44,7 +44,9 @@ export function baseName({ platform, arch }: Target): string {
 export function addonPlaces(installation: Installation, packages: readonly NativePackage[], environment: Readonly<Record<string, string | undefined>>): AddonPlace[] {
   const given = environment['RECUA_ADDON'];
   if (given) return [place('RECUA_ADDON', resolve(given))];
-  const builds = isClone(installation) ? ['Release', 'Debug'].map((kind) => place('build', join(installation.root, 'build', kind, addonFile))) : [];
+  const [release, debug] = ['Release', 'Debug'].map((kind) => place('build', join(installation.root, 'build', kind, addonFile))) as [AddonPlace, AddonPlace];
+  // Hardly anybody has the second, so it is told only where it is.
+  const builds = isClone(installation) ? [release, ...(debug.refusal === '' ? [debug] : [])] : [];
   return [...builds, ...packages.filter(({ backend }) => backend === 'cpu').map((one): AddonPlace => {
     const path = join(one.folder, 'bin', addonFile);
     return { source: 'package', name: `${one.name} in ${one.folder}`, path, refusal: one.refusal || missing(path) };

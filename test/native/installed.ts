@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSyn
 import { dirname, join, relative } from 'node:path';
 import { release, root } from './fake-backend.js';
 
+export { root };
 export const base = `${process.platform}-${process.arch}`;
 export const ownVersion = (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version;
 export const ownPin = (JSON.parse(readFileSync(join(root, 'vendor', 'llama.cpp.json'), 'utf8')) as { version: string }).version;

@@ -1,0 +1,49 @@
+import t from 'tap';
+import type { Test } from 'tap';
+import { chmodSync } from 'node:fs';
+import { join } from 'node:path';
+import { findGraphics, fittingBackend } from '#recua/cli/doctor/graphics.js';
+
+/** A machine's files; `class` 0x03… are display controllers. */
+function machine(t: Test, vendor: string, more: object = {}): string {
+  return t.testdir({
+    sys: { bus: { pci: { devices: { '0000:00:1f.0': { class: '0x060100\n', vendor: '0x8086\n' }, '0000:01:00.0': { class: '0x030200\n', vendor: `${vendor}\n` } } } } },
+    ...more,
+  });
+}
+
+t.test('an NVIDIA card with its driver wants the CUDA package', (t) => {
+  const root = machine(t, '0x10de', {
+    proc: { driver: { nvidia: { version: 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\nGCC version: 12\n' } } },
+    bin: { 'nvidia-smi': '' },
+  });
+  chmodSync(join(root, 'bin', 'nvidia-smi'), 0o755);
+  const graphics = findGraphics(root, { PATH: `/nowhere:${join(root, 'bin')}` });
+  t.strictSame(graphics, { makers: ['NVIDIA'], nvidiaDriver: '550.54.15', nvidiaSmi: join(root, 'bin', 'nvidia-smi'), vulkanDrivers: [], renderNodes: [] });
+  t.equal(fittingBackend(graphics, 'linux'), 'cuda');
+  t.equal(fittingBackend(graphics, 'darwin'), undefined);
+  t.equal(findGraphics(machine(t, '0x10de', { proc: { driver: { nvidia: { version: 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu\n' } } } }), {}).nvidiaDriver, '535.129.03');
+  t.end();
+});
+
+t.test('another card that programs can open wants the Vulkan package', (t) => {
+  const root = machine(t, '0x1002', {
+    dev: { dri: { card0: '', renderD128: '' } },
+    usr: { share: { vulkan: { 'icd.d': { 'radeon_icd.x86_64.json': '{}', 'README': '' } } } },
+  });
+  const graphics = findGraphics(root, {});
+  t.strictSame(graphics, {
+    makers: ['AMD'], nvidiaDriver: '', nvidiaSmi: '', vulkanDrivers: [join(root, 'usr/share/vulkan/icd.d/radeon_icd.x86_64.json')],
+    renderNodes: [{ path: join(root, 'dev/dri/renderD128'), usable: true }],
+  });
+  t.equal(fittingBackend(graphics, 'linux'), 'vulkan');
+  t.strictSame(findGraphics(root, { VK_DRIVER_FILES: `${join(root, 'dev/dri/card0')}:/nowhere.json` }).vulkanDrivers, [join(root, 'dev/dri/card0')], 'what the loader is told');
+  t.end();
+});
+
+t.test('a machine without a card, or one of a maker with no driver, wants nothing', (t) => {
+  t.equal(fittingBackend(findGraphics(machine(t, '0x1234', { dev: { dri: { renderD128: '' } } }), {}), 'linux'), undefined);
+  t.equal(fittingBackend(findGraphics(machine(t, '0x8086'), {}), 'linux'), undefined);
+  t.match(findGraphics(t.testdir(), {}), { makers: [], nvidiaDriver: '', renderNodes: [] });
+  t.end();
+});

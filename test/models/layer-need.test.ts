@@ -1,0 +1,32 @@
+import t from 'tap';
+import { layerNeed } from '#recua/models/layer-need.js';
+import { estimateMemory } from '#recua/models/memory.js';
+import { readModelFile } from '#recua/models/model-file.js';
+import type { ModelFile } from '#recua/models/model-file.js';
+import { builtinPath } from '#recua/models/store.js';
+
+const options = { contextSize: 1024, parallel: 2, cacheTypeK: 'f16', cacheTypeV: 'f16' };
+
+t.test('the layers, the output and the token embeddings are all the weights there are', async (t) => {
+  const model = await readModelFile(builtinPath);
+  const need = layerNeed(model, options);
+  const { weightsBytes, kvBytes, computeBytes } = estimateMemory(model, options);
+  const tensors = model.parts.flatMap((part) => part.tensors);
+  const embedding = tensors.find(({ name }) => name === 'token_embd.weight')!.sizeBytes;
+  const tied = !tensors.some(({ name }) => name === 'output.weight');
+  const sum = need.layersBytes.reduce((a, b) => a + b, 0) + need.outputBytes;
+  t.equal(need.layersBytes.length, model.layers);
+  t.ok(Math.abs(sum - (weightsBytes + kvBytes - (tied ? 0 : embedding))) <= model.layers, `${sum}`);
+  t.equal(need.computeBytes, computeBytes);
+  t.ok(need.layersBytes.every((bytes) => bytes > kvBytes / model.layers), 'each layer has weights beside its keys and values');
+});
+
+t.test('embeddings count for the output only where they are its matrix, too', async (t) => {
+  const model = await readModelFile(builtinPath);
+  const [file] = model.parts;
+  const tensor = (name: string, sizeBytes: number) => ({ ...file.tensors[0]!, name, sizeBytes });
+  const having = (...tensors: (typeof file.tensors)[number][]): ModelFile => ({ ...model, layers: 1, parts: [{ ...file, tensors }] });
+  const common = [tensor('token_embd.weight', 1000), tensor('blk.0.attn_q.weight', 500), tensor('output_norm.weight', 10)];
+  t.equal(layerNeed(having(...common), options).outputBytes, 1010);
+  t.equal(layerNeed(having(...common, tensor('output.weight', 2000)), options).outputBytes, 2010);
+});
