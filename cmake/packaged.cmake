@@ -21,6 +21,8 @@ endif()
 
 # Messages of asserts name files as the tree has them, not where it lay when it was built.
 if(MSVC)
+  # One C runtime for all libraries, and so one heap; it comes with the package.
+  set(CMAKE_MSVC_RUNTIME_LIBRARY "MultiThreadedDLL")
   add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:/d1trimfile:${RECUA_LLAMA_CPP}/>" "$<$<COMPILE_LANGUAGE:C,CXX>:/d1trimfile:${CMAKE_CURRENT_SOURCE_DIR}/>")
 else()
   foreach(folder "${RECUA_LLAMA_CPP}" "${CMAKE_BINARY_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
