@@ -22,9 +22,10 @@ export function toolOptions() {
   if (process.platform !== 'linux') return [];
   const options = [];
   if (existsSync(sysroot)) {
-    // -B puts the old libraries before those beside the compiler, which are the new ones.
+    // -B puts the old libraries before those beside the compiler, which are the new ones. cmake-js has flags for C++ of its own.
     const flags = `-B${join(sysroot, 'usr', 'lib', triple())}`;
-    options.push(`CMAKE_SYSROOT=${sysroot}`, `CMAKE_C_FLAGS=${flags}`, `CMAKE_CXX_FLAGS=${flags}`);
+    const linkers = ['EXE', 'SHARED', 'MODULE'].map((kind) => `CMAKE_${kind}_LINKER_FLAGS=${flags}`);
+    options.push(`CMAKE_SYSROOT=${sysroot}`, `CMAKE_C_FLAGS=${flags}`, ...linkers);
   }
   if (existsSync(vulkan)) {
     options.push(`Vulkan_GLSLC_EXECUTABLE=${join(vulkan, 'glslc')}`, `Vulkan_INCLUDE_DIR=${join(vulkan, 'include')}`,
