@@ -1,7 +1,7 @@
-// `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128] [--rounds N] [--skip tests,…]`: one command for
+// `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128] [--rounds N] [--skip build,tests,…]`: one command for
 // a machine with a GPU. Builds that backend into build/, runs the native and the service tests with all layers on the GPU, compares greedy
 // answers with the CPU's, and measures tokens per second beside llama-server and llama-bench of the same tree.
-// `--device cpu` goes the same way without a GPU, which shows that the way is there; its numbers say nothing about a GPU.
+// With `--skip build` it takes what is built, or the addon that RECUA_ADDON names. `--device cpu` goes the same way without a GPU, which shows that the way is there; its numbers say nothing about a GPU.
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join, resolve } from 'node:path';
@@ -18,7 +18,7 @@ const devices = {
   vulkan: { cmake: '-DGGML_VULKAN=ON', layers: -1, tool: ['vulkaninfo', ['--summary']] },
   cpu: { cmake: '', layers: 0 },
 };
-const parts = ['tests', 'answers', 'bench'];
+const parts = ['build', 'tests', 'answers', 'bench'];
 const prompts = [
   'Once upon a time', 'The dog and the cat', 'Tell me a story about a ship.', 'What is a garden?', 'List three animals.', 'She opened the door and',
 ];
@@ -66,6 +66,7 @@ async function build(device) {
   await setUp();
   await ensurePeers(['llama-server', 'llama-bench']);
   await compileTests();
+  return true;
 }
 
 async function runTests(layers) {
@@ -106,9 +107,8 @@ if (isProgram(import.meta.url)) {
     if (!existsSync(options.model)) throw new Failure(`There is no ${options.model}.`);
     const { layers } = devices[options.device];
     say(`${options.device}, ${layers === -1 ? 'all layers' : 'no layer'} on it; ${os.cpus()[0]?.model ?? 'unknown processor'}`);
-    await build(options.device);
     const results = {};
-    const work = { tests: () => runTests(layers), answers: () => compareAnswers(options.model, layers), bench: () => measure(options, layers) };
+    const work = { build: () => build(options.device), tests: () => runTests(layers), answers: () => compareAnswers(options.model, layers), bench: () => measure(options, layers) };
     for (const part of parts.filter((name) => !options.skip.includes(name))) {
       say(`\n${part}`);
       results[part] = await work[part]();
