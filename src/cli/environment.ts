@@ -17,6 +17,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['RECUA_CMAKE_ARGS', 'At build time: options for cmake'],
   ['RECUA_TEST_URL', 'For the tests: a server to run them on'],
   ['RECUA_FUZZ_SEED', 'For the tests: the seed of the fuzzed requests'],
+  ['RECUA_EXIT_ROUNDS', 'For the tests: how often each way to end is tried'],
 ];
 
 /** Exit codes of every command. */

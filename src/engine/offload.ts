@@ -1,4 +1,4 @@
-// Which devices a model is given to, and how many of its layers: from what was asked for and what there is. Pure; called by load.
+// Which devices a model is given to, and how many of its layers: from what was asked for and what there is. Called by load.
 import type { Device } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import type { EngineOptions, LayerNeed, Offload } from './protocol.js';

@@ -59,13 +59,12 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   const module = { exports: {} as NativeAddon };
   try {
     // Now, not lazily: a function that a library lacks is told here, instead of ending the process when it is called.
-    // eslint-disable-next-line @typescript-eslint/no-unnecessary-condition -- Windows has no such constants
     process.dlopen(module, path, ...(constants.dlopen?.RTLD_NOW === undefined ? [] : [constants.dlopen.RTLD_NOW]));
   } catch (error) {
     throw new Error(explainFault((error as Error).message, needs, machineFacts()), { cause: error });
   }
   const addon: Partial<NativeAddon> = module.exports;
-  if (!isOurs(addon)) throw new Error('it is no addon of this Recua, or of an older build');
+  if (!isOurs(addon)) throw new Error('it is no addon of Recua, or was built for an older one');
   const { llamaCpp, backends } = addon.version;
   // Libraries of one name are loaded once per process: an addon that comes second may stand on those of another Recua.
   if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {

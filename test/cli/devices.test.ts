@@ -72,7 +72,7 @@ t.test('a GPU that is there is used by itself, and the answer is the same', { sk
 
 t.test('a server tells where it computes: at its start, as a model, in its status', { skip }, async (t) => {
   const { run } = install(t, { devices: 2 });
-  const started = await run('serve', 'start', 'builtin', '--port', '0', '--device', 'fake1', '-ngl', '2', '-c', '256', '-fa', 'off');
+  const started = await run('serve', 'start', 'builtin', '--port', '0', '--device', 'fake1', '-ngl', '2', '-c', '256', '-fa', 'off', '--log-level', 'debug');
   t.equal(started.code, 0, started.stderr);
   const status = JSON.parse((await run('serve', 'status', '--json')).stdout) as { url: string; offload: { total_layers: number } };
   t.match(status.offload, { devices: ['FAKE1'], layers: 2, total_layers: Number });
@@ -80,7 +80,11 @@ t.test('a server tells where it computes: at its start, as a model, in its statu
   t.match((await run('serve', 'status')).stdout, new RegExp(`\\nDevice +FAKE1 \\(2 of ${total} layers\\)\\n`));
   const models = await (await fetch(`${status.url}/v1/models`)).json() as { data: { meta: object }[] };
   t.match(models.data[0]?.meta, { devices: ['FAKE1'], n_gpu_layers: 2, n_layers: total });
-  t.match((await run('serve', 'logs')).stdout, new RegExp(`Computes on FAKE1 \\(A GPU that is none\\): 2 of ${total} layers`));
+  const { stdout: log } = await run('serve', 'logs', '-n', '10000');
+  t.match(log, new RegExp(`Computes on FAKE1 \\(A GPU that is none\\): 2 of ${total} layers`));
+  t.match(log, /using device FAKE1 /, 'llama.cpp says the same');
+  t.notMatch(log, /using device FAKE0 /);
+  t.match(log, new RegExp(`offloaded 2/${total} layers to GPU`));
   t.match((await run('serve', 'stop')).code, 0);
 });
 

@@ -17,7 +17,7 @@ t.test('doctor tells what there is, and exits 0 where all is well', async (t) =>
   const { code, stdout, stderr } = await recua(['doctor'], '', { env });
   t.equal(code, 0, stdout + stderr);
   for (const line of [
-    new RegExp(`^Recua +${ownVersion} in ${root}`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +\d/m, /^Addon +\S+recua\.node \(built here, backends compiled in\)$/m,
+    new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +\d/m, /^Addon +\S+recua\.node \(built here, backends compiled in\)$/m,
     /^Backend +CPU: \w/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
     new RegExp(`^Config file +${folder}/config/recua/config\\.json: in order$`, 'm'), /^Server +stopped$/m,
   ]) t.match(stdout, line);

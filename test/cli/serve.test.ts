@@ -62,9 +62,9 @@ t.test('serve start -m returns when the server is ready; status tells all; stop 
   t.match(await home.serve('status'), { code: 3 });
 });
 
-t.test('serve start has the defaults of the specification and every flag of api', async (t) => {
+t.test('serve start has its own context size and every flag of api', async (t) => {
   const { stdout } = await recua(['help', 'serve', 'start']);
-  for (const row of [/-m, --model <model>/, /--port <n> .*default 8080/, /--host <address> .*default 127\.0\.0\.1/, /--ctx-size.*<n> .*default 2048/, /--n-gpu-layers <n>\n? .*default 0/]) t.match(stdout, row);
+  for (const row of [/-m, --model <model>/, /--port <n> .*default 8080/, /--host <address> .*default 127\.0\.0\.1/, /--ctx-size.*<n> .*default 2048/, /--n-gpu-layers <n\|auto\|all>\n? .*default auto/]) t.match(stdout, row);
   const flags = (text: string) => [...text.matchAll(/--[a-z][a-z-]+(?= <|,|\s{2,})/g)].map(([name]) => name);
   const missing = flags((await recua(['help', 'api'])).stdout).filter((name) => !flags(stdout).includes(name));
   t.same(missing, ['--state-file'], 'its own state file is not a matter of choice');

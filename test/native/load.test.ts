@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, realpathSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { release } from './fake-backend.js';
+import { fakeBackend, release } from './fake-backend.js';
 import { base, basePackage, flatLayout, ownVersion, placeDependencies, placePackage, placeRecua, pnpmLayout, root } from './installed.js';
 
 interface Outcome {
@@ -17,7 +17,7 @@ interface Outcome {
 }
 
 /** Loads the addon as Recua in a folder finds it, far from it. */
-function load(recua: string, env: Record<string, string> = {}): Outcome {
+function load(recua: string, env: Record<string, string> = {}, cwd = '/'): Outcome {
   const body = `
     const { openAddon } = await import(${JSON.stringify(pathToFileURL(join(recua, 'dist', 'native', 'load.js')).href)});
     try {
@@ -26,7 +26,7 @@ function load(recua: string, env: Record<string, string> = {}): Outcome {
     } catch (error) {
       console.log(JSON.stringify({ code: error.code, message: error.message }));
     }`;
-  const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', body], { encoding: 'utf8', cwd: '/', env: { ...process.env, RECUA_ADDON: '', ...env } });
+  const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', body], { encoding: 'utf8', cwd, env: { ...process.env, RECUA_ADDON: '', ...env } });
   if (status !== 0 || stdout === '') throw new Error(`no outcome: ${stderr}`);
   return JSON.parse(stdout) as Outcome;
 }
@@ -108,6 +108,13 @@ t.test('an addon that does not load is told with the reason, and the next place 
   rmSync(join(folder, 'node_modules', '@recua', base), { recursive: true });
   placePackage(join(folder, 'node_modules', '@recua', base), basePackage);
   t.match(load(recua), { source: 'package', attempts: [{ name: join(recua, 'build', 'Release', 'recua.node'), reason: /the library libllama\S+ is missing/ }] });
+  t.end();
+});
+
+t.test('a library that lies in the current directory, or that GGML_BACKEND_PATH names, is not run', { skip: process.platform !== 'linux' }, (t) => {
+  const folder = realpathSync(t.testdir());
+  for (const name of ['libggml-cuda.so', 'libggml-vulkan.so', 'libggml-cpu.so']) copyFileSync(fakeBackend({ fault: 'abort' }), join(folder, name));
+  t.match(load(root, { GGML_BACKEND_PATH: join(folder, 'libggml-cuda.so') }, folder), { source: 'build', backends: ['CPU'] });
   t.end();
 });
 

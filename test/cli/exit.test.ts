@@ -1,0 +1,135 @@
+// However a command ends, no native code ends it: exit codes are those of docs/cli.md, and no engine process is left behind.
+import t from 'tap';
+import type { Test } from 'tap';
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, readdirSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { fakeBackend } from '../native/fake-backend.js';
+import { base, basePackage, flatLayout } from '../native/installed.js';
+import { makeHome, until } from './home.js';
+
+const skip = process.platform !== 'linux';
+/** Rounds of each case; more of them look longer for what happens seldom. */
+const rounds = Number(process.env['RECUA_EXIT_ROUNDS'] ?? 3);
+/** Long to read, and never answered to the end before it is stopped. */
+const prompt = 'word '.repeat(3000);
+
+interface Installed {
+  main: string;
+  env: NodeJS.ProcessEnv;
+}
+
+/** With a GPU backend loaded from its library, so that more than the compiled-in one has to end well. */
+function install(t: Test): Installed {
+  const { env } = makeHome(t);
+  const library = fakeBackend({ devices: 1 });
+  const folder = flatLayout(realpathSync(t.testdir()), [basePackage, { name: `${base}-fake`, backend: 'fake', library }]);
+  return { main: join(folder, 'dist', 'cli', 'main.js'), env: { ...process.env, RECUA_ADDON: '', ...env } };
+}
+
+/** Processes that run a file of this installation. */
+function left(main: string): string[] {
+  const folder = join(main, '..', '..');
+  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
+    try {
+      const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      return line.includes(folder) ? [`${pid} ${line.replaceAll('\0', ' ')}`] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+interface Begun {
+  child: ChildProcess;
+  stdout(): string;
+  stderr(): string;
+  /** What its end was, as a shell tells it. */
+  end: Promise<string>;
+}
+
+function begin({ main, env }: Installed, ...args: string[]): Begun {
+  const child = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const end = once(child, 'close').then(([code, signal]) => `${(signal as string | null) ?? (code as number)}`);
+  return { child, stdout: () => stdout, stderr: () => stderr, end };
+}
+
+const run = ['run', 'builtin', '--temp', '0', '--threads', '1', '-c', '4096'];
+
+t.test('answers end with 0, whether on the CPU or another device', { skip }, async (t) => {
+  const installed = install(t);
+  for (let round = 0; round < rounds; round++) {
+    for (const device of ['none', 'FAKE0']) {
+      const { end, stdout, stderr } = begin(installed, ...run, '-p', 'Hello', '-n', '3', '--device', device);
+      t.equal(await end, '0', stderr());
+      t.match(stdout(), /\w\n$/);
+      t.notMatch(stderr(), /died|GGML_ASSERT|terminate called/);
+    }
+  }
+  await until(() => left(installed.main).length === 0);
+});
+
+t.test('Ctrl-C while loading, reading the prompt and answering ends with 130 and leaves no process', { skip }, async (t) => {
+  const installed = install(t);
+  const phases: Record<string, { args: string[]; ripe(begun: Begun): boolean }> = {
+    'before the engine has said a word': { args: ['-p', 'Hello'], ripe: ({ stderr }) => stderr().includes('Loading') },
+    'while it reads the prompt': { args: ['-p', prompt], ripe: ({ child, stderr }) => stderr().includes('Loading') && busy(child.pid!) },
+    'while it answers': { args: ['-p', 'Tell me a long story.', '-n', '2000', '-g', 'root ::= [a-z ]{2000}'], ripe: ({ stdout }) => stdout().length > 20 },
+  };
+  for (let round = 0; round < rounds; round++) {
+    for (const [phase, { args, ripe }] of Object.entries(phases)) {
+      const begun = begin(installed, ...run, ...args);
+      await until(() => ripe(begun) || begun.child.exitCode !== null);
+      begun.child.kill('SIGINT');
+      t.equal(await begun.end, '130', `${phase}: ${begun.stderr()}`);
+      t.notMatch(begun.stderr(), /died|GGML_ASSERT|terminate called|Error:/, phase);
+    }
+  }
+  await until(() => left(installed.main).length === 0);
+});
+
+/** Whether the engine process of a command maps the model: it has begun with it. */
+function busy(pid: number): boolean {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter((one) => one !== '');
+  return children.some((one) => {
+    try {
+      return readFileSync(`/proc/${one}/maps`, 'utf8').includes('builtin.gguf');
+    } catch {
+      return false;
+    }
+  });
+}
+
+t.test('a command that is killed takes its engine process with it', { skip }, async (t) => {
+  const installed = install(t);
+  for (let round = 0; round < rounds; round++) {
+    const begun = begin(installed, ...run, '-p', 'Tell me a long story.', '-n', '2000', '-g', 'root ::= [a-z ]{2000}');
+    await until(() => begun.stdout().length > 20 || begun.child.exitCode !== null);
+    begun.child.kill('SIGKILL');
+    t.equal(await begun.end, 'SIGKILL');
+    await until(() => left(installed.main).length === 0);
+  }
+});
+
+t.test('a server that is stopped at any moment ends with 0', { skip }, async (t) => {
+  const installed = install(t);
+  const waits: ((begun: Begun) => boolean)[] = [
+    ({ stderr }) => stderr().includes('Loading'), ({ child }) => busy(child.pid!), ({ stderr }) => stderr().includes('Computes on'), ({ stderr }) => stderr().includes('listens'),
+  ];
+  for (let round = 0; round < rounds; round++) {
+    for (const ripe of waits) {
+      const begun = begin(installed, 'api', 'builtin', '--port', '0', '-c', '256', '--threads', '1');
+      await until(() => ripe(begun) || begun.child.exitCode !== null);
+      begun.child.kill(round % 2 === 0 ? 'SIGTERM' : 'SIGINT');
+      t.equal(await begun.end, '0', begun.stderr());
+      t.notMatch(begun.stderr(), /died|GGML_ASSERT|terminate called/);
+    }
+  }
+  await until(() => left(installed.main).length === 0);
+});
