@@ -1,7 +1,8 @@
-// `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128] [--rounds N] [--skip build,tests,…]`: one command for
-// a machine with a GPU. Builds that backend into build/, runs the native and the service tests with all layers on the GPU, compares greedy
+// `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128] [--rounds N] [--skip build,tests,…]`:
+// one command for a machine with a GPU. Builds that backend into build/, runs the native and the service tests with all layers on the GPU, compares greedy
 // answers with the CPU's, and measures tokens per second beside llama-server and llama-bench of the same tree.
-// With `--skip build` it takes what is built, or the addon that RECUA_ADDON names. `--device cpu` goes the same way without a GPU, which shows that the way is there; its numbers say nothing about a GPU.
+// With `--skip build` it takes what is built, or the addon that RECUA_ADDON names. `--device cpu` goes the same way without a GPU, which
+// shows that the way is there; its numbers say nothing about a GPU.
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join, resolve } from 'node:path';
