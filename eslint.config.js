@@ -18,7 +18,7 @@ const plainRules = {
 };
 
 export default defineConfig(
-  { ignores: ['dist/**', 'dist-test/**', 'build/**', 'vendor/**', 'node_modules/**', 'bench/build/**', 'bench/results/**', '.tap/**', '.cache/**'] },
+  { ignores: ['dist/**', 'dist-test/**', 'build/**', 'build-pack/**', 'npm/dist/**', 'vendor/**', 'node_modules/**', 'bench/build/**', 'bench/results/**', '.tap/**', '.cache/**'] },
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   { files: ['scripts/**/*.mjs', 'bench/**/*.mjs', 'eslint.config.js'], languageOptions: { globals: nodeGlobals }, rules: plainRules },
   {

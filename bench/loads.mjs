@@ -38,8 +38,11 @@ const firstToken = (p50, p99) => ({
 export const loads = {
   '1-client': { ...chat(1, 2, 128, greedy), numbers: { ...rate({ nano: 1.15, '135m': 1 }), cpuSecondsPer1000: { unit: 's' } } },
   '4-clients': { ...chat(4, 2, 128, greedy), numbers: rate({ nano: 1.4, '135m': 1 }) },
+  '8-clients': { ...chat(8, 2, 128, greedy), numbers: rate({}) },
   '16-clients': { ...chat(16, 2, 96, greedy), numbers: rate({ nano: 1.5, '135m': 1 }) },
+  '32-clients': { ...chat(32, 1, 96, greedy), numbers: rate({}) },
   '64-clients': { ...chat(64, 1, 48, greedy), numbers: rate({ '135m': 1 }) },
+  '128-clients': { ...chat(128, 1, 96, greedy), numbers: rate({}) },
   'long-prompts': { ...chat(4, 1, 32, greedy, { promptWords: 500 }), numbers: { ...rate({ '135m': 1 }), ...firstToken({}, {}) } },
   'sampled-1': { ...chat(1, 2, 128, sampled), numbers: rate({ nano: 1.3 }) },
   'sampled-16': { ...chat(16, 2, 96, sampled), numbers: rate({ nano: 1.9 }) },

@@ -1,4 +1,4 @@
-// `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N]`: Recua beside llama-server of the same tree,
+// `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside llama-server of the same tree,
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads.
 import { execFile } from 'node:child_process';
@@ -75,7 +75,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     model: { type: 'string', default: join(here, '..', 'models', 'builtin.gguf') }, rounds: { type: 'string', default: '5' },
-    threads: { type: 'string', default: String(os.availableParallelism()) }, compare: { type: 'boolean' }, list: { type: 'boolean' },
+    threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -90,18 +90,20 @@ if (values.compare) {
 const names = positionals.includes('all') ? Object.keys(loads) : positionals.length > 0 ? positionals : defaultLoads;
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
 const rounds = Number(values.rounds);
+const gpuLayers = values['gpu-layers'] === undefined ? undefined : Number(values['gpu-layers']);
 if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).join(', ')}, and all.`);
+if (gpuLayers !== undefined && !(gpuLayers >= -1)) misuse(`--gpu-layers takes a number of at least -1, not ${values['gpu-layers']}.`);
 if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
 
 const model = modelFile(values.model);
 /** Clients of a small model send more, so that a round takes seconds. */
 const repeats = statSync(model).size < 64 * 2 ** 20 ? 8 : 1;
 const rows = [];
-console.log(`${basename(model)}, ${values.threads} threads, ${rounds} rounds in alternation, medians\n${heading}`);
+console.log(`${basename(model)}, ${values.threads} threads, ${gpuLayers === undefined ? '' : `${gpuLayers} GPU layers, `}${rounds} rounds in alternation, medians\n${heading}`);
 for (const name of names) {
   const load = loads[name];
   const scaled = load.fresh || !load.work.requests ? load : { ...load, work: { ...load.work, requests: load.work.requests * repeats } };
-  const runs = await measure(scaled, { model, threads: Number(values.threads) }, rounds);
+  const runs = await measure(scaled, { model, threads: Number(values.threads), gpuLayers }, rounds);
   const summary = summarise(name, loads[name].numbers, runs, values.model);
   for (const row of summary) console.log(line(row));
   rows.push(...summary.map((row) => ({ ...row, runs })));
@@ -110,5 +112,5 @@ const date = new Date().toISOString();
 const folder = join(here, 'results');
 mkdirSync(folder, { recursive: true });
 const saved = join(folder, `${date.replaceAll(':', '-')}.json`);
-writeFileSync(saved, `${JSON.stringify({ date, model: basename(model), threads: values.threads, rounds, rows }, null, 2)}\n`);
+writeFileSync(saved, `${JSON.stringify({ date, model: basename(model), threads: values.threads, gpuLayers, rounds, rows }, null, 2)}\n`);
 console.log(`Saved ${saved}`);

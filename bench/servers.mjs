@@ -18,11 +18,12 @@ async function freePort() {
 }
 
 /** Settings both servers get. `context` is what one request may hold. */
-function commands({ model, parallel, context, threads, embeddings }, port) {
+function commands({ model, parallel, context, threads, embeddings, gpuLayers }, port) {
+  const offload = gpuLayers === undefined ? [] : ['-ngl', gpuLayers];
   return {
-    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error']],
+    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error', ...offload]],
     'llama-server': [llamaServer, [
-      '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable',
+      '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable', ...offload,
       ...(embeddings ? ['--embeddings', '--pooling', 'mean', '-ub', context, '-b', context] : []),
     ]],
   };
@@ -31,7 +32,7 @@ function commands({ model, parallel, context, threads, embeddings }, port) {
 /**
  * Starts a server and waits until it is healthy.
  * @param {'recua' | 'llama-server'} name
- * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean }} settings
+ * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean, gpuLayers?: number }} settings
  */
 export async function startServer(name, settings) {
   const port = await freePort();

@@ -14,8 +14,13 @@ export const place = {
   vendorPartial: join(root, 'vendor', 'llama.cpp.partial'),
   pin: join(root, 'vendor', 'llama.cpp.json'),
   native: join(root, 'native'),
+  cmake: join(root, 'cmake'),
   build: join(root, 'build'),
   addon: join(root, 'build', 'Release', 'recua.node'),
+  /** The prebuilt packages: their table, their builds (one folder each), and the archives made of them. */
+  targets: join(root, 'npm', 'targets.json'),
+  buildPack: join(root, 'build-pack'),
+  packed: join(root, 'npm', 'dist'),
   source: join(root, 'src'),
   dist: join(root, 'dist'),
   distTest: join(root, 'dist-test'),

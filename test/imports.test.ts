@@ -111,7 +111,7 @@ t.test('only server/ knows the words of the OpenAI wire', (t) => {
 });
 
 t.test('scheduler, sequence, prefix, sampling and text are pure', (t) => {
-  const pure = ['scheduler', 'sequence', 'prefix', 'sampling', 'text'].map((name) => `src/engine/${name}.ts`);
+  const pure = ['scheduler', 'sequence', 'prefix', 'stash-pool', 'sampling', 'text'].map((name) => `src/engine/${name}.ts`);
   for (const file of pure) {
     const code = codeOf(file);
     t.strictSame(edgesOf(file).filter((edge) => !edge.typeOnly && !pure.includes(edge.to)).map(show), [], `${file} imports only its like`);

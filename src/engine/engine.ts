@@ -3,7 +3,7 @@
 // happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
 import type { NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
-import { Admission } from './admission.js';
+import { Admission, stashBudget } from './admission.js';
 import { checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
 import { Embeddings, notPooled } from './embeddings.js';
 import type { Loaded } from './load.js';
@@ -13,7 +13,6 @@ import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
 import { isStreaming, Plan, planStep, prefillBudget, stepsAhead } from './scheduler.js';
 import { Sequence } from './sequence.js';
-import { stashBudget } from './stash-pool.js';
 import { StateKeeper } from './state-keeper.js';
 
 export interface EngineHooks {

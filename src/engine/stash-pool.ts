@@ -1,15 +1,5 @@
 // Conversations whose KV left its slot: kept in memory by the native context, known here by tokens and size.
-// It only says what to drop; the caller tells the context. Used by prefix.ts.
-
-import { totalmem } from 'node:os';
-
-/** Bytes for a setting in MiB; -1 is an eighth of the machine's memory (or of what this process may use), at most 8 GiB. */
-export function stashBudget(mib: number): number {
-  if (mib >= 0) return mib * 2 ** 20;
-  const limit = process.constrainedMemory?.() ?? 0;
-  const total = totalmem();
-  return Math.min(8 * 2 ** 30, (limit > 0 && limit < total ? limit : total) / 8);
-}
+// Pure: says what to drop; the caller tells the context. Used by prefix.ts.
 
 export interface Stashed {
   /** The native context's number for it. */

@@ -3,7 +3,7 @@
 import type { Test } from 'tap';
 import { join } from 'node:path';
 import type { NativeModel, SamplerOptions } from '#recua/addon.js';
-import { addon, contextOptions, step } from './setup.js';
+import { addon, contextOptions, gpuLayers, step } from './setup.js';
 
 const writer = new URL('../../bench/random-model.mjs', import.meta.url).href;
 
@@ -11,7 +11,7 @@ export async function loadRandom(t: Test, doublings = 0): Promise<NativeModel> {
   const path = join(t.testdir(), `random-${doublings}.gguf`);
   const { writeRandomModel } = await import(writer) as { writeRandomModel(name: string, path: string, doublings: number): void };
   writeRandomModel('nano', path, doublings);
-  return await addon.loadModel({ path, gpuLayers: 0, mmap: false, mlock: false }).promise;
+  return await addon.loadModel({ path, gpuLayers, mmap: false, mlock: false }).promise;
 }
 
 /**

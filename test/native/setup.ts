@@ -5,8 +5,11 @@ import { loadAddon, type ContextOptions, type NativeContext, type NativeModel, t
 export const addon = loadAddon();
 export const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
 
+/** 0, or on a machine with a GPU what scripts/gpu-check.mjs asks for: then the tests of contexts and samplers run there. */
+export const gpuLayers = Number(process.env['TEST_GPU_LAYERS'] ?? 0);
+
 export const loadBuiltin = (): Promise<NativeModel> =>
-  addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false }).promise;
+  addon.loadModel({ path: builtin, gpuLayers, mmap: true, mlock: false }).promise;
 
 export const contextOptions = (given: Partial<ContextOptions> = {}): ContextOptions => ({
   contextSize: 512, sequences: 4, batchSize: 512, microBatchSize: 512, threads: 1, threadsBatch: 1,

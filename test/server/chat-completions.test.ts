@@ -39,7 +39,7 @@ t.test('an answer is a chat.completion with every field of OpenAI', async (t) =>
     usage: { prompt_tokens: 1, completion_tokens: 3, total_tokens: 4, prompt_tokens_details: { cached_tokens: 0 } },
     timings: {
       cache_n: 0, prompt_n: 1, prompt_ms: 2, prompt_per_token_ms: 2, prompt_per_second: 500,
-      predicted_n: 3, predicted_ms: 4, predicted_per_token_ms: 4 / 3, predicted_per_second: 750,
+      predicted_n: 3, predicted_ms: 4, predicted_per_token_ms: 1.333, predicted_per_second: 750,
     },
   });
 });

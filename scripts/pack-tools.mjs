@@ -1,0 +1,124 @@
+// `node scripts/pack-tools.mjs [vulkan]`: what a Debian machine needs beyond its own tools to build packages that run on older systems,
+// unpacked under build-pack/tools without touching the system and without being root. pack.mjs uses what is there.
+//   sysroot/  glibc, its headers and libgomp of an older Debian, with the C++ headers of the compiler at hand
+//   vulkan/   glslc, Vulkan and SPIR-V headers of a newer Debian; glslc runs with the libraries it came with
+// RECUA_DEBIAN_MIRROR names a mirror, or an archive once the older release has left the mirrors.
+import { chmodSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { isProgram, place } from './place.mjs';
+import { capture, Failure, run } from './process.mjs';
+import { step } from './progress.mjs';
+import { program } from './setup.mjs';
+
+const mirror = process.env.RECUA_DEBIAN_MIRROR ?? 'http://deb.debian.org/debian';
+const folder = join(place.buildPack, 'tools');
+const sysroot = join(folder, 'sysroot');
+const vulkan = join(folder, 'vulkan');
+
+const triple = () => capture('gcc', ['-print-multiarch']) || `${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
+
+/** Options for cmake that make a build use what is there; none where nothing is. */
+export function toolOptions() {
+  if (process.platform !== 'linux') return [];
+  const options = [];
+  if (existsSync(sysroot)) {
+    // -B puts the old libraries before those beside the compiler, which are the new ones. cmake-js has flags for C++ of its own.
+    const flags = `-B${join(sysroot, 'usr', 'lib', triple())}`;
+    const linkers = ['EXE', 'SHARED', 'MODULE'].map((kind) => `CMAKE_${kind}_LINKER_FLAGS=${flags}`);
+    options.push(`CMAKE_SYSROOT=${sysroot}`, `CMAKE_C_FLAGS=${flags}`, ...linkers);
+  }
+  if (existsSync(vulkan)) {
+    options.push(`Vulkan_GLSLC_EXECUTABLE=${join(vulkan, 'glslc')}`, `Vulkan_INCLUDE_DIR=${join(vulkan, 'include')}`,
+      `Vulkan_LIBRARY=${join(vulkan, 'lib', 'libvulkan.so')}`, `SPIRV-Headers_DIR=${join(vulkan, 'share', 'cmake', 'SPIRV-Headers')}`);
+  }
+  return options;
+}
+
+/** The libgomp that packages take along: the one they were linked with. */
+export function gompPath() {
+  if (existsSync(sysroot)) return join(sysroot, 'usr', 'lib', triple(), 'libgomp.so.1');
+  const path = capture(process.env.CC ?? 'cc', ['-print-file-name=libgomp.so.1']);
+  if (!path || !existsSync(path)) throw new Failure('The compiler knows no libgomp.so.1 (Debian: libgomp1, Red Hat: libgomp).');
+  return path;
+}
+
+/** Downloads packages of a release, with what they depend on if asked, by an apt that knows nothing of this system's; unpacks them. */
+async function unpack(release, names, into, { dependencies }) {
+  const apt = join(folder, `apt-${release}`);
+  for (const part of ['lists/partial', 'cache/archives/partial', 'etc']) mkdirSync(join(apt, part), { recursive: true });
+  writeFileSync(join(apt, 'status'), '');
+  writeFileSync(join(apt, 'etc', 'sources.list'), `deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror} ${release} main\n`);
+  const settings = { 'Dir::State': apt, 'Dir::State::status': join(apt, 'status'), 'Dir::Cache': join(apt, 'cache'), 'Dir::Etc::sourcelist': join(apt, 'etc', 'sources.list'), 'Dir::Etc::sourceparts': '/nonexistent', 'APT::Sandbox::User': '' };
+  const path = join(apt, 'apt.conf');
+  writeFileSync(path, Object.entries(settings).map(([name, value]) => `${name} "${value}";\n`).join(''));
+  const env = { ...process.env, APT_CONFIG: path, DEBIAN_FRONTEND: 'noninteractive' };
+  const archives = join(apt, 'cache', 'archives');
+  await run('apt-get', ['update', '-q'], { env });
+  if (dependencies) await run('apt-get', ['install', '-y', '-q', '--download-only', '--no-install-recommends', ...names], { env });
+  else await run('apt-get', ['download', '-q', ...names], { env, cwd: archives });
+  mkdirSync(into, { recursive: true });
+  for (const name of readdirSync(archives).filter((file) => file.endsWith('.deb'))) await run('dpkg-deb', ['-x', join(archives, name), into]);
+  rmSync(apt, { recursive: true, force: true });
+}
+
+/** Links that begin with / would lead out of the folder, to the new system's libraries. */
+function keepInside(top, at = top) {
+  for (const entry of readdirSync(at, { withFileTypes: true })) {
+    const path = join(at, entry.name);
+    if (entry.isDirectory()) keepInside(top, path);
+    if (!entry.isSymbolicLink()) continue;
+    const target = readlinkSync(path);
+    if (!target.startsWith('/')) continue;
+    rmSync(path);
+    symlinkSync(relative(dirname(path), join(top, target)), path);
+  }
+}
+
+async function makeSysroot() {
+  const partial = `${sysroot}.partial`;
+  rmSync(partial, { recursive: true, force: true });
+  await unpack('bullseye', ['libc6', 'libc6-dev', 'linux-libc-dev', 'libcrypt1', 'libcrypt-dev', 'libgcc-s1', 'libgomp1'], partial, { dependencies: false });
+  // Since bullseye /lib is /usr/lib on every system; its packages still have both.
+  for (const name of ['lib', 'lib64']) {
+    const path = join(partial, name);
+    if (existsSync(path) && !lstatSync(path).isSymbolicLink()) {
+      cpSync(path, join(partial, 'usr', name), { recursive: true, verbatimSymlinks: true });
+      rmSync(path, { recursive: true });
+    }
+    if (existsSync(join(partial, 'usr', name))) symlinkSync(join('usr', name), path);
+  }
+  keepInside(partial);
+  const version = capture('g++', ['-dumpversion'])?.split('.')[0];
+  if (!version) throw new Failure('g++ is missing: sudo apt install g++');
+  cpSync(`/usr/include/c++/${version}`, join(partial, 'usr/include/c++', version), { recursive: true });
+  cpSync(`/usr/include/${triple()}/c++`, join(partial, 'usr/include', triple(), 'c++'), { recursive: true });
+  symlinkSync('libgomp.so.1', join(partial, 'usr/lib', triple(), 'libgomp.so'));
+  renameSync(partial, sysroot);
+}
+
+async function makeVulkan() {
+  const partial = `${vulkan}.partial`;
+  const all = join(partial, 'all');
+  rmSync(partial, { recursive: true, force: true });
+  await unpack('trixie', ['glslc', 'libvulkan-dev', 'spirv-headers'], all, { dependencies: true });
+  for (const name of ['vulkan', 'vk_video', 'spirv']) cpSync(join(all, 'usr/include', name), join(partial, 'include', name), { recursive: true });
+  cpSync(join(all, 'usr/share/cmake/SPIRV-Headers'), join(partial, 'share/cmake/SPIRV-Headers'), { recursive: true });
+  cpSync(join(all, 'usr/lib', triple()), join(partial, 'lib'), { recursive: true, verbatimSymlinks: true });
+  cpSync(join(all, 'usr/bin/glslc'), join(partial, 'glslc.bin'));
+  rmSync(all, { recursive: true });
+  const loader = process.arch === 'arm64' ? 'ld-linux-aarch64.so.1' : 'ld-linux-x86-64.so.2';
+  const script = '#!/bin/sh\nhere=$(dirname "$0")\nexec "$here/lib/LOADER" --library-path "$here/lib" "$here/glslc.bin" "$@"\n';
+  writeFileSync(join(partial, 'glslc'), script.replace('LOADER', loader));
+  chmodSync(join(partial, 'glslc'), 0o755);
+  renameSync(partial, vulkan);
+}
+
+if (isProgram(import.meta.url)) {
+  await program(async () => {
+    for (const tool of ['apt-get', 'dpkg-deb']) {
+      if (capture(tool, ['--version']) === undefined) throw new Failure(`${tool} is missing: this works on Debian and its relatives only.`);
+    }
+    if (!existsSync(sysroot)) await step('Unpacking an older glibc', makeSysroot);
+    if (process.argv.includes('vulkan') && !existsSync(vulkan)) await step('Unpacking a newer glslc', makeVulkan);
+  });
+}

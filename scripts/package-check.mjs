@@ -1,0 +1,60 @@
+// What must hold of every library of a prebuilt package, whatever built it: no path of the machine it was built on, stripped, found by its
+// neighbours beside itself, and nothing asked of the system that Node does not need too. pack.mjs refuses to pack what fails.
+import { readFileSync, readdirSync, realpathSync } from 'node:fs';
+import os from 'node:os';
+import { join } from 'node:path';
+import { compareVersions, highestVersions, readElf } from './elf.mjs';
+import { binaries, table } from './package-texts.mjs';
+import { ownLlamaCpp, place, root } from './place.mjs';
+import { Failure } from './process.mjs';
+
+/** Libraries of the system that Node itself is linked with on Linux, libstdc++ excepted: its newer symbols are not everywhere. */
+const ofNode = /^(lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+)$/;
+/** What a GPU's driver or toolkit brings. */
+const ofBackend = { vulkan: /^libvulkan\.so\.1$/, cuda: /^lib(cuda\.so\.1|cublas(Lt)?\.so\.12)$/ };
+/** The libgcc_s beside glibc 2.28 in the distributions that still have it. */
+const highestGcc = '7.0.0';
+
+/** Folders whose names must not be found in a library. */
+function foldersHere() {
+  return [...new Set([root, realpathSync(root), ownLlamaCpp() ?? realpathSync(place.vendor), os.homedir()])].filter((path) => path.length > 5);
+}
+
+/**
+ * @returns the highest symbol versions asked for, such as { GLIBC: '2.25' }; empty where the system is not Linux
+ * @throws Failure with one line for each thing that is wrong
+ */
+export function checkBinaries(target, folder, { anyGlibc = false } = {}) {
+  const wrong = [];
+  const names = readdirSync(folder);
+  for (const name of names) {
+    const bytes = readFileSync(join(folder, name));
+    for (const path of foldersHere()) {
+      if (bytes.includes(path)) wrong.push(`${name} holds the path ${path}`);
+    }
+  }
+  const elves = target.os === 'linux' ? names.map((name) => ({ name, ...readElf(join(folder, name)) })) : [];
+  // Names of libraries that are loaded before: a backend's neighbours are in the addon's package.
+  const neighbours = binaries(table[target.base]);
+  for (const { name, soname, needed, rpath, stripped } of elves) {
+    const outside = rpath.find((path) => path !== '$ORIGIN');
+    if (outside !== undefined) wrong.push(`${name} looks for libraries in ${outside || 'the current directory'}`);
+    if (!stripped) wrong.push(`${name} is not stripped`);
+    if (soname !== undefined && soname !== name) wrong.push(`${name} calls itself ${soname}`);
+    for (const library of needed) {
+      const found = neighbours.includes(library) || ofNode.test(library) || ofBackend[target.backend]?.test(library);
+      if (!found) wrong.push(`${name} needs ${library}, which neither the package nor every system has`);
+      if (names.includes(library) && !rpath.includes('$ORIGIN')) wrong.push(`${name} needs ${library}, but does not look beside itself`);
+    }
+  }
+  const highest = highestVersions(elves);
+  const limits = { GLIBC: anyGlibc ? undefined : target.glibc, GCC: highestGcc };
+  for (const [kind, limit] of Object.entries(limits)) {
+    for (const elf of elves) {
+      const reached = highestVersions([elf])[kind];
+      if (limit !== undefined && reached !== undefined && compareVersions(reached, limit) > 0) wrong.push(`${elf.name} needs ${kind} ${reached}, and the package promises ${limit}`);
+    }
+  }
+  if (wrong.length > 0) throw new Failure(`${target.name} cannot be packed:\n  ${wrong.join('\n  ')}`);
+  return highest;
+}

@@ -1,0 +1,109 @@
+import t from 'tap';
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { scripts } from './checkout.js';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const onLinux = process.platform === 'linux';
+const texts = await import(`${scripts}package-texts.mjs`);
+const elf = await import(`${scripts}elf.mjs`);
+const { checkBinaries } = await import(`${scripts}package-check.mjs`);
+const builtAddon = join(root, 'build', 'Release', 'recua.node');
+
+t.test('the packages of all targets are what the snapshot says', (t) => {
+  const kept = readFileSync(join(root, 'test', 'scripts', 'packages.snapshot.txt'), 'utf8');
+  t.equal(texts.snapshot(), kept, 'if the change is meant: node scripts/package-texts.mjs > test/scripts/packages.snapshot.txt');
+  t.end();
+});
+
+t.test('the checkout can be installed without the packages, the published recua asks for exactly its own version of them', (t) => {
+  const checkout = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  t.equal(checkout.optionalDependencies, undefined);
+  const published = texts.recuaPackage();
+  t.strictSame(published.optionalDependencies, Object.fromEntries(['linux-x64', 'linux-arm64', 'darwin-arm64', 'darwin-x64', 'win32-x64'].map((name) => [`@recua/${name}`, checkout.version])));
+  t.strictSame(['scripts', 'devDependencies', 'gypfile', 'binary', 'tap', 'imports'].filter((key) => key in published), []);
+  t.strictSame(published.dependencies, checkout.dependencies);
+  t.end();
+});
+
+t.test('a GPU package adds one library to a base of its platform', (t) => {
+  for (const target of Object.values<any>(texts.table)) {
+    if (target.isBase) continue;
+    t.match(texts.table[target.base], { isBase: true, os: target.os, cpu: target.cpu, libc: target.libc, glibc: target.glibc }, target.name);
+    t.equal(texts.binaries(target).length, 1, target.name);
+    t.match(texts.readme(target), new RegExp(`npm install -g recua@\\S+ @recua/${target.name}@`));
+  }
+  t.end();
+});
+
+t.test('the levels of processors are those that llama.cpp builds', (t) => {
+  const source = readFileSync(join(root, 'vendor', 'llama.cpp', 'ggml', 'src', 'CMakeLists.txt'), 'utf8');
+  const variants = new Set([...source.matchAll(/ggml_add_cpu_backend_variant\((\S+?)[\s)]/g)].map(([, name]) => name));
+  const ofLinux = ['x64', 'sse42', 'sapphirerapids', 'armv8.0_1'];
+  t.strictSame(ofLinux.filter((name) => !variants.has(name)), []);
+  const listed = ['linux-x64', 'linux-arm64', 'darwin-arm64', 'win32-x64'].flatMap((name) => texts.binaries(texts.table[name]))
+    .map((name: string) => /ggml-cpu-(.*)\.(so|dll)$/.exec(name)?.[1]).filter((name: string | undefined) => name !== undefined);
+  t.strictSame(listed.filter((name) => !variants.has(name)), [], 'none that is not built');
+  const elsewhere = /^(android_|power|z1|riscv|\$)/;
+  t.strictSame([...variants].filter((name) => !elsewhere.test(name!) && !listed.includes(name)), [], 'none that is forgotten');
+  t.end();
+});
+
+t.test('every package holds the licences of what is in it', (t) => {
+  for (const target of Object.values<any>(texts.table)) {
+    const text: string = texts.thirdPartyLicenses(target);
+    t.match(text, /The ggml authors/, target.name);
+    t.equal(/GCC RUNTIME LIBRARY EXCEPTION[\s\S]*GNU GENERAL PUBLIC LICENSE/.test(text), target.os === 'linux', target.name);
+    t.equal(/Niels Lohmann[\s\S]*Mozilla Foundation/.test(text), target.isBase, target.name);
+    t.notMatch(text, /^\/\/|#include/m, 'texts, not code');
+  }
+  t.end();
+});
+
+t.test('versions of symbols are compared as numbers', (t) => {
+  t.ok(elf.compareVersions('2.4', '2.28') < 0);
+  t.ok(elf.compareVersions('2.28', '2.3.4') > 0);
+  t.equal(elf.compareVersions('2.28', '2.28.0'), 0);
+  const versions = ['GLIBC_2.4', 'GLIBC_2.17', 'GLIBC_2.2.5', 'GCC_3.0', 'GLIBC_PRIVATE'].map((version) => ({ library: 'x', version }));
+  t.strictSame(elf.highestVersions([{ versions }]), { GLIBC: '2.17', GCC: '3.0' });
+  t.end();
+});
+
+t.test('what a library needs is read from it', { skip: !onLinux && 'ELF is for Linux' }, (t) => {
+  const read = elf.readElf(builtAddon);
+  t.strictSame(read.rpath, ['$ORIGIN']);
+  t.ok(read.needed.includes('libc.so.6'));
+  t.ok(read.needed.some((name: string) => name.startsWith('libggml')));
+  t.ok(read.versions.some(({ library, version }: any) => library === 'libc.so.6' && version.startsWith('GLIBC_2.')));
+  t.equal(read.stripped, false);
+  t.throws(() => elf.readElf(join(root, 'package.json')), /is no 64-bit/);
+  t.end();
+});
+
+t.test('a library built for this machine alone is refused, with every reason', { skip: !onLinux && 'ELF is for Linux' }, (t) => {
+  const folder = t.testdir();
+  mkdirSync(join(folder, 'bin'));
+  copyFileSync(builtAddon, join(folder, 'bin', 'recua.node'));
+  const target = { ...texts.table['linux-x64'], glibc: '2.2' };
+  const refused = (message: RegExp) => { t.throws(() => checkBinaries(target, join(folder, 'bin')), { message }); };
+  refused(/recua\.node is not stripped/);
+  refused(/needs libstdc\+\+\.so\.6, which neither the package nor every system has/);
+  refused(/needs GLIBC 2\.\d+, and the package promises 2\.2\b/);
+  t.end();
+});
+
+t.test('pack names what it cannot build, and why', (t) => {
+  const pack = (...args: string[]) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'scripts', 'pack.mjs'), ...args], { encoding: 'utf8' });
+    return { status, output: stdout + stderr };
+  };
+  const foreign = process.platform === 'win32' ? 'darwin-x64' : 'win32-x64';
+  const [os, cpu] = foreign.split('-');
+  t.match(pack('--list'), { status: 0, output: `${foreign}: that needs a ${os} ${cpu} machine` });
+  t.match(pack(foreign), { status: 1, output: `${foreign} cannot be built here: that needs a ${os} ${cpu} machine.` });
+  t.match(pack('linux-x65'), { status: 1, output: /There is no target linux-x65\. Targets: recua, linux-x64,/ });
+  t.match(pack('--any'), { status: 1, output: /There is no option --any\./ });
+  t.end();
+});
