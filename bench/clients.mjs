@@ -103,7 +103,7 @@ const kinds = {
     }));
     const all = answers.flat();
     const firsts = all.map(({ firstMs }) => firstMs);
-    return { tokens: all.reduce((sum, { count }) => sum + count, 0), firstTokenMs: at(firsts, 0.5), firstTokenP99Ms: at(firsts, 0.99) };
+    return { tokens: all.reduce((sum, { count }) => sum + count, 0), promptTokens: all[0].promptTokens, firstTokenMs: at(firsts, 0.5), firstTokenP99Ms: at(firsts, 0.99) };
   },
 
   /** Conversations that take turns; what counts is how soon a later turn's answer begins. */

@@ -18,10 +18,10 @@ async function freePort() {
 }
 
 /** Settings both servers get. `context` is what one request may hold. */
-function commands({ model, parallel, context, threads, embeddings, gpuLayers }, port) {
+function commands({ model, parallel, context, threads, embeddings, gpuLayers, flags = [] }, port) {
   const offload = gpuLayers === undefined ? [] : ['-ngl', gpuLayers];
   return {
-    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error', ...offload]],
+    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error', ...offload, ...flags]],
     'llama-server': [llamaServer, [
       '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable', ...offload,
       ...(embeddings ? ['--embeddings', '--pooling', 'mean', '-ub', context, '-b', context] : []),
@@ -32,7 +32,7 @@ function commands({ model, parallel, context, threads, embeddings, gpuLayers }, 
 /**
  * Starts a server and waits until it is healthy.
  * @param {'recua' | 'llama-server'} name
- * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean, gpuLayers?: number }} settings
+ * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean, gpuLayers?: number, flags?: (string | number)[] }} settings `flags` are for Recua alone
  */
 export async function startServer(name, settings) {
   const port = await freePort();

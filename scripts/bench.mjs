@@ -7,6 +7,6 @@ import { root } from './place.mjs';
 
 await program(async () => {
   await setUp();
-  await ensurePeers(['llama-server']);
+  await ensurePeers(['llama-server', 'llama-batched-bench']);
   return show(process.execPath, [join(root, 'bench', 'main.mjs'), ...process.argv.slice(2)]);
 });

@@ -29,6 +29,8 @@ export interface Config {
   batchSize: number;
   /** Most tokens in one forward pass. */
   microBatchSize: number;
+  /** How long a running answer may wait for its next token while a prompt is read, in milliseconds: prompts are read in parts of that length. */
+  maxStallMs: number;
   flashAttention: 'auto' | 'on' | 'off';
   /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
@@ -68,6 +70,7 @@ export const defaults: Readonly<Config> = Object.freeze({
   threadsBatch: 0,
   batchSize: 2048,
   microBatchSize: 512,
+  maxStallMs: 150,
   flashAttention: 'auto',
   cacheTypeK: 'f16',
   cacheTypeV: 'f16',

@@ -26,6 +26,8 @@ export const engineFlags = {
     { fallback: defaults.threadsBatch, min: 0, max: 1024 }),
   batchSize: integer(['--batch-size', '-b'], 'n', 'Most tokens in one step', { fallback: defaults.batchSize, min: 1, max: 1 << 20 }),
   microBatchSize: integer(['--ubatch-size', '-ub'], 'n', 'Most tokens in one forward pass', { fallback: defaults.microBatchSize, min: 1, max: 1 << 20 }),
+  maxStallMs: integer(['--max-stall-ms'], 'ms', 'Longest wait of a running answer while prompts are read; shorter is smoother, longer reads prompts sooner',
+    { fallback: defaults.maxStallMs, min: 1, max: 60_000 }),
   flashAttention: choice(['--flash-attn', '-fa'], 'Flash attention', ['auto', 'on', 'off']),
   cacheTypeK: choice(['--cache-type-k', '-ctk'], 'Data type of cached keys', cacheTypes),
   cacheTypeV: choice(['--cache-type-v', '-ctv'], 'Data type of cached values', cacheTypes),
@@ -46,12 +48,12 @@ export async function engineConfig(values: Values<typeof engineFlags>): Promise<
 /** `file` lets --gpu-layers auto tell how many layers fit. */
 export function engineOptions(modelPath: string, config: Config, file?: ModelFile): EngineOptions {
   const {
-    contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
+    contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
     cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
   } = config;
   return {
     modelPath, ...offloadWish(config, file),
-    contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, flashAttention,
+    contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
     cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
   };
 }

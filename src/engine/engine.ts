@@ -222,7 +222,7 @@ export class Engine {
   /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
   #submit(context: NativeContext): Promise<StepResult> | undefined {
     const plan = this.#plan;
-    const budget = prefillBudget(isStreaming(this.#running), this.#tokensPerMs, context.batchSize);
+    const budget = prefillBudget(isStreaming(this.#running), this.#tokensPerMs, context.batchSize, this.#loaded.options.maxStallMs);
     planStep(this.#running, context.batchSize, budget, plan);
     if (plan.rows === 0) return undefined;
     const { tokens, positions, sequences, outputs, samplers } = this.#batch;

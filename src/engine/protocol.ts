@@ -11,7 +11,7 @@ export type EngineOptions = {
   /** For gpuLayers 'auto'; without it all layers are tried. */
   layerNeed?: LayerNeed | undefined;
 } & Pick<Config,
-  | 'contextSize' | 'parallel' | 'gpuLayers' | 'device' | 'requireGpu' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'flashAttention'
+  | 'contextSize' | 'parallel' | 'gpuLayers' | 'device' | 'requireGpu' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'maxStallMs' | 'flashAttention'
   | 'cacheTypeK' | 'cacheTypeV' | 'cacheRamMib' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
 
 /** Bytes that a model's parts take on the device that computes them. */

@@ -40,20 +40,19 @@ export class Plan {
 
 /** Prompt tokens beside running streams while the machine's speed is not known yet. */
 const firstBudget = 256;
-/** A stream's gap is one step, so a step beside streams aims at this long … */
-const streamStepMs = 150;
-/** … and one without at this long: it bounds how late a cancel or a newcomer is seen. */
+/** A step without streams aims at this long: it bounds how late a cancel or a newcomer is seen. */
 const prefillStepMs = 1000;
 /** Below this, a chunk wastes more on reading the weights than it saves in latency. */
 const smallestBudget = 32;
 
 /**
- * Prompt tokens the next step may evaluate. `tokensPerMs` is the measured prefill rate, 0 if unknown.
+ * Prompt tokens the next step may evaluate. `tokensPerMs` is the measured prefill rate, 0 if unknown. A stream's gap is one step, so a step
+ * beside streams aims at no longer than `maxStallMs`.
  * Powers of two only, so that small changes of the rate leave chunk bounds (and with them rounding) alone.
  */
-export function prefillBudget(streaming: boolean, tokensPerMs: number, batchSize: number): number {
+export function prefillBudget(streaming: boolean, tokensPerMs: number, batchSize: number, maxStallMs: number): number {
   if (tokensPerMs === 0) return Math.min(batchSize, streaming ? firstBudget : batchSize);
-  const wanted = tokensPerMs * (streaming ? streamStepMs : prefillStepMs);
+  const wanted = tokensPerMs * (streaming ? Math.min(maxStallMs, prefillStepMs) : prefillStepMs);
   const budget = 2 ** Math.floor(Math.log2(Math.max(wanted, smallestBudget)));
   return Math.min(batchSize, budget);
 }

@@ -37,6 +37,8 @@ export interface LoadOptions {
   batchSize?: number | undefined;
   /** Most tokens in one forward pass. Default 512. */
   microBatchSize?: number | undefined;
+  /** Longest wait of a running answer in milliseconds while prompts are read. Default 150. */
+  maxStallMs?: number | undefined;
   /** Default `'auto'`. */
   flashAttention?: 'auto' | 'on' | 'off' | undefined;
   /** Data type of cached keys: `'f16'` (the default), `'f32'`, `'bf16'`, `'q8_0'`, `'q4_0'`, `'q4_1'`, `'iq4_nl'`, `'q5_0'`, `'q5_1'`. */
@@ -146,7 +148,7 @@ const maxStops = 16;
 const maxStopLength = 1_024;
 
 const loadNames = [
-  'isolated', 'contextSize', 'parallel', 'gpuLayers', 'device', 'requireGpu', 'cacheRamMib', 'threads', 'threadsBatch', 'batchSize', 'microBatchSize', 'flashAttention', 'cacheTypeK',
+  'isolated', 'contextSize', 'parallel', 'gpuLayers', 'device', 'requireGpu', 'cacheRamMib', 'threads', 'threadsBatch', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'cacheTypeK',
   'cacheTypeV', 'mmap', 'mlock', 'queueSize', 'chatTemplate', 'pooling', 'onProgress', 'onLog', 'signal',
 ];
 const generateNames = [...samplingNames, 'maxTokens', 'stop', 'grammar', 'schema', 'signal'];
@@ -191,6 +193,7 @@ export function readLoadOptions(options: LoadOptions): { engine: Omit<EngineOpti
       threadsBatch: count('threadsBatch', 0, 1024),
       batchSize: count('batchSize', 1, 1 << 20),
       microBatchSize: count('microBatchSize', 1, 1 << 20),
+      maxStallMs: count('maxStallMs', 1, 60_000),
       queueSize: count('queueSize', 0, 1_000_000),
       flashAttention: fields.word('flashAttention', ['auto', 'on', 'off']) ?? defaults.flashAttention,
       cacheTypeK: fields.word('cacheTypeK', cacheTypes) ?? defaults.cacheTypeK,

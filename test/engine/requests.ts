@@ -25,7 +25,7 @@ export function chat(content: string, more: Partial<ChatRequest> = {}): ChatRequ
 export const say = (text: string) => ({ kind: 'grammar' as const, grammar: `say:${text}` });
 
 export const options: EngineOptions = {
-  modelPath: 'fake', contextSize: 2000, parallel: 4, gpuLayers: 0, device: '', requireGpu: false, threads: 1, threadsBatch: 1, batchSize: 64, microBatchSize: 64,
+  modelPath: 'fake', contextSize: 2000, parallel: 4, gpuLayers: 0, device: '', requireGpu: false, threads: 1, threadsBatch: 1, batchSize: 64, microBatchSize: 64, maxStallMs: 150,
   flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', cacheRamMib: 1, mmap: true, mlock: false, queueSize: 1000, chatTemplate: '', pooling: 'auto',
 };
 

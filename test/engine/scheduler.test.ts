@@ -55,13 +55,16 @@ t.test('every plan keeps within its bounds and moves every sequence', async (t) 
 });
 
 t.test('the budget is the whole batch without streams, less with them, and follows the measured speed', async (t) => {
-  t.equal(prefillBudget(false, 0, 2048), 2048);
-  t.equal(prefillBudget(true, 0, 2048), 256);
-  t.equal(prefillBudget(true, 0, 64), 64);
-  t.equal(prefillBudget(true, 0.1, 2048), 32);
-  t.equal(prefillBudget(true, 1, 2048), 128);
-  t.equal(prefillBudget(false, 0.2, 2048), 128);
-  t.equal(prefillBudget(true, 100, 2048), 2048);
+  t.equal(prefillBudget(false, 0, 2048, 150), 2048);
+  t.equal(prefillBudget(true, 0, 2048, 150), 256);
+  t.equal(prefillBudget(true, 0, 64, 150), 64);
+  t.equal(prefillBudget(true, 0.1, 2048, 150), 32);
+  t.equal(prefillBudget(true, 1, 2048, 150), 128);
+  t.equal(prefillBudget(false, 0.2, 2048, 150), 128);
+  t.equal(prefillBudget(true, 100, 2048, 150), 2048);
+  t.equal(prefillBudget(true, 1, 2048, 20), 32, 'fewer tokens would read the weights in vain');
+  t.equal(prefillBudget(true, 10, 2048, 20), 128);
+  t.equal(prefillBudget(true, 1, 2048, 60_000), 512, 'as without streams');
   t.ok(isStreaming([running(3), running(3, 'decode')]));
   t.notOk(isStreaming([running(3)]));
 });

@@ -1,0 +1,83 @@
+// `npm run bench -- --growth [--model FILE|nano|135m]`: what a number costs as it grows, beside what it should cost in theory. One server at a time.
+//   clients 1 → 64        tokens/s, beside llama-server and the engine alone (llama-batched-bench)
+//   context 1k → 32k      ms per token behind a prompt of that length: a constant and a part for each token of context
+//   conversations 1 → 64  first token of a second turn, on 4 sequences: the new tokens, and bringing a conversation back
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { startServer } from './servers.mjs';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const greedy = { temperature: 0, top_k: 1 };
+const run = promisify(execFile);
+
+async function clients(server, work) {
+  return JSON.parse((await run(process.execPath, [join(here, 'clients.mjs'), JSON.stringify({ url: server.url, ...work })])).stdout);
+}
+
+async function withServer(name, settings, use) {
+  const server = await startServer(name, settings);
+  try {
+    return await use(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Generated tokens per second of llama.cpp alone, by sequences in one batch. */
+async function engineAlone(model, threads, counts, tokens) {
+  const bench = join(here, '..', 'build', 'bin', 'llama-batched-bench');
+  const args = ['-m', model, '-t', threads, '-c', 256 * Math.max(...counts), '-npp', 64, '-ntg', tokens, '-npl', counts.join(','), '--no-kv-unified'];
+  const { stdout } = await run(bench, args.map(String), { maxBuffer: 1 << 24 });
+  const rows = stdout.split('\n').map((line) => line.split('|').map((cell) => Number(cell))).filter((cells) => cells[3] > 0);
+  return new Map(rows.map((cells) => [cells[3], cells[8]]));
+}
+
+async function byClients({ model, threads }) {
+  const counts = [1, 2, 4, 8, 16, 32, 64];
+  const alone = await engineAlone(model, threads, counts, 64);
+  console.log('clients   recua   llama-server   engine alone, generating only   recua/engine');
+  for (const parallel of counts) {
+    const work = { kind: 'chat', clients: parallel, requests: 2, tokens: 64, body: greedy };
+    const rates = {};
+    for (const peer of ['recua', 'llama-server']) {
+      rates[peer] = await withServer(peer, { model, threads, parallel, context: 256 }, async (server) => {
+        await clients(server, { ...work, requests: 1 });
+        return (await clients(server, work)).tokensPerSecond;
+      });
+    }
+    const engine = alone.get(parallel);
+    console.log([parallel, rates.recua.toFixed(0), rates['llama-server'].toFixed(0), engine.toFixed(0), (rates.recua / engine).toFixed(2)]
+      .map((cell, i) => String(cell).padStart([7, 8, 15, 32, 15][i])).join(''));
+  }
+}
+
+async function byContext({ model, threads }) {
+  console.log('context   ms per token   prompt tokens/s');
+  for (const context of [1024, 2048, 4096, 8192, 16384, 32768]) {
+    const work = { kind: 'chat', clients: 1, requests: 1, tokens: 64, body: greedy, promptWords: Math.floor(context * 0.7) };
+    const { firstTokenMs, seconds, promptTokens } = await withServer('recua', { model, threads, parallel: 1, context }, (server) => clients(server, work));
+    console.log(`${String(context).padStart(7)}${((seconds * 1000 - firstTokenMs) / 63).toFixed(2).padStart(15)}${(promptTokens / (firstTokenMs / 1000)).toFixed(0).padStart(18)}`);
+  }
+}
+
+async function byConversations({ model, threads }) {
+  console.log('conversations   second turn, first token ms   without --cache-ram');
+  for (const conversations of [1, 2, 4, 8, 16, 32, 64]) {
+    const work = { kind: 'turns', conversations, turns: 2, tokens: 16, promptWords: 150 };
+    const times = [];
+    for (const flags of [[], ['--cache-ram', 0]]) {
+      times.push(await withServer('recua', { model, threads, parallel: 4, context: 2048, flags }, async (server) => (await clients(server, work)).secondTurnMs));
+    }
+    console.log(`${String(conversations).padStart(13)}${times[0].toFixed(1).padStart(30)}${times[1].toFixed(1).padStart(22)}`);
+  }
+}
+
+/** @param {{ model: string, threads: number }} settings */
+export async function growth(settings) {
+  for (const table of [byClients, byContext, byConversations]) {
+    await table(settings);
+    console.log('');
+  }
+}
