@@ -7,7 +7,8 @@ import { place, root } from './place.mjs';
 
 const built = (file) => import(pathToFileURL(join(place.dist, 'cli', file)).href);
 const [{ manPage, markdown }, { allCommands }] = await Promise.all(['reference.js', 'table.js'].map(built));
-for (const [file, text] of [['cli.md', markdown(allCommands)], ['recua.1', manPage(allCommands)], ['api.md', await apiReference()]]) {
+const all = await allCommands();
+for (const [file, text] of [['cli.md', markdown(all)], ['recua.1', manPage(all)], ['api.md', await apiReference()]]) {
   writeFileSync(join(root, 'docs', file), text);
   console.log(join('docs', file));
 }

@@ -11,7 +11,7 @@ import { print } from './output.js';
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
-export function makeCompletion(whole: () => readonly AnyCommand[]): AnyCommand {
+export function makeCompletion(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
   return command({
     name: 'completion',
     aliases: [],
@@ -32,7 +32,7 @@ export function makeCompletion(whole: () => readonly AnyCommand[]): AnyCommand {
         const near = nearest(shell, known);
         throw misuse(`Expected one shell of ${known.join(', ')}, got ${shell}.${near ? ` Did you mean ${near}?` : ''}`);
       }
-      await print(scripts[shell as keyof typeof scripts](completionTree(whole())));
+      await print(scripts[shell as keyof typeof scripts](completionTree(await whole())));
       return 0;
     },
   });

@@ -17,7 +17,7 @@ interface Row {
   origin: Origin;
 }
 
-export function makeConfigCommand(whole: () => readonly AnyCommand[]): AnyCommand {
+export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
   return command({
     name: 'config',
     aliases: [],
@@ -31,8 +31,8 @@ export function makeConfigCommand(whole: () => readonly AnyCommand[]): AnyComman
     ],
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
     async run({ values, operands }) {
-      const all = whole();
-      const settings = await Settings.read(all);
+      const all = await whole();
+      const settings = await Settings.read(whole);
       if (operands.length === 1 && operands[0] === 'path') {
         await print(values.json ? `${JSON.stringify({ path: settings.path, exists: existsSync(settings.path) }, null, 2)}\n` : `${settings.path}\n`);
         return 0;

@@ -6,7 +6,6 @@ import { takeSurvey } from '../native/survey.js';
 import type { Survey } from '../native/survey.js';
 import { on, perCall } from './flags.js';
 import { print, say } from './output.js';
-import { rows } from './rows.js';
 
 export const deviceListing = {
   listDevices: perCall(on(['--list-devices'], 'List the devices that can compute, and end')),
@@ -18,12 +17,13 @@ export const deviceListingJson = perCall(on(['--json'], 'Print JSON, with --list
 export async function listDevices(json: boolean): Promise<number> {
   const survey = await takeSurvey();
   if (survey.failure) throw RecuaError.fromPlain(survey.failure);
-  await print(json ? `${JSON.stringify({ devices: deviceObjects(survey), skipped: skippedObjects(survey) }, null, 2)}\n` : deviceTable(survey));
+  await print(json ? `${JSON.stringify({ devices: deviceObjects(survey), skipped: skippedObjects(survey) }, null, 2)}\n` : await deviceTable(survey));
   if (!json) for (const { backend, reason } of survey.optional.filter(({ loaded }) => !loaded)) say(`The ${backend} backend is not used: ${reason}.`);
   return 0;
 }
 
-export function deviceTable({ devices }: Pick<Survey, 'devices'>): string {
+export async function deviceTable({ devices }: Pick<Survey, 'devices'>): Promise<string> {
+  const { rows } = await import('./rows.js');
   return rows([
     ['NAME', 'KIND', 'MEMORY', 'FREE', 'DESCRIPTION'],
     ...devices.map(({ name, kind, memoryTotalBytes, memoryFreeBytes, description }) => (

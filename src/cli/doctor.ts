@@ -6,7 +6,7 @@ import { asJson, asText } from './doctor/report.js';
 import { misuse, on, perCall } from './flags.js';
 import { print } from './output.js';
 
-export function makeDoctor(whole: () => readonly AnyCommand[]): AnyCommand {
+export function makeDoctor(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
   return command({
     name: 'doctor',
     aliases: [],
@@ -19,7 +19,7 @@ export function makeDoctor(whole: () => readonly AnyCommand[]): AnyCommand {
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
     async run({ values, operands }) {
       if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}.`);
-      const result = await examine(whole());
+      const result = await examine(await whole());
       await print(values.json ? asJson(result) : asText(result));
       return result.findings.some(({ level }) => level === 'fatal') ? 1 : 0;
     },

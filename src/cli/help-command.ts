@@ -4,7 +4,7 @@ import { command } from './command.js';
 import { findPlace } from './command-tree.js';
 import { print } from './output.js';
 
-export function makeHelp(whole: () => readonly AnyCommand[]): AnyCommand {
+export function makeHelp(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
   return command({
     name: 'help',
     aliases: ['--help', '-h'],
@@ -13,7 +13,7 @@ export function makeHelp(whole: () => readonly AnyCommand[]): AnyCommand {
     details: '`recua help environment` lists the files and variables that Recua reads.',
     flags: {},
     async run({ operands }) {
-      const all = whole();
+      const all = await whole();
       // Loaded when first needed: measuring text takes longer to load than most commands.
       const { commandHelp, environmentHelp, overview } = await import('./help.js');
       if (operands.length === 0) await print(overview(all));

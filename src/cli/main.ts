@@ -11,7 +11,7 @@ import type { Place } from './command-tree.js';
 import { misuse } from './flags.js';
 import { ReaderGone, guardOutput, print, sayError } from './output.js';
 import { Settings } from './settings.js';
-import { allCommands } from './table.js';
+import { allCommands, loadCommand } from './table.js';
 
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
@@ -28,7 +28,9 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function dispatch(argv: readonly string[]): Promise<number> {
-  const first = findCommand(allCommands, argv[0] ?? 'help');
+  const word = argv[0] ?? 'help';
+  // A word that names none is looked up among all, to say what it may have meant.
+  const first = await loadCommand(word) ?? findCommand(await allCommands(), word);
   return await runPlace({ command: first, path: first.name }, argv.slice(1));
 }
 
@@ -49,7 +51,7 @@ async function runPlace(place: Place, rest: readonly string[]): Promise<number> 
 async function runInner(place: Place, inner: readonly AnyCommand[], rest: readonly string[]): Promise<number> {
   const [word, ...more] = rest;
   if (word === undefined || ['help', '--help', '-h'].includes(word)) {
-    await print(await helpOf(more.length === 0 ? place : findPlace(allCommands, [...place.path.split(' '), ...more])));
+    await print(await helpOf(more.length === 0 ? place : findPlace(await allCommands(), [...place.path.split(' '), ...more])));
     return 0;
   }
   if (word.startsWith('-')) throw misuse(`Expected a command after recua ${place.path}, got ${word}. All of them: recua help ${place.path}`);

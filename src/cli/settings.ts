@@ -52,10 +52,14 @@ export class Settings {
     this.#settable = new Set(allFlags(commands).filter((flag) => !flag.perCall).flatMap(settingNames));
   }
 
-  /** Reads the config file and checks every key of it. Throws `invalid_config`. A missing file is an empty one, unless RECUA_CONFIG names it. */
-  static async read(commands: readonly AnyCommand[], environment: Environment = process.env): Promise<Settings> {
+  /**
+   * Reads the config file and checks every key of it. Throws `invalid_config`. A missing file is an empty one, unless RECUA_CONFIG names it.
+   * `whole` gives every command, and is asked only where something is set: most calls need not import them all.
+   */
+  static async read(whole: () => Promise<readonly AnyCommand[]>, environment: Environment = process.env): Promise<Settings> {
     const path = configPath(environment);
     const content = await contents(path, Boolean(environment['RECUA_CONFIG']));
+    const commands = Object.keys(content).length > 0 || setsFlags(environment) ? await whole() : [];
     const general = new Map<string, unknown>();
     const sections = new Map<string, Section>();
     const places = new Map(allPlaces(commands).filter(({ command }) => Object.keys(command.flags).length > 0).map(({ path: name, command }) => [name, command]));
@@ -119,6 +123,11 @@ export class Settings {
     if (other !== undefined) throw badConfig(`${where}: the same setting is given as ${quote(other)} too. Keep one of them.`);
     return { value: readJson(flag, section.get(key), where), origin: { from: 'file', path: this.path, section: name, key } };
   }
+}
+
+/** Whether it holds a variable that is, or was meant to be, a flag's. */
+function setsFlags(environment: Environment): boolean {
+  return Object.keys(environment).some((name) => name.startsWith('RECUA_') && !otherVariables.some(([other]) => other === name));
 }
 
 function allFlags(commands: readonly AnyCommand[]): Flag<unknown>[] {

@@ -1,25 +1,42 @@
 // The one table of commands. Finding a command, its flags, its help, its settings, the shells' completion and the
-// reference in docs/ all derive from it.
-import { api } from './api.js';
-import { chat } from './chat.js';
+// reference in docs/ all derive from it. A command's module is imported when it is called: all of them take longer to import than
+// most of them take to work.
 import type { AnyCommand } from './command.js';
-import { makeCompletion } from './completion.js';
-import { makeConfigCommand } from './config.js';
-import { makeDoctor } from './doctor.js';
-import { makeHelp } from './help-command.js';
-import { importCommand } from './import.js';
-import { list } from './list.js';
-import { pull } from './pull.js';
-import { rm } from './rm.js';
-import { run } from './run.js';
-import { serve } from './serve.js';
-import { sessions } from './sessions.js';
-import { show } from './show.js';
-import { version } from './version.js';
 
-export const commands: readonly AnyCommand[] = [pull, list, run, chat, sessions, importCommand, api, serve, show, rm, version];
+interface Entry {
+  /** Its name and the other ways to call it, as the command itself says them. */
+  readonly names: readonly string[];
+  load(): Promise<AnyCommand>;
+}
 
-const whole = (): readonly AnyCommand[] => allCommands;
+const entries: readonly Entry[] = [
+  { names: ['pull'], load: async () => (await import('./pull.js')).pull },
+  { names: ['list', 'ls'], load: async () => (await import('./list.js')).list },
+  { names: ['run'], load: async () => (await import('./run.js')).run },
+  { names: ['chat'], load: async () => (await import('./chat.js')).chat },
+  { names: ['sessions'], load: async () => (await import('./sessions.js')).sessions },
+  { names: ['import'], load: async () => (await import('./import.js')).importCommand },
+  { names: ['api'], load: async () => (await import('./api.js')).api },
+  { names: ['serve'], load: async () => (await import('./serve.js')).serve },
+  { names: ['show'], load: async () => (await import('./show.js')).show },
+  { names: ['rm', 'remove'], load: async () => (await import('./rm.js')).rm },
+  { names: ['version', '--version', '-v'], load: async () => (await import('./version.js')).version },
+  // Those that are about the table itself.
+  { names: ['config'], load: async () => (await import('./config.js')).makeConfigCommand(allCommands) },
+  { names: ['doctor'], load: async () => (await import('./doctor.js')).makeDoctor(allCommands) },
+  { names: ['completion'], load: async () => (await import('./completion.js')).makeCompletion(allCommands) },
+  { names: ['help', '--help', '-h'], load: async () => (await import('./help-command.js')).makeHelp(allCommands) },
+];
 
-/** With those that are about the table itself. */
-export const allCommands: readonly AnyCommand[] = [...commands, makeConfigCommand(whole), makeDoctor(whole), makeCompletion(whole), makeHelp(whole)];
+/** The names of each command, in order. */
+export const commandNames: readonly (readonly string[])[] = entries.map(({ names }) => names);
+
+/** Every command, in order. */
+export async function allCommands(): Promise<readonly AnyCommand[]> {
+  return await Promise.all(entries.map((entry) => entry.load()));
+}
+
+/** The command of this name alone; undefined if there is none. */
+export async function loadCommand(name: string): Promise<AnyCommand | undefined> {
+  return await entries.find(({ names }) => names.includes(name))?.load();
+}

@@ -2,7 +2,6 @@
 // file, not a path, so that it still holds when the model is downloaded anew.
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../errors.js';
 import { waitForLock } from '../lock-file.js';
 import { unwritable } from './hub-cache.js';
@@ -96,6 +95,8 @@ async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) 
     if (!edit(aliases)) return;
     await mkdir(dirname(path), { recursive: true });
     const sorted = Object.fromEntries([...aliases].sort(([a], [b]) => (a < b ? -1 : 1)));
+    // Imported by those who write, which are few of those who read.
+    const { default: writeFileAtomic } = await import('write-file-atomic');
     await writeFileAtomic(path, `${JSON.stringify({ aliases: sorted }, null, 2)}\n`);
   } catch (cause) {
     throw unwritable(path, cause);

@@ -4,7 +4,6 @@
 import { randomUUID } from 'node:crypto';
 import { link, lstat, mkdir, readFile, readlink, realpath, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../errors.js';
 import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from './safe-names.js';
 
@@ -155,6 +154,8 @@ async function writeRef(hub: string, repo: string, revision: string, commit: str
   if (await readFile(path, 'utf8').catch(() => undefined) === commit) return;
   await makeFolder(hub, repo, dirname(path));
   try {
+    // Imported by those who write, which are few of those who read.
+    const { default: writeFileAtomic } = await import('write-file-atomic');
     await writeFileAtomic(path, commit);
   } catch (cause) {
     throw unwritable(path, cause);

@@ -12,12 +12,14 @@ import { allCommands } from '#recua/cli/table.js';
 import { makeHome } from './home.js';
 import { recua } from './recua.js';
 
+const all = await allCommands();
+
 /** The arguments of a command under a config file and variables. */
 async function read(t: Test, command: string, argv: string[], config: unknown, variables: Record<string, string> = {}) {
   const path = join(t.testdir(), 'config.json');
   writeFileSync(path, typeof config === 'string' ? config : JSON.stringify(config));
   const settings = await Settings.read(allCommands, { RECUA_CONFIG: path, ...variables });
-  return { path, ...readArguments(command, allPlaces(allCommands).find((one) => one.path === command)!.command.flags, argv, settings) };
+  return { path, ...readArguments(command, allPlaces(all).find((one) => one.path === command)!.command.flags, argv, settings) };
 }
 
 t.test('a flag goes before a variable, a variable before the file, its section before its general part, and all before the default', async (t) => {
@@ -100,21 +102,21 @@ t.test('the example in help and docs is a sound config file', async (t) => {
 
 t.test('flags about one call have no setting', (t) => {
   const names = ['--prompt', '--json', '--file', '--force', '--yes', '--resume', '--continue', '--dry-run', '--tensors', '--all', '--follow', '--copy', '--symlink', '--grammar', '--grammar-file'];
-  const settable = allPlaces(allCommands).flatMap(({ command, path }) => Object.values(command.flags).filter((flag) => !flag.perCall && names.includes(flag.names[0])).map((flag) => `${path} ${flag.names[0]}`));
+  const settable = allPlaces(all).flatMap(({ command, path }) => Object.values(command.flags).filter((flag) => !flag.perCall && names.includes(flag.names[0])).map((flag) => `${path} ${flag.names[0]}`));
   t.same(settable, [], 'wrap these in perCall()');
   t.end();
 });
 
 t.test('no setting has the name of another variable', (t) => {
   const taken = new Set(otherVariables.map(([name]) => name));
-  const flags = allPlaces(allCommands).flatMap(({ command }) => Object.values(command.flags).filter((flag) => !flag.perCall));
+  const flags = allPlaces(all).flatMap(({ command }) => Object.values(command.flags).filter((flag) => !flag.perCall));
   t.same(flags.flatMap(variableNames).filter((name) => taken.has(name)), []);
   t.ok(flags.flatMap(settingNames).every((name) => /^[a-z][a-z0-9-]*$/.test(name)));
   t.end();
 });
 
 t.test('flagWord() gives back what was read', (t) => {
-  for (const { command, path } of allPlaces(allCommands)) {
+  for (const { command, path } of allPlaces(all)) {
     for (const [key, flag] of Object.entries(command.flags)) {
       if (flag.fallback === undefined) continue;
       const values = flag.value === '' ? [true, false] : [flag.fallback];

@@ -8,8 +8,10 @@ import { commandHelp } from '#recua/cli/help.js';
 import { allCommands } from '#recua/cli/table.js';
 import { mainPath, recua, root } from './recua.js';
 
+const all = await allCommands();
+
 t.test('help of every command has its flags with variables and defaults, its commands and its examples', (t) => {
-  for (const place of allPlaces(allCommands)) {
+  for (const place of allPlaces(all)) {
     const help = commandHelp(place, Infinity);
     t.ok(help.startsWith(`Usage: recua ${place.path}`), place.path);
     for (const flag of Object.values(place.command.flags)) {
@@ -23,7 +25,7 @@ t.test('help of every command has its flags with variables and defaults, its com
 });
 
 t.test('every example is a command line that can be read', (t) => {
-  const examples = allPlaces(allCommands).flatMap(({ command: one }) => one.examples ?? []);
+  const examples = allPlaces(all).flatMap(({ command: one }) => one.examples ?? []);
   t.ok(examples.length > 5);
   for (const [line] of examples) t.match(line, /\brecua [a-z]/);
   t.end();
@@ -37,7 +39,7 @@ t.test('help is wrapped to a width, by what a terminal shows', (t) => {
   const lines = commandHelp({ command: wide, path: 'wide' }, 50).split('\n');
   t.same(lines.filter((line) => stringWidth(line) > 50), []);
   t.ok(lines.length > 10);
-  for (const place of allPlaces(allCommands)) {
+  for (const place of allPlaces(all)) {
     // An example is shown as it is typed.
     const typed = new Set((place.command.examples ?? []).map(([line]) => `  ${line}`));
     const names = /^ {2}-/;

@@ -2,8 +2,10 @@ import t from 'tap';
 import { readFileSync, symlinkSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { allCommands } from '#recua/cli/table.js';
+import { allCommands, commandNames } from '#recua/cli/table.js';
 import { mainPath, recua, root } from './recua.js';
+
+const all = await allCommands();
 
 t.test('recua without a command explains itself on stdout', async (t) => {
   const { code, stdout, stderr } = await recua([]);
@@ -15,7 +17,8 @@ t.test('recua without a command explains itself on stdout', async (t) => {
 t.test('help lists the commands that exist, and only those', async (t) => {
   const { stdout } = await recua(['help']);
   const listed = /Commands\n([^]*?)\n\n/.exec(stdout)![1]!.split('\n').filter((line) => /^ {2}\S/.test(line)).map((line) => line.trim().split(/\s/)[0]);
-  t.same(listed, allCommands.map(({ name }) => name));
+  t.same(listed, all.map(({ name }) => name));
+  t.same(commandNames, all.map(({ name, aliases }) => [name, ...aliases]), 'the table finds each by the names that it has itself');
   t.equal((await recua(['-h'])).stdout, stdout);
   t.equal((await recua(['--help'])).stdout, stdout);
 });

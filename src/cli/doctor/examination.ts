@@ -82,7 +82,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. recua list and recua rm make room.`);
 
   const config = { path: configPath(), error: '' };
-  await Settings.read(commands).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
+  await Settings.read(() => Promise.resolve(commands)).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
     config.error = RecuaError.from(thrown).message;
     fatal(config.error);
   });
