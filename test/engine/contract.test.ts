@@ -2,16 +2,17 @@
 // what the fake promises, the real one keeps.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { loadAddon, type NativeAddon, type NativeContext, type NativeModel, type NativeSampler } from '#recua/addon.js';
+import type { NativeAddon, NativeContext, NativeModel, NativeSampler } from '#recua/addon.js';
 import { Engine } from '#recua/engine/engine.js';
 import { load } from '#recua/engine/load.js';
+import { gpuLayers, openTestAddon } from '../device.js';
 import { fakeAddon } from './fake-addon.js';
 import { chat, options } from './requests.js';
 
 const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
-const addons: { name: string; open: () => NativeAddon }[] = [
+const addons: { name: string; open: () => NativeAddon | Promise<NativeAddon> }[] = [
   { name: 'fake', open: () => fakeAddon() },
-  { name: 'real', open: loadAddon },
+  { name: 'real', open: openTestAddon },
 ];
 
 const contextOptions = {
@@ -43,8 +44,8 @@ async function generate(model: NativeModel, context: NativeContext, sequence: nu
 
 for (const { name, open } of addons) {
   t.test(`the ${name} addon`, async (t) => {
-    const addon = open();
-    const { promise } = addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false });
+    const addon = await open();
+    const { promise } = addon.loadModel({ path: builtin, gpuLayers, mmap: true, mlock: false });
     const model = await promise;
     const context = await model.createContext(contextOptions);
     const prompt = await model.tokenize('What is your name and what can you do for me today?', true, true);
@@ -93,7 +94,7 @@ for (const { name, open } of addons) {
       await t.rejects(async () => await model.tokenize('x', true, true), { code: 'closed' });
     });
     await t.test('carries an engine: together as alone', async (t) => {
-      const { promise } = load(addon, { ...options, modelPath: builtin, contextSize: 512, threads: 2, threadsBatch: 2 }, () => {});
+      const { promise } = load(addon, { ...options, gpuLayers, modelPath: builtin, contextSize: 512, threads: 2, threadsBatch: 2 }, () => {});
       const loaded = await promise;
       const answers = new Map<number, string>();
       const ends = new Map<number, () => void>();

@@ -1,10 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { gpuLayers } from '../device.js';
 import { addon, builtin, loadBuiltin } from './setup.js';
 
 t.test('loadModel() describes the model and reports progress up to 1', async (t) => {
-  const load = addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false });
+  const load = addon.loadModel({ path: builtin, gpuLayers, mmap: true, mlock: false });
   t.equal(load.progress(), 0);
   const model = await load.promise;
   t.teardown(() => model.close());
@@ -17,7 +18,7 @@ t.test('loadModel() describes the model and reports progress up to 1', async (t)
 });
 
 t.test('loadModel() can be cancelled', async (t) => {
-  const load = addon.loadModel({ path: builtin, gpuLayers: 0, mmap: false, mlock: false });
+  const load = addon.loadModel({ path: builtin, gpuLayers, mmap: false, mlock: false });
   load.cancel();
   await t.rejects(load.promise, { code: 'cancelled' });
 });
@@ -27,10 +28,10 @@ t.test('loadModel() of a missing, a foreign and a cut file rejects with what lla
   const cut = join(folder, 'cut.gguf');
   writeFileSync(cut, readFileSync(builtin).subarray(0, 100_000));
   for (const path of [join(folder, 'nothing.gguf'), join(folder, 'text.gguf')]) {
-    await t.rejects(addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: path });
+    await t.rejects(addon.loadModel({ path, gpuLayers, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: path });
     await t.rejects(addon.readGguf(path), { code: 'invalid_gguf' });
   }
-  await t.rejects(addon.loadModel({ path: cut, gpuLayers: 0, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: cut });
+  await t.rejects(addon.loadModel({ path: cut, gpuLayers, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: cut });
 });
 
 t.test('tokens of any text give its bytes back', async (t) => {

@@ -3,7 +3,8 @@
 import type { Test } from 'tap';
 import { join } from 'node:path';
 import type { NativeModel, SamplerOptions } from '#recua/addon.js';
-import { addon, contextOptions, gpuLayers, step } from './setup.js';
+import { gpuLayers } from '../device.js';
+import { addon, contextOptions, step } from './setup.js';
 
 const writer = new URL('../../bench/random-model.mjs', import.meta.url).href;
 

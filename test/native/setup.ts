@@ -1,12 +1,10 @@
 // What native tests share: the addon, the embedded model, and a step written as a person would say it.
 import { fileURLToPath } from 'node:url';
-import { loadAddon, type ContextOptions, type NativeContext, type NativeModel, type NativeSampler } from '#recua/addon.js';
+import { gpuLayers, openTestAddon } from '../device.js';
+import type { ContextOptions, NativeContext, NativeModel, NativeSampler } from '#recua/addon.js';
 
-export const addon = loadAddon();
+export const addon = await openTestAddon();
 export const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
-
-/** 0, or on a machine with a GPU what scripts/gpu-check.mjs asks for: then the tests of contexts and samplers run there. */
-export const gpuLayers = Number(process.env['TEST_GPU_LAYERS'] ?? 0);
 
 export const loadBuiltin = (): Promise<NativeModel> =>
   addon.loadModel({ path: builtin, gpuLayers, mmap: true, mlock: false }).promise;

@@ -1,5 +1,6 @@
 // The whole service as a user runs it: `recua api` as a child process on a free port, and what tests ask of it.
 import type { Test } from 'tap';
+import { gpuFlags } from '../device.js';
 import { start, type Running } from '../cli/recua.js';
 
 export interface Service extends Running {
@@ -19,7 +20,7 @@ export interface Reply {
 }
 
 export async function startService(t: Test, args: readonly string[] = [], model = 'builtin'): Promise<Service> {
-  const running = start(['api', model, '--port', '0', ...args]);
+  const running = start(['api', model, '--port', '0', ...gpuFlags, ...args]);
   t.teardown(async () => {
     if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGTERM');
     await running.ended;
