@@ -142,9 +142,9 @@ t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes
   await chat.leave();
   t.same(sent(chat.home), ['draft\ntyped there\nseen: draft\n--flag!']);
 
-  const other = await openChat(t, always('ok'), { home: join(folder, 'home2'), env: { VISUAL: join(folder, 'failing') }, columns: 600 });
+  const other = await openChat(t, always('ok'), { home: join(folder, 'home2'), env: { VISUAL: `"${join(folder, 'failing')}"` }, columns: 600 });
   other.type('kept\x18\x05');
-  await other.until(/The editor .*failing ended with exit code 3; the message is as it was/);
+  await other.until(/The editor .*failing"? ended with exit code 3; the message is as it was/);
   await other.say('!');
   await other.leave();
   t.same(sent(other.home), ['kept!']);
