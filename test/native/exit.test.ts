@@ -9,9 +9,9 @@ const rounds = Number(process.env['RECUA_EXIT_ROUNDS'] ?? 3);
 const setup = JSON.stringify(new URL('./setup.js', import.meta.url).href);
 
 const body = (ending: string): string => `
-  const { contextOptions, step, addon } = await import(${setup});
+  const { builtin, contextOptions, step, addon } = await import(${setup});
   addon.loadBackend(${JSON.stringify(fakeBackend({ devices: 1 }))});
-  const load = () => addon.loadModel({ path: new URL('../../models/builtin.gguf', ${setup}).pathname, gpuLayers: -1, devices: ['FAKE0'], mmap: true, mlock: false });
+  const load = () => addon.loadModel({ path: builtin, gpuLayers: -1, devices: ['FAKE0'], mmap: true, mlock: false });
   const model = await load().promise;
   const context = await model.createContext(contextOptions());
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
