@@ -86,6 +86,11 @@ export const defaults: Readonly<Config> = Object.freeze({
   logLevel: 'info',
 });
 
+/** Whether a `device` setting is the CPU alone. */
+export function isNoGpu(device: string): boolean {
+  return /^(none|cpu)$/i.test(device.trim());
+}
+
 /** Sampling where a request or command names no value: "off" where a sampler can be off, else llama-server's values. */
 export const samplingDefaults = Object.freeze({
   topK: 40,

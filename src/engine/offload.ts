@@ -1,4 +1,5 @@
 // Which devices a model is given to, and how many of its layers: from what was asked for and what there is. Called by load.
+import { isNoGpu } from '../config.js';
 import type { Device } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import type { EngineOptions, LayerNeed, Offload } from './protocol.js';
@@ -26,7 +27,7 @@ const reserveBytes = 1024 ** 3;
 
 /** Whether the optional backends are worth loading at all. */
 export function wantsGpu({ gpuLayers, device, requireGpu }: Wanted): boolean {
-  return requireGpu || (!isNone(device) && (gpuLayers !== 0 || device !== ''));
+  return requireGpu || (!isNoGpu(device) && (gpuLayers !== 0 || device !== ''));
 }
 
 /** @throws RecuaError `device_not_found`; `gpu_unavailable` where a GPU is required and would not be used. */
@@ -48,12 +49,8 @@ export function settleOffload({ devices, gpuLayers }: OffloadChoice, layersOfMod
   return { devices, layers, totalLayers };
 }
 
-function isNone(device: string): boolean {
-  return /^(none|cpu)$/i.test(device.trim());
-}
-
 function chooseDevices(present: readonly Device[], wanted: string, skipped: readonly SkippedBackend[]): Device[] {
-  if (isNone(wanted)) return [];
+  if (isNoGpu(wanted)) return [];
   if (wanted.trim() === '') return usualDevices(present);
   const names = [...new Set(wanted.split(',').map((name) => name.trim()).filter((name) => name !== ''))];
   return names.flatMap((name) => {
@@ -94,7 +91,7 @@ function chooseLayers(gpuLayers: EngineOptions['gpuLayers'], devices: readonly D
 
 /** Why no GPU computes, where somebody may expect one to. */
 function whyNone({ gpuLayers, device }: Wanted, chosen: readonly Device[], skipped: readonly SkippedBackend[]): string[] {
-  if (isNone(device)) return [];
+  if (isNoGpu(device)) return [];
   const notes: string[] = [];
   if (gpuLayers === 0 && chosen.length > 0) notes.push(`${describeAll(chosen)} could compute but is not used, since --gpu-layers is 0; auto uses it.`);
   else if (gpuLayers === 0) {
@@ -110,7 +107,7 @@ function unknownDevice(name: string, present: readonly Device[], skipped: readon
 }
 
 function required({ gpuLayers, device }: Wanted, chosen: readonly Device[], present: readonly Device[], skipped: readonly SkippedBackend[], notes: readonly string[]): RecuaError {
-  const why = isNone(device) ? `--device ${device} excludes them all.`
+  const why = isNoGpu(device) ? `--device ${device} excludes them all.`
     : gpuLayers === 0 ? '--gpu-layers is 0.'
       : chosen.length > 0 ? notes.join(' ')
         : skipped.length > 0 ? 'None of the GPU backends can be used.'

@@ -1,6 +1,6 @@
 // What each layer of a model takes on the device that computes it, so that an engine can tell how many fit beside what is there.
 // Called by the commands that start an engine.
-import type { Config } from '../config.js';
+import { isNoGpu, type Config } from '../config.js';
 import type { EngineOptions, LayerNeed } from '../engine/protocol.js';
 import { estimateMemory } from './memory.js';
 import type { MemoryOptions } from './memory.js';
@@ -13,7 +13,7 @@ import type { ModelFile } from './model-file.js';
 export function offloadWish(
   { gpuLayers, device, requireGpu, ...memory }: MemoryOptions & Pick<Config, 'gpuLayers' | 'device' | 'requireGpu'>, model?: ModelFile,
 ): Pick<EngineOptions, 'gpuLayers' | 'layerNeed'> {
-  const named = device.trim() !== '' && !/^(none|cpu)$/i.test(device.trim());
+  const named = device.trim() !== '' && !isNoGpu(device);
   const wish = gpuLayers === 0 && (requireGpu || named) ? 'auto' : gpuLayers;
   return { gpuLayers: wish, layerNeed: model && wish === 'auto' ? layerNeed(model, memory) : undefined };
 }

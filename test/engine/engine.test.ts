@@ -170,6 +170,16 @@ t.test('the second turn of a chat evaluates only what is new', async (t) => {
   await closeClean(t, open);
 });
 
+t.test('steps follow each other, and what a stop string came too late for is not kept', async (t) => {
+  const open = await openEngine({ lateReports: true });
+  const first = await open.complete(completion('q'.repeat(80), { constraint: say('one END and much more that nobody reads'), stop: ['END'] })).done;
+  t.equal(first.content, 'one ');
+  t.ok(open.addon.stats.followed > 2, `${open.addon.stats.followed} steps followed another`);
+  const next = await open.complete(completion(`${'q'.repeat(80)}one END!`, { constraint: say('ok') })).done;
+  t.match(next.end, { kind: 'done', usage: { cachedTokens: 88 } });
+  await closeClean(t, open);
+});
+
 t.test('more conversations than sequences are all gone on with, as far as memory was given for it', async (t) => {
   for (const [cacheRamMib, remembered] of [[2, 10], [0, 0]] as const) {
     const open = await openEngine({}, { parallel: 2, cacheRamMib });
@@ -260,7 +270,7 @@ t.test('events of one step travel in one message', async (t) => {
 // The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives alone.
 const kinds = [
   { name: 'full attention', fake: {} },
-  { name: 'full attention, many at once', fake: { decodeMs: 1 }, parallel: 9 },
+  { name: 'full attention, many at once', fake: { decodeMs: 1, lateReports: true }, parallel: 9 },
   { name: 'memory that cannot copy', fake: { copies: false } },
   { name: 'recurrent memory', fake: { recurrent: true } },
   { name: 'sliding-window memory', fake: { slidingWindow: 128 } },

@@ -23,6 +23,8 @@ export interface FakeOptions {
   contextTrain?: number;
   /** Least and most event-loop turns that a step takes. */
   turns?: [number, number];
+  /** Of steps that follow each other, JS hears when the next but one has begun already. */
+  lateReports?: boolean;
   /** What a step says it took. */
   decodeMs?: number;
   /** Milliseconds each step takes beyond. */
@@ -149,15 +151,22 @@ class FakeContext implements NativeContext {
         this.#paused = false;
         const following = { ...copy, tokens: copy.tokens.slice(), positions: copy.positions.slice() };
         let result = this.#decode(input.rows, following);
+        let told = Promise.resolve();
         for (let done = 1; ; done++) {
           await this.#turns();
           const { tokens: sampled, ...rest } = result();
           if (done >= most || this.#paused || rest.failures || sampled.some((token) => token === tokens.eos)) {
+            await told;
             result = () => ({ tokens: sampled, ...rest });
             break;
           }
           if (sampled.length !== input.rows) throw this.#violation('only rows that decode can follow each other');
-          each({ tokens: sampled.slice(), ...rest });
+          const report = { tokens: sampled.slice(), ...rest };
+          if (!this.fake.lateReports) each(report);
+          else told = told.then(async () => {
+            await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+            each(report);
+          });
           following.tokens.set(sampled);
           for (let i = 0; i < input.rows; i++) following.positions[i]! += 1;
           this.owner.stats.followed++;

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { PrefixCache } from '#recua/engine/prefix.js';
-import { isStreaming, joinFromQueue, Plan, planStep, prefillBudget } from '#recua/engine/scheduler.js';
+import { isStreaming, joinFromQueue, Plan, planStep, prefillBudget, stepsAhead } from '#recua/engine/scheduler.js';
 import { Sequence } from '#recua/engine/sequence.js';
 import { random } from './requests.js';
 
@@ -21,6 +21,29 @@ t.test('decoding sequences go first, one token each, and prompts share what is l
   planStep([running(100), running(5, 'decode'), running(100), running(5, 'decode')], 64, 32, plan);
   t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['prefill', 24], ['prefill', 8]]);
   t.equal(plan.rows, 34);
+});
+
+t.test('rows come in the order of their slots, whatever came first', async (t) => {
+  const plan = new Plan();
+  const slots = [3, 0, 4, 1].map((slot, i) => {
+    const sequence = running(5 + i, i === 2 ? 'prefill' : 'decode');
+    sequence.slot = slot;
+    return sequence;
+  });
+  planStep(slots, 64, 32, plan);
+  t.strictSame(plan.sequences.map(({ slot }) => slot), [0, 1, 3, 4]);
+  t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['decode', 1], ['prefill', 7]]);
+});
+
+t.test('steps follow each other while all decode, until the first limit', async (t) => {
+  const plan = new Plan();
+  const [one, two] = [running(5, 'decode'), running(5, 'decode')];
+  planStep([one, two], 64, 32, plan);
+  t.equal(stepsAhead(plan, [one, two]), 64);
+  for (let i = 0; i < 90; i++) two.accept(7, false);
+  t.equal(stepsAhead(plan, [one, two]), 9);
+  planStep([one, running(50)], 64, 32, plan);
+  t.equal(stepsAhead(plan, [one]), 1, 'a prompt is read beside it');
 });
 
 t.test('a short prompt is not stuck behind a long one', async (t) => {
