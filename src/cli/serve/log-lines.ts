@@ -38,7 +38,7 @@ export async function endOf(file: string): Promise<LogEnd | undefined> {
 export async function* follow(files: readonly string[], from: LogEnd | undefined, signal: AbortSignal): AsyncGenerator<string> {
   let end = from;
   while (!signal.aborted) {
-    const found = await Promise.all(files.map((file) => endOf(file)));
+    const found = await looked(files);
     // The file that was read has become an older one, or, if it is gone, so has all that it held.
     const at = end === undefined ? -1 : found.findIndex((one) => one?.inode === end!.inode);
     const oldest = at >= 0 ? at : end === undefined ? 0 : found.findLastIndex((one) => one !== undefined);
@@ -53,6 +53,17 @@ export async function* follow(files: readonly string[], from: LogEnd | undefined
       end = read;
     }
     await wait(pollMs, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** Where each of the files ends, all of them at one moment: looked at again where a name came to mean another file meanwhile. */
+async function looked(files: readonly string[]): Promise<(LogEnd | undefined)[]> {
+  let before: (LogEnd | undefined)[] = [];
+  for (;;) {
+    const now = await Promise.all(files.map((file) => endOf(file)));
+    // Two looks that agree, the second begun when the first had ended: between them the names stood so.
+    if (before.length > 0 && now.every((one, at) => one?.inode === before[at]?.inode)) return now;
+    before = now;
   }
 }
 

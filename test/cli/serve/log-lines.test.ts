@@ -20,9 +20,11 @@ t.test('follow() gives every line once, across rotations', async (t) => {
   const path = join(t.testdir({ 'a.log': 'old\n' }), 'a.log');
   const files = logFiles(path, 3);
   const stop = new AbortController();
+  t.teardown(() => stop.abort());
   let seen = '';
+  const from = await endOf(path);
   const done = (async () => {
-    for await (const text of follow(files, await endOf(path), stop.signal)) seen += text;
+    for await (const text of follow(files, from, stop.signal)) seen += text;
   })();
   const rotate = () => {
     rmSync(files[3], { force: true });
@@ -52,6 +54,7 @@ t.test('follow() gives every line once, across rotations', async (t) => {
 t.test('follow() begins with the first line of a file that was not there', async (t) => {
   const path = join(t.testdir(), 'a.log');
   const stop = new AbortController();
+  t.teardown(() => stop.abort());
   let seen = '';
   const done = (async () => {
     for await (const text of follow(logFiles(path), undefined, stop.signal)) seen += text;
