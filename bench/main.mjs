@@ -1,7 +1,7 @@
 // `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside llama-server of the same tree,
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth` prints what numbers
-// become as clients, context and conversations grow.
+// become as clients, context and conversations grow; `--in-process` compares the library with node-llama-cpp.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -9,6 +9,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { growth } from './growth.mjs';
+import { inProcess } from './in-process.mjs';
 import { defaultLoads, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, summarise } from './report.mjs';
@@ -78,6 +79,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string', default: join(here, '..', 'models', 'builtin.gguf') }, rounds: { type: 'string', default: '5' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' },
+    'in-process': { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -102,6 +104,10 @@ const model = modelFile(values.model);
 const repeats = statSync(model).size < 64 * 2 ** 20 ? 8 : 1;
 if (values.growth) {
   await growth({ model, threads: Number(values.threads) });
+  process.exit(0);
+}
+if (values['in-process']) {
+  await inProcess({ model, threads: Number(values.threads), rounds });
   process.exit(0);
 }
 const rows = [];
