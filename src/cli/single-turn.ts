@@ -3,6 +3,7 @@
 import type { Answer, Engine, Finish } from '../engine/api.js';
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
+import { thousandths } from '../rounding.js';
 import { misuse } from './flags.js';
 import { ReaderGone, print, say, tame } from './output.js';
 
@@ -61,11 +62,6 @@ export async function printJson({ text, reasoning, finish }: Given, more: Record
     seed: finish.seed,
     ...more,
   }, null, 2)}\n`);
-}
-
-/** Milliseconds as far as clocks tell them. */
-function thousandths(ms: number): number {
-  return Math.round(ms * 1000) / 1000;
 }
 
 /** Of the tokens after the first, which are those that the time of generating is for; null where there are none. */

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Finish } from '../engine/api.js';
 import type { WholeAnswer } from '../engine/whole-answer.js';
+import { thousandths } from '../rounding.js';
 import type { Delta, FinishReason, Timings, Usage } from '../engine/protocol.js';
 
 export interface WireUsage {
@@ -178,11 +179,6 @@ export function timingsToWire(usage: Usage, { promptMs, generateMs }: Timings): 
 
 function ratio(amount: number, per: number): number {
   return per > 0 ? thousandths(amount / per) : 0;
-}
-
-/** Clocks do not tell more. */
-function thousandths(value: number): number {
-  return Math.round(value * 1000) / 1000;
 }
 
 export function newCallId(): string {
