@@ -1,5 +1,6 @@
 // `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside llama-server of the same tree,
-// same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less.
+// same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less. Without
+// loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth` prints what numbers
 // become as clients, context and conversations grow; `--in-process` compares the library with node-llama-cpp.
 import { execFile } from 'node:child_process';
@@ -10,9 +11,9 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { growth } from './growth.mjs';
 import { inProcess } from './in-process.mjs';
-import { defaultLoads, loads } from './loads.mjs';
+import { goalModels, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
-import { compare, heading, line, summarise } from './report.mjs';
+import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
 import { resources } from './resources.mjs';
 import { startServer } from './servers.mjs';
 
@@ -77,7 +78,7 @@ function misuse(text) {
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    model: { type: 'string', default: join(here, '..', 'models', 'builtin.gguf') }, rounds: { type: 'string', default: '5' },
+    model: { type: 'string' }, rounds: { type: 'string', default: '3' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' },
     'in-process': { type: 'boolean' },
   },
@@ -91,7 +92,8 @@ if (values.compare) {
   console.log(compare(...positionals.map((path) => JSON.parse(readFileSync(path, 'utf8')))));
   process.exit(0);
 }
-const names = positionals.includes('all') ? Object.keys(loads) : positionals.length > 0 ? positionals : defaultLoads;
+const everyLoad = Object.keys(loads);
+const names = positionals.includes('all') ? everyLoad : positionals.length > 0 ? positionals : everyLoad.filter((name) => goalModels(name).length > 0);
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
 const rounds = Number(values.rounds);
 const gpuLayers = values['gpu-layers'] === undefined ? undefined : Number(values['gpu-layers']);
@@ -99,30 +101,46 @@ if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).jo
 if (gpuLayers !== undefined && !(gpuLayers >= -1)) misuse(`--gpu-layers takes a number of at least -1, not ${values['gpu-layers']}.`);
 if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
 
-const model = modelFile(values.model);
-/** Clients of a small model send more, so that a round takes seconds. */
-const repeats = statSync(model).size < 64 * 2 ** 20 ? 8 : 1;
+const builtin = join(here, '..', 'models', 'builtin.gguf');
+const one = values.model ?? (values.growth || values['in-process'] ? 'nano' : undefined);
 if (values.growth) {
-  await growth({ model, threads: Number(values.threads) });
+  await growth({ model: modelFile(one), threads: Number(values.threads) });
   process.exit(0);
 }
 if (values['in-process']) {
-  await inProcess({ model, threads: Number(values.threads), rounds });
+  await inProcess({ model: modelFile(one), threads: Number(values.threads), rounds });
   process.exit(0);
 }
-const rows = [];
-console.log(`${basename(model)}, ${values.threads} threads, ${gpuLayers === undefined ? '' : `${gpuLayers} GPU layers, `}${rounds} rounds in alternation, medians\n${heading}`);
-for (const name of names) {
+
+/** The rows of one load on one model. Clients of a small model send more, so that a round takes seconds. */
+async function runLoad(name, shape) {
+  const model = modelFile(shape);
   const load = loads[name];
-  const scaled = load.fresh || !load.work.requests ? load : { ...load, work: { ...load.work, requests: load.work.requests * repeats } };
+  const repeats = load.fresh || !load.work.requests || statSync(model).size >= 64 * 2 ** 20 ? 1 : 8;
+  const scaled = repeats === 1 ? load : { ...load, work: { ...load.work, requests: load.work.requests * repeats } };
   const runs = await measure(scaled, { model, threads: Number(values.threads), gpuLayers }, rounds);
-  const summary = summarise(name, loads[name].numbers, runs, values.model);
-  for (const row of summary) console.log(line(row));
-  rows.push(...summary.map((row) => ({ ...row, runs })));
+  return summarise(name, load.numbers, runs, shape).map((row) => ({ ...row, model: basename(model), runs }));
+}
+
+const rows = [];
+console.log(`${values.threads} threads, ${gpuLayers === undefined ? '' : `${gpuLayers} GPU layers, `}${rounds} rounds in alternation, medians\n${heading}`);
+for (const name of names) {
+  const shapesOfLoad = goalModels(name);
+  for (const shape of one ? [one] : shapesOfLoad.length > 0 ? shapesOfLoad : [builtin]) {
+    const summary = await runLoad(name, shape);
+    for (const row of summary) console.log(line(row));
+    rows.push(...summary);
+  }
+}
+const withGoal = rows.filter(({ goal }) => goal !== undefined);
+if (withGoal.length > 0) console.log(`${withGoal.filter(meetsGoal).length} of ${withGoal.length} goals met`);
+for (const { load, model, number, medians, share } of rows) {
+  const base = share && rows.find((row) => row.load === share.of && row.model === model && row.number === number);
+  if (base) console.log(`${load}, ${model}: ${(medians.recua / base.medians.recua).toFixed(2)} of our own ${share.of}, goal ≥ ${share.least}`);
 }
 const date = new Date().toISOString();
 const folder = join(here, 'results');
 mkdirSync(folder, { recursive: true });
 const saved = join(folder, `${date.replaceAll(':', '-')}.json`);
-writeFileSync(saved, `${JSON.stringify({ date, model: basename(model), threads: values.threads, gpuLayers, rounds, rows }, null, 2)}\n`);
+writeFileSync(saved, `${JSON.stringify({ date, threads: values.threads, gpuLayers, rounds, rows }, null, 2)}\n`);
 console.log(`Saved ${saved}`);
