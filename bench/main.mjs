@@ -1,14 +1,14 @@
 // `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside llama-server of the same tree,
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less.
-// `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth` prints what numbers
-// become as clients, context and conversations grow.
+// `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
+// [--sizes N,N,…]` prints what numbers become as these grow.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
-import { growth } from './growth.mjs';
+import { growth, tables } from './growth.mjs';
 import { defaultLoads, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, summarise } from './report.mjs';
@@ -77,7 +77,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     model: { type: 'string', default: join(here, '..', 'models', 'builtin.gguf') }, rounds: { type: 'string', default: '5' },
-    threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' },
+    threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
   },
 });
 if (values.list) {
@@ -87,6 +87,15 @@ if (values.list) {
 if (values.compare) {
   if (positionals.length !== 2) misuse('--compare takes two saved runs: --compare OLD.json NEW.json');
   console.log(compare(...positionals.map((path) => JSON.parse(readFileSync(path, 'utf8')))));
+  process.exit(0);
+}
+if (values.growth) {
+  const sizes = values.sizes?.split(',').map(Number);
+  const unknown = positionals.find((name) => !Object.hasOwn(tables, name));
+  if (unknown) misuse(`Unknown table ${unknown}. There are: ${Object.keys(tables).join(', ')}.`);
+  if (sizes?.some((size) => !(Number.isInteger(size) && size >= 1))) misuse(`--sizes takes numbers with commas between, not ${values.sizes}.`);
+  const settings = { model: modelFile(values.model), threads: Number(values.threads), ...(sizes ? { sizes } : {}) };
+  await growth(positionals.length > 0 ? positionals : Object.keys(tables), settings);
   process.exit(0);
 }
 const names = positionals.includes('all') ? Object.keys(loads) : positionals.length > 0 ? positionals : defaultLoads;
@@ -100,10 +109,6 @@ if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.
 const model = modelFile(values.model);
 /** Clients of a small model send more, so that a round takes seconds. */
 const repeats = statSync(model).size < 64 * 2 ** 20 ? 8 : 1;
-if (values.growth) {
-  await growth({ model, threads: Number(values.threads) });
-  process.exit(0);
-}
 const rows = [];
 console.log(`${basename(model)}, ${values.threads} threads, ${gpuLayers === undefined ? '' : `${gpuLayers} GPU layers, `}${rounds} rounds in alternation, medians\n${heading}`);
 for (const name of names) {
