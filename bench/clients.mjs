@@ -140,6 +140,21 @@ const kinds = {
     if (data.length !== texts) throw new Error(`${data.length} vectors instead of ${texts}`);
     return { tokens: usage.prompt_tokens };
   },
+
+  /** N clients, each sending one text at a time. */
+  async embedEach({ clients, requests, words: length }) {
+    const times = [];
+    let tokens = 0;
+    await Promise.all(Array.from({ length: clients }, async (_, client) => {
+      for (let i = 0; i < requests; i++) {
+        const start = performance.now();
+        const { usage } = JSON.parse(await whole(await post('/v1/embeddings', { input: `${client}/${i} ${words(length, client * 1000 + i)}` })));
+        times.push(performance.now() - start);
+        tokens += usage.prompt_tokens;
+      }
+    }));
+    return { tokens, answerMs: at(times, 0.5) };
+  },
 };
 
 // What the client itself needs to load is not the server's.

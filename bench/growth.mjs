@@ -1,4 +1,5 @@
-// `npm run bench -- --growth [--model FILE|nano|135m]`: what a number costs as it grows, beside what it should cost in theory. One server at a time.
+// `npm run bench -- --growth [TABLE …] [--sizes N,N,…] [--model FILE|nano|135m]`: what a number costs as it grows, beside what it should cost in
+// theory. One server at a time. Without a name all tables, without sizes the usual ones.
 //   clients 1 → 64        tokens/s, beside llama-server and the engine alone (llama-batched-bench)
 //   context 1k → 32k      ms per token behind a prompt of that length: a constant and a part for each token of context
 //   conversations 1 → 64  first token of a second turn, on 4 sequences: the new tokens, and bringing a conversation back
@@ -34,8 +35,7 @@ async function engineAlone(model, threads, counts, tokens) {
   return new Map(rows.map((cells) => [cells[3], cells[8]]));
 }
 
-async function byClients({ model, threads }) {
-  const counts = [1, 2, 4, 8, 16, 32, 64];
+async function byClients({ model, threads, sizes: counts = [1, 2, 4, 8, 16, 32, 64] }) {
   const alone = await engineAlone(model, threads, counts, 64);
   console.log('clients   recua   llama-server   engine alone, generating only   recua/engine');
   for (const parallel of counts) {
@@ -53,18 +53,18 @@ async function byClients({ model, threads }) {
   }
 }
 
-async function byContext({ model, threads }) {
+async function byContext({ model, threads, sizes = [1024, 2048, 4096, 8192, 16384, 32768] }) {
   console.log('context   ms per token   prompt tokens/s');
-  for (const context of [1024, 2048, 4096, 8192, 16384, 32768]) {
+  for (const context of sizes) {
     const work = { kind: 'chat', clients: 1, requests: 1, tokens: 64, body: greedy, promptWords: Math.floor(context * 0.7) };
     const { firstTokenMs, seconds, promptTokens } = await withServer('recua', { model, threads, parallel: 1, context }, (server) => clients(server, work));
     console.log(`${String(context).padStart(7)}${((seconds * 1000 - firstTokenMs) / 63).toFixed(2).padStart(15)}${(promptTokens / (firstTokenMs / 1000)).toFixed(0).padStart(18)}`);
   }
 }
 
-async function byConversations({ model, threads }) {
+async function byConversations({ model, threads, sizes = [1, 2, 4, 8, 16, 32, 64] }) {
   console.log('conversations   second turn, first token ms   without --cache-ram');
-  for (const conversations of [1, 2, 4, 8, 16, 32, 64]) {
+  for (const conversations of sizes) {
     const work = { kind: 'turns', conversations, turns: 2, tokens: 16, promptWords: 150 };
     const times = [];
     for (const flags of [[], ['--cache-ram', 0]]) {
@@ -74,10 +74,15 @@ async function byConversations({ model, threads }) {
   }
 }
 
-/** @param {{ model: string, threads: number }} settings */
-export async function growth(settings) {
-  for (const table of [byClients, byContext, byConversations]) {
-    await table(settings);
+export const tables = { clients: byClients, context: byContext, conversations: byConversations };
+
+/**
+ * @param {(keyof typeof tables)[]} names
+ * @param {{ model: string, threads: number, sizes?: number[] }} settings
+ */
+export async function growth(names, settings) {
+  for (const name of names) {
+    await tables[name](settings);
     console.log('');
   }
 }

@@ -69,6 +69,7 @@ export const loads = {
   },
   'embed-64': { parallel: 1, context: 2048, embeddings: true, work: { kind: 'embed', texts: 64, words: 10 }, numbers: rate({ '135m': 1.7 }) },
   'embed-1024': { parallel: 1, context: 2048, embeddings: true, work: { kind: 'embed', texts: 1024, words: 10 }, numbers: rate({ '135m': 1.7 }) },
+  'embed-16-clients': { parallel: 16, context: 512, embeddings: true, work: { kind: 'embedEach', clients: 16, requests: 8, words: 10 }, numbers: { ...rate({ '135m': 1 }), answerMs: { unit: 'ms' } } },
   'embed-long': { parallel: 1, context: 8192, embeddings: true, work: { kind: 'embed', texts: 1, words: 3000 }, numbers: rate({}) },
   'cold-start': {
     parallel: 4, context: 1024, fresh: true, work: { kind: 'chat', clients: 1, requests: 1, tokens: 1, body: greedy },

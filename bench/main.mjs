@@ -1,15 +1,15 @@
 // `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside llama-server of the same tree,
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less. Without
 // loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
-// `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth` prints what numbers
-// become as clients, context and conversations grow; `--in-process` compares the library with node-llama-cpp.
+// `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
+// [--sizes N,N,…]` prints what numbers become as these grow; `--in-process` compares the library with node-llama-cpp.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
-import { growth } from './growth.mjs';
+import { growth, tables } from './growth.mjs';
 import { inProcess } from './in-process.mjs';
 import { goalModels, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
@@ -79,7 +79,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     model: { type: 'string' }, rounds: { type: 'string', default: '3' },
-    threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' },
+    threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
     'in-process': { type: 'boolean' },
   },
 });
@@ -92,6 +92,15 @@ if (values.compare) {
   console.log(compare(...positionals.map((path) => JSON.parse(readFileSync(path, 'utf8')))));
   process.exit(0);
 }
+if (values.growth) {
+  const sizes = values.sizes?.split(',').map(Number);
+  const unknown = positionals.find((name) => !Object.hasOwn(tables, name));
+  if (unknown) misuse(`Unknown table ${unknown}. There are: ${Object.keys(tables).join(', ')}.`);
+  if (sizes?.some((size) => !(Number.isInteger(size) && size >= 1))) misuse(`--sizes takes numbers with commas between, not ${values.sizes}.`);
+  const settings = { model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), ...(sizes ? { sizes } : {}) };
+  await growth(positionals.length > 0 ? positionals : Object.keys(tables), settings);
+  process.exit(0);
+}
 const everyLoad = Object.keys(loads);
 const names = positionals.includes('all') ? everyLoad : positionals.length > 0 ? positionals : everyLoad.filter((name) => goalModels(name).length > 0);
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
@@ -102,13 +111,8 @@ if (gpuLayers !== undefined && !(gpuLayers >= -1)) misuse(`--gpu-layers takes a 
 if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
 
 const builtin = join(here, '..', 'models', 'builtin.gguf');
-const one = values.model ?? (values.growth || values['in-process'] ? 'nano' : undefined);
-if (values.growth) {
-  await growth({ model: modelFile(one), threads: Number(values.threads) });
-  process.exit(0);
-}
 if (values['in-process']) {
-  await inProcess({ model: modelFile(one), threads: Number(values.threads), rounds });
+  await inProcess({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), rounds });
   process.exit(0);
 }
 
@@ -126,7 +130,7 @@ const rows = [];
 console.log(`${values.threads} threads, ${gpuLayers === undefined ? '' : `${gpuLayers} GPU layers, `}${rounds} rounds in alternation, medians\n${heading}`);
 for (const name of names) {
   const shapesOfLoad = goalModels(name);
-  for (const shape of one ? [one] : shapesOfLoad.length > 0 ? shapesOfLoad : [builtin]) {
+  for (const shape of values.model ? [values.model] : shapesOfLoad.length > 0 ? shapesOfLoad : [builtin]) {
     const summary = await runLoad(name, shape);
     for (const row of summary) console.log(line(row));
     rows.push(...summary);

@@ -1,6 +1,7 @@
 // The addon alone, without processes, HTTP or a scheduler: what the engine itself can do on this machine.
 //   node bench/native.mjs decode MODEL [threads]   tokens/s of one greedy sequence
 //   node bench/native.mjs embed MODEL [threads]    ms and resident MiB of 32 inputs of 64 tokens
+//   node bench/native.mjs prefill MODEL [threads]  ms of a step with so many prompt rows, alone and with a row that decodes beside them
 //   node bench/native.mjs sample MODEL [threads]   ms per row of a sampler, Recua's own and llama.cpp's chain, in alternation
 // Try them with GOMP_SPINCOUNT or OMP_WAIT_POLICY set, and beside a busy program.
 import os from 'node:os';
@@ -9,8 +10,8 @@ import { median } from './report.mjs';
 
 const [load, path, given] = process.argv.slice(2);
 const threads = Number(given ?? os.availableParallelism());
-if (!['decode', 'embed', 'sample'].includes(load) || !path || !(threads >= 1)) {
-  console.error('Expected: node bench/native.mjs decode|embed|sample MODEL.gguf [threads]');
+if (!['decode', 'embed', 'prefill', 'sample'].includes(load) || !path || !(threads >= 1)) {
+  console.error('Expected: node bench/native.mjs decode|embed|prefill|sample MODEL.gguf [threads]');
   process.exit(2);
 }
 const addon = loadAddon();
@@ -42,6 +43,47 @@ async function embed() {
   await embedder.embed(tokens, new Int32Array(inputs).fill(length));
   const ms = performance.now() - start;
   console.log(`${ms.toFixed(0)} ms for ${tokens.length} tokens, ${(process.memoryUsage().rss / 2 ** 20).toFixed(0)} MiB resident, ${threads} threads`);
+}
+
+/** What a prompt's parts cost: by size, by how much of the prompt is read already, with and without an answer that goes on in the same step. */
+async function prefill() {
+  const context = await model.createContext({
+    contextSize: 4096, sequences: 2, batchSize: 2048, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
+  });
+  const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
+  /** Milliseconds of a step with `count` prompt tokens of sequence 1 from `from` on, and a row of sequence 0 at `decodeAt` (none below 0). */
+  const step = async (from, count, decodeAt) => {
+    const beside = decodeAt < 0 ? 0 : 1;
+    const rows = beside + count;
+    const { decodeMs } = await context.step({
+      tokens: Int32Array.from({ length: rows }, (_, i) => ((from + i) * 7919) % 1000 + 100),
+      positions: Int32Array.from({ length: rows }, (_, i) => (i < beside ? decodeAt : from + i - beside)),
+      sequences: Int32Array.from({ length: rows }, (_, i) => (i < beside ? 0 : 1)),
+      outputs: Uint8Array.from({ length: rows }, (_, i) => (i < beside ? 1 : 0)), rows, samplers: beside ? [sampler] : [],
+    });
+    return decodeMs;
+  };
+  /** The median of a step that is done again and again. */
+  const cost = async (from, count, beside) => {
+    const times = [];
+    for (let round = 0; round < 3; round++) {
+      await context.removeSequence(1, from, -1);
+      times.push(await step(from, count, beside ? 0 : -1));
+      if (beside) await context.removeSequence(0, 0, -1);
+    }
+    return median(times);
+  };
+  console.log('tokens read before   in this step   ms alone   tokens/s   ms with a row that decodes');
+  for (const before of [0, 1024, 2048]) {
+    await context.removeSequence(1, 0, -1);
+    for (let from = 0; from < before; from += 1024) await step(from, 1024, -1);
+    for (const count of [1, 32, 64, 65, 128, 256, 512]) {
+      const alone = await cost(before, count, false);
+      const mixed = await cost(before, count, true);
+      console.log([before, count, alone.toFixed(1), (count / (alone / 1000)).toFixed(0), mixed.toFixed(1)].map((cell, i) => String(cell).padStart([18, 15, 11, 11, 29][i])).join(''));
+    }
+  }
+  await context.close();
 }
 
 async function sample() {
@@ -85,5 +127,5 @@ async function sample() {
   await context.close();
 }
 
-await { decode, embed, sample }[load]();
+await { decode, embed, prefill, sample }[load]();
 await model.close();

@@ -70,7 +70,7 @@ export const defaults: Readonly<Config> = Object.freeze({
   threadsBatch: 0,
   batchSize: 2048,
   microBatchSize: 512,
-  maxStallMs: 150,
+  maxStallMs: 250,
   flashAttention: 'auto',
   cacheTypeK: 'f16',
   cacheTypeV: 'f16',

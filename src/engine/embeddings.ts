@@ -1,5 +1,6 @@
 // Embedding and reranking requests inside the engine: a queue and a native context of their own, opened on first use, so that they
-// run beside chat. Big calls go in batches, and calls take turns, so that a cancel and a small call are not kept waiting.
+// run beside chat. A native call takes inputs of all requests that wait, one of each in turn, so that small requests share it and a
+// big one keeps nobody waiting.
 import type { EmbedderOptions, NativeEmbedder, NativeModel } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { checkTokens } from './chat.js';
@@ -11,8 +12,16 @@ interface Job {
   inputs: Int32Array[];
   /** Inputs × dimensions; empty until the first batch tells the dimensions, which need not be the model's inner size. */
   vectors: Float32Array;
+  /** Inputs that went into a call, which they do in order. */
+  taken: number;
   /** Inputs that have their vector. */
   done: number;
+}
+
+/** One input of a native call. */
+interface Item {
+  job: Job;
+  index: number;
 }
 
 /** Why a model does not do what is asked; undefined if it does. */
@@ -27,7 +36,7 @@ export function notPooled({ canEmbed, canRerank, pooling }: ModelDescription, re
     : 'This model cannot give pooled embedding vectors; load an embedding model.');
 }
 
-/** A cancel, and another request's turn, wait for the call that runs: it must not be long. */
+/** A cancel, and whoever comes next, wait for the call that runs: it must not be long. */
 const tokensPerCall = 1024;
 
 export class Embeddings {
@@ -39,6 +48,7 @@ export class Embeddings {
   #embedder: Promise<NativeEmbedder> | undefined;
   /** Ids taken and not answered: being tokenised, waiting or running. */
   readonly #active = new Set<number>();
+  /** Those with inputs that no call has taken; the first is next. */
   readonly #jobs: Job[] = [];
   #running: Promise<void> | undefined;
   #closing = false;
@@ -67,14 +77,14 @@ export class Embeddings {
         inputs.push(await read());
         if (!this.#active.has(id)) return;
       }
-      this.#jobs.push({ id, inputs, vectors: new Float32Array(0), done: 0 });
+      this.#jobs.push({ id, inputs, vectors: new Float32Array(0), taken: 0, done: 0 });
       this.#running ??= this.#run();
     } catch (error) {
       this.#fail(id, RecuaError.from(error));
     }
   }
 
-  /** True if the id was one of these. A batch in flight is finished, the rest never begins. */
+  /** True if the id was one of these. A call in flight is finished, the rest never begins. */
   cancel(id: number): boolean {
     if (!this.#active.has(id)) return false;
     this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
@@ -120,49 +130,73 @@ export class Embeddings {
   }
 
   async #run(): Promise<void> {
-    // Jobs added while a batch runs are seen by the loop.
-    for (let job = this.#jobs.shift(); job; job = this.#jobs.shift()) {
-      if (!this.#active.has(job.id)) continue;
+    // What came in the same message is tokenised by then and shares the first call.
+    await new Promise((resolve) => setImmediate(resolve));
+    // Jobs added while a call runs are seen by the loop.
+    for (let items = this.#take(); items.length > 0; items = this.#take()) {
       try {
-        await this.#batch(job);
+        await this.#compute(await this.#open(), items);
       } catch (error) {
-        this.#fail(job.id, RecuaError.from(error));
-        continue;
+        // There is no native context: that is nobody's own fault.
+        for (const { job } of items) if (this.#active.has(job.id)) this.#fail(job.id, RecuaError.from(error));
       }
-      if (job.done < job.inputs.length) this.#jobs.push(job);
-      else if (this.#active.delete(job.id)) this.#answer(job);
     }
     this.#running = undefined;
   }
 
-  /** One native call with as many of the job's next inputs as it may hold. */
-  async #batch(job: Job): Promise<void> {
-    const embedder = await this.#open();
-    if (job.done === 0) {
-      // The gateway must know who may have caused a crash before the call that may crash.
-      this.#emit({ id: job.id, kind: 'started' });
-      this.#flush();
-    }
-    let end = job.done;
+  /** The next call's inputs: of each job one, again and again, until the call is full. */
+  #take(): Item[] {
+    const items: Item[] = [];
     let rows = 0;
-    while (end < job.inputs.length) {
-      const next = job.inputs[end]!.length;
-      if (rows > 0 && rows + next > tokensPerCall) break;
-      rows += next;
-      end++;
+    let begun = false;
+    for (let job = this.#jobs[0]; job; job = this.#jobs[0]) {
+      if (this.#active.has(job.id)) {
+        const next = job.inputs[job.taken]!.length;
+        // It stays first, so that a long input is not passed for ever by short ones.
+        if (items.length > 0 && rows + next > tokensPerCall) break;
+        rows += next;
+        if (job.taken === 0) {
+          this.#emit({ id: job.id, kind: 'started' });
+          begun = true;
+        }
+        items.push({ job, index: job.taken++ });
+        if (job.taken < job.inputs.length) this.#jobs.push(job);
+      }
+      this.#jobs.shift();
     }
-    const inputs = job.inputs.slice(job.done, end);
-    const tokens = new Int32Array(rows);
+    // The gateway must know who may have caused a crash before the call that may crash.
+    if (begun) this.#flush();
+    return items;
+  }
+
+  /** One native call. Where it fails for several jobs together, each is tried alone: only those whose own inputs fail are told so. */
+  async #compute(embedder: NativeEmbedder, items: Item[]): Promise<void> {
+    const inputs = items.map(({ job, index }) => job.inputs[index]!);
+    const tokens = new Int32Array(inputs.reduce((rows, { length }) => rows + length, 0));
     let at = 0;
     for (const input of inputs) {
       tokens.set(input, at);
       at += input.length;
     }
-    const vectors = await embedder.embed(tokens, Int32Array.from(inputs, (input) => input.length));
-    const dimensions = vectors.length / inputs.length;
-    if (job.done === 0) job.vectors = new Float32Array(job.inputs.length * dimensions);
-    job.vectors.set(vectors, job.done * dimensions);
-    job.done = end;
+    let vectors: Float32Array;
+    try {
+      vectors = await embedder.embed(tokens, Int32Array.from(inputs, ({ length }) => length));
+    } catch (error) {
+      const jobs = [...new Set(items.map(({ job }) => job))].filter(({ id }) => this.#active.has(id));
+      if (items.every(({ job }) => job === items[0]!.job)) return jobs.forEach(({ id }) => this.#fail(id, RecuaError.from(error)));
+      for (const job of jobs) await this.#compute(embedder, items.filter((item) => item.job === job));
+      return;
+    }
+    const dimensions = vectors.length / items.length;
+    for (const [i, { job, index }] of items.entries()) {
+      if (!this.#active.has(job.id)) continue;
+      if (job.done === 0) job.vectors = new Float32Array(job.inputs.length * dimensions);
+      job.vectors.set(vectors.subarray(i * dimensions, (i + 1) * dimensions), index * dimensions);
+      if (++job.done === job.inputs.length) {
+        this.#active.delete(job.id);
+        this.#answer(job);
+      }
+    }
   }
 
   async #open(): Promise<NativeEmbedder> {

@@ -11,7 +11,7 @@ import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
-import { isStreaming, Plan, planStep, prefillBudget, stepsAhead } from './scheduler.js';
+import { isStreaming, Pace, Plan, planStep, stepsAhead } from './scheduler.js';
 import { Sequence } from './sequence.js';
 import { StateKeeper } from './state-keeper.js';
 
@@ -50,9 +50,7 @@ export class Engine {
   #told: EngineStatus = { running: 0, waiting: 0 };
   #flushing = false;
   #inFlight = false;
-  #tokensPerMs = 0;
-  /** What the last step took. */
-  #stepMs = 0;
+  readonly #pace = new Pace();
   #wake: (() => void) | undefined;
   #closing: Promise<void> | undefined;
   /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
@@ -121,7 +119,7 @@ export class Engine {
     if (queued >= 0) {
       this.#waiting.splice(queued, 1);
       this.#drop(request);
-    } else if (this.#inFlight && this.#plan.rows > this.#tokensPerMs * worthAbortingMs && this.#plan.rows > 1) {
+    } else if (this.#inFlight && this.#plan.rows > this.#pace.tokensPerMs * worthAbortingMs && this.#plan.rows > 1) {
       const wanted = this.#plan.sequences.some((other) => this.#active.has(this.#requests.get(other)!.id));
       if (!wanted) this.#loaded.context?.abort();
     }
@@ -187,7 +185,7 @@ export class Engine {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
       if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
-      await admission.straighten(this.#stepMs);
+      await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);
       this.#render();
       if (step) await this.#settle(context, step);
@@ -222,7 +220,7 @@ export class Engine {
   /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
   #submit(context: NativeContext): Promise<StepResult> | undefined {
     const plan = this.#plan;
-    const budget = prefillBudget(isStreaming(this.#running), this.#tokensPerMs, context.batchSize, this.#loaded.options.maxStallMs);
+    const budget = this.#pace.budget(isStreaming(this.#running), context.batchSize, this.#loaded.options.maxStallMs);
     planStep(this.#running, context.batchSize, budget, plan);
     if (plan.rows === 0) return undefined;
     const { tokens, positions, sequences, outputs, samplers } = this.#batch;
@@ -285,8 +283,8 @@ export class Engine {
   /** What one step brought; text is made of it later. */
   #take(result: StepResult): void {
     const plan = this.#plan;
+    this.#pace.note(plan, result.decodeMs);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
-    this.#measure(result.decodeMs);
     const nowMs = performance.now();
     const { flags } = this.#loaded.pieces;
     for (let i = 0; i < this.#asking.length; i++) {
@@ -304,14 +302,6 @@ export class Engine {
       request.accept(token, (flags[token]! & 1) !== 0, nowMs);
       this.#fresh.push(request);
     }
-  }
-
-  /** Prefill speed, from steps with enough prompt rows to tell. */
-  #measure(decodeMs: number): void {
-    this.#stepMs = decodeMs;
-    if (decodeMs <= 0 || this.#plan.rows < 32) return;
-    const rate = this.#plan.rows / decodeMs;
-    this.#tokensPerMs = this.#tokensPerMs === 0 ? rate : (this.#tokensPerMs + rate) / 2;
   }
 
   /** The KV of all in the step is undefined. Aborted work that somebody still wants is done again; else its requests fail. */

@@ -39,23 +39,68 @@ export class Plan {
 }
 
 /** Prompt tokens beside running streams while the machine's speed is not known yet. */
-const firstBudget = 256;
+const firstBudget = 128;
+/** A step with fewer prompt rows says little about the speed. */
+const tellingRows = 32;
 /** A step without streams aims at this long: it bounds how late a cancel or a newcomer is seen. */
 const prefillStepMs = 1000;
 /** Below this, a chunk wastes more on reading the weights than it saves in latency. */
 const smallestBudget = 32;
+/** llama.cpp's attention on the CPU works in tiles of so many rows; a pass with fewer goes row by row, which may cost as much as the tile. */
+const tileRows = 64;
+/** Half a tile is worth it where its rate is at least this part of a whole one's: then it takes less than two thirds as long. */
+const worthHalf = 0.8;
+/** How slow half a tile is changes with the context: after some 25 whole ones it is tried again. */
+const fading = 1 / 64;
 
-/**
- * Prompt tokens the next step may evaluate. `tokensPerMs` is the measured prefill rate, 0 if unknown. A stream's gap is one step, so a step
- * beside streams aims at no longer than `maxStallMs`.
- * Powers of two only, so that small changes of the rate leave chunk bounds (and with them rounding) alone.
- */
-export function prefillBudget(streaming: boolean, tokensPerMs: number, batchSize: number, maxStallMs: number): number {
-  if (tokensPerMs === 0) return Math.min(batchSize, streaming ? firstBudget : batchSize);
-  const wanted = tokensPerMs * (streaming ? Math.min(maxStallMs, prefillStepMs) : prefillStepMs);
-  const budget = 2 ** Math.floor(Math.log2(Math.max(wanted, smallestBudget)));
-  return Math.min(batchSize, budget);
+/** What steps took, which is what the next ones are planned by. */
+export class Pace {
+  /** Prompt tokens, the decoding rows beside them not counted; 0 is unknown. */
+  tokensPerMs = 0;
+  /** The same in steps of less than a tile. */
+  #smallTokensPerMs = 0;
+  /** A step in which all decode. */
+  decodeMs = 0;
+  /** The last step. */
+  stepMs = 0;
+
+  /** Before what the step brought is accepted: its sequences' states are those it was planned with. */
+  note(plan: Plan, stepMs: number): void {
+    this.stepMs = stepMs;
+    if (stepMs <= 0) return;
+    let decoding = 0;
+    for (const { state } of plan.sequences) if (state === 'decode') decoding++;
+    const rows = plan.rows - decoding;
+    if (rows === 0) this.decodeMs = average(this.decodeMs, stepMs);
+    if (rows < tellingRows) return;
+    // At least half is for the prompt, whatever the others took last.
+    const promptMs = Math.max(stepMs - (decoding > 0 ? this.decodeMs : 0), stepMs / 2);
+    if (rows < tileRows) this.#smallTokensPerMs = average(this.#smallTokensPerMs, rows / promptMs);
+    if (rows < tileRows && this.tokensPerMs > 0) return;
+    this.tokensPerMs = average(this.tokensPerMs, rows / promptMs);
+    if (this.#smallTokensPerMs > 0) this.#smallTokensPerMs += (this.tokensPerMs - this.#smallTokensPerMs) * fading;
+  }
+
+  /**
+   * Prompt tokens the next step may evaluate. A stream's gap is one step, so a step beside streams aims at no longer than `maxStallMs`, of
+   * which their own rows take a part.
+   * Few sizes only, each a half or a third more than the one before, so that small changes of the rate leave chunk bounds (and with them
+   * rounding) alone; from 64 on, whole tiles. Less than a tile only where that is really sooner done.
+   */
+  budget(streaming: boolean, batchSize: number, maxStallMs: number): number {
+    if (this.tokensPerMs === 0) return Math.min(batchSize, streaming ? firstBudget : batchSize);
+    const wanted = this.tokensPerMs * (streaming ? Math.min(maxStallMs, prefillStepMs) - this.decodeMs : prefillStepMs);
+    if (wanted < tileRows) {
+      const half = this.#smallTokensPerMs === 0 || this.#smallTokensPerMs > this.tokensPerMs * worthHalf;
+      return Math.min(batchSize, half ? smallestBudget : tileRows);
+    }
+    const power = 2 ** Math.floor(Math.log2(wanted));
+    return Math.min(batchSize, power > tileRows && power * 1.5 <= wanted ? power * 1.5 : power);
+  }
 }
+
+/** Of what was and what is; 0 is unknown. */
+const average = (before: number, now: number): number => (before === 0 ? now : (before + now) / 2);
 
 /** Whether any sequence decodes, which is when a long prompt must not hold the step. */
 export function isStreaming(running: readonly Sequence[]): boolean {
@@ -64,32 +109,35 @@ export function isStreaming(running: readonly Sequence[]): boolean {
 
 /**
  * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most `budget`, goes to prompts.
- * Half of the budget is split evenly among them, so that a short prompt is not stuck behind a long one;
- * the rest goes to the oldest, so that equal prompts do not all end late together.
+ * Half of the budget goes to those that end soonest, so that a short prompt is not stuck behind a long one; the rest goes to the oldest.
+ * So each step reads few prompts, and whole ones where it can: llama.cpp takes rows of several sequences in lockstep, and pieces of many
+ * lengths are many passes over the weights.
  */
 export function planStep(running: readonly Sequence[], batchSize: number, budget: number, plan: Plan): void {
   plan.clear();
-  let prefilling = 0;
+  const prompts: Sequence[] = [];
   for (const sequence of running) {
     if (sequence.state === 'decode') plan.add(sequence, 1);
-    else if (sequence.state === 'prefill') prefilling++;
+    else if (sequence.state === 'prefill') prompts.push(sequence);
   }
-  if (prefilling === 0) return plan.order();
-  let left = Math.min(budget, batchSize - plan.rows);
-  const share = Math.max(1, Math.floor(left / (2 * prefilling)));
-  const first = plan.sequences.length;
-  for (const sequence of running) {
-    if (sequence.state !== 'prefill' || left === 0) continue;
-    const count = Math.min(sequence.pending, share, left);
-    plan.add(sequence, count);
-    left -= count;
-  }
-  for (let i = first; i < plan.sequences.length && left > 0; i++) {
-    const more = Math.min(plan.sequences[i]!.pending - plan.counts[i]!, left);
-    plan.counts[i]! += more;
-    plan.rows += more;
-    left -= more;
-  }
+  if (prompts.length === 0) return plan.order();
+  // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing there. With it on top, the pass that
+  // follows has the whole budget, and that is whole tiles.
+  let left = Math.min(plan.rows > 0 ? budget + 1 : budget, batchSize - plan.rows);
+  const counts = new Map<Sequence, number>();
+  const share = (among: readonly Sequence[], most: number): void => {
+    for (const sequence of among) {
+      const has = counts.get(sequence) ?? 0;
+      const more = Math.min(sequence.pending - has, most);
+      if (more === 0) continue;
+      counts.set(sequence, has + more);
+      most -= more;
+      left -= more;
+    }
+  };
+  if (prompts.length > 1) share([...prompts].sort((a, b) => a.pending - b.pending), Math.floor(left / 2));
+  share(prompts, left);
+  for (const [sequence, count] of counts) plan.add(sequence, count);
   plan.order();
 }
 

@@ -238,6 +238,59 @@ t.test('embeddings run in batches, in order, beside a chat, and can be cancelled
   await closeClean(t, open);
 });
 
+const vectorsOf = (end: Outcome['end']) => (end.kind === 'embedded' ? [...end.vectors] : end);
+
+t.test('embedding requests that wait share a call, and each gets its own vectors', async (t) => {
+  const open = await openEngine();
+  const texts = Array.from({ length: 40 }, (_, i) => `text ${i}`);
+  const alone = [];
+  for (const text of texts) alone.push(vectorsOf((await open.embed([text]).done).end));
+  const before = open.addon.stats.embedCalls;
+  const together = await Promise.all(texts.map((text) => open.embed([text]).done));
+  t.strictSame(together.map(({ end }) => vectorsOf(end)), alone);
+  t.ok(open.addon.stats.embedCalls - before <= 4, `${open.addon.stats.embedCalls - before} calls for 40 requests`);
+  t.equal(open.messages.flat().filter(({ kind }) => kind === 'started').length, 80, 'the gateway knows who may be to blame for a crash');
+  await closeClean(t, open);
+});
+
+t.test('a big embedding request keeps no small one waiting, a long input is not passed by short ones', async (t) => {
+  const open = await openEngine({}, { contextSize: 1200 });
+  const order: string[] = [];
+  const ask = (name: string, inputs: string[]) => open.embed(inputs).done.then(({ end }) => { order.push(name); return end; });
+  const big = ask('big', Array.from({ length: 500 }, (_, i) => `a text of the big request ${i}`));
+  const long = ask('long', ['x'.repeat(1100)]);
+  const small = await Promise.all(Array.from({ length: 20 }, (_, i) => ask('small', [`small ${i}`])));
+  t.ok(small.every(({ kind }) => kind === 'embedded'));
+  t.match([await long, await big], [{ kind: 'embedded' }, { kind: 'embedded' }]);
+  t.equal(order.at(-1), 'big');
+  t.equal(order.length, 22);
+  await closeClean(t, open);
+});
+
+t.test('an input that fails fails its own request only', async (t) => {
+  const open = await openEngine();
+  const texts = Array.from({ length: 12 }, (_, i) => (i % 5 === 2 ? `bad ${marks.failStep}` : `good ${i}`));
+  const ends = await Promise.all(texts.map(async (text) => (await open.embed([text, `${text} again`]).done).end));
+  for (const [i, end] of ends.entries()) {
+    if (i % 5 === 2) t.match(end, { kind: 'error', error: { code: 'generation_failed' } });
+    else t.match(end, { kind: 'embedded', tokenCounts: { length: 2 } });
+  }
+  t.strictSame(vectorsOf((await open.embed(['good 0', 'good 0 again']).done).end), vectorsOf(ends[0]!), 'and nothing is left of it');
+  await closeClean(t, open);
+});
+
+t.test('a cancelled embedding request leaves those that share its calls alone', async (t) => {
+  const open = await openEngine();
+  const inputs = (name: string) => Array.from({ length: 300 }, (_, i) => `${name} ${i}`);
+  const requests = ['one', 'two', 'three'].map((name) => open.embed(inputs(name)));
+  while (open.addon.stats.embedCalls < 2) await turn();
+  open.engine.cancel(requests[1]!.id);
+  const ends = (await Promise.all(requests.map(({ done }) => done))).map(({ end }) => end);
+  t.match(ends, [{ kind: 'embedded' }, { kind: 'error', error: { code: 'cancelled' } }, { kind: 'embedded' }]);
+  t.strictSame(vectorsOf((await open.embed(inputs('three')).done).end), vectorsOf(ends[2]!));
+  await closeClean(t, open);
+});
+
 t.test('a model that only embeds refuses chat, and one without pooling refuses embeddings', async (t) => {
   const encoder = await openEngine({ hasDecoder: false, pooling: 'mean' });
   t.match((await encoder.chat(chat('x')).done).end, { error: { code: 'chat_unsupported' } });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { PrefixCache } from '#recua/engine/prefix.js';
-import { isStreaming, joinFromQueue, Plan, planStep, prefillBudget, stepsAhead } from '#recua/engine/scheduler.js';
+import { isStreaming, joinFromQueue, Pace, Plan, planStep, stepsAhead } from '#recua/engine/scheduler.js';
 import { Sequence } from '#recua/engine/sequence.js';
 import { random } from './requests.js';
 
@@ -16,11 +16,23 @@ function running(length: number, state: 'prefill' | 'decode' = 'prefill') {
 }
 const counts = (plan: Plan) => plan.sequences.map((sequence, i) => [sequence.state, plan.counts[i]]);
 
-t.test('decoding sequences go first, one token each, and prompts share what is left', async (t) => {
+t.test('decoding sequences go first, one token each, and prompts get what is left and a row of that pass', async (t) => {
   const plan = new Plan();
   planStep([running(100), running(5, 'decode'), running(100), running(5, 'decode')], 64, 32, plan);
-  t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['prefill', 24], ['prefill', 8]]);
-  t.equal(plan.rows, 34);
+  t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['prefill', 33]]);
+  t.equal(plan.rows, 35);
+  planStep([running(100), running(5, 'decode')], 20, 32, plan);
+  t.strictSame(counts(plan), [['decode', 1], ['prefill', 19]], 'never more than the batch');
+});
+
+t.test('short prompts are read whole, a few in each step, not all in pieces', async (t) => {
+  const plan = new Plan();
+  const prompts = Array.from({ length: 7 }, () => running(29));
+  planStep([...prompts, running(5, 'decode')], 512, 96, plan);
+  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 10]]);
+  for (const [i, sequence] of plan.sequences.entries()) if (sequence.state === 'prefill') sequence.advance(plan.counts[i]!);
+  planStep(prompts.filter(({ pending }) => pending > 0), 512, 96, plan);
+  t.strictSame(plan.counts.toSorted((a, b) => a - b), [19, 19, 29, 29]);
 });
 
 t.test('rows come in the order of their slots, whatever came first', async (t) => {
@@ -48,7 +60,9 @@ t.test('steps follow each other while all decode, until the first limit', async 
 
 t.test('a short prompt is not stuck behind a long one', async (t) => {
   const plan = new Plan();
-  planStep([running(5000), running(10)], 512, 64, plan);
+  const [long, short] = [running(5000), running(10)];
+  short.slot = 1;
+  planStep([long, short], 512, 64, plan);
   t.strictSame(plan.counts, [54, 10]);
 });
 
@@ -60,7 +74,7 @@ t.test('a finished sequence gets nothing', async (t) => {
   t.equal(plan.rows, 0);
 });
 
-t.test('every plan keeps within its bounds and moves every sequence', async (t) => {
+t.test('every plan keeps within its bounds, moves all that decode, the oldest prompt and the shortest', async (t) => {
   const next = random(3);
   const plan = new Plan();
   for (let round = 0; round < 2000; round++) {
@@ -70,26 +84,68 @@ t.test('every plan keeps within its bounds and moves every sequence', async (t) 
     planStep(sequences, batchSize, budget, plan);
     const decoding = sequences.filter(({ state }) => state === 'decode').length;
     const total = plan.counts.reduce((sum, count) => sum + count, 0);
-    const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= budget
+    const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= budget + 1
       && plan.sequences.every((sequence, i) => plan.counts[i] >= 1 && plan.counts[i] <= sequence.pending);
-    if (!fits || plan.sequences.length !== sequences.length) t.fail(JSON.stringify({ batchSize, budget, counts: plan.counts }));
+    const prompts = sequences.filter(({ state }) => state === 'prefill');
+    const shortest = prompts.reduce((least, { pending }) => Math.min(least, pending), Infinity);
+    const wanted = prompts.length > 0 && batchSize - decoding > 1 ? [prompts[0], prompts.find(({ pending }) => pending === shortest)!] : [];
+    const moved = sequences.every((sequence) => (sequence.state === 'prefill' && !wanted.includes(sequence)) || plan.sequences.includes(sequence));
+    const full = prompts.length === 0 || plan.rows === decoding + Math.min(batchSize - decoding, decoding > 0 ? budget + 1 : budget, prompts.reduce((sum, { pending }) => sum + pending, 0));
+    if (!fits || !moved || !full || new Set(plan.sequences).size !== plan.sequences.length) t.fail(JSON.stringify({ batchSize, budget, counts: plan.counts }));
   }
   t.end();
 });
 
+/** A pace after such a step: so many prompt tokens beside so many that decode, in milliseconds. */
+function note(pace: Pace, tokens: number, decoding: number, ms: number) {
+  const plan = new Plan();
+  planStep([...Array.from({ length: decoding }, () => running(5, 'decode')), ...(tokens > 0 ? [running(tokens)] : [])], 5000, 5000, plan);
+  pace.note(plan, ms);
+}
+function paceOf(tokensPerMs: number) {
+  const pace = new Pace();
+  if (tokensPerMs > 0) note(pace, 1000, 0, 1000 / tokensPerMs);
+  return pace;
+}
+
 t.test('the budget is the whole batch without streams, less with them, and follows the measured speed', async (t) => {
-  t.equal(prefillBudget(false, 0, 2048, 150), 2048);
-  t.equal(prefillBudget(true, 0, 2048, 150), 256);
-  t.equal(prefillBudget(true, 0, 64, 150), 64);
-  t.equal(prefillBudget(true, 0.1, 2048, 150), 32);
-  t.equal(prefillBudget(true, 1, 2048, 150), 128);
-  t.equal(prefillBudget(false, 0.2, 2048, 150), 128);
-  t.equal(prefillBudget(true, 100, 2048, 150), 2048);
-  t.equal(prefillBudget(true, 1, 2048, 20), 32, 'fewer tokens would read the weights in vain');
-  t.equal(prefillBudget(true, 10, 2048, 20), 128);
-  t.equal(prefillBudget(true, 1, 2048, 60_000), 512, 'as without streams');
+  t.equal(paceOf(0).budget(false, 2048, 150), 2048);
+  t.equal(paceOf(0).budget(true, 2048, 150), 128);
+  t.equal(paceOf(0).budget(true, 64, 150), 64);
+  t.equal(paceOf(0.1).budget(true, 2048, 150), 32);
+  t.equal(paceOf(1).budget(true, 2048, 150), 128);
+  t.equal(paceOf(1).budget(true, 2048, 250), 192, 'whole tiles of 64, not powers of two only');
+  t.equal(paceOf(0.2).budget(false, 2048, 150), 192);
+  t.equal(paceOf(100).budget(true, 2048, 150), 2048);
+  t.equal(paceOf(1).budget(true, 2048, 20), 32, 'fewer tokens would read the weights in vain');
+  t.equal(paceOf(10).budget(true, 2048, 20), 192);
+  t.equal(paceOf(1).budget(true, 2048, 60_000), 768, 'as without streams');
   t.ok(isStreaming([running(3), running(3, 'decode')]));
   t.notOk(isStreaming([running(3)]));
+});
+
+t.test('what decodes has its part of the time that a stream may wait', async (t) => {
+  const pace = paceOf(1);
+  note(pace, 0, 4, 100);
+  t.equal(pace.decodeMs, 100);
+  t.equal(pace.budget(true, 2048, 250), 128);
+  note(pace, 128, 4, 228);
+  t.equal(pace.tokensPerMs, 1, 'and is no part of the prompt\'s rate');
+  note(pace, 0, 4, 900);
+  t.equal(pace.budget(true, 2048, 250), 32);
+});
+
+t.test('less than a tile is read only where that is sooner done, which is tried again later', async (t) => {
+  const pace = paceOf(0.2);
+  t.equal(pace.budget(true, 2048, 150), 32, 'not known yet');
+  note(pace, 32, 0, 160);
+  t.equal(pace.budget(true, 2048, 150), 32, 'half the tokens in half the time');
+  for (let i = 0; i < 8; i++) note(pace, 32, 0, 300);
+  t.equal(pace.budget(true, 2048, 150), 64, 'half the tokens in nearly the same time');
+  t.equal(pace.tokensPerMs, 0.2);
+  let steps = 0;
+  for (; pace.budget(true, 2048, 150) === 64 && steps < 1000; steps++) note(pace, 64, 0, 320);
+  t.ok(steps > 10 && steps < 100, `${steps} steps`);
 });
 
 t.test('the queue is served in order, as far as slots are free', async (t) => {
