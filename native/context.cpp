@@ -102,6 +102,8 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
   options.number("contextSize", size);
   options.number("sequences", params.n_seq_max);
   options.number("draft", draft);
+  bool draft_always = false;
+  options.boolean("draftAlways", draft_always);
   options.number("batchSize", params.n_batch);
   options.number("microBatchSize", params.n_ubatch);
   options.number("threads", params.n_threads);
@@ -123,7 +125,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         params.n_outputs_max = std::max(params.n_seq_max, 1u) + (drafts ? 2 * draft : 0);
         core->open(params);
         core->most_outputs = params.n_outputs_max;
-        if (drafts) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, draft);
+        if (drafts) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, draft, draft_always);
       },
       [=](Napi::Env env) -> Napi::Value {
         if (core->closed) throw CodedError("closed", "The context was closed while it was made.");

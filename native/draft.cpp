@@ -75,7 +75,7 @@ void Drafter::guess(size_t count, llama_token *out) const {
   for (size_t i = 0; i < count; i++) out[i] = tokens[from + i % period];
 }
 
-DraftCosts::DraftCosts(size_t sequences, size_t most_guesses) : rows(sequences) {
+DraftCosts::DraftCosts(size_t sequences, size_t most_guesses, bool always) : rows(sequences), always(always) {
   for (Row &row : rows) row.ms.assign(most_guesses + 1, 0);
 }
 
@@ -109,6 +109,7 @@ double DraftCosts::estimate(const Row &row, size_t guesses) {
 size_t DraftCosts::best(const std::vector<const Drafter *> &drafters, size_t most) {
   if (drafters.size() > rows.size()) return 0;
   const Row &row = rows[drafters.size() - 1];
+  if (always) return std::min(most, row.ms.size() - 1);
   if (row.plain < first_plain || row.drafted >= longest_drafting) return 0;
   auto tokens = static_cast<double>(drafters.size());
   double rate = least_gain * tokens / row.ms[0];

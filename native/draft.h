@@ -44,7 +44,8 @@ private:
 // Milliseconds of steps in which each of so many sequences evaluates its token and so many guesses. Of the context's thread.
 class DraftCosts {
 public:
-  DraftCosts(size_t sequences, size_t most_guesses);
+  // `always`: as many guesses as there may be, whatever they cost.
+  DraftCosts(size_t sequences, size_t most_guesses, bool always);
 
   void measured(size_t sequences, size_t guesses, double ms);
   // How many guesses for each, at most `most`, promise most tokens per millisecond; 0 where none is worth it.
@@ -61,6 +62,7 @@ private:
   static double estimate(const Row &row, size_t guesses);
 
   std::vector<Row> rows; // by sequences - 1
+  bool always;
 };
 
 } // namespace recua

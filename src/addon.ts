@@ -90,6 +90,8 @@ export interface ContextOptions {
   cacheTypeV: string;
   /** Most tokens that are guessed ahead for a sequence; 0 or absent is none. Without effect where a part of a sequence cannot be removed. */
   draft?: number;
+  /** Evaluates them whether that pays or not; tests do. */
+  draftAlways?: boolean;
 }
 
 export interface EmbedderOptions {
