@@ -35,7 +35,7 @@ const firstToken = (p50, p99) => ({
   firstTokenMs: { unit: 'ms', goals: p50 }, firstTokenP99Ms: { unit: 'ms', goals: p99 },
 });
 
-/** @type {Record<string, { parallel: number, context: number, embeddings?: boolean, fresh?: boolean, work?: object, numbers: object }>} */
+/** @type {Record<string, { parallel: number, context: number, embeddings?: boolean, speculation?: boolean, fresh?: boolean, work?: object, numbers: object }>} */
 export const loads = {
   '1-client': { ...chat(1, 2, 128, greedy), numbers: { ...rate({ nano: 1.15, '135m': 1 }), cpuSecondsPer1000: { unit: 's' } } },
   '4-clients': { ...chat(4, 2, 128, greedy), numbers: rate({ nano: 1.4, '135m': 1 }) },
@@ -44,6 +44,9 @@ export const loads = {
   '32-clients': { ...chat(32, 1, 96, greedy), numbers: rate({}) },
   '64-clients': { ...chat(64, 1, 48, greedy), numbers: rate({ '135m': 1 }) },
   '128-clients': { ...chat(128, 1, 96, greedy), numbers: rate({}) },
+  // Greedy answers of random weights soon go round in circles: as much to guess from as an answer that quotes its prompt.
+  'repeat-1': { ...chat(1, 2, 256, greedy, { promptWords: 60 }), speculation: true, numbers: rate({ '135m': 1 }) },
+  'repeat-4': { ...chat(4, 2, 256, greedy, { promptWords: 60 }), speculation: true, numbers: rate({ '135m': 1 }) },
   'long-prompts': { ...chat(4, 1, 32, greedy, { promptWords: 500 }), numbers: { ...rate({ '135m': 1 }), ...firstToken({}, {}) } },
   'sampled-1': { ...chat(1, 2, 128, sampled), numbers: rate({ nano: 1.3 }, { of: '1-client', least: 0.9 }) },
   'sampled-16': { ...chat(16, 2, 96, sampled), numbers: rate({ nano: 1.9 }, { of: '16-clients', least: 0.9 }) },

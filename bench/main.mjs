@@ -43,7 +43,7 @@ async function runClients(server, work) {
 /** One warm pair of servers for all rounds, or new ones for each where the load is about a fresh start. */
 async function measure({ fresh = false, work, ...given }, settings, rounds) {
   const runs = Object.fromEntries(peers.map((peer) => [peer, []]));
-  const serverSettings = { ...settings, parallel: given.parallel, context: given.context, embeddings: given.embeddings };
+  const serverSettings = { ...settings, parallel: given.parallel, context: given.context, embeddings: given.embeddings, speculation: given.speculation };
   if (fresh) {
     for (let round = 0; round < rounds; round++) {
       for (const peer of peers) {

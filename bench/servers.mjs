@@ -18,12 +18,13 @@ async function freePort() {
 }
 
 /** Settings both servers get. `context` is what one request may hold. */
-function commands({ model, parallel, context, threads, embeddings, gpuLayers, flags = [] }, port) {
+function commands({ model, parallel, context, threads, embeddings, speculation, gpuLayers, flags = [] }, port) {
   const offload = gpuLayers === undefined ? [] : ['-ngl', gpuLayers];
+  const spec = speculation ? ['--spec-type', 'ngram-simple'] : [];
   return {
-    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error', ...offload, ...flags]],
+    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error', ...offload, ...spec, ...flags]],
     'llama-server': [llamaServer, [
-      '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable', ...offload,
+      '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable', ...offload, ...spec,
       ...(embeddings ? ['--embeddings', '--pooling', 'mean', '-ub', context, '-b', context] : []),
     ]],
   };
@@ -32,7 +33,7 @@ function commands({ model, parallel, context, threads, embeddings, gpuLayers, fl
 /**
  * Starts a server and waits until it is healthy.
  * @param {'recua' | 'llama-server'} name
- * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean, gpuLayers?: number, flags?: (string | number)[] }} settings `flags` are for Recua alone
+ * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean, speculation?: boolean, gpuLayers?: number, flags?: (string | number)[] }} settings `flags` are for Recua alone
  */
 export async function startServer(name, settings) {
   const port = await freePort();

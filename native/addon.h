@@ -10,6 +10,7 @@
 #include "chat.h"
 #include "choice.h"
 #include "constraint.h"
+#include "draft.h"
 #include "llama.h"
 #include "sampling.h"
 
@@ -80,6 +81,8 @@ public:
   bool closed = false;
   std::unordered_map<int32_t, Stash> stashes; // of the context's thread
   int32_t last_stash = 0;
+  std::unique_ptr<DraftCosts> draft_costs; // null where guesses are not evaluated
+  size_t most_outputs = 1;
 
 private:
   std::vector<std::function<void(Napi::Env)>> waiting_for_close;
@@ -105,6 +108,7 @@ struct SamplerParts {
   common_sampler_ptr chain;
   std::unique_ptr<Choice> choice;
   std::unique_ptr<Constraint> constraint;
+  std::unique_ptr<Drafter> drafter; // null where guesses are not wanted
   std::vector<llama_logit_bias> biases;
   Penalties penalties;
 
@@ -123,11 +127,13 @@ struct SamplerState {
   // The context's thread or one it computes with. Reads and changes the logits of row `row` of the last decode, picks a token and
   // accepts it. Throws on failure.
   llama_token sample(llama_context *context, int32_t row, float *logits);
+  const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
   // JS thread, when no step can use it any more.
   void release();
 
 private:
   llama_token sample_by_chain(llama_context *context, int32_t row);
+  llama_token sample_by_choice(float *logits);
 };
 
 // --- model.cpp
@@ -165,6 +171,9 @@ private:
 };
 
 // --- context.cpp, step.cpp, kv.cpp
+// True where any range of a sequence can be cut out or copied: plain attention over the whole context.
+bool is_plain_attention(const llama_model *model);
+
 class Context : public Napi::ObjectWrap<Context> {
 public:
   static Napi::Function define(Napi::Env env);

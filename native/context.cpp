@@ -95,11 +95,15 @@ llama_flash_attn_type flash_attention(const std::string &mode) {
 Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> &core, const Options &options) {
   auto params = llama_context_default_params();
   uint32_t size = 0;
+  uint32_t draft = 0;
   std::string type_k = "f16";
   std::string type_v = "f16";
   std::string flash = "auto";
   options.number("contextSize", size);
   options.number("sequences", params.n_seq_max);
+  options.number("draft", draft);
+  bool draft_always = false;
+  options.boolean("draftAlways", draft_always);
   options.number("batchSize", params.n_batch);
   options.number("microBatchSize", params.n_ubatch);
   options.number("threads", params.n_threads);
@@ -116,8 +120,12 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         // Each sequence has a stream of cells of its own, so that unrelated requests do not slow each other.
         params.kv_unified = false;
         params.n_ctx = size * params.n_seq_max;
-        params.n_outputs_max = std::max(params.n_seq_max, 1u); // a step asks for at most one row per sequence
+        // A step asks for one row per sequence; guesses are only evaluated while few sequences run.
+        const bool drafts = draft > 0 && is_plain_attention(core->model->model);
+        params.n_outputs_max = std::max(params.n_seq_max, 1u) + (drafts ? 2 * draft : 0);
         core->open(params);
+        core->most_outputs = params.n_outputs_max;
+        if (drafts) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, draft, draft_always);
       },
       [=](Napi::Env env) -> Napi::Value {
         if (core->closed) throw CodedError("closed", "The context was closed while it was made.");

@@ -6,6 +6,10 @@
 
 namespace recua {
 
+bool is_plain_attention(const llama_model *model) {
+  return !llama_model_is_recurrent(model) && !llama_model_is_hybrid(model) && llama_model_n_swa(model) == 0;
+}
+
 namespace {
 
 // Runs a KV operation that answers yes or no on the context's thread.
@@ -15,11 +19,6 @@ Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core
   return core->run(
       env, "generation_failed", [core, answer, operation = std::move(operation)] { *answer = operation(core->context); },
       [answer](Napi::Env env) { return Napi::Boolean::New(env, *answer); });
-}
-
-// True where any range of a sequence can be cut out or copied: plain attention over the whole context.
-bool is_plain_attention(const llama_model *model) {
-  return !llama_model_is_recurrent(model) && !llama_model_is_hybrid(model) && llama_model_n_swa(model) == 0;
 }
 
 // The KV of a sequence as bytes, for as long as the context lives. Not cleared first: all of it is written.

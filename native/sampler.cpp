@@ -67,9 +67,14 @@ void Penalties::apply(float *logits) const {
 }
 
 llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits) {
-  if (!closed && parts.chain) return sample_by_chain(context, row);
-  if (closed || !parts.choice) throw CodedError("closed", "The sampler is closed.");
-  auto &[chain, choice, constraint, biases, penalties] = parts;
+  if (closed || !(parts.chain || parts.choice)) throw CodedError("closed", "The sampler is closed.");
+  const llama_token token = parts.chain ? sample_by_chain(context, row) : sample_by_choice(logits);
+  if (parts.drafter) parts.drafter->accept(token);
+  return token;
+}
+
+llama_token SamplerState::sample_by_choice(float *logits) {
+  auto &[chain, choice, constraint, drafter, biases, penalties] = parts;
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
   const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
   for (const auto &[token, bias] : biases) logits[token] += bias;
@@ -136,6 +141,8 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
   options.boolean("grammarLazy", params->grammar_lazy);
   options.text("generationPrompt", params->generation_prompt);
   bool by_chain = false;
+  bool draft = false;
+  options.boolean("draft", draft);
   options.boolean("chain", by_chain);
   auto grammar = std::make_shared<GrammarOptions>(options);
   return Task<SamplerParts>::run(
@@ -151,6 +158,7 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
         grammar->apply(model->vocab, *params);
         log::clear_errors();
         const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, *params, history, by_chain); }, "generation_failed");
+        if (outcome.code == nullptr && draft) made.drafter = std::make_unique<Drafter>(history);
         if (outcome.code != nullptr) {
           if (grammar->source.empty()) throw CodedError("generation_failed", outcome.message);
           throw CodedError("invalid_grammar", "The grammar does not compile: " + outcome.message + ".");

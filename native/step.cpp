@@ -1,4 +1,5 @@
-// The hot path: a batch in, one token per asking row out. Runs on the context's own thread.
+// The hot path: a batch in, tokens out: one per asking row, or more where guesses were evaluated behind it and came true. Runs on the
+// context's own thread.
 #include "addon.h"
 
 #include <algorithm>
@@ -7,16 +8,37 @@ namespace recua {
 
 namespace {
 
-// One step's input, owned: JS may reuse its arrays as soon as step() returns.
-struct Step {
+// What one decode evaluates.
+struct Rows {
   std::vector<llama_token> tokens;
   std::vector<llama_pos> positions;
   std::vector<int32_t> sequences;
   std::vector<int8_t> outputs;
-  std::vector<std::shared_ptr<SamplerState>> samplers; // one per wanted row, null: no sample
 
-  std::vector<int32_t> sampled;
+  void clear() {
+    tokens.clear();
+    positions.clear();
+    sequences.clear();
+    outputs.clear();
+  }
+};
+
+// One step's input, owned: JS may reuse its arrays as soon as step() returns.
+struct Step {
+  Rows rows;
+  std::vector<std::shared_ptr<SamplerState>> samplers; // one per wanted row, null: no sample
+  std::vector<int32_t> rooms;                          // most tokens for each of them; empty: one, and no guesses
+
+  size_t guesses = 0; // evaluated behind each row
+  Rows extended;      // the rows with them
+
+  // By wanted row: the tokens it gave, more than one where guesses were right.
+  std::vector<std::vector<int32_t>> sampled;
   std::vector<std::pair<int32_t, std::string>> failures;
+
+  // Whether each row wants a token, so that another such step can follow.
+  bool decodes() const { return rows.tokens.size() == samplers.size(); }
+  Rows &evaluated() { return guesses > 0 ? extended : rows; }
 };
 
 std::string decode_failure(int32_t code) {
@@ -27,64 +49,137 @@ std::string decode_failure(int32_t code) {
   }
 }
 
-void decode(llama_context *context, Step &step) {
-  const size_t rows = step.tokens.size();
-  std::vector<int32_t> sequence_counts(rows, 1);
-  std::vector<llama_seq_id *> sequence_ids(rows);
-  for (size_t i = 0; i < rows; i++) sequence_ids[i] = &step.sequences[i];
+void decode(llama_context *context, Rows &rows) {
+  const size_t count = rows.tokens.size();
+  std::vector<int32_t> sequence_counts(count, 1);
+  std::vector<llama_seq_id *> sequence_ids(count);
+  for (size_t i = 0; i < count; i++) sequence_ids[i] = &rows.sequences[i];
   llama_batch batch{};
-  batch.n_tokens = static_cast<int32_t>(rows);
-  batch.token = step.tokens.data();
-  batch.pos = step.positions.data();
+  batch.n_tokens = static_cast<int32_t>(count);
+  batch.token = rows.tokens.data();
+  batch.pos = rows.positions.data();
   batch.n_seq_id = sequence_counts.data();
   batch.seq_id = sequence_ids.data();
-  batch.logits = step.outputs.data();
+  batch.logits = rows.outputs.data();
   const int32_t code = llama_decode(context, batch);
   if (code == 2) throw CodedError("cancelled", "The step was aborted.");
-  if (code != 0) throw CodedError("generation_failed", "Step of " + std::to_string(rows) + " tokens: " + decode_failure(code) + ".");
+  if (code != 0) throw CodedError("generation_failed", "Step of " + std::to_string(count) + " tokens: " + decode_failure(code) + ".");
   llama_synchronize(context);
+}
+
+// Puts guesses behind the rows, where that pays: as many for each, because llama.cpp computes rows of several sequences in one pass only
+// where they have equally many.
+void draft(const ContextCore &core, Step &step) {
+  step.guesses = 0;
+  if (!core.draft_costs || step.rooms.empty() || !step.decodes()) return;
+  const size_t sequences = step.samplers.size();
+  // What one pass and the outputs' memory hold.
+  const size_t room = std::min<size_t>({llama_n_batch(core.context), llama_n_ubatch(core.context), core.most_outputs}) / sequences;
+  size_t most = room > 0 ? room - 1 : 0;
+  std::vector<const Drafter *> drafters;
+  for (size_t i = 0; i < sequences && most > 0; i++) {
+    const Drafter *drafter = step.samplers[i] ? step.samplers[i]->drafter() : nullptr;
+    if (drafter == nullptr || !drafter->has_guess()) return;
+    drafters.push_back(drafter);
+    most = std::min(most, static_cast<size_t>(std::max(step.rooms[i], 1) - 1));
+  }
+  step.guesses = most == 0 ? 0 : core.draft_costs->best(drafters, most);
+  if (step.guesses == 0) return;
+  step.extended.clear();
+  for (size_t i = 0; i < sequences; i++) {
+    const size_t at = step.extended.tokens.size();
+    step.extended.tokens.resize(at + 1 + step.guesses);
+    step.extended.tokens[at] = step.rows.tokens[i];
+    drafters[i]->guess(step.guesses, &step.extended.tokens[at + 1]);
+    for (size_t j = 0; j <= step.guesses; j++) {
+      step.extended.positions.push_back(step.rows.positions[i] + static_cast<llama_pos>(j));
+      step.extended.sequences.push_back(step.rows.sequences[i]);
+      step.extended.outputs.push_back(1);
+    }
+  }
 }
 
 // Rows of so many logits together are worth waking other threads for.
 constexpr int64_t worth_sharing = 100000;
 
-// Rows are independent. The threads are those that llama.cpp has just computed with: OpenMP keeps them for the calling thread.
+// Sequences are independent; a row behind another is sampled only if that gave the token which was guessed. The threads are those that
+// llama.cpp has just computed with: OpenMP keeps them for the calling thread.
 void sample(llama_context *context, Step &step) {
+  const Rows &evaluated = step.evaluated();
   std::vector<int32_t> rows;
-  for (size_t row = 0; row < step.tokens.size(); row++) {
-    if (step.outputs[row] != 0) rows.push_back(static_cast<int32_t>(row));
+  for (size_t row = 0; row < evaluated.tokens.size(); row++) {
+    if (evaluated.outputs[row] != 0) rows.push_back(static_cast<int32_t>(row));
   }
-  const auto count = static_cast<int32_t>(rows.size());
-  const int64_t logits = static_cast<int64_t>(count) * llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(context)));
+  const size_t each = step.guesses + 1;
+  const auto count = static_cast<int32_t>(step.samplers.size());
+  const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(context));
+  const int64_t logits = static_cast<int64_t>(count) * llama_vocab_n_tokens(vocab);
   // All of them, even if there are fewer rows: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
   const int32_t threads = count == 1 || logits < worth_sharing ? 1 : llama_n_threads(context);
   // Asked for here: the first call after a decode puts the rows in order.
   std::vector<float *> row_logits(rows.size());
-  for (int32_t i = 0; i < count; i++) row_logits[i] = llama_get_logits_ith(context, rows[i]);
-  std::vector<Outcome> outcomes(rows.size());
-  step.sampled.assign(rows.size(), -1);
+  for (size_t i = 0; i < rows.size(); i++) row_logits[i] = llama_get_logits_ith(context, rows[i]);
+  std::vector<Outcome> outcomes(step.samplers.size());
+  step.sampled.resize(step.samplers.size());
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
   for (int32_t i = 0; i < count; i++) {
     const auto &sampler = step.samplers[static_cast<size_t>(i)];
-    if (sampler) outcomes[i] = Outcome::of([&] { step.sampled[i] = sampler->sample(context, rows[i], row_logits[i]); });
+    std::vector<int32_t> &given = step.sampled[static_cast<size_t>(i)];
+    given.clear();
+    if (!sampler) {
+      given.push_back(-1);
+      continue;
+    }
+    outcomes[static_cast<size_t>(i)] = Outcome::of([&] {
+      for (size_t at = static_cast<size_t>(i) * each;; at++) {
+        const llama_token token = sampler->sample(context, rows[at], row_logits[at]);
+        given.push_back(token);
+        if (given.size() == each || llama_vocab_is_eog(vocab, token) || token != evaluated.tokens[static_cast<size_t>(rows[at]) + 1]) return;
+      }
+    });
   }
+  step.failures.clear();
   for (int32_t i = 0; i < count; i++) {
-    if (outcomes[i].code == nullptr) continue;
-    step.sampled[i] = -2;
-    step.failures.emplace_back(i, outcomes[i].message);
+    const Outcome &outcome = outcomes[static_cast<size_t>(i)];
+    if (outcome.code == nullptr) continue;
+    step.sampled[static_cast<size_t>(i)].push_back(-2);
+    step.failures.emplace_back(i, outcome.message);
   }
 }
 
-// Whether the tokens just sampled may be evaluated at once, without asking: none failed, none ends a generation.
-bool goes_on(const llama_vocab *vocab, const Step &step) {
-  if (!step.failures.empty() || step.sampled.size() != step.tokens.size()) return false;
-  return std::none_of(step.sampled.begin(), step.sampled.end(),
-                      [vocab](int32_t token) { return token < 0 || llama_vocab_is_eog(vocab, token); });
+// What was evaluated behind a wrong guess leaves the KV.
+void remove_wrong(llama_context *context, const Step &step) {
+  if (step.guesses == 0) return;
+  for (size_t i = 0; i < step.sampled.size(); i++) {
+    const size_t right = step.sampled[i].size(); // the row and as many guesses less one
+    if (right > step.guesses) continue;
+    const llama_pos from = step.rows.positions[i] + static_cast<llama_pos>(right);
+    if (llama_memory_seq_rm(llama_get_memory(context), step.rows.sequences[i], from, -1)) continue;
+    throw CodedError("generation_failed", "This model's memory cannot remove tokens that were guessed wrong.");
+  }
+}
+
+// Makes the tokens just sampled the next rows. False where they must not be evaluated without asking: one failed, ends a generation, or is
+// the last there is room for.
+bool go_on(const llama_vocab *vocab, Step &step) {
+  if (!step.failures.empty() || !step.decodes()) return false;
+  for (const std::vector<int32_t> &given : step.sampled) {
+    if (given.back() < 0 || llama_vocab_is_eog(vocab, given.back())) return false;
+  }
+  bool room = true;
+  for (size_t i = 0; i < step.rooms.size(); i++) room = (step.rooms[i] -= static_cast<int32_t>(step.sampled[i].size())) > 0 && room;
+  for (size_t i = 0; i < step.sampled.size(); i++) {
+    step.rows.tokens[i] = step.sampled[i].back();
+    step.rows.positions[i] += static_cast<llama_pos>(step.sampled[i].size());
+  }
+  return room;
 }
 
 // What JS is told of one step.
 struct Report {
-  std::vector<int32_t> sampled;
+  std::vector<int32_t> sampled; // of all wanted rows, one after the other
+  std::vector<int32_t> counts;  // empty: one each
+  size_t guesses;
   std::vector<std::pair<int32_t, std::string>> failures;
   double decode_ms;
   double sample_ms;
@@ -92,6 +187,10 @@ struct Report {
   Napi::Object to_object(Napi::Env env) const {
     auto result = Napi::Object::New(env);
     result.Set("tokens", make_array(env, sampled));
+    if (!counts.empty()) {
+      result.Set("counts", make_array(env, counts));
+      result.Set("guesses", static_cast<double>(guesses));
+    }
     result.Set("decodeMs", decode_ms);
     result.Set("sampleMs", sample_ms);
     if (!failures.empty()) {
@@ -108,14 +207,23 @@ struct Report {
   }
 };
 
-Report compute(llama_context *context, Step &step) {
+Report compute(const ContextCore &core, Step &step) {
   const int64_t start = llama_time_us();
-  settle_team(llama_n_threads(context));
-  decode(context, step);
+  settle_team(llama_n_threads(core.context));
+  draft(core, step);
+  decode(core.context, step.evaluated());
   const int64_t decoded = llama_time_us();
-  sample(context, step);
+  sample(core.context, step);
+  remove_wrong(core.context, step);
   const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
-  return {step.sampled, step.failures, ms(decoded - start), ms(llama_time_us() - decoded)};
+  if (core.draft_costs && step.decodes()) core.draft_costs->measured(step.samplers.size(), step.guesses, ms(decoded - start));
+  Report report{{}, {}, step.guesses, {}, ms(decoded - start), ms(llama_time_us() - decoded)};
+  report.failures = step.failures;
+  for (const std::vector<int32_t> &given : step.sampled) {
+    report.sampled.insert(report.sampled.end(), given.begin(), given.end());
+    if (step.guesses > 0) report.counts.push_back(static_cast<int32_t>(given.size()));
+  }
+  return report;
 }
 
 } // namespace
@@ -125,11 +233,11 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
   const auto input = info[0].As<Napi::Object>();
   const size_t rows = input.Get("rows").ToNumber().Uint32Value();
   auto step = std::make_shared<Step>();
-  step->tokens = copy_array<int32_t>(input.Get("tokens"), rows);
-  step->positions = copy_array<int32_t>(input.Get("positions"), rows);
-  step->sequences = copy_array<int32_t>(input.Get("sequences"), rows);
+  step->rows.tokens = copy_array<int32_t>(input.Get("tokens"), rows);
+  step->rows.positions = copy_array<int32_t>(input.Get("positions"), rows);
+  step->rows.sequences = copy_array<int32_t>(input.Get("sequences"), rows);
   const auto outputs = copy_array<uint8_t>(input.Get("outputs"), rows);
-  step->outputs.assign(outputs.begin(), outputs.end());
+  step->rows.outputs.assign(outputs.begin(), outputs.end());
   const auto samplers = input.Get("samplers").As<Napi::Array>();
   const uint32_t wanted = samplers.Length();
   if (rows == 0 || static_cast<size_t>(std::count(outputs.begin(), outputs.end(), 1)) != wanted) {
@@ -140,6 +248,9 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
     const Napi::Value value = samplers.Get(i);
     step->samplers.push_back(value.IsObject() ? Sampler::Unwrap(value.As<Napi::Object>())->state : nullptr);
   }
+  const Napi::Value rooms = input.Get("rooms");
+  if (rooms.IsTypedArray()) step->rooms = copy_array<int32_t>(rooms, wanted);
+  if (!step->rooms.empty() && step->rooms.size() != wanted) return rejected(env, "invalid_argument", "step() takes one room per wanted row.");
   const uint32_t most = std::max(1u, info[1].IsUndefined() ? 1u : info[1].ToNumber().Uint32Value());
   auto each = std::make_shared<Napi::FunctionReference>();
   if (most > 1) *each = Napi::Persistent(info[2].As<Napi::Function>());
@@ -150,8 +261,8 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
       [core = core, step, most, each, last] {
         const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(core->context));
         for (uint32_t done = 1;; done++) {
-          *last = compute(core->context, *step);
-          if (done >= most || core->paused || !goes_on(vocab, *step)) return;
+          *last = compute(*core, *step);
+          if (done >= most || core->paused || !go_on(vocab, *step)) return;
           core->tell([each, report = *last](Napi::Env env) {
             try {
               each->Call({report.to_object(env)});
@@ -159,8 +270,6 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
               napi_fatal_exception(env, error.Value()); // as an exception in an event listener
             }
           });
-          step->tokens.swap(step->sampled);
-          for (llama_pos &position : step->positions) position++;
         }
       },
       [last, each](Napi::Env env) { return last->to_object(env); });

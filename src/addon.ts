@@ -88,6 +88,10 @@ export interface ContextOptions {
   /** ggml type names, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
+  /** Most tokens that are guessed ahead for a sequence; 0 or absent is none. Without effect where a part of a sequence cannot be removed. */
+  draft?: number;
+  /** Evaluates them whether that pays or not; tests do. */
+  draftAlways?: boolean;
 }
 
 export interface EmbedderOptions {
@@ -145,6 +149,8 @@ export interface SamplerOptions {
   thinkingStart?: string;
   thinkingEnds?: string[];
   ignoreEos?: boolean;
+  /** Guesses what comes next from what the history and the answer repeat, where a step allows it. */
+  draft?: boolean;
 }
 
 /** What a chat template made of messages. */
@@ -232,11 +238,20 @@ export interface StepInput {
   rows: number;
   /** One entry per wanted row, in order; null decodes without sampling. */
   samplers: (NativeSampler | null)[];
+  /**
+   * For each of these the most tokens it may give, and steps that follow included. Where it is there, every row of the step wants a token and
+   * the samplers draft, guesses are evaluated behind the rows if that pays, and those that came true are tokens like any other.
+   */
+  rooms?: Int32Array;
 }
 
 export interface StepResult {
   /** One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2 and an entry in `failures`. */
   tokens: Int32Array;
+  /** Where guesses were evaluated: how many of the tokens each wanted row gave. The KV of all of them but the last is in the sequence then. */
+  counts?: Int32Array;
+  /** Guesses that were evaluated for each of the rows. */
+  guesses?: number;
   failures: { row: number; message: string }[] | undefined;
   decodeMs: number;
   sampleMs: number;

@@ -37,6 +37,10 @@ export interface Config {
   cacheTypeV: string;
   /** MiB of memory for the KV of conversations that had to leave their sequence; 0 keeps none, -1 is an eighth of the machine's. */
   cacheRamMib: number;
+  /** Guess tokens ahead from what the prompt and the answer repeat, and evaluate them together. */
+  specType: 'none' | 'ngram-simple';
+  /** Most tokens guessed ahead at a time. */
+  specDraftMax: number;
   mmap: boolean;
   mlock: boolean;
   /** Requests that may wait beyond those that run. */
@@ -75,6 +79,8 @@ export const defaults: Readonly<Config> = Object.freeze({
   cacheTypeK: 'f16',
   cacheTypeV: 'f16',
   cacheRamMib: -1,
+  specType: 'none',
+  specDraftMax: 16,
   mmap: true,
   mlock: false,
   queueSize: 512,

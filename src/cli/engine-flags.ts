@@ -33,6 +33,8 @@ export const engineFlags = {
   cacheTypeV: choice(['--cache-type-v', '-ctv'], 'Data type of cached values', cacheTypes),
   cacheRamMib: integer(['--cache-ram', '-cram'], 'mib', 'Memory for conversations that had to leave their sequence; 0 keeps none, -1 is an eighth of all',
     { fallback: defaults.cacheRamMib, min: -1, max: 1 << 24 }),
+  specType: choice(['--spec-type'], 'Guess tokens ahead; ngram-simple takes them from what the prompt and the answer repeat, and gives the same answers faster', ['none', 'ngram-simple']),
+  specDraftMax: integer(['--spec-draft-n-max', '--spec-ngram-simple-size-m'], 'n', 'Most tokens guessed ahead at a time', { fallback: defaults.specDraftMax, min: 1, max: 64 }),
   mmap: off(['--no-mmap'], 'Read the file into memory instead of mapping it'),
   mlock: on(['--mlock'], 'Keep the model from being swapped out'),
   pooling: choice(['--pooling'], 'How embeddings are pooled; auto takes what the file says', ['auto', 'none', 'mean', 'cls', 'last', 'rank']),
@@ -49,12 +51,12 @@ export async function engineConfig(values: Values<typeof engineFlags>): Promise<
 export function engineOptions(modelPath: string, config: Config, file?: ModelFile): EngineOptions {
   const {
     contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
-    cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
+    cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, queueSize, chatTemplate, pooling,
   } = config;
   return {
     modelPath, ...offloadWish(config, file),
     contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
-    cacheTypeK, cacheTypeV, cacheRamMib, mmap, mlock, queueSize, chatTemplate, pooling,
+    cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, queueSize, chatTemplate, pooling,
   };
 }
 

@@ -51,6 +51,7 @@ export async function printJson({ text, reasoning, finish }: Given, more: Record
       cached_tokens: usage.cachedTokens,
       completion_tokens: usage.completionTokens,
       total_tokens: usage.promptTokens + usage.completionTokens,
+      ...(usage.draftedTokens === undefined ? {} : { drafted_tokens: usage.draftedTokens, accepted_tokens: usage.acceptedTokens }),
     },
     timings: {
       queue_ms: thousandths(timings.queueMs),

@@ -75,6 +75,13 @@ export function checkTokens(tokens: Iterable<number>, vocabSize: number, param: 
   }
 }
 
+/** @throws RecuaError `context_length_exceeded` where there is no room for an answer. */
+export function checkLength({ tokens, param }: Prepared, contextSize: number): void {
+  if (tokens.length < contextSize) return;
+  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${tokens.length}; shorten it or raise the context size.`;
+  throw new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: tokens.length, n_ctx: contextSize } });
+}
+
 function emptyPrompt(param: string): RecuaError {
   return new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
 }

@@ -4,9 +4,9 @@
 import type { NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { Admission, stashBudget } from './admission.js';
-import { checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
+import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
 import { Embeddings, notPooled } from './embeddings.js';
-import type { Loaded } from './load.js';
+import { canRemoveParts, type Loaded } from './load.js';
 import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
@@ -33,6 +33,8 @@ export class Engine {
   readonly #plan = new Plan();
   /** A step is only built when none is in flight, so one is enough. */
   readonly #batch: StepInput;
+  /** Most tokens that each row may give; undefined where nothing is guessed ahead. */
+  readonly #rooms: Int32Array | undefined;
   /** The sequences whose rows want a token. */
   readonly #asking: Sequence[] = [];
   /** Requests taken and not answered, by id; undefined while being prepared. */
@@ -61,13 +63,14 @@ export class Engine {
     this.#loaded = loaded;
     this.#hooks = hooks;
     const { context, model, embedderOptions, options } = loaded;
-    const { recurrent, slidingWindow } = model.info;
-    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial: !recurrent && slidingWindow === 0, copies: true }, stashBudget(options.cacheRamMib));
+    const partial = canRemoveParts(model.info);
+    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
+    this.#rooms = partial && options.specType !== 'none' ? new Int32Array(context?.sequences ?? 0) : undefined;
     const rows = context?.batchSize ?? 0;
     this.#keeper = new StateKeeper(loaded, this.#cache);
     this.#batch = {
       tokens: new Int32Array(rows), positions: new Int32Array(rows), sequences: new Int32Array(rows),
-      outputs: new Uint8Array(rows), rows: 0, samplers: [],
+      outputs: new Uint8Array(rows), rows: 0, samplers: [], ...(this.#rooms ? { rooms: this.#rooms } : {}),
     };
     if (embedderOptions) {
       this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, (event) => this.#emit(event), () => this.#flush());
@@ -162,9 +165,9 @@ export class Engine {
     try {
       checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
       const prepared = await prepare();
-      if (prepared.tokens.length >= context.contextSize) throw tooLong(prepared, context.contextSize);
+      checkLength(prepared, context.contextSize);
       if (!this.#active.has(id)) return;
-      const sampler = await model.createSampler(samplerOptions(request.sampling, prepared.grammar), prepared.tokens);
+      const sampler = await model.createSampler(samplerOptions(request.sampling, prepared.grammar, this.#rooms !== undefined), prepared.tokens);
       if (!this.#active.has(id)) return sampler.close();
       const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
       const made = new Request(id, sequence, sampler, prepared, arrivedMs);
@@ -240,6 +243,7 @@ export class Engine {
       }
       if (end === sequence.length) {
         outputs[row - 1] = 1;
+        if (this.#rooms) this.#rooms[samplers.length] = sequence.limit - sequence.length;
         samplers.push(request.sampler);
         this.#asking.push(sequence);
       }
@@ -249,6 +253,7 @@ export class Engine {
       }
     }
     this.#batch.rows = row;
+    if (!this.#cache.memory.partial) delete this.#batch.rooms;
     // The gateway must know who may have caused a crash before the step that may crash.
     if (begun) this.#flush();
     this.#inFlight = true;
@@ -286,21 +291,20 @@ export class Engine {
     this.#pace.note(plan, result.decodeMs);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     const nowMs = performance.now();
-    const { flags } = this.#loaded.pieces;
-    for (let i = 0; i < this.#asking.length; i++) {
-      const sequence = this.#asking[i]!;
-      // Cancelled, or ended by a stop string while this token was computed: thrown away.
-      if (sequence.state === 'finished') continue;
-      const request = this.#requests.get(sequence)!;
-      const token = result.tokens[i]!;
-      if (token < 0) {
+    for (let i = 0, from = 0, to = 0; i < this.#asking.length; i++, from = to) {
+      const request = this.#requests.get(this.#asking[i]!)!;
+      to = from + (result.counts?.[i] ?? 1);
+      const failed = result.tokens[to - 1]! < 0;
+      const given = result.tokens.subarray(from, failed ? to - 1 : to);
+      if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.push(request);
+      if (failed) {
+        // What came before the failure is told first, and may even have ended the answer.
+        if (given.length > 0) this.#render();
+        if (!this.#active.has(request.id)) continue;
         const reason = result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token';
-        sequence.finish();
+        request.sequence.finish();
         this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
-        continue;
       }
-      request.accept(token, (flags[token]! & 1) !== 0, nowMs);
-      this.#fresh.push(request);
     }
   }
 
@@ -377,8 +381,3 @@ export class Engine {
 }
 
 const shuttingDown = () => new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
-
-function tooLong({ tokens, param }: Prepared, contextSize: number): RecuaError {
-  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${tokens.length}; shorten it or raise the context size.`;
-  return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: tokens.length, n_ctx: contextSize } });
-}

@@ -73,6 +73,9 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     }
     if (info.recurrent) notes.push('This architecture keeps one state per sequence: a prompt shares a prefix only where it continues a whole earlier sequence.');
     else if (info.slidingWindow > 0) notes.push('Sliding-window attention forgets old positions: a prompt shares a prefix only where it continues a whole earlier sequence.');
+    if (options.specType !== 'none' && context && !canRemoveParts(info)) {
+      notes.push('Tokens are not guessed ahead: this architecture keeps no positions that a wrong guess could be removed from.');
+    }
     const description: ModelDescription = {
       description: info.description,
       architecture: info.architecture,
@@ -105,6 +108,11 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
   }
 }
 
+/** Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole. */
+export function canRemoveParts({ recurrent, slidingWindow }: ModelInfo): boolean {
+  return !recurrent && slidingWindow === 0;
+}
+
 /** Positions beyond those a model was trained on give noise, so its training size is the most. */
 function effectiveContext(info: ModelInfo, options: EngineOptions, notes: string[]): number {
   const most = info.contextTrain > 0 ? info.contextTrain : 4096;
@@ -129,6 +137,7 @@ function contextOptions(options: EngineOptions, contextSize: number, mathThreads
     flashAttention: options.flashAttention,
     cacheTypeK: options.cacheTypeK,
     cacheTypeV: options.cacheTypeV,
+    ...(options.specType === 'none' ? {} : { draft: options.specDraftMax }),
   };
 }
 

@@ -12,7 +12,7 @@ export type EngineOptions = {
   layerNeed?: LayerNeed | undefined;
 } & Pick<Config,
   | 'contextSize' | 'parallel' | 'gpuLayers' | 'device' | 'requireGpu' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'maxStallMs' | 'flashAttention'
-  | 'cacheTypeK' | 'cacheTypeV' | 'cacheRamMib' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
+  | 'cacheTypeK' | 'cacheTypeV' | 'cacheRamMib' | 'specType' | 'specDraftMax' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
 
 /** Bytes that a model's parts take on the device that computes them. */
 export interface LayerNeed {
@@ -128,6 +128,10 @@ export interface Usage {
   cachedTokens: number;
   /** Tokens that were generated. */
   completionTokens: number;
+  /** Tokens that were guessed ahead; absent where there were none. */
+  draftedTokens?: number;
+  /** Of these, those that came true. */
+  acceptedTokens?: number;
 }
 
 /** Milliseconds, measured in the engine process. */

@@ -42,11 +42,21 @@ export class Request {
     return true;
   }
 
-  /** Takes a sampled token. No text work: the next step waits for this. */
-  accept(token: number, endsGeneration: boolean, nowMs: number): void {
+  /**
+   * Takes the tokens that a step gave, evaluating so many guesses. No text work: the next step waits for this. False, and they are thrown away,
+   * where the answer was cancelled or ended by a stop string while they were computed.
+   */
+  accept(tokens: Int32Array, guesses: number, flags: Uint8Array, nowMs: number): boolean {
+    if (this.sequence.state === 'finished') {
+      this.sequence.overrun ||= tokens.length > 1;
+      return false;
+    }
     if (this.#firstMs === 0) this.#firstMs = nowMs;
     this.#lastMs = nowMs;
-    this.#finishReason = this.sequence.accept(token, endsGeneration);
+    this.sequence.draftedTokens += guesses;
+    this.sequence.acceptedTokens += tokens.length - 1;
+    this.#finishReason = this.sequence.acceptAll(tokens, flags);
+    return true;
   }
 
   /** Turns new tokens into text and text into events. A stop string found here finishes the sequence. */
@@ -59,7 +69,7 @@ export class Request {
       this.#text.push(this.#prepared.shown.get(token) ?? pieces.bytes.subarray(pieces.offsets[token], pieces.offsets[token + 1]));
       if (this.#text.stop !== undefined) {
         this.#finishReason = 'stop';
-        sequence.finish();
+        sequence.cut(this.#rendered + 1);
         break;
       }
     }

@@ -12,13 +12,14 @@ export const unconstrained: GrammarSource = {
   grammar: '', grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: [], generationPrompt: '', thinkingStart: '', thinkingEnds: [],
 };
 
-export function samplerOptions(sampling: Sampling, source: GrammarSource): SamplerOptions {
+export function samplerOptions(sampling: Sampling, source: GrammarSource, draft = false): SamplerOptions {
   const greedy = !(sampling.temperature > 0);
   const options: SamplerOptions = { temperature: greedy ? 0 : sampling.temperature };
   if (sampling.seed !== undefined) options.seed = sampling.seed;
   penalties(sampling, options);
   if (sampling.logitBias.length > 0) options.logitBias = sampling.logitBias;
   if (sampling.ignoreEos) options.ignoreEos = true;
+  if (draft) options.draft = true;
   // Greedy takes the best token, so nothing that only trims or reshapes the tail can change it.
   if (!greedy) randomness(sampling, options);
   if (source.grammar !== '') {

@@ -16,6 +16,9 @@ export class Sequence {
   evaluated = 0;
   /** The slot holds more than `evaluated`. */
   overrun = false;
+  /** Tokens that were guessed ahead, and those of them that came true. */
+  draftedTokens = 0;
+  acceptedTokens = 0;
   /** Prompt tokens that came from a shared or kept prefix. */
   cachedTokens = 0;
   readonly promptLength: number;
@@ -79,12 +82,38 @@ export class Sequence {
     if (this.state === 'decode') this.state = 'prefill';
   }
 
+  /**
+   * Takes the tokens that one step gave, more than one where guesses came true: their KV is in the slot already, but for the last
+   * one's. `flags` are those of Pieces. Returns why it ended, if it did.
+   */
+  acceptAll(tokens: Int32Array, flags: Uint8Array): FinishReason | undefined {
+    for (const [i, token] of tokens.entries()) {
+      if (i > 0) this.advance(1);
+      const reason = this.accept(token, (flags[token]! & 1) !== 0);
+      if (!reason) continue;
+      this.overrun ||= i < tokens.length - 1;
+      return reason;
+    }
+    return undefined;
+  }
+
+  /** Ends it after so many tokens: a stop string was found there, and what one step gave beyond it does not count. */
+  cut(length: number): void {
+    this.overrun ||= this.evaluated > length;
+    this.length = length;
+    this.evaluated = Math.min(this.evaluated, length);
+    this.finish();
+  }
+
   finish(): void {
     this.state = 'finished';
   }
 
   /** The end-of-generation token counts, as it does in llama-server. */
   usage(): Usage {
-    return { promptTokens: this.promptLength, cachedTokens: this.cachedTokens, completionTokens: this.generated };
+    return {
+      promptTokens: this.promptLength, cachedTokens: this.cachedTokens, completionTokens: this.generated,
+      ...(this.draftedTokens > 0 ? { draftedTokens: this.draftedTokens, acceptedTokens: this.acceptedTokens } : {}),
+    };
   }
 }

@@ -70,6 +70,8 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
   const { content, object } = await readObject(schema, calls, last);
   const sum = <Key extends string>(all: Record<Key, number>[], keys: readonly Key[]) =>
     Object.fromEntries(keys.map((key) => [key, all.reduce((total, one) => total + one[key], 0)])) as Record<Key, number>;
+  const usages = rounds.map(({ finish }) => finish.usage);
+  const drafts = usages.flatMap(({ draftedTokens, acceptedTokens = 0 }) => (draftedTokens === undefined ? [] : [{ draftedTokens, acceptedTokens }]));
   return {
     content: rounds.length === 1 ? content : rounds.map(({ message }) => message.content).filter((text) => text !== '').join('\n\n'),
     reasoning: rounds.map(({ message }) => message.reasoning ?? '').filter((text) => text !== '').join('\n\n'),
@@ -77,7 +79,10 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
     object,
     finishReason: last.finish.finishReason,
     messages,
-    usage: sum(rounds.map(({ finish }) => finish.usage), ['promptTokens', 'cachedTokens', 'completionTokens']),
+    usage: {
+      ...sum(usages, ['promptTokens', 'cachedTokens', 'completionTokens']),
+      ...(drafts.length > 0 ? sum(drafts, ['draftedTokens', 'acceptedTokens']) : {}),
+    },
     timings: sum(rounds.map(({ finish }) => finish.timings), ['queueMs', 'promptMs', 'generateMs']),
     seed: rounds[0]!.finish.seed,
     warnings: rounds.flatMap(({ finish }) => finish.warnings),

@@ -11,6 +11,8 @@ export interface WireUsage {
   completion_tokens: number;
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
+  /** Where tokens were guessed ahead: those that came true, and those that did not. Only the former are completion tokens. */
+  completion_tokens_details?: { accepted_prediction_tokens: number; rejected_prediction_tokens: number };
 }
 
 /** llama-server's names; all are finite, 0 where there is nothing to divide by. */
@@ -24,6 +26,8 @@ export interface WireTimings {
   predicted_ms: number;
   predicted_per_token_ms: number;
   predicted_per_second: number;
+  draft_n?: number;
+  draft_n_accepted?: number;
 }
 
 export interface WireToolCall {
@@ -153,12 +157,15 @@ function ending({ usage, timings, warnings }: Finish): { timings: WireTimings; w
   return { timings: timingsToWire(usage, timings), ...(warnings.length === 0 ? {} : { warnings }) };
 }
 
-export function usageToWire({ promptTokens, cachedTokens, completionTokens }: Usage): WireUsage {
+export function usageToWire({ promptTokens, cachedTokens, completionTokens, draftedTokens, acceptedTokens = 0 }: Usage): WireUsage {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
     prompt_tokens_details: { cached_tokens: cachedTokens },
+    ...(draftedTokens === undefined ? {} : {
+      completion_tokens_details: { accepted_prediction_tokens: acceptedTokens, rejected_prediction_tokens: draftedTokens - acceptedTokens },
+    }),
   };
 }
 
@@ -174,6 +181,7 @@ export function timingsToWire(usage: Usage, { promptMs, generateMs }: Timings): 
     predicted_ms: thousandths(generateMs),
     predicted_per_token_ms: ratio(generateMs, usage.completionTokens),
     predicted_per_second: ratio(usage.completionTokens * 1000, generateMs),
+    ...(usage.draftedTokens === undefined ? {} : { draft_n: usage.draftedTokens, draft_n_accepted: usage.acceptedTokens ?? 0 }),
   };
 }
 

@@ -180,6 +180,31 @@ t.test('steps follow each other, and what a stop string came too late for is not
   await closeClean(t, open);
 });
 
+t.test('what a step gave beyond a stop string is neither counted nor kept', async (t) => {
+  const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple' });
+  const first = await open.complete(completion('q'.repeat(80), { constraint: say('one END and much more that nobody reads'), stop: ['END'] })).done;
+  t.equal(first.content, 'one ');
+  t.match(first.end, { kind: 'done', finishReason: 'stop', usage: { completionTokens: 7, draftedTokens: Number, acceptedTokens: Number } });
+  t.ok(open.addon.stats.guessed > 0);
+  const next = await open.complete(completion(`${'q'.repeat(80)}one END!`, { constraint: say('ok') })).done;
+  t.match(next.end, { kind: 'done', usage: { cachedTokens: 88 } });
+  await closeClean(t, open);
+});
+
+t.test('tokens that came before a sampler failed in the same step are told', async (t) => {
+  const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple' });
+  const one = await openEngine();
+  for (const seed of [1, 2, 3, 4, 5]) {
+    const request = completion(`~${seed}`, { constraint: { kind: 'grammar', grammar: 'fail:6' }, sampling: { ...sampling, seed } });
+    const [together, apart] = [await open.complete(request).done, await one.complete(request).done];
+    t.equal(together.content, apart.content);
+    t.match(together.end, { kind: 'error', error: { code: 'generation_failed', message: /no way on/ } });
+  }
+  t.ok(open.addon.stats.guessed > 5);
+  await closeClean(t, open);
+  await closeClean(t, one);
+});
+
 t.test('more conversations than sequences are all gone on with, as far as memory was given for it', async (t) => {
   for (const [cacheRamMib, remembered] of [[2, 10], [0, 0]] as const) {
     const open = await openEngine({}, { parallel: 2, cacheRamMib });
@@ -327,13 +352,16 @@ const kinds = [
   { name: 'memory that cannot copy', fake: { copies: false } },
   { name: 'recurrent memory', fake: { recurrent: true } },
   { name: 'sliding-window memory', fake: { slidingWindow: 128 } },
+  { name: 'guesses that come true', fake: { mostTokens: 6, lateReports: true }, drafts: true },
+  { name: 'guesses that come true, many at once', fake: { mostTokens: 6, decodeMs: 1 }, parallel: 9, drafts: true },
+  { name: 'recurrent memory, for which nothing is guessed', fake: { recurrent: true, mostTokens: 6 }, drafts: true },
 ];
-for (const { name, fake, parallel = 3 } of kinds) {
+for (const { name, fake, parallel = 3, drafts = false } of kinds) {
   t.test(`answers under random load equal solo answers: ${name}`, async (t) => {
     const next = random(name.length);
     const pick = (n: number) => Math.floor(next() * n);
     const beginnings = ['', 'S'.repeat(40), `${'S'.repeat(40)}T`.repeat(5), 'q'.repeat(300)];
-    const open = await openEngine({ ...fake, turns: [1, 4] }, { contextSize: 700, parallel, batchSize: 48 });
+    const open = await openEngine({ ...fake, turns: [1, 4] }, { contextSize: 700, parallel, batchSize: 48, specType: drafts ? 'ngram-simple' : 'none' });
     const asked: { request: ReturnType<typeof completion>; done: Promise<Outcome> }[] = [];
     const answers: string[] = [];
     for (let i = 0; i < 150; i++) {
@@ -353,6 +381,7 @@ for (const { name, fake, parallel = 3 } of kinds) {
     }
     const outcomes = await Promise.all(asked.map(({ done }) => done));
     await closeClean(t, open);
+    if (drafts) t.equal(open.addon.stats.guessed > 500, !fake.recurrent, `${open.addon.stats.guessed} tokens were guessed`);
     const alone = await openEngine({ copies: false }, { contextSize: 700, parallel: 1 });
     let compared = 0;
     for (const [i, outcome] of outcomes.entries()) {
@@ -362,8 +391,10 @@ for (const { name, fake, parallel = 3 } of kinds) {
       }
       compared++;
       const solo = await alone.complete(asked[i]!.request).done;
-      const wanted = { content: solo.content, finishReason: solo.end.kind === 'done' && solo.end.finishReason };
-      t.strictSame({ content: outcome.content, finishReason: outcome.end.finishReason }, wanted);
+      if (solo.end.kind !== 'done') throw new Error('alone it fails');
+      const { usage, finishReason } = outcome.end;
+      const wanted = { content: solo.content, finishReason: solo.end.finishReason, tokens: solo.end.usage.completionTokens };
+      t.strictSame({ content: outcome.content, finishReason, tokens: usage.completionTokens }, wanted);
     }
     t.ok(compared > 50, `${compared} answers compared`);
     await closeClean(t, alone);

@@ -25,6 +25,8 @@ export interface FakeOptions {
   turns?: [number, number];
   /** Of steps that follow each other, JS hears when the next but one has begun already. */
   lateReports?: boolean;
+  /** Guesses come true by chance, so that a step gives up to so many tokens for each sequence. */
+  mostTokens?: number;
   /** What a step says it took. */
   decodeMs?: number;
   /** Milliseconds each step takes beyond. */
@@ -41,7 +43,7 @@ export const stashBytesPerToken = 1000;
 export interface FakeAddon extends NativeAddon {
   /** Breaches of the contract, which must stay empty. */
   violations: string[];
-  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; largestStep: number };
+  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; largestStep: number };
 }
 
 export function coded(code: string, message: string): Error {
@@ -107,6 +109,12 @@ class FakeSampler implements NativeSampler {
   }
 }
 
+/** The last token of each wanted row. */
+function lastsOf({ tokens: all, counts }: StepResult): number[] {
+  let at = -1;
+  return counts ? Array.from(counts, (count) => all[(at += count)]!) : [...all];
+}
+
 class FakeContext implements NativeContext {
   readonly #kv: Cell[][];
   #paused = false;
@@ -149,26 +157,27 @@ class FakeContext implements NativeContext {
     return this.#queue(async () => {
       try {
         this.#paused = false;
-        const following = { ...copy, tokens: copy.tokens.slice(), positions: copy.positions.slice() };
+        const following = { ...copy, rooms: input.rooms?.slice(0, copy.samplers.length), tokens: copy.tokens.slice(), positions: copy.positions.slice() };
         let result = this.#decode(input.rows, following);
         let told = Promise.resolve();
         for (let done = 1; ; done++) {
           await this.#turns();
-          const { tokens: sampled, ...rest } = result();
-          if (done >= most || this.#paused || rest.failures || sampled.some((token) => token === tokens.eos)) {
+          const report = result();
+          const lasts = lastsOf(report);
+          following.rooms?.forEach((_, i, rooms) => (rooms[i]! -= report.counts?.[i] ?? 1));
+          if (done >= most || this.#paused || report.failures || lasts.some((token) => token === tokens.eos) || following.rooms?.some((room) => room < 1)) {
             await told;
-            result = () => ({ tokens: sampled, ...rest });
+            result = () => report;
             break;
           }
-          if (sampled.length !== input.rows) throw this.#violation('only rows that decode can follow each other');
-          const report = { tokens: sampled.slice(), ...rest };
+          if (lasts.length !== input.rows) throw this.#violation('only rows that decode can follow each other');
           if (!this.fake.lateReports) each(report);
           else told = told.then(async () => {
             await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
             each(report);
           });
-          following.tokens.set(sampled);
-          for (let i = 0; i < input.rows; i++) following.positions[i]! += 1;
+          following.tokens.set(lasts);
+          for (let i = 0; i < input.rows; i++) following.positions[i]! += report.counts?.[i] ?? 1;
           this.owner.stats.followed++;
           result = this.#decode(input.rows, following);
         }
@@ -204,8 +213,7 @@ class FakeContext implements NativeContext {
       if (row.length >= this.options.contextSize) throw this.#violation('the context is over-full');
       if (token === marks.kill.charCodeAt(0)) process.kill(process.pid, 'SIGKILL');
       if (token === marks.failStep.charCodeAt(0)) fails = true;
-      const before = row.at(-1) ?? { token: 0, hash: 1, endless: false };
-      row.push({ token, hash: mix(before.hash, token), endless: before.endless || token === marks.endless.charCodeAt(0) });
+      this.#append(row, token);
       if (input.outputs[i] === 1) asking.push(row.at(-1)!);
     }
     if (asking.length !== input.samplers.length) throw this.#violation('samplers and wanted rows differ');
@@ -215,13 +223,28 @@ class FakeContext implements NativeContext {
     }
     return () => {
       const failures: { row: number; message: string }[] = [];
-      const sampled = asking.map((cell, i) => {
-        const token = input.samplers[i] === null ? -1 : (input.samplers[i] as FakeSampler).sample(cell);
-        if (token === -2) failures.push({ row: i, message: 'the grammar has no way on' });
-        return token;
+      const guesses = input.rooms && asking.length === rows ? (this.fake.mostTokens ?? 1) - 1 : 0;
+      const sampled = asking.map((last, i) => {
+        const given: number[] = [];
+        for (let cell = last; ; cell = this.#append(this.#row(input.sequences[i]!), given.at(-1)!)) {
+          const token = input.samplers[i] === null ? -1 : (input.samplers[i] as FakeSampler).sample(cell);
+          given.push(token);
+          if (token === -2) failures.push({ row: i, message: 'the grammar has no way on' });
+          if (token < 0 || token === tokens.eos || given.length > guesses || given.length === input.rooms![i]) return given;
+          this.#random = mix(this.#random, given.length);
+          if (this.#random % 4 === 0) return given;
+        }
       });
-      return { tokens: Int32Array.from(sampled), failures: failures.length > 0 ? failures : undefined, decodeMs: this.fake.decodeMs ?? 0, sampleMs: 0 };
+      this.owner.stats.guessed += sampled.reduce((sum, given) => sum + given.length - 1, 0);
+      const drafted = guesses > 0 ? { counts: Int32Array.from(sampled, ({ length }) => length), guesses } : {};
+      return { tokens: Int32Array.from(sampled.flat()), ...drafted, failures: failures.length > 0 ? failures : undefined, decodeMs: this.fake.decodeMs ?? 0, sampleMs: 0 };
     };
+  }
+  #append(row: Cell[], token: number): Cell {
+    const before = row.at(-1) ?? { token: 0, hash: 1, endless: false };
+    const cell = { token, hash: mix(before.hash, token), endless: before.endless || token === marks.endless.charCodeAt(0) };
+    row.push(cell);
+    return cell;
   }
   /** What a failed step leaves is undefined: the next use of it gives other output. */
   #spoil(sequences: Int32Array): void {
@@ -420,7 +443,7 @@ class FakeModel implements NativeModel {
 export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
-    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, largestStep: 0 },
+    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     backends: () => [],

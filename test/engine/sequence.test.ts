@@ -36,3 +36,20 @@ t.test('it starts after its shared prefix, and rewinds to nothing', async (t) =>
   sequence.rewind();
   t.match(sequence, { state: 'prefill', pending: 5, cachedTokens: 0 });
 });
+
+t.test('tokens of one step are evaluated but for the last, and a cut takes back what is beyond it', async (t) => {
+  const flags = new Uint8Array(10);
+  flags[9] = 1;
+  const sequence = make(3, 20, 100);
+  t.equal(sequence.acceptAll(Int32Array.of(5, 6, 7, 8), flags), undefined);
+  t.match(sequence, { length: 7, evaluated: 6, overrun: false, state: 'decode' });
+  sequence.cut(5);
+  t.match(sequence, { length: 5, evaluated: 5, overrun: true, state: 'finished' });
+  const last = make(3, 20, 100);
+  last.acceptAll(Int32Array.of(5), flags);
+  last.cut(4);
+  t.match(last, { length: 4, evaluated: 3, overrun: false, state: 'finished' });
+  const ended = make(3, 20, 100);
+  t.equal(ended.acceptAll(Int32Array.of(5, 9, 7), flags), 'stop');
+  t.match(ended, { length: 5, evaluated: 4, overrun: true, state: 'finished' });
+});
