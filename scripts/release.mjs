@@ -17,7 +17,7 @@ const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 export function matrices() {
   const targets = Object.values(table);
   const build = targets.map(({ name, backend, ci }) => ({ target: name, backend, runner: ci.runner, container: ci.container ?? '', tools: ci.tools ?? '' }));
-  const test = targets.filter(({ isBase }) => isBase).flatMap(({ ci }) => ['20', '24'].map((node) => ({ runner: ci.runner, node })));
+  const test = targets.filter(({ isBase }) => isBase).flatMap(({ ci }) => ['20.17', '24'].map((node) => ({ runner: ci.runner, node })));
   return { build: { include: build }, test: { include: test } };
 }
 

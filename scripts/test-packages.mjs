@@ -91,7 +91,8 @@ async function install(world, name, program, registry, { scripts = false, more =
   const run = (...args) => inWorld(world, process.execPath, [program, ...args], { cwd: folder });
   const names = ['recua', ...more];
   if (name === 'npm') {
-    await run('install', '--global', '--prefix', folder, '--registry', registry.url, '--no-audit', '--no-fund', ...noScripts, ...names);
+    // Strict: `engines` of Recua has to admit no Node that a package it needs refuses.
+    await run('install', '--global', '--engine-strict', '--prefix', folder, '--registry', registry.url, '--no-audit', '--no-fund', ...noScripts, ...names);
     return join(folder, onWindows ? '' : 'lib', 'node_modules', 'recua');
   }
   writeFileSync(join(folder, 'package.json'), '{"private":true}');

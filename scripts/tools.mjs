@@ -30,7 +30,8 @@ function atLeast(found, [major, minor]) {
 
 function checkNode() {
   const found = version(process.versions.node);
-  if (!atLeast(found, [20, 0])) return { missing: `Recua needs Node 20 or newer, this is ${process.versions.node}: ${advice('node')}` };
+  const oldest = { 20: [20, 17], 22: [22, 9] }[found[0]] ?? [23, 0];
+  if (!atLeast(found, oldest)) return { missing: `Recua needs Node 20.17 or newer, of Node 22 at least 22.9, this is ${process.versions.node}: ${advice('node')}` };
   return { found: `node ${process.versions.node}` };
 }
 

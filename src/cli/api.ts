@@ -18,7 +18,7 @@ import { choice, integer, misuse, perCall, real, settingNames, text } from './fl
 import type { Values } from './flags.js';
 import type { LogFile } from './log-file.js';
 import { showLoading } from './model-loading.js';
-import { engineLog, makeLog, say, sayError } from './output.js';
+import { engineLog, engineLogLevel, makeLog, say, sayError } from './output.js';
 import { describePortInUse } from './port-owner.js';
 import { register } from './serve/state-file.js';
 import type { Registration } from './serve/state-file.js';
@@ -154,7 +154,7 @@ type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: numb
 async function serve(model: StoredModel, options: EngineOptions, config: Config, output: Output, update: Tell): Promise<number> {
   const { log, tell } = output;
   const stop = watchSignals();
-  const engine = startEngine(options, { log: engineLog(log) });
+  const engine = startEngine(options, { log: engineLog(log), logLevel: engineLogLevel(config.logLevel) });
   try {
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../server/listen.js');

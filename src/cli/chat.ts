@@ -92,7 +92,7 @@ export const chat = command({
     };
     try {
       if (path !== undefined) await keeper.moveTo(path);
-      engine = startEngine(engineOptions(model.path, config, file), { log });
+      engine = startEngine(engineOptions(model.path, config, file), { log, logLevel: held.logLevel });
       const description = await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       if (!description.canGenerate) throw new RecuaError('chat_unsupported', `${model.id} only embeds; it cannot chat.`);
       if (!values.quiet) {

@@ -41,14 +41,23 @@ export function makeLog(
   };
 }
 
-/** The same for what an engine tells: llama.cpp's own talk about a load is for those who look for a fault. */
+/** The same for what an engine tells: llama.cpp's own talk about a load is for those who look for a fault. See `engineLogLevel`. */
 export function engineLog(log: ReturnType<typeof makeLog>): ReturnType<typeof makeLog> {
   return (level, text) => log(level === 'info' ? 'debug' : level, text);
+}
+
+/** What `engineLog` of a log of this level lets through, so that an engine process sends no more. */
+export function engineLogLevel(least: Level | 'silent'): Level {
+  if (least === 'silent') return 'error';
+  return least === 'info' ? 'warn' : least;
 }
 
 /** Errors of an engine's log, held back until it is known whether the failure that follows says the same. */
 export class HeldErrors {
   #lines: string[] = [];
+
+  /** Below this level nothing is told. */
+  readonly logLevel = 'warn';
 
   readonly log = (level: Level, text: string): void => {
     if (level === 'error') this.#lines.push(text.trimEnd());

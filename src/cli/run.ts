@@ -47,7 +47,7 @@ export const run = command({
     ], values, constraint);
     const stop = watchSignals();
     const held = new HeldErrors();
-    const engine = startEngine(engineOptions(model.path, config, file), { log: held.log });
+    const engine = startEngine(engineOptions(model.path, config, file), held);
     try {
       await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       const given = await answerOnce(engine, request, values, stop.signal);

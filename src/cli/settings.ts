@@ -1,5 +1,5 @@
 // What flags are set to outside of the command line: by `RECUA_*` variables, else by the config file's section of the command,
-// else by its general part. Read by main for each call whose command has flags; `recua config` shows it.
+// else by its general part. Read by call for each call whose command has flags; `recua config` shows it.
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';

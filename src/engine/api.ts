@@ -1,7 +1,7 @@
 // The engine as the gateway sees it: implemented by engine/client over a child process, and by fakes in tests.
 // Imported by server/ and cli/; knows nothing of HTTP.
 import type {
-  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, ModelDescription, RerankRequest, SavedState, Timings, Usage,
+  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, LogLevel, ModelDescription, RerankRequest, SavedState, Timings, Usage,
 } from './protocol.js';
 import type { RecuaError } from '../errors.js';
 
@@ -43,12 +43,14 @@ export interface Reranked {
   tokenCounts: Int32Array;
 }
 
-export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
+export type Log = (level: LogLevel, text: string) => void;
 
 /** What whoever starts an engine may want to hear of it. */
 export interface EngineSettings {
   /** Native and own logs, and what an engine process writes to its stderr. */
   log?: Log;
+  /** What `log` does nothing with below; an engine process does not send it then. The default is 'debug', which is all. */
+  logLevel?: LogLevel;
   /** Called with each new state but the first, progress of loading included; not for a new status of a ready engine. */
   onState?: (state: EngineState) => void;
 }

@@ -1,8 +1,8 @@
 // One life of the engine process as the gateway sees it: forks it, passes messages, forwards its stderr, tells its end.
 // engine/client makes a new one after each crash.
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { spinCount } from './open-mp.js';
+import { forkEngine } from './early.js';
 import type { FromEngine, ToEngine } from './protocol.js';
 
 export interface ChildEvents {
@@ -21,18 +21,13 @@ interface Holdable {
 
 const longestLine = 8192;
 
-function environment(): NodeJS.ProcessEnv {
-  return { ...process.env, ...spinCount() };
-}
-
 export class Child {
   readonly #process: ChildProcess;
   #gone = false;
   #held = true;
 
   constructor(entry: string, events: ChildEvents) {
-    // execArgv: the gateway's own (--inspect, loaders) are not the engine's. stdout is data: nothing of the child goes there.
-    const child = fork(entry, [], { serialization: 'advanced', execArgv: [], env: environment(), stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    const child = forkEngine(entry);
     this.#process = child;
     const gone = (how: string, clean: boolean): void => {
       if (this.#gone) return;

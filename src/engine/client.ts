@@ -5,7 +5,8 @@ import { RecuaError } from '../errors.js';
 import type { Engine, EngineSettings, EngineState } from './api.js';
 import { EngineCalls, type Call } from './calls.js';
 import { Child } from './child.js';
-import type { EngineOptions, EngineStatus, FromEngine, ModelDescription } from './protocol.js';
+import { engineEntry } from './early.js';
+import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from './protocol.js';
 
 export interface ClientSettings extends EngineSettings {
   /** False lets a program end that has nothing else to do, though it did not close the engine; the default is true. */
@@ -46,6 +47,7 @@ export function startEngine(options: EngineOptions, settings: ClientSettings = {
 class EngineClient extends EngineCalls {
   readonly #options: EngineOptions;
   readonly #log: NonNullable<EngineSettings['log']>;
+  readonly #logLevel: LogLevel;
   readonly #told: NonNullable<EngineSettings['onState']>;
   readonly #keepAlive: boolean;
   readonly #entry: string;
@@ -66,9 +68,10 @@ class EngineClient extends EngineCalls {
     super();
     this.#options = options;
     this.#log = settings.log ?? (() => {});
+    this.#logLevel = settings.log ? settings.logLevel ?? 'debug' : 'error';
     this.#told = settings.onState ?? (() => {});
     this.#keepAlive = settings.keepAlive ?? true;
-    this.#entry = entryPath(settings.entry ?? new URL('./main.js', import.meta.url));
+    this.#entry = entryPath(settings.entry ?? engineEntry);
     this.#policy = { ...defaultRestart, ...settings.restart };
     this.#spawn();
   }
@@ -146,7 +149,7 @@ class EngineClient extends EngineCalls {
       },
     });
     this.#child = child;
-    child.send({ type: 'load', options: this.#options });
+    child.send({ type: 'load', options: this.#options, logLevel: this.#logLevel });
     this.changed();
   }
 

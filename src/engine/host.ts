@@ -7,7 +7,7 @@ import { load } from './load.js';
 import { listenToNative } from './native-log.js';
 import { skippedText, wantsGpu } from './offload.js';
 import type { OpenedNative } from './own-native.js';
-import type { EngineOptions, FromEngine, ToEngine } from './protocol.js';
+import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type ToEngine } from './protocol.js';
 
 /** What the host needs of `process`. */
 export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'connected'> & { send?: NodeJS.Process['send'] };
@@ -24,7 +24,10 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     // A channel that is gone ends the process by 'disconnect'; an error here says no more than that.
     channel.send?.(message, undefined, undefined, () => {});
   };
-  const log = (level: 'debug' | 'info' | 'warn' | 'error', text: string): void => send({ type: 'log', level, text });
+  let least = 0;
+  const log = (level: LogLevel, text: string): void => {
+    if (logLevels.indexOf(level) >= least) send({ type: 'log', level, text });
+  };
 
   /** Exits after all that was sent has left: a pipe may still hold the last events. */
   const exit = (message: FromEngine | undefined, code: number): void => {
@@ -71,6 +74,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   channel.on('message', (message: unknown) => {
     const m = message as ToEngine;
     if (m.type === 'load') {
+      least = logLevels.indexOf(m.logLevel);
       start(m.options).catch((error: unknown) => (closing ? channel.exit(0) : fail(error)));
     } else if (m.type === 'close') void close();
     else if (!engine) {

@@ -3,6 +3,7 @@
 import type { NativeAddon } from '../addon.js';
 import { installedBackends, loadOptionalBackends } from '../native/backends.js';
 import { openAddon } from '../native/load.js';
+import type { OpenedAddon } from '../native/load.js';
 import { wantsGpu, type SkippedBackend } from './offload.js';
 import { spinCount, withEnvironment } from './open-mp.js';
 import type { EngineOptions } from './protocol.js';
@@ -13,8 +14,17 @@ export interface OpenedNative {
   backends?: readonly SkippedBackend[];
 }
 
+const openHere = (): OpenedAddon => withEnvironment(spinCount(), () => openAddon());
+
+/** Opens the addon before it is needed. What keeps it from opening is told when it is. */
+export function openAhead(): void {
+  try {
+    openHere();
+  } catch { /* See above. */ }
+}
+
 export async function openOwnNative(options: EngineOptions): Promise<OpenedNative> {
-  const opened = withEnvironment(spinCount(), () => openAddon());
+  const opened = openHere();
   // Without a GPU package this finds nothing and costs nothing.
   return { addon: opened.addon, backends: wantsGpu(options) ? await loadOptionalBackends(opened) : installedBackends(opened) };
 }

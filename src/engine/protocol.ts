@@ -241,8 +241,13 @@ export type Question =
   | { type: 'restore'; id: number; path: string }
   | { type: 'forget'; id: number };
 
+/** How much a line of the log matters, least first. */
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
 export type ToEngine =
-  | { type: 'load'; options: EngineOptions }
+  /** Lines below the level stay where they are: llama.cpp has hundreds for each load, and each would be a message. */
+  | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
   | Question
   | { type: 'cancel'; id: number }
   /** Finish what runs and end; the parent's disconnect means the same at once. */
@@ -252,6 +257,6 @@ export type FromEngine =
   | { type: 'progress'; fraction: number }
   | { type: 'ready'; model: ModelDescription }
   | { type: 'failed'; error: PlainError }
-  | { type: 'log'; level: 'debug' | 'info' | 'warn' | 'error'; text: string }
+  | { type: 'log'; level: LogLevel; text: string }
   /** All that one step brought, for all requests together. */
   | { type: 'events'; events: EngineEvent[]; status: EngineStatus };

@@ -6,6 +6,8 @@ import { fakeBackend } from './fake-backend.js';
 
 const skip = process.platform !== 'linux';
 const rounds = Number(process.env['RECUA_EXIT_ROUNDS'] ?? 3);
+/** The library is made against the build's ggml, so the build's addon loads it, whatever addon is tested; it has no GPU but that one. */
+const env = { ...process.env, RECUA_ADDON: '', TEST_GPU_LAYERS: '' };
 const setup = JSON.stringify(new URL('./setup.js', import.meta.url).href);
 
 const body = (ending: string): string => `
@@ -29,7 +31,7 @@ t.test('a process with a loaded backend ends with its own exit code, in the midd
   ];
   for (let round = 0; round < rounds; round++) {
     for (const [ending, code] of endings) {
-      const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', body(ending)], { encoding: 'utf8' });
+      const { status, signal, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', body(ending)], { encoding: 'utf8', env });
       t.equal(status, code, `${ending || 'falls off the end'}: signal ${signal} ${stderr.slice(-300)}`);
       if (code === 1) t.match(stderr, /Error: mine/);
     }
@@ -40,7 +42,7 @@ t.test('a process with a loaded backend ends with its own exit code, in the midd
 t.test('SIGINT ends a process that handles it with its code, and another by the signal', { skip }, async (t) => {
   for (let round = 0; round < rounds; round++) {
     for (const [handler, expected] of [['process.on("SIGINT", () => process.exit(130));', '130'], ['', 'SIGINT']] as const) {
-      const child = spawn(process.execPath, ['--input-type=module', '-e', body(`${handler} console.log('ready'); for (;;) { await once(); await context.removeSequence(0, 0, -1); }`)], { stdio: ['ignore', 'pipe', 'pipe'] });
+      const child = spawn(process.execPath, ['--input-type=module', '-e', body(`${handler} console.log('ready'); for (;;) { await once(); await context.removeSequence(0, 0, -1); }`)], { env, stdio: ['ignore', 'pipe', 'pipe'] });
       let stderr = '';
       child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
       const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;

@@ -1,0 +1,70 @@
+// One call of the command line: finds the command, reads its flags, runs it, and turns what it throws into a sentence
+// and an exit code: 0 done, 1 failed, 2 called wrongly, 130 stopped by Ctrl-C.
+import { RecuaError } from '../errors.js';
+import type { AnyCommand } from './command.js';
+import { readArguments } from './arguments.js';
+import { findCommand, findPlace } from './command-tree.js';
+import type { Place } from './command-tree.js';
+import { misuse } from './flags.js';
+import { ReaderGone, guardOutput, print, sayError } from './output.js';
+import { Settings } from './settings.js';
+import { allCommands, loadCommand } from './table.js';
+
+/** Runs one command line (without node and script) and returns the exit code. */
+export async function call(argv: readonly string[]): Promise<number> {
+  guardOutput();
+  try {
+    return await dispatch(argv);
+  } catch (thrown) {
+    if (thrown instanceof ReaderGone) return 0;
+    sayError(thrown);
+    const code = RecuaError.from(thrown).code;
+    if (code === 'cancelled') return 130;
+    return code === 'invalid_usage' || code === 'invalid_config' ? 2 : 1;
+  }
+}
+
+async function dispatch(argv: readonly string[]): Promise<number> {
+  const word = argv[0] ?? 'help';
+  // A word that names none is looked up among all, to say what it may have meant.
+  const first = await loadCommand(word) ?? findCommand(await allCommands(), word);
+  return await runPlace({ command: first, path: first.name }, argv.slice(1));
+}
+
+async function runPlace(place: Place, rest: readonly string[]): Promise<number> {
+  const { command, path } = place;
+  if (command.subcommands) return await runInner(place, command.subcommands, rest);
+  if (wantsHelp(command, rest)) {
+    await print(await helpOf(place));
+    return 0;
+  }
+  // A command without flags works whatever the config file holds.
+  const settings = Object.values(command.flags).some((flag) => !flag.perCall) ? await Settings.read(allCommands) : undefined;
+  // Each command reads its own flags, whose types the table does not know.
+  return await command.run(readArguments(path, command.flags, rest, settings) as never);
+}
+
+/** `recua serve start`: the next word names the command. */
+async function runInner(place: Place, inner: readonly AnyCommand[], rest: readonly string[]): Promise<number> {
+  const [word, ...more] = rest;
+  if (word === undefined || ['help', '--help', '-h'].includes(word)) {
+    await print(await helpOf(more.length === 0 ? place : findPlace(await allCommands(), [...place.path.split(' '), ...more])));
+    return 0;
+  }
+  if (word.startsWith('-')) throw misuse(`Expected a command after recua ${place.path}, got ${word}. All of them: recua help ${place.path}`);
+  const command = findCommand(inner, word, place.path);
+  return await runPlace({ command, path: `${place.path} ${command.name}` }, more);
+}
+
+async function helpOf(place: Place): Promise<string> {
+  const { commandHelp } = await import('./help.js');
+  return commandHelp(place);
+}
+
+/** `--help` after a command, and `-h` where the command has no flag of that name (`api -h` is the host). */
+function wantsHelp(command: AnyCommand, argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  const words = end < 0 ? argv : argv.slice(0, end);
+  const ownsShort = Object.values(command.flags).some((flag) => flag.names.includes('-h'));
+  return words.includes('--help') || (!ownsShort && words.includes('-h'));
+}
