@@ -121,8 +121,8 @@ struct SamplerState {
   std::atomic<bool> closed{false};
 
   // The context's thread or one it computes with. Reads and changes the logits of row `row` of the last decode, picks a token and
-  // accepts it. Throws on failure.
-  llama_token sample(llama_context *context, int32_t row, float *logits);
+  // accepts it. `threads` may share the row. Throws on failure.
+  llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
   // JS thread, when no step can use it any more.
   void release();
 

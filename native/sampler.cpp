@@ -66,7 +66,7 @@ void Penalties::apply(float *logits) const {
   }
 }
 
-llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits) {
+llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits, int32_t threads) {
   if (!closed && parts.chain) return sample_by_chain(context, row);
   if (closed || !parts.choice) throw CodedError("closed", "The sampler is closed.");
   auto &[chain, choice, constraint, biases, penalties] = parts;
@@ -75,7 +75,7 @@ llama_token SamplerState::sample(llama_context *context, int32_t row, float *log
   for (const auto &[token, bias] : biases) logits[token] += bias;
   if (penalties.active()) penalties.apply(logits);
 
-  auto found = choice->pick(logits, count);
+  auto found = choice->pick(logits, count, threads);
   if (found >= 0 && constraint && constraint->active() && !constraint->allows(static_cast<llama_token>(found))) {
     found = pick_allowed(*choice, *constraint, logits, count);
   }

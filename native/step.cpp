@@ -45,10 +45,11 @@ void decode(llama_context *context, Step &step) {
   llama_synchronize(context);
 }
 
-// Rows of so many logits together are worth waking other threads for.
+// Logits that are worth waking other threads for.
 constexpr int64_t worth_sharing = 100000;
 
-// Rows are independent. The threads are those that llama.cpp has just computed with: OpenMP keeps them for the calling thread.
+// Rows are independent; where there are fewer than threads, threads share each (choice.h), which draws the same. The threads are those
+// that llama.cpp has just computed with: OpenMP keeps them for the calling thread.
 void sample(llama_context *context, Step &step) {
   std::vector<int32_t> rows;
   for (size_t row = 0; row < step.tokens.size(); row++) {
@@ -56,8 +57,9 @@ void sample(llama_context *context, Step &step) {
   }
   const auto count = static_cast<int32_t>(rows.size());
   const int64_t logits = static_cast<int64_t>(count) * llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(context)));
-  // All of them, even if there are fewer rows: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
-  const int32_t threads = count == 1 || logits < worth_sharing ? 1 : llama_n_threads(context);
+  // All of them, or one: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
+  const int32_t team = logits < worth_sharing ? 1 : llama_n_threads(context);
+  const int32_t threads = count < team ? 1 : team;
   // Asked for here: the first call after a decode puts the rows in order.
   std::vector<float *> row_logits(rows.size());
   for (int32_t i = 0; i < count; i++) row_logits[i] = llama_get_logits_ith(context, rows[i]);
@@ -66,7 +68,7 @@ void sample(llama_context *context, Step &step) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
   for (int32_t i = 0; i < count; i++) {
     const auto &sampler = step.samplers[static_cast<size_t>(i)];
-    if (sampler) outcomes[i] = Outcome::of([&] { step.sampled[i] = sampler->sample(context, rows[i], row_logits[i]); });
+    if (sampler) outcomes[i] = Outcome::of([&] { step.sampled[i] = sampler->sample(context, rows[i], row_logits[i], threads < team ? team : 1); });
   }
   for (int32_t i = 0; i < count; i++) {
     if (outcomes[i].code == nullptr) continue;
