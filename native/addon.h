@@ -125,15 +125,15 @@ struct SamplerState {
   std::atomic<bool> closed{false};
 
   // The context's thread or one it computes with. Reads and changes the logits of row `row` of the last decode, picks a token and
-  // accepts it. Throws on failure.
-  llama_token sample(llama_context *context, int32_t row, float *logits);
+  // accepts it. `threads` may share the row. Throws on failure.
+  llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
   const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
   // JS thread, when no step can use it any more.
   void release();
 
 private:
   llama_token sample_by_chain(llama_context *context, int32_t row);
-  llama_token sample_by_choice(float *logits);
+  llama_token sample_by_choice(float *logits, int32_t threads);
 };
 
 // --- model.cpp

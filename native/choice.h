@@ -3,10 +3,10 @@
 // Used on the context's thread.
 #pragma once
 
-#include "llama.h"
+#include "row.h"
 
-#include <cstddef>
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -29,7 +29,8 @@ public:
 
   // Index of the chosen one of `count` logits; -1 where none is a number above -infinity. Draws one random number.
   // Source: llama.cpp v0.5.0, src/llama-sampler.cpp; equal draws up to rounding at the edges of intervals.
-  int64_t pick(const float *logits, size_t count);
+  // `threads`: how many of llama.cpp's may share the row; the draw is the same with any number.
+  int64_t pick(const float *logits, size_t count, int32_t threads = 1);
 
   // The same among those that `allows` lets through, looking only at some of the best: -1, without a draw, where these are not
   // enough or the options need more than the best.
@@ -38,6 +39,7 @@ public:
     const bool greedy = options.temperature <= 0;
     if (!greedy && options.top_k <= 0) return -1;
     const size_t wanted = greedy ? 1 : std::min<size_t>(options.top_k, count);
+    row::survey(logits, count);
     select_best(logits, count, 2 * wanted + spare);
     size_t kept = 0;
     for (size_t i = 0; i < best.size() && kept < wanted; i++) {
@@ -48,26 +50,30 @@ public:
     return greedy ? static_cast<int64_t>(best[0].index) : cut_and_draw(best[0].logit);
   }
 
-private:
-  static constexpr size_t spare = 32;
-
   struct Entry {
     float logit;
     uint32_t index;
     float weight;
   };
 
+private:
+  static constexpr size_t spare = 32;
+
   int64_t cut_and_draw(float largest);
-  int64_t pick_above(const float *logits, size_t count, float largest, float least);
-  int64_t pick_of_nucleus(const float *logits, size_t count, float largest);
-  int64_t pick_of_buckets(const float *logits, size_t count, float largest, double wanted);
-  void gather(const float *logits, size_t count, size_t bucket, float least);
+  int64_t pick_above(const float *logits, size_t count, float largest, float least, int32_t threads);
+  int64_t pick_of_nucleus(const float *logits, size_t count, float largest, int32_t threads); // nucleus.cpp
+  int64_t pick_between(const float *logits, size_t count, float largest, float least, double place, const row::Ranges &ranges, int32_t threads);
+  void collect(const float *logits, const std::vector<uint32_t> &lists, size_t row::Split::*listed);
+  double weigh(float largest, float scale, float least);
   void select_best(const float *logits, size_t count, size_t wanted);
   int64_t draw(size_t count);
 
   ChoiceOptions options;
   std::mt19937 random;
-  std::vector<Entry> best; // scratch
+  // scratch
+  std::vector<Entry> best;
+  std::vector<float> weights;
+  std::vector<row::Split> splits;
 };
 
 // Index of the largest logit, the first of equals; -1 if none is a number.

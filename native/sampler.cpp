@@ -66,21 +66,21 @@ void Penalties::apply(float *logits) const {
   }
 }
 
-llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits) {
+llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits, int32_t threads) {
   if (closed || !(parts.chain || parts.choice)) throw CodedError("closed", "The sampler is closed.");
-  const llama_token token = parts.chain ? sample_by_chain(context, row) : sample_by_choice(logits);
+  const llama_token token = parts.chain ? sample_by_chain(context, row) : sample_by_choice(logits, threads);
   if (parts.drafter) parts.drafter->accept(token);
   return token;
 }
 
-llama_token SamplerState::sample_by_choice(float *logits) {
+llama_token SamplerState::sample_by_choice(float *logits, int32_t threads) {
   auto &[chain, choice, constraint, drafter, biases, penalties] = parts;
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
   const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
   for (const auto &[token, bias] : biases) logits[token] += bias;
   if (penalties.active()) penalties.apply(logits);
 
-  auto found = choice->pick(logits, count);
+  auto found = choice->pick(logits, count, threads);
   if (found >= 0 && constraint && constraint->active() && !constraint->allows(static_cast<llama_token>(found))) {
     found = pick_allowed(*choice, *constraint, logits, count);
   }

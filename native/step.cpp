@@ -99,11 +99,12 @@ void draft(const ContextCore &core, Step &step) {
   }
 }
 
-// Rows of so many logits together are worth waking other threads for.
+// Logits that are worth waking other threads for.
 constexpr int64_t worth_sharing = 100000;
 
-// Sequences are independent; a row behind another is sampled only if that gave the token which was guessed. The threads are those that
-// llama.cpp has just computed with: OpenMP keeps them for the calling thread.
+// Sequences are independent; a row behind another is sampled only if that gave the token which was guessed. Where there are fewer sequences
+// than threads, threads share each row (choice.h), which draws the same. The threads are those that llama.cpp has just computed with: OpenMP
+// keeps them for the calling thread.
 void sample(llama_context *context, Step &step) {
   const Rows &evaluated = step.evaluated();
   std::vector<int32_t> rows;
@@ -113,9 +114,10 @@ void sample(llama_context *context, Step &step) {
   const size_t each = step.guesses + 1;
   const auto count = static_cast<int32_t>(step.samplers.size());
   const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(context));
-  const int64_t logits = static_cast<int64_t>(count) * llama_vocab_n_tokens(vocab);
-  // All of them, even if there are fewer rows: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
-  const int32_t threads = count == 1 || logits < worth_sharing ? 1 : llama_n_threads(context);
+  const int64_t logits = static_cast<int64_t>(rows.size()) * llama_vocab_n_tokens(vocab);
+  // All of them, or one: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
+  const int32_t team = logits < worth_sharing ? 1 : llama_n_threads(context);
+  const int32_t threads = count < team ? 1 : team;
   // Asked for here: the first call after a decode puts the rows in order.
   std::vector<float *> row_logits(rows.size());
   for (size_t i = 0; i < rows.size(); i++) row_logits[i] = llama_get_logits_ith(context, rows[i]);
@@ -132,7 +134,7 @@ void sample(llama_context *context, Step &step) {
     }
     outcomes[static_cast<size_t>(i)] = Outcome::of([&] {
       for (size_t at = static_cast<size_t>(i) * each;; at++) {
-        const llama_token token = sampler->sample(context, rows[at], row_logits[at]);
+        const llama_token token = sampler->sample(context, rows[at], row_logits[at], threads < team ? team : 1);
         given.push_back(token);
         if (given.size() == each || llama_vocab_is_eog(vocab, token) || token != evaluated.tokens[static_cast<size_t>(rows[at]) + 1]) return;
       }

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import type { NativeModel, SamplerOptions } from '#recua/addon.js';
 import { bothWays, loadRandom } from './random-model.js';
-import { loadBuiltin } from './setup.js';
+import { contextOptions, generate, loadBuiltin } from './setup.js';
 
 const sets: Partial<SamplerOptions>[] = [
   {}, { topK: 1 }, { topK: 40 }, { topK: 1000 }, { topP: 0.95 }, { topP: 0.5 }, { topP: 0.001 }, { topP: 0.999 }, { minP: 0.05 }, { minP: 0.7 },
@@ -57,4 +57,40 @@ t.test('of many seeds every one draws the same', async (t) => {
   }
   t.strictSame(counts.own, counts.chain);
   t.ok(counts.own.size > 3, 'more than a few tokens came');
+});
+
+t.test('of a row that threads share: any number of them draws the same', async (t) => {
+  const sets: Partial<SamplerOptions>[] = [{ topP: 0.95 }, { topP: 0.4, minP: 0.2 }, { minP: 0.05 }, {}, { topK: 40 }];
+  for (const doublings of [0, 5]) {
+    const model = await loadRandom(t, doublings);
+    const prompt = await model.tokenize('The quick brown fox', true, true);
+    const drawn = [];
+    for (const threads of [1, 2, 3]) {
+      const context = await model.createContext(contextOptions({ sequences: 1, threads, threadsBatch: threads }));
+      const own = [];
+      for (const set of sets) {
+        await context.removeSequence(0, 0, -1);
+        const sampler = await model.createSampler({ temperature: 0.8, seed: 5, ...set }, prompt);
+        own.push(await generate(context, sampler, prompt, 6));
+        sampler.close();
+      }
+      await context.close();
+      drawn.push(own);
+    }
+    t.strictSame(drawn[1], drawn[0], `two, ${doublings} doublings`);
+    t.strictSame(drawn[2], drawn[0], `three, ${doublings} doublings`);
+    if (doublings === 0) t.ok(new Set(drawn[0]!.map(String)).size > 1, 'draws, not always the same');
+    await model.close();
+  }
+});
+
+t.test('of many seeds over a flat vocabulary, wherever in the nucleus the draw falls', async (t) => {
+  // Draws at the nucleus' very beginning and end are those for which the first estimate is too narrow.
+  const model = await loadRandom(t, 5);
+  t.teardown(() => model.close());
+  const prompt = await model.tokenize('The quick brown fox', true, true);
+  for (let seed = 0; seed < 60; seed++) {
+    const { own, chain } = await bothWays(model, { temperature: 1.5, topP: 0.97, seed }, prompt, 1);
+    t.strictSame(own, chain, `seed ${seed}`);
+  }
 });
