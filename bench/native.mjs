@@ -107,10 +107,10 @@ async function request() {
       const messages = JSON.stringify([{ role: 'system', content: 'You are helpful.' }, { role: 'user', content: `Question ${round}: tell me a story about rivers.` }]);
       const input = { messages, tools: '', toolChoice: 'auto', jsonSchema: '', grammar: '', addGenerationPrompt: true, enableThinking: true, templateKwargs: {}, template: '', ...kind };
       await timed('anew', () => model.applyChatTemplate({ ...input, remember: false }));
-      const { prompt, stops: _, preservedIds: __, ...rest } = await timed('kept', () => model.applyChatTemplate(input));
-      const tokens = await timed('tokens', () => model.tokenize(prompt, true, true));
-      await timed('parser', () => model.createParser(rest, true));
-      const sampler = await timed('sampler', () => model.createSampler({ temperature: 0, ...(rest.grammar ? rest : {}) }, tokens));
+      const prompt = await timed('kept', () => model.applyChatTemplate(input));
+      const tokens = await timed('tokens', () => model.tokenize(prompt.prompt, true, true));
+      await timed('parser', () => model.createParser(prompt, true));
+      const sampler = await timed('sampler', () => model.createSampler({ temperature: 0, ...(prompt.grammar ? prompt : {}) }, tokens));
       sampler.close();
     }
     console.log(`${name.padEnd(20)} ${Object.values(times).map((ms, i) => median(ms).toFixed(2).padStart([13, 11, 7, 7, 8][i])).join(' ')}`);
