@@ -3,6 +3,7 @@
 //   node bench/native.mjs embed MODEL [threads]    ms and resident MiB of 32 inputs of 64 tokens
 //   node bench/native.mjs prefill MODEL [threads]  ms of a step with so many prompt rows, alone and with a row that decodes beside them
 //   node bench/native.mjs sample MODEL [threads]   ms per row of a sampler, Recua's own and llama.cpp's chain, in alternation
+//   node bench/native.mjs request MODEL [threads]  ms before a chat request's first step: template, anew and from memory in alternation, and the rest
 // Try them with GOMP_SPINCOUNT or OMP_WAIT_POLICY set, and beside a busy program.
 import os from 'node:os';
 import { loadAddon } from '../dist/addon.js';
@@ -10,8 +11,8 @@ import { median } from './report.mjs';
 
 const [load, path, given] = process.argv.slice(2);
 const threads = Number(given ?? os.availableParallelism());
-if (!['decode', 'embed', 'prefill', 'sample'].includes(load) || !path || !(threads >= 1)) {
-  console.error('Expected: node bench/native.mjs decode|embed|prefill|sample MODEL.gguf [threads]');
+if (!['decode', 'embed', 'prefill', 'sample', 'request'].includes(load) || !path || !(threads >= 1)) {
+  console.error('Expected: node bench/native.mjs decode|embed|prefill|sample|request MODEL.gguf [threads]');
   process.exit(2);
 }
 const addon = loadAddon();
@@ -127,5 +128,36 @@ async function sample() {
   await context.close();
 }
 
-await { decode, embed, prefill, sample }[load]();
+async function request() {
+  const types = [{ type: 'string', description: 'text' }, { type: 'integer', minimum: 0, maximum: 1000 }, { enum: ['a', 'b', 'c'] }, { type: 'array', items: { type: 'string' } }, { type: 'boolean' }];
+  const tools = (count) => JSON.stringify(Array.from({ length: count }, (_, i) => {
+    const parameters = { type: 'object', properties: Object.fromEntries(types.map((type, k) => [`argument_${k}`, type])), required: ['argument_0', 'argument_1'] };
+    return { type: 'function', function: { name: `function_${i}`, description: `Does thing number ${i} and returns what it found.`, parameters } };
+  }));
+  const person = { type: 'object', required: ['name', 'age'], properties: { name: { type: 'string', minLength: 5, maxLength: 40 }, age: { type: 'integer' } } };
+  const kinds = { 'plain chat': {}, '1 tool': { tools: tools(1) }, '20 tools': { tools: tools(20) }, '20 tools, required': { tools: tools(20), toolChoice: 'required' }, 'JSON schema': { jsonSchema: JSON.stringify({ type: 'array', items: person }) } };
+  console.log(`${'ms per request'.padEnd(20)} template anew  remembered  tokens  parser  sampler`);
+  for (const [name, kind] of Object.entries(kinds)) {
+    const times = { anew: [], kept: [], tokens: [], parser: [], sampler: [] };
+    const timed = async (key, work) => {
+      const start = performance.now();
+      const result = await work();
+      times[key].push(performance.now() - start);
+      return result;
+    };
+    for (let round = 0; round < 25; round++) {
+      const messages = JSON.stringify([{ role: 'system', content: 'You are helpful.' }, { role: 'user', content: `Question ${round}: tell me a story about rivers.` }]);
+      const input = { messages, tools: '', toolChoice: 'auto', jsonSchema: '', grammar: '', addGenerationPrompt: true, enableThinking: true, templateKwargs: {}, template: '', ...kind };
+      await timed('anew', () => model.applyChatTemplate({ ...input, remember: false }));
+      const prompt = await timed('kept', () => model.applyChatTemplate(input));
+      const tokens = await timed('tokens', () => model.tokenize(prompt.prompt, true, true));
+      await timed('parser', () => model.createParser(prompt, true));
+      const sampler = await timed('sampler', () => model.createSampler({ temperature: 0, ...(prompt.grammar ? prompt : {}) }, tokens));
+      sampler.close();
+    }
+    console.log(`${name.padEnd(20)} ${Object.values(times).map((ms, i) => median(ms).toFixed(2).padStart([13, 11, 7, 7, 8][i])).join(' ')}`);
+  }
+}
+
+await { decode, embed, prefill, sample, request }[load]();
 await model.close();

@@ -13,6 +13,7 @@
 #include "draft.h"
 #include "llama.h"
 #include "sampling.h"
+#include "templates.h"
 
 #include <atomic>
 #include <future>
@@ -41,13 +42,12 @@ struct ModelState {
   std::promise<void> released;
 
   std::mutex templates_mutex; // guards `templates`
-  std::string templates_source;
-  std::shared_ptr<common_chat_templates> templates;
+  std::list<std::pair<std::string, std::shared_ptr<Templates>>> templates; // by source, the last used first
 
   GrammarCache grammars;
 
   // Any thread. Compiled templates of `source` ('' is the file's own).
-  std::shared_ptr<common_chat_templates> chat_templates(const std::string &source);
+  std::shared_ptr<Templates> chat_templates(const std::string &source);
   ~ModelState();
 };
 
@@ -244,6 +244,7 @@ private:
   Napi::Value parse(const Napi::CallbackInfo &info);
   Napi::Value message(const Napi::CallbackInfo &info);
 
+  std::shared_ptr<const ChatShape> shape;
   common_chat_parser_params params;
   common_chat_msg current;
   std::vector<std::string> call_ids;

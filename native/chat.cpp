@@ -16,6 +16,7 @@ struct Input {
   bool parallel_given = false;
   bool add_generation_prompt = true;
   bool enable_thinking = true;
+  bool remember = true;
   std::map<std::string, std::string> kwargs;
 
   explicit Input(const Options &options) {
@@ -29,6 +30,7 @@ struct Input {
     options.boolean("enableThinking", enable_thinking);
     parallel_given = options.get("parallelToolCalls").IsBoolean();
     options.boolean("parallelToolCalls", parallel_tool_calls);
+    options.boolean("remember", remember);
     const Napi::Value map = options.get("templateKwargs");
     if (!map.IsObject()) return;
     const auto object = map.As<Napi::Object>();
@@ -38,17 +40,27 @@ struct Input {
       kwargs[name] = object.Get(name).ToString().Utf8Value();
     }
   }
+
+  // All that the result depends on, except the template and the messages.
+  std::string shape_key() const {
+    std::string key{static_cast<char>('0' + (parallel_tool_calls ? 1 : 0) + (parallel_given ? 2 : 0) + (add_generation_prompt ? 4 : 0) + (enable_thinking ? 8 : 0))};
+    const auto add = [&key](const std::string &part) { key.append(std::to_string(part.size())).append(1, ':').append(part); };
+    for (const std::string *part : {&tools, &tool_choice, &json_schema, &grammar}) add(*part);
+    for (const auto &[name, value] : kwargs) {
+      add(name);
+      add(value);
+    }
+    return key;
+  }
 };
 
 struct Rendered {
-  common_chat_params params;
-  std::string grammar_kind = "user";
-  std::string triggers;
-  std::vector<int32_t> preserved_ids;
+  std::string prompt, grammar, grammar_kind;
+  std::shared_ptr<const ChatShape> shape;
   bool continuation = false;
 };
 
-common_chat_templates_inputs to_inputs(const Input &input, const common_chat_templates *templates) {
+common_chat_templates_inputs to_inputs(const Input &input, const Templates &templates) {
   common_chat_templates_inputs inputs;
   inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(input.messages));
   if (!input.tools.empty()) inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(input.tools));
@@ -59,8 +71,7 @@ common_chat_templates_inputs to_inputs(const Input &input, const common_chat_tem
   inputs.enable_thinking = input.enable_thinking;
   inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
   inputs.chat_template_kwargs = input.kwargs;
-  auto caps = common_chat_templates_get_caps(templates);
-  inputs.parallel_tool_calls = input.parallel_given ? input.parallel_tool_calls : caps["supports_parallel_tool_calls"];
+  inputs.parallel_tool_calls = input.parallel_given ? input.parallel_tool_calls : templates.parallel_tool_calls();
   if (!inputs.messages.empty() && inputs.messages.back().role == "assistant" && inputs.messages.back().tool_calls.empty()) {
     // A trailing assistant message is the beginning of the answer.
     inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
@@ -82,33 +93,19 @@ void check_depth(const std::string &text) {
 }
 
 void render(ModelState &model, const Input &input, Rendered &out) {
-  std::shared_ptr<common_chat_templates> templates;
+  std::shared_ptr<Templates> templates;
   const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
   check_references(input.tools);
-  if (!input.json_schema.empty()) {
-    const Outcome schema = Outcome::of([&] { schema_grammar(input.json_schema); });
-    if (schema.code != nullptr) throw CodedError("invalid_schema", "The JSON schema cannot be enforced: " + schema.message);
-  }
-  const auto inputs = to_inputs(input, templates.get());
+  check_references(input.json_schema);
+  const auto inputs = to_inputs(input, *templates);
   out.continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
-  out.params = common_chat_templates_apply(templates.get(), inputs);
-  if (!out.params.grammar.empty()) {
-    out.grammar_kind = "tools"; // what common_chat generates expects the generation prompt to be fed first
-  } else {
-    out.params.grammar = input.grammar;
-  }
-  auto triggers = common_json::array();
-  for (const auto &trigger : out.params.grammar_triggers) {
-    common_json entry = {{"type", static_cast<int>(trigger.type)}, {"value", trigger.value}};
-    if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN) entry["token"] = static_cast<int>(trigger.token);
-    triggers.push_back(entry);
-  }
-  out.triggers = triggers.dump();
-  for (const auto &text : out.params.preserved_tokens) {
-    const auto ids = common_tokenize(model.vocab, text, false, true);
-    if (ids.size() == 1) out.preserved_ids.push_back(ids[0]);
-  }
+  auto rendered = templates->apply(inputs, input.shape_key(), input.remember);
+  out.prompt = std::move(rendered.prompt);
+  out.shape = std::move(rendered.shape);
+  const bool made = !out.shape->params.grammar.empty();
+  out.grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
+  out.grammar = made ? out.shape->params.grammar : input.grammar;
 }
 
 std::string random_call_id() {
@@ -139,22 +136,23 @@ Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &m
   return Task<Rendered>::run(
       env, "invalid_messages", [=](Rendered &out) { render(*model, *input, out); },
       [](Napi::Env env, Rendered &out) {
+        const auto &params = out.shape->params;
         auto prompt = Napi::Object::New(env);
-        prompt.Set("prompt", out.params.prompt);
-        prompt.Set("grammar", out.params.grammar);
+        prompt.Set("prompt", out.prompt);
+        prompt.Set("grammar", out.grammar);
         prompt.Set("grammarKind", out.grammar_kind);
-        prompt.Set("grammarLazy", out.params.grammar_lazy);
-        prompt.Set("grammarTriggers", out.triggers);
-        prompt.Set("preservedTokens", make_texts(env, out.params.preserved_tokens));
-        prompt.Set("preservedIds", make_array(env, out.preserved_ids));
-        prompt.Set("generationPrompt", out.params.generation_prompt);
-        prompt.Set("stops", make_texts(env, out.params.additional_stops));
-        prompt.Set("parser", out.params.parser);
-        prompt.Set("format", static_cast<int>(out.params.format));
+        prompt.Set("grammarLazy", params.grammar_lazy);
+        prompt.Set("grammarTriggers", out.shape->triggers);
+        prompt.Set("preservedTokens", make_texts(env, params.preserved_tokens));
+        prompt.Set("preservedIds", make_array(env, out.shape->preserved_ids));
+        prompt.Set("generationPrompt", params.generation_prompt);
+        prompt.Set("stops", make_texts(env, params.additional_stops));
+        using Shared = std::shared_ptr<const ChatShape>;
+        prompt.Set("shape", Napi::External<Shared>::New(env, new Shared(out.shape), [](Napi::Env, Shared *shared) { delete shared; }));
         prompt.Set("continuation", out.continuation);
-        prompt.Set("supportsThinking", out.params.supports_thinking);
-        prompt.Set("thinkingStart", out.params.thinking_start_tag);
-        prompt.Set("thinkingEnds", make_texts(env, out.params.thinking_end_tags));
+        prompt.Set("supportsThinking", params.supports_thinking);
+        prompt.Set("thinkingStart", params.thinking_start_tag);
+        prompt.Set("thinkingEnds", make_texts(env, params.thinking_end_tags));
         return prompt;
       });
 }
@@ -168,18 +166,16 @@ Napi::Function Parser::define(Napi::Env env) {
 Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) {
   const Options prompt(info[0]);
   guarded(info.Env(), [&] {
-    int format = COMMON_CHAT_FORMAT_CONTENT_ONLY;
-    std::string source;
-    prompt.number("format", format);
-    prompt.text("parser", source);
-    prompt.text("generationPrompt", params.generation_prompt);
+    const Napi::Value given = prompt.get("shape");
+    if (!given.IsExternal()) throw CodedError("invalid_argument", "createParser() takes what applyChatTemplate() gave.");
+    shape = *given.As<Napi::External<std::shared_ptr<const ChatShape>>>().Data();
+    params.generation_prompt = shape->params.generation_prompt;
     prompt.boolean("continuation", params.is_continuation);
-    params.format = static_cast<common_chat_format>(format);
+    params.format = shape->params.format;
     params.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
     params.parse_tool_calls = info[1].ToBoolean();
-    if (!source.empty()) params.parser.load(source);
     // What the caller's own last message began is not part of the answer.
-    if (params.is_continuation) current = common_chat_parse("", true, params);
+    if (params.is_continuation) current = common_chat_peg_parse(shape->parser, "", true, params);
   });
 }
 
@@ -191,7 +187,7 @@ Napi::Value Parser::parse(const Napi::CallbackInfo &info) {
   const Outcome outcome = Outcome::of(
       [&] {
         check_depth(text);
-        next = common_chat_parse(text, partial, params);
+        next = common_chat_peg_parse(shape->parser, text, partial, params);
       },
       "generation_failed");
   if (outcome.code != nullptr) throw make_error(env, outcome.code, outcome.message);

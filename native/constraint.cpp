@@ -30,7 +30,30 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
   return made;
 }
 
+std::shared_ptr<const llama_grammar> GrammarCache::waiting(const std::string &text, const std::string &triggers, const std::function<llama_grammar *()> &parse) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = std::find_if(prototypes.begin(), prototypes.end(), [&](const auto &entry) { return entry.text == text && entry.triggers == triggers; });
+  if (found != prototypes.end()) {
+    prototypes.splice(prototypes.begin(), prototypes, found);
+    return found->grammar;
+  }
+  const std::shared_ptr<const llama_grammar> made(parse(), FreeGrammar());
+  if (!made) throw std::runtime_error("failed to parse grammar");
+  prototypes.push_front({text, triggers, made});
+  if (prototypes.size() > most) prototypes.pop_back();
+  return made;
+}
+
 namespace {
+
+// Tells triggers apart.
+std::string key_of(const std::vector<common_grammar_trigger> &triggers) {
+  std::string key;
+  for (const auto &[type, value, token] : triggers) {
+    key += std::to_string(static_cast<int>(type)) + ',' + std::to_string(token) + ',' + std::to_string(value.size()) + ':' + value;
+  }
+  return key;
+}
 
 llama_grammar *parse_lazy(const llama_vocab *vocab, const std::string &text, const std::vector<common_grammar_trigger> &triggers) {
   std::vector<std::string> patterns;
@@ -77,8 +100,8 @@ std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCa
   made->position = made->grammar->start();
   const auto prefill = begun(vocab, params.generation_prompt);
   if (params.grammar_lazy) {
-    made->waiting.reset(parse_lazy(vocab, text, params.grammar_triggers));
-    if (!made->waiting) throw std::runtime_error("failed to parse grammar");
+    const auto prototype = cache.waiting(text, key_of(params.grammar_triggers), [&] { return parse_lazy(vocab, text, params.grammar_triggers); });
+    made->waiting.reset(llama_grammar_clone_impl(*prototype));
     if (!params.reasoning_budget_start.empty() && !params.reasoning_budget_end.empty()) {
       made->budget.reset(common_reasoning_budget_init(vocab, {params.reasoning_budget_start}, params.reasoning_budget_end,
                                                       params.reasoning_budget_forced, INT_MAX));
@@ -112,6 +135,7 @@ void Constraint::feed(llama_token token) {
     waiting.reset();
     return;
   }
+  if (grammar->is_crowded()) grammar = grammar->begin_anew(position); // others may go on with the old one
   const bool fits = tree->is_end(token) ? grammar->may_end(position) : grammar->accept(position, tree->piece(token));
   if (!fits) throw std::runtime_error("the grammar does not go on with token " + std::to_string(token));
 }

@@ -6,21 +6,31 @@
 
 #include "sampling.h"
 
+#include <functional>
 #include <list>
 
 namespace recua {
+
+struct FreeGrammar { void operator()(const llama_grammar *grammar) const { llama_grammar_free_impl(const_cast<llama_grammar *>(grammar)); } };
 
 // The grammars of one model that were used last, and the tree they are walked with.
 class GrammarCache {
 public:
   // Any thread. Null where the grammar names tokens.
   std::shared_ptr<Grammar> grammar(const llama_vocab *vocab, const std::string &text);
+  // A lazy grammar that has seen nothing yet, to be cloned: parsing it takes as long as the rest of a request's start.
+  std::shared_ptr<const llama_grammar> waiting(const std::string &text, const std::string &triggers, const std::function<llama_grammar *()> &parse);
   std::shared_ptr<const PieceTree> tree(const llama_vocab *vocab);
 
 private:
   static constexpr size_t most = 32;
   std::mutex mutex;
   std::list<std::pair<std::string, std::shared_ptr<Grammar>>> grammars; // the last used first
+  struct Prototype {
+    std::string text, triggers;
+    std::shared_ptr<const llama_grammar> grammar;
+  };
+  std::list<Prototype> prototypes; // the last used first
   std::shared_ptr<const PieceTree> pieces;
 };
 
@@ -38,7 +48,6 @@ public:
   void accept(llama_token token);
 
 private:
-  struct FreeGrammar { void operator()(llama_grammar *grammar) const { llama_grammar_free_impl(grammar); } };
   struct FreeSampler { void operator()(llama_sampler *sampler) const { llama_sampler_free(sampler); } };
 
   Constraint() = default;

@@ -10,6 +10,7 @@ namespace recua {
 namespace {
 
 constexpr size_t large_bytes = 32u << 20;
+constexpr size_t crowded_bytes = 128u << 20;
 constexpr size_t most_bytes = 512u << 20;
 constexpr size_t most_mask_bytes = 64u << 20;
 
@@ -62,6 +63,39 @@ size_t Grammar::remembered_bytes() const {
 bool Grammar::is_large() {
   const std::lock_guard<std::mutex> lock(mutex);
   return remembered_bytes() > large_bytes;
+}
+
+bool Grammar::is_crowded() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return crowded();
+}
+
+// What it began with is no growth: a text nested very deeply may be large from the start.
+bool Grammar::crowded() const { return remembered_bytes() > crowded_bytes + 2 * first_bytes; }
+
+std::shared_ptr<Grammar> Grammar::begin_anew(Position &position) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return successor(position);
+}
+
+std::shared_ptr<Grammar> Grammar::successor(Position &position) const {
+  const std::shared_ptr<Grammar> made(new Grammar());
+  made->elements = elements;
+  made->rule_starts = rule_starts;
+  made->bounds = bounds;
+  made->low_classes = low_classes;
+  made->stacks.push_back({0, 0, {0}, true});
+  std::vector<uint32_t> found, path;
+  for (uint32_t stack : states[static_cast<size_t>(position.state)].stacks) {
+    path.clear();
+    for (; stack != 0; stack = stacks[stack].below) path.push_back(stacks[stack].element);
+    uint32_t id = 0;
+    for (auto element = path.rbegin(); element != path.rend(); ++element) id = made->push(id, *element);
+    found.push_back(id);
+  }
+  made->first_state = position.state = made->intern(std::move(found));
+  made->first_bytes = made->remembered_bytes();
+  return made;
 }
 
 uint32_t Grammar::push(uint32_t below, uint32_t element) {
@@ -298,16 +332,25 @@ std::shared_ptr<const Grammar::Mask> Grammar::mask(const Position &position, con
   std::vector<bool> continues(tree.longest + 1);
   path[0] = position;
   continues[0] = position.remaining > 0;
+  // Where nearly every piece leads to a state of its own, what they all lead to would not fit: each of the tree's first branches is
+  // then walked by one that is forgotten behind it.
+  std::shared_ptr<Grammar> passing;
+  Grammar *walker = this;
   for (size_t i = 0; i < tree.nodes.size();) {
     const auto &node = tree.nodes[i];
+    if (node.depth == 0 && crowded()) {
+      path[0] = position;
+      passing = successor(path[0]);
+      walker = passing.get();
+    }
     Position at = path[node.depth];
-    if (!feed(at, node.byte, continues[node.depth])) {
+    if (!walker->feed(at, node.byte, continues[node.depth])) {
       i = node.next;
       continue;
     }
     path[node.depth + 1u] = at;
     continues[node.depth + 1u] = continues[node.depth] && at.remaining > 0;
-    if (node.token >= 0 && (at.remaining == 0 || may_begin(at.state, at.value, at.remaining))) {
+    if (node.token >= 0 && (at.remaining == 0 || walker->may_begin(at.state, at.value, at.remaining))) {
       for (llama_token token = node.token; token >= 0; token = tree.twin[static_cast<size_t>(token)]) allow(token);
     }
     i++;

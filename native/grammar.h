@@ -47,6 +47,10 @@ public:
   bool has_mask(const Position &position);
   // Whether it remembers so much that a new one should take its place: nested texts lead to new states without end.
   bool is_large();
+  // Whether even one text had better go on in a new one.
+  bool is_crowded();
+  // One that knows nothing but this position, which becomes one of its own.
+  std::shared_ptr<Grammar> begin_anew(Position &position);
 
 private:
   // A stack is its top element and the stack below it; 0 is the empty one.
@@ -67,6 +71,8 @@ private:
 
   Grammar() = default;
   size_t remembered_bytes() const;
+  bool crowded() const;
+  std::shared_ptr<Grammar> successor(Position &position) const;
   uint32_t push(uint32_t below, uint32_t element);
   const std::vector<uint32_t> &unfold(uint32_t stack);
   int32_t intern(std::vector<uint32_t> stacks);
@@ -96,6 +102,7 @@ private:
   std::map<std::pair<uint64_t, int32_t>, std::shared_ptr<const Mask>> masks;
   size_t mask_bytes = 0;
   size_t listed = 0; // stacks in all states together
+  size_t first_bytes = 0; // what it remembered from the start
 };
 
 } // namespace recua

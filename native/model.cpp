@@ -117,19 +117,23 @@ bool is_causal(const llama_model *model) {
 }
 
 ModelState::~ModelState() {
-  templates.reset();
+  templates.clear();
   llama_model_free(model);
   released.set_value();
 }
 
-std::shared_ptr<common_chat_templates> ModelState::chat_templates(const std::string &source) {
+std::shared_ptr<Templates> ModelState::chat_templates(const std::string &source) {
+  constexpr size_t most = 4; // the file's own, and some that requests bring
   std::lock_guard<std::mutex> lock(templates_mutex);
-  if (!templates || templates_source != source) {
-    templates = std::shared_ptr<common_chat_templates>(common_chat_templates_init(model, source).release(),
-                                                       common_chat_templates_deleter());
-    templates_source = source;
+  const auto found = std::find_if(templates.begin(), templates.end(), [&](const auto &entry) { return entry.first == source; });
+  if (found != templates.end()) {
+    templates.splice(templates.begin(), templates, found);
+    return found->second;
   }
-  return templates;
+  auto made = std::make_shared<Templates>(model, source);
+  templates.emplace_front(source, made);
+  if (templates.size() > most) templates.pop_back();
+  return made;
 }
 
 Napi::Value Model::load(const Napi::CallbackInfo &info) {

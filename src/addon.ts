@@ -169,9 +169,8 @@ export interface ChatPrompt {
   generationPrompt: string;
   /** Strings that end the answer beside the request's own. */
   stops: string[];
-  /** Opaque, for `Model.createParser`. */
-  parser: string;
-  format: number;
+  /** Opaque, for `Model.createParser`: what all requests with the same tools, schema and flags share. */
+  shape: unknown;
   /** True if the last message is the assistant's: the answer continues it. */
   continuation: boolean;
   supportsThinking: boolean;
@@ -197,6 +196,8 @@ export interface ChatInput {
   templateKwargs: Record<string, string>;
   /** Jinja source instead of the file's own, or ''. */
   template: string;
+  /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape. */
+  remember?: boolean;
 }
 
 /** What of an answer is new since the last call of a parser. */

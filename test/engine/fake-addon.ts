@@ -429,8 +429,8 @@ class FakeModel implements NativeModel {
     return {
       prompt: `${messages.map(({ role, content }) => `${role}:${content ?? ''}\n`).join('')}assistant:`,
       grammar: input.grammar, grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: input.tools ? ['<tool>'] : [],
-      preservedIds: Int32Array.from(input.tools ? [tokens.tool] : []), format: 0, continuation: false, thinkingStart: '', thinkingEnds: [],
-      generationPrompt: 'assistant:', stops: [], parser: 'fake', supportsThinking: false,
+      preservedIds: Int32Array.from(input.tools ? [tokens.tool] : []), continuation: false, thinkingStart: '', thinkingEnds: [],
+      generationPrompt: 'assistant:', stops: [], shape: 'fake', supportsThinking: false,
     };
   }
   createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls); }

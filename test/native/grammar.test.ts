@@ -109,6 +109,18 @@ t.test('a grammar whose texts lead to new states without end is begun anew when 
   t.strictSame((await bothWays(model, { ...options, chain: false }, prompt, 12)).own, own, 'the new one says the same');
 });
 
+t.test('a grammar in which nearly every piece leads to a state of its own goes on', async (t) => {
+  // What the whole vocabulary leads to would take more memory than a grammar may have.
+  const letters = ['ab', 'cd', 'ef', 'gh', 'ij', 'kl', 'mn', 'op', 'qr', 'st', 'uv', 'wx', 'yz'];
+  const grammar = `root ::= ${letters.map((pair, at) => `[${pair}] root "${String.fromCharCode(65 + at)}"`).join(' | ')} | "."`;
+  const options = { temperature: 1, seed: 5, grammar, grammarKind: 'user' } as const;
+  // After some ten tokens it has met more states than there is memory for.
+  const { own: many, chain } = await bothWays(model, options, Int32Array.of(5), 14);
+  t.equal(many.length, 14);
+  t.ok(many.every((token) => token >= 0), many.join());
+  t.strictSame(many, chain);
+});
+
 t.test('a grammar that can go on in too many ways fails its request and nothing else', async (t) => {
   // After n letters there are two to the n ways to end, and some pieces are long.
   const grammar = 'root ::= [a-z] root "1" | [a-z] root "2" | "."';
