@@ -215,6 +215,21 @@ std::vector<ggml_backend_dev_t> named(const std::vector<std::string> &names) {
   return found;
 }
 
+void ready(const std::vector<ggml_backend_dev_t> &devices) {
+  std::vector<ggml_backend_dev_t> used = devices;
+  if (used.empty()) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) used.push_back(ggml_backend_dev_get(i));
+  }
+  // A lock of its own: this may take seconds, and JS threads wait for the other.
+  static std::mutex readying;
+  const std::lock_guard<std::mutex> lock(readying);
+  for (ggml_backend_dev_t device : used) {
+    if (device == nullptr || ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) continue;
+    ggml_backend_dev_buffer_type(device);
+  }
+}
+
 Napi::Value load_folder(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
     const fs::path folder = absolute_path(info[0]);

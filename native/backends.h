@@ -21,6 +21,10 @@ void require_cpu();
 // The devices of these names, in their order and ended by a null as llama.cpp wants it. Throws `device_not_found`.
 std::vector<ggml_backend_dev_t> named(const std::vector<std::string> &names);
 
+// Makes these devices ready (none named: every GPU), one thread at a time. ggml makes them ready when they are first used and lets a second
+// thread use what is half done.
+void ready(const std::vector<ggml_backend_dev_t> &devices);
+
 // loadBackends(folder, cpuOnly), loadBackend(file), backends(), devices(): described in src/addon.ts.
 Napi::Value load_folder(const Napi::CallbackInfo &info);
 Napi::Value load_file(const Napi::CallbackInfo &info);

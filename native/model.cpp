@@ -80,6 +80,7 @@ void cancel_load(void *load) { static_cast<Load *>(load)->cancelled = true; }
 
 void load_weights(Load &load) {
   log::clear_errors();
+  if (!load.params.vocab_only) backends::ready(load.devices);
   llama_model *model = llama_model_load_from_file(load.path.c_str(), load.params);
   if (model == nullptr) {
     if (load.cancelled) throw CodedError("cancelled", "Loading was cancelled.");
