@@ -105,7 +105,7 @@ void render(ModelState &model, const Input &input, Rendered &out) {
   out.shape = std::move(rendered.shape);
   const bool made = !out.shape->params.grammar.empty();
   out.grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
-  out.grammar = made ? out.shape->params.grammar : input.grammar;
+  out.grammar = made ? out.shape->params.grammar : input.json_schema.empty() ? input.grammar : out.shape->schema_grammar;
 }
 
 std::string random_call_id() {

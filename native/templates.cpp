@@ -11,9 +11,25 @@ namespace recua {
 
 namespace {
 
-void check_schema(const std::string &schema) {
-  const Outcome outcome = Outcome::of([&] { schema_grammar(schema); });
+std::string checked_grammar(const std::string &schema) {
+  std::string grammar;
+  const Outcome outcome = Outcome::of([&] { grammar = schema_grammar(schema); });
   if (outcome.code != nullptr) throw CodedError("invalid_schema", "The JSON schema cannot be enforced: " + outcome.message);
+  return grammar;
+}
+
+// Whether an answer that is JSON from its first character on is understood as just that.
+bool takes_plain_json(const ChatShape &shape) {
+  common_chat_parser_params params;
+  params.generation_prompt = shape.params.generation_prompt;
+  params.format = shape.params.format;
+  params.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
+  const std::string text = "{}";
+  try {
+    return common_chat_peg_parse(shape.parser, text, false, params).content == text;
+  } catch (const std::exception &) {
+    return false;
+  }
 }
 
 std::string triggers_of(const common_chat_params &params) {
@@ -70,21 +86,50 @@ common_chat_params Templates::render_only(const common_chat_templates_inputs &in
   return common_chat_templates_apply(compiled.get(), cheap);
 }
 
+// Some of llama.cpp's formats leave a schema out of their grammar without a word, more of them where there are tools.
+void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const {
+  auto &params = shape.params;
+  if (inputs.tools.empty() && !params.grammar.empty()) return;
+  std::string grammar = checked_grammar(inputs.json_schema);
+  if (!params.grammar.empty() && has_place_for_schema(inputs)) return;
+  const bool tools = !inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
+  if (tools && inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED) return; // a call, and no JSON beside it
+  if (tools) {
+    throw CodedError("invalid_schema", "The JSON schema cannot be enforced: this chat template has no place for one beside tools. "
+                                       "Leave out the schema or the tools, or send tool_choice \"none\".");
+  }
+  if (!takes_plain_json(shape)) {
+    throw CodedError("invalid_schema", "The JSON schema cannot be enforced: answers of this chat template begin with something else than JSON. "
+                                       "If that is a thinking block, switch thinking off; else leave the schema out.");
+  }
+  shape.schema_grammar = std::move(grammar);
+  params.grammar.clear();
+  params.grammar_lazy = false;
+  params.grammar_triggers.clear();
+}
+
+bool Templates::has_place_for_schema(const common_chat_templates_inputs &inputs) const {
+  const std::string mark = "wxqzkv";
+  auto probe = inputs;
+  probe.json_schema = "{\"enum\": [\"" + mark + "\"]}";
+  const auto params = common_chat_templates_apply(compiled.get(), probe);
+  return !params.grammar_lazy && params.grammar.find(mark) != std::string::npos;
+}
+
 RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
   auto shape = std::make_shared<ChatShape>();
   const bool by_schema = !inputs.json_schema.empty();
   try {
     shape->params = common_chat_templates_apply(compiled.get(), inputs);
   } catch (const std::exception &) {
-    if (by_schema) check_schema(inputs.json_schema); // the more precise error, if it is that
+    if (by_schema) checked_grammar(inputs.json_schema); // the more precise error, if it is that
     throw;
   }
-  // Some templates' parsers have no place for a schema.
-  if (by_schema && (shape->params.grammar.empty() || !inputs.tools.empty())) check_schema(inputs.json_schema);
   std::string prompt = std::move(shape->params.prompt);
   shape->params.prompt.clear();
   if (!shape->params.parser.empty()) shape->parser.load(shape->params.parser);
-  shape->bytes = shape->params.grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
+  if (by_schema) enforce_schema(inputs, *shape);
+  shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
   shape->params.parser = {};
   shape->triggers = triggers_of(shape->params);
   for (const auto &text : shape->params.preserved_tokens) {

@@ -19,6 +19,7 @@ struct ChatShape {
   common_chat_params params; // without the prompt and the parser's text
   common_peg_arena parser;
   std::string triggers; // JSON
+  std::string schema_grammar; // for a schema that the template's own grammar leaves out
   std::vector<int32_t> preserved_ids;
   size_t bytes = 0; // roughly
 };
@@ -46,6 +47,8 @@ private:
   Way way_of(const std::string &source) const;
   common_chat_params render_only(const common_chat_templates_inputs &inputs) const;
   RenderedChat make(const common_chat_templates_inputs &inputs) const;
+  bool has_place_for_schema(const common_chat_templates_inputs &inputs) const;
+  void enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const;
   bool find(const std::string &key, Known &known);
   void keep(const std::string &key, const Known &known, size_t bytes);
 

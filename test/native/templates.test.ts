@@ -3,7 +3,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
 import type { ChatInput, ChatPrompt, NativeModel } from '#recua/addon.js';
-import { loadBuiltin } from './setup.js';
+import { chatPrompt, loadBuiltin } from './setup.js';
 
 let model: NativeModel;
 t.before(async () => { model = await loadBuiltin(); });
@@ -104,4 +104,36 @@ t.test('a schema that can not be enforced is refused each time, whatever the tem
       for (const more of [{}, { tools }]) t.match(await outcome(template, [asked], { jsonSchema: '{"type":"nonsense"}', ...more }, remember), { code: 'invalid_schema' }, name);
     }
   }
+});
+
+t.test('a schema is enforced or refused, never left out', async (t) => {
+  let refused = 0;
+  let own = 0;
+  const schema = JSON.stringify({ type: 'object', properties: { quokka: { type: 'integer' } }, required: ['quokka'] });
+  for (const name of ['', ...templates]) {
+    const template = name && readFileSync(new URL(name, folder), 'utf8');
+    for (const more of [{}, { tools }, { tools, toolChoice: 'none' as const }]) {
+      const given = await chatPrompt(model, 'Hi', { template, jsonSchema: schema, ...more }).catch((error: Error & { code: string }) => error);
+      if (given instanceof Error) {
+        // Some templates take no tools, or none of this kind.
+        if (given.code === 'invalid_messages') {
+          await t.rejects(chatPrompt(model, 'Hi', { template, ...more }), { code: 'invalid_messages' }, name);
+          continue;
+        }
+        refused++;
+        t.match(given, { code: 'invalid_schema', message: /cannot be enforced/ }, name);
+        continue;
+      }
+      t.notOk(given.grammarLazy, name);
+      t.match(given.grammar, /quokka/, name);
+      if (given.grammarKind !== 'user') continue;
+      own++;
+      const sampler = await model.createSampler({ temperature: 0, grammar: given.grammar, grammarKind: 'user', generationPrompt: given.generationPrompt }, new Int32Array());
+      sampler.close();
+      const parser = model.createParser(given, true);
+      parser.parse('{"quokka": 3}', false);
+      t.match(parser.message(), { content: '{"quokka": 3}', reasoning: '', toolCalls: [] }, name);
+    }
+  }
+  t.ok(own > 5 && refused > 5 && refused < templates.length / 2, `${own} by the schema’s own grammar, ${refused} refused`);
 });
