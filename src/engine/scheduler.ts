@@ -154,21 +154,35 @@ export function stepsAhead(plan: Plan, asking: readonly Sequence[]): number {
 const lookahead = 16;
 
 /**
- * Moves sequences from the queue into free slots, first come first served, and tells where each was placed.
+ * Moves sequences from the queue into free slots, first come first served, and tells where each was placed. One at a time: each is
+ * placed when what the one before it displaced has been put away, and so can be found again.
  * One that would share much of a prompt being evaluated right now lets that go first; others may pass it meanwhile.
  */
-export function joinFromQueue(waiting: Sequence[], cache: PrefixCache): { sequence: Sequence; placement: Placement }[] {
-  const joined: { sequence: Sequence; placement: Placement }[] = [];
-  for (let i = 0; i < waiting.length && i < lookahead && cache.freeSlots > 0; ) {
-    const sequence = waiting[i]!;
-    const placement = cache.place(sequence);
-    if (placement === 'wait') {
-      i++;
-      continue;
-    }
-    cache.take(placement, sequence);
-    waiting.splice(i, 1);
-    joined.push({ sequence, placement });
+export function* joinFromQueue(waiting: Sequence[], cache: PrefixCache): Generator<Joined, void, void> {
+  for (;;) {
+    const next = cache.freeSlots > 0 ? choose(waiting, cache) : undefined;
+    if (!next) return;
+    cache.take(next.placement, next.sequence);
+    waiting.splice(waiting.indexOf(next.sequence), 1);
+    yield next;
   }
-  return joined;
+}
+
+export interface Joined {
+  sequence: Sequence;
+  placement: Placement;
+}
+
+/** The first that may start. Where there is room for all, those that displace nothing go first: the places of the others come free for them then. */
+function choose(waiting: readonly Sequence[], cache: PrefixCache): Joined | undefined {
+  const roomForAll = waiting.length <= cache.freeSlots;
+  let first: Joined | undefined;
+  for (const sequence of waiting.slice(0, lookahead)) {
+    const placement = cache.place(sequence);
+    if (placement === 'wait') continue;
+    const displacesNothing = placement.source === placement.slot || placement.held === 0;
+    if (!roomForAll || displacesNothing) return { sequence, placement };
+    first ??= { sequence, placement };
+  }
+  return first;
 }

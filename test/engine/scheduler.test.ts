@@ -152,7 +152,7 @@ t.test('the queue is served in order, as far as slots are free', async (t) => {
   const cache = new PrefixCache(2, { partial: true, copies: true }, 0);
   const waiting = [1, 2, 3].map((fill) => new Sequence(prompt(10, fill), 5, 100));
   const [first, second, third] = waiting;
-  t.strictSame(joinFromQueue(waiting, cache).map(({ sequence }) => sequence), [first, second]);
+  t.strictSame([...joinFromQueue(waiting, cache)].map(({ sequence }) => sequence), [first, second]);
   t.strictSame(waiting, [third]);
   t.strictSame([first.state, third.state], ['prefill', 'waiting']);
 });
@@ -162,11 +162,11 @@ t.test('one that will share a running prefill waits for it, and others pass', as
   const make = (fill: number) => new Sequence(prompt(200, fill), 5, 1000);
   const [leader, follower, other] = [make(1), make(1), make(2)];
   const waiting = [leader, follower, other];
-  t.strictSame(joinFromQueue(waiting, cache).map(({ sequence }) => sequence), [leader, other]);
+  t.strictSame([...joinFromQueue(waiting, cache)].map(({ sequence }) => sequence), [leader, other]);
   t.strictSame(waiting, [follower]);
   leader.advance(200);
   leader.accept(5, false);
-  t.match(joinFromQueue(waiting, cache), [{ sequence: follower, placement: { source: leader.slot, reused: 199 } }]);
+  t.match([...joinFromQueue(waiting, cache)], [{ sequence: follower, placement: { source: leader.slot, reused: 199 } }]);
 });
 
 t.test('it waits for one leader only', async (t) => {
@@ -174,10 +174,49 @@ t.test('it waits for one leader only', async (t) => {
   const make = () => new Sequence(prompt(200), 5, 1000);
   const waiting = [make(), make()];
   const [leader, follower] = waiting;
-  joinFromQueue(waiting, cache);
+  for (const joined of joinFromQueue(waiting, cache)) void joined;
   leader.finish();
   cache.release(leader);
   const second = make();
   waiting.unshift(second);
-  t.strictSame(joinFromQueue(waiting, cache).map(({ sequence }) => sequence), [second, follower]);
+  t.strictSame([...joinFromQueue(waiting, cache)].map(({ sequence }) => sequence), [second, follower]);
+});
+
+t.test('conversations that come back together each find their own place', async (t) => {
+  const others = (n: number) => [0, 1, 2, 3].filter((i) => i !== n);
+  for (const order of [[0, 1, 2, 3], [2, 0, 1, 3], [3, 0, 2, 1], [1, 3, 0, 2], ...[0, 1, 2, 3].map((n) => [n, ...others(n)])]) {
+    const cache = new PrefixCache(4, { partial: true, copies: true }, 0);
+    const make = (fill: number) => new Sequence(prompt(200, fill), 5, 1000);
+    const before = [0, 1, 2, 3].map(make);
+    const begun = [...joinFromQueue([...before], cache)].map(({ sequence }) => sequence);
+    for (const sequence of begun) {
+      sequence.advance(200);
+      sequence.finish();
+      cache.release(sequence);
+    }
+    // The first comes alone; the others while it runs.
+    const again = order.map(make);
+    const joined = [...joinFromQueue(again.splice(0, 1), cache), ...joinFromQueue(again, cache)];
+    t.strictSame(joined.map(({ placement: { slot, source, reused } }) => [slot === source, reused]), order.map(() => [true, 199]), order.join());
+  }
+});
+
+t.test('what a sequence displaces can be put away before the next is placed', async (t) => {
+  const cache = new PrefixCache(2, { partial: true, copies: true }, 1 << 20);
+  const make = (fill: number) => new Sequence(prompt(200, fill), 5, 1000);
+  for (const { sequence } of joinFromQueue([make(1), make(2)], cache)) {
+    sequence.advance(200);
+    sequence.finish();
+    cache.release(sequence);
+  }
+  // Three wait for two places, so the first two go in their order: the new one displaces what the second needs.
+  const waiting = [make(3), make(1), make(2)];
+  let id = 0;
+  const reused: number[] = [];
+  for (const { placement } of joinFromQueue(waiting, cache)) {
+    reused.push(placement.reused);
+    if (placement.keep) cache.pool.add({ id: ++id, tokens: placement.keep, sizeBytes: 100 });
+  }
+  t.strictSame(reused, [0, 199]);
+  t.equal(id, 2, 'each displaces what a slot held');
 });
