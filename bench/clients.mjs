@@ -77,7 +77,9 @@ async function ask(messages, tokens, body, { keep = false, onText } = {}) {
     });
     response.on('end', resolve).on('error', reject);
   });
-  if (!usage || firstMs === 0) throw new Error(`The stream ended without ${usage ? 'any text' : 'usage'}.`);
+  if (!usage?.completion_tokens) throw new Error(`The stream ended without ${usage ? 'a token' : 'usage'}.`);
+  // A few tokens of random weights may all be without text.
+  if (firstMs === 0) firstMs = performance.now() - start;
   return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, firstMs, worstGapMs };
 }
 

@@ -131,9 +131,15 @@ console.log(`${values.threads} threads, ${gpuLayers === undefined ? '' : `${gpuL
 for (const name of names) {
   const shapesOfLoad = goalModels(name);
   for (const shape of values.model ? [values.model] : shapesOfLoad.length > 0 ? shapesOfLoad : [builtin]) {
-    const summary = await runLoad(name, shape);
-    for (const row of summary) console.log(line(row));
-    rows.push(...summary);
+    try {
+      const summary = await runLoad(name, shape);
+      for (const row of summary) console.log(line(row));
+      rows.push(...summary);
+    } catch (error) {
+      // The others are measured and saved all the same.
+      console.error(`${name}, ${shape}: ${error.message}`);
+      process.exitCode = 1;
+    }
   }
 }
 const withGoal = rows.filter(({ goal }) => goal !== undefined);
