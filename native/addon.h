@@ -77,12 +77,14 @@ public:
   std::shared_ptr<ModelState> model; // null once closed
   llama_context *context = nullptr;
   std::atomic<bool> interrupted{false}; // polled by the backend while it computes
-  std::atomic<bool> paused{false};      // a step that would be followed by others is the last
+  std::atomic<bool> paused{false};      // of steps that follow each other, the one in flight is the last
   bool closed = false;
   std::unordered_map<int32_t, Stash> stashes; // of the context's thread
   int32_t last_stash = 0;
   std::unique_ptr<DraftCosts> draft_costs; // null where guesses are not evaluated
   size_t most_outputs = 1;
+  int32_t threads = 1; // at most, for steps of one row and of more
+  int32_t threads_batch = 1;
 
 private:
   std::vector<std::function<void(Napi::Env)>> waiting_for_close;
@@ -181,7 +183,8 @@ public:
   static Napi::Promise create(Napi::Env env, const std::shared_ptr<ContextCore> &core, const Options &options);
 
 private:
-  Napi::Value step(const Napi::CallbackInfo &info); // step.cpp
+  Napi::Value step(const Napi::CallbackInfo &info);  // step.cpp
+  Napi::Value steps(const Napi::CallbackInfo &info); // step.cpp
   Napi::Value copy_sequence(const Napi::CallbackInfo &info);
   Napi::Value remove_sequence(const Napi::CallbackInfo &info);
   Napi::Value shift_sequence(const Napi::CallbackInfo &info);
@@ -198,6 +201,9 @@ private:
 };
 
 // --- team.cpp
+// Of `threads` that may compute, how many shall for a step of so many rows. One less than there are cores where the step is so small that
+// those who bring its tokens to the client (JavaScript, the gateway) would hold it up on theirs.
+int32_t team_for(const llama_model *model, size_t rows, int32_t threads);
 // The context's thread, before a step of `threads` threads: gives each a core of its own, where all cores are needed.
 void settle_team(int32_t threads);
 

@@ -125,6 +125,8 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         params.n_outputs_max = std::max(params.n_seq_max, 1u) + (drafts ? 2 * draft : 0);
         core->open(params);
         core->most_outputs = params.n_outputs_max;
+        core->threads = params.n_threads;
+        core->threads_batch = params.n_threads_batch;
         if (drafts) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, draft, draft_always);
       },
       [=](Napi::Env env) -> Napi::Value {
@@ -140,7 +142,8 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
 Napi::Function Context::define(Napi::Env env) {
   return DefineClass(
       env, "Context",
-      {InstanceMethod("step", &Context::step), InstanceMethod("copySequence", &Context::copy_sequence),
+      {InstanceMethod("step", &Context::step), InstanceMethod("steps", &Context::steps),
+       InstanceMethod("copySequence", &Context::copy_sequence),
        InstanceMethod("removeSequence", &Context::remove_sequence),
        InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("saveSequence", &Context::save_sequence),
        InstanceMethod("loadSequence", &Context::load_sequence), InstanceMethod("stashSequence", &Context::stash_sequence),
@@ -153,7 +156,7 @@ Context::Context(const Napi::CallbackInfo &info)
     : Napi::ObjectWrap<Context>(info), core(*info[0].As<Napi::External<std::shared_ptr<ContextCore>>>().Data()) {}
 
 Napi::Value Context::pause(const Napi::CallbackInfo &info) {
-  core->paused = true; // cleared by the next step()
+  core->paused = true; // cleared by the next steps()
   return info.Env().Undefined();
 }
 

@@ -181,10 +181,10 @@ bool go_on(const llama_vocab *vocab, Step &step) {
 struct Report {
   std::vector<int32_t> sampled; // of all wanted rows, one after the other
   std::vector<int32_t> counts;  // empty: one each
-  size_t guesses;
+  size_t guesses = 0;
   std::vector<std::pair<int32_t, std::string>> failures;
-  double decode_ms;
-  double sample_ms;
+  double decode_ms = 0;
+  double sample_ms = 0;
 
   Napi::Object to_object(Napi::Env env) const {
     auto result = Napi::Object::New(env);
@@ -211,8 +211,12 @@ struct Report {
 
 Report compute(const ContextCore &core, Step &step) {
   const int64_t start = llama_time_us();
-  settle_team(llama_n_threads(core.context));
   draft(core, step);
+  const size_t rows = step.evaluated().tokens.size();
+  const llama_model *model = llama_get_model(core.context);
+  const int32_t threads = team_for(model, rows, core.threads);
+  llama_set_n_threads(core.context, threads, team_for(model, rows, core.threads_batch));
+  settle_team(threads);
   decode(core.context, step.evaluated());
   const int64_t decoded = llama_time_us();
   sample(core.context, step);
@@ -230,9 +234,10 @@ Report compute(const ContextCore &core, Step &step) {
 
 } // namespace
 
-Napi::Value Context::step(const Napi::CallbackInfo &info) {
-  const Napi::Env env = info.Env();
-  const auto input = info[0].As<Napi::Object>();
+namespace {
+
+// JS's arrays → a step of its own. Throws CodedError.
+std::shared_ptr<Step> read_step(const Napi::Object &input) {
   const size_t rows = input.Get("rows").ToNumber().Uint32Value();
   auto step = std::make_shared<Step>();
   step->rows.tokens = copy_array<int32_t>(input.Get("tokens"), rows);
@@ -243,7 +248,7 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
   const auto samplers = input.Get("samplers").As<Napi::Array>();
   const uint32_t wanted = samplers.Length();
   if (rows == 0 || static_cast<size_t>(std::count(outputs.begin(), outputs.end(), 1)) != wanted) {
-    return rejected(env, "invalid_argument", "step() takes at least one row, and one sampler entry per wanted row.");
+    throw CodedError("invalid_argument", "A step takes at least one row, and one sampler entry per wanted row.");
   }
   step->samplers.reserve(wanted);
   for (uint32_t i = 0; i < wanted; i++) {
@@ -252,29 +257,83 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
   }
   const Napi::Value rooms = input.Get("rooms");
   if (rooms.IsTypedArray()) step->rooms = copy_array<int32_t>(rooms, wanted);
-  if (!step->rooms.empty() && step->rooms.size() != wanted) return rejected(env, "invalid_argument", "step() takes one room per wanted row.");
-  const uint32_t most = std::max(1u, info[1].IsUndefined() ? 1u : info[1].ToNumber().Uint32Value());
-  auto each = std::make_shared<Napi::FunctionReference>();
-  if (most > 1) *each = Napi::Persistent(info[2].As<Napi::Function>());
+  if (!step->rooms.empty() && step->rooms.size() != wanted) throw CodedError("invalid_argument", "A step takes one room per wanted row.");
+  return step;
+}
+
+Napi::Value to_array(Napi::Env env, const std::vector<Report> &reports) {
+  auto list = Napi::Array::New(env, reports.size());
+  for (size_t i = 0; i < reports.size(); i++) list.Set(static_cast<uint32_t>(i), reports[i].to_object(env));
+  return list;
+}
+
+// So long JS hears nothing of steps that follow each other: a frame of a client's screen. Each time wakes three processes on the way there,
+// with caches that the model's weights have swept, on cores that compute (docs/performance.md).
+constexpr int64_t told_every_us = 16000;
+
+// Steps that follow each other, and what of them JS has not been told. On the context's thread.
+struct Run {
+  std::shared_ptr<ContextCore> core;
+  std::shared_ptr<Step> step;
+  std::shared_ptr<Napi::FunctionReference> each;
+  std::vector<Report> untold;
+  int64_t told_us = 0;
+
+  void tell() {
+    told_us = llama_time_us();
+    if (untold.empty()) return;
+    core->tell([each = each, reports = std::exchange(untold, {})](Napi::Env env) {
+      try {
+        each->Call({to_array(env, reports)});
+      } catch (const Napi::Error &error) {
+        napi_fatal_exception(env, error.Value()); // as an exception in an event listener
+      }
+    });
+  }
+
+  void compute(uint32_t most) {
+    const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(core->context));
+    told_us = llama_time_us();
+    try {
+      for (uint32_t done = 1;; done++) {
+        untold.push_back(recua::compute(*core, *step));
+        if (done >= most || core->paused || !go_on(vocab, *step)) return;
+        if (llama_time_us() - told_us >= told_every_us) tell();
+      }
+    } catch (...) {
+      tell(); // the samplers have gone on by these tokens
+      throw;
+    }
+  }
+};
+
+} // namespace
+
+Napi::Value Context::step(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
   auto last = std::make_shared<Report>();
-  core->interrupted = core->paused = false; // an abort() or pause() before this step was for another
-  return core->run(
-      env, "generation_failed",
-      [core = core, step, most, each, last] {
-        const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(core->context));
-        for (uint32_t done = 1;; done++) {
-          *last = compute(*core, *step);
-          if (done >= most || core->paused || !go_on(vocab, *step)) return;
-          core->tell([each, report = *last](Napi::Env env) {
-            try {
-              each->Call({report.to_object(env)});
-            } catch (const Napi::Error &error) {
-              napi_fatal_exception(env, error.Value()); // as an exception in an event listener
-            }
-          });
-        }
-      },
-      [last, each](Napi::Env env) { return last->to_object(env); });
+  core->interrupted = false; // an abort() before this step was for another
+  try {
+    return core->run(
+        env, "generation_failed", [core = core, step = read_step(info[0].As<Napi::Object>()), last] { *last = compute(*core, *step); },
+        [last](Napi::Env env) { return last->to_object(env); });
+  } catch (const CodedError &error) {
+    return rejected(env, error.code, error.what());
+  }
+}
+
+Napi::Value Context::steps(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  const uint32_t most = info[1].ToNumber().Uint32Value();
+  auto each = std::make_shared<Napi::FunctionReference>(Napi::Persistent(info[2].As<Napi::Function>()));
+  core->interrupted = core->paused = false; // an abort() or pause() before these steps was for others
+  try {
+    auto run = std::make_shared<Run>(Run{core, read_step(info[0].As<Napi::Object>()), each});
+    return core->run(
+        env, "generation_failed", [run, most] { run->compute(most); }, [run](Napi::Env env) { return to_array(env, run->untold); });
+  } catch (const CodedError &error) {
+    return rejected(env, error.code, error.what());
+  }
 }
 
 } // namespace recua

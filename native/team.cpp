@@ -1,4 +1,4 @@
-// The threads that compute a step, one core for each. Called by step.cpp on the context's thread.
+// The threads that compute a step: how many, and where each runs. Called by step.cpp on the context's thread.
 //
 // They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as many as cores, the
 // system's scheduler now and then puts two on one core, because a third program ran on the other for a moment; until it mends
@@ -27,6 +27,8 @@ const cpu_set_t &allowed() {
   return set;
 }
 
+thread_local bool settled = false;
+
 void settle_on(int32_t index) {
   for (int32_t core = 0; core < CPU_SETSIZE; core++) {
     if (!CPU_ISSET(core, &allowed()) || index-- != 0) continue;
@@ -38,14 +40,27 @@ void settle_on(int32_t index) {
   }
 }
 
+// What a step reads at most, in bytes of weights for each row, to be done without one of the cores: less than half a millisecond's work, in
+// which any thread that has to wait for its core stops all others.
+constexpr uint64_t small_step = 16 << 20;
+
 } // namespace
 
+int32_t team_for(const llama_model *model, size_t rows, int32_t threads) {
+  const bool small = rows * llama_model_size(model) <= small_step;
+  return small && threads > 1 && threads == CPU_COUNT(&allowed()) ? threads - 1 : threads;
+}
+
 void settle_team(int32_t threads) {
-  if (threads < 2 || threads != CPU_COUNT(&allowed())) return;
+  if (threads != CPU_COUNT(&allowed())) {
+    if (settled) sched_setaffinity(0, sizeof(cpu_set_t), &allowed());
+    settled = false;
+    return;
+  }
+  if (threads < 2) return;
   // OpenMP keeps its threads for the next region of the same size. One that was replaced starts on its maker's core.
 #pragma omp parallel num_threads(threads)
   {
-    static thread_local bool settled = false;
     if (!settled) settle_on(omp_get_thread_num());
     settled = true;
   }
@@ -53,6 +68,7 @@ void settle_team(int32_t threads) {
 
 #else
 
+int32_t team_for(const llama_model *, size_t, int32_t threads) { return threads; }
 void settle_team(int32_t) {}
 
 #endif

@@ -267,10 +267,11 @@ export interface NativeContext {
   step(input: StepInput): Promise<StepResult>;
   /**
    * Up to `most` steps one after the other: where each row wanted a token, the sampled ones are evaluated next, without waiting for JS.
-   * `each` is told of every step but the last, which the promise resolves to. The last is that of a token that ends a generation, of a failed
-   * sampler, or the next to be completed after pause().
+   * `each` is told what came of them, not more often than every few milliseconds; the promise resolves to what it was not told, the
+   * last step at least. The last is that of a token that ends a generation, of a failed sampler, or the next to be completed after pause().
+   * Where a step fails, `each` is told of all before it.
    */
-  step(input: StepInput, most: number, each: (result: StepResult) => void): Promise<StepResult>;
+  steps(input: StepInput, most: number, each: (results: StepResult[]) => void): Promise<StepResult[]>;
   pause(): void;
   /** Copies positions [0, length) of one sequence to another, which must be empty. Resolves false where this memory can't. */
   copySequence(from: number, to: number, length: number): Promise<boolean>;

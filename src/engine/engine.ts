@@ -46,7 +46,7 @@ export class Engine {
   readonly #keeper: StateKeeper;
   readonly #running: Sequence[] = [];
   /** Requests with tokens that are not text yet. */
-  readonly #fresh: Request[] = [];
+  readonly #fresh = new Set<Request>();
   #events: EngineEvent[] = [];
   /** What the gateway was told last: a cancel changes it without an event. */
   #told: EngineStatus = { running: 0, waiting: 0 };
@@ -221,7 +221,7 @@ export class Engine {
   }
 
   /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
-  #submit(context: NativeContext): Promise<StepResult> | undefined {
+  #submit(context: NativeContext): Promise<StepResult[]> | undefined {
     const plan = this.#plan;
     const budget = this.#pace.budget(isStreaming(this.#running), context.batchSize, this.#loaded.options.maxStallMs);
     planStep(this.#running, context.batchSize, budget, plan);
@@ -258,9 +258,9 @@ export class Engine {
     if (begun) this.#flush();
     this.#inFlight = true;
     const most = this.#mostSteps();
-    if (most < 2) return context.step(this.#batch);
-    return context.step(this.#batch, most, (result) => {
-      this.#take(result);
+    if (most < 2) return context.step(this.#batch).then((result) => [result]);
+    return context.steps(this.#batch, most, (results) => {
+      for (const result of results) this.#take(result);
       this.#render();
       if (this.#asking.some(({ state }) => state === 'finished')) context.pause();
     });
@@ -273,16 +273,16 @@ export class Engine {
     return this.#waiting.length > 0 && this.#cache.freeSlots > 0 ? 1 : stepsAhead(this.#plan, this.#asking);
   }
 
-  async #settle(context: NativeContext, step: Promise<StepResult>): Promise<void> {
-    let result: StepResult;
+  async #settle(context: NativeContext, step: Promise<StepResult[]>): Promise<void> {
+    let results: StepResult[];
     try {
-      result = await step;
+      results = await step;
     } catch (error) {
       return await this.#stepFailed(context, RecuaError.from(error));
     } finally {
       this.#inFlight = false;
     }
-    this.#take(result);
+    for (const result of results) this.#take(result);
   }
 
   /** What one step brought; text is made of it later. */
@@ -296,7 +296,7 @@ export class Engine {
       to = from + (result.counts?.[i] ?? 1);
       const failed = result.tokens[to - 1]! < 0;
       const given = result.tokens.subarray(from, failed ? to - 1 : to);
-      if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.push(request);
+      if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
       if (failed) {
         // What came before the failure is told first, and may even have ended the answer.
         if (given.length > 0) this.#render();
@@ -335,7 +335,7 @@ export class Engine {
       }
       if (request.answered) this.#active.delete(request.id);
     }
-    this.#fresh.length = 0;
+    this.#fresh.clear();
     this.#flushSoon();
   }
 

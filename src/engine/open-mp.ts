@@ -8,7 +8,7 @@
  */
 export function spinCount(): Record<string, string> {
   const { env } = process;
-  return env['GOMP_SPINCOUNT'] || env['OMP_WAIT_POLICY'] ? {} : { GOMP_SPINCOUNT: '1000' };
+  return env['GOMP_SPINCOUNT'] || env['OMP_WAIT_POLICY'] ? {} : { GOMP_SPINCOUNT: '10000' };
 }
 
 /** Does the work with these variables set, for a library that is loaded meanwhile; then they are as before. */

@@ -44,7 +44,7 @@ interface Slot {
   usedAt: number;
 }
 
-/** A shorter common beginning (a template's opening words) is cheaper to evaluate than to share. */
+/** A shorter common beginning (a template's opening words) is cheaper to evaluate than to copy. */
 const leastShared = 16;
 /** A copy moves all that the source holds, and moving a token costs about this much of evaluating one. */
 const copyCost = 1 / 16;
@@ -52,6 +52,11 @@ const copyCost = 1 / 16;
 const leastGain = 64;
 /** Losing so few tokens of a conversation that goes on is no reason to copy it. */
 const smallLoss = 64;
+
+/** Whether a sequence that is placed so takes away what another conversation may go on from. */
+export function displaces({ slot, source, reused, held }: Placement): boolean {
+  return held - (source === slot ? reused : 0) > smallLoss;
+}
 /** After this many admissions a kept token counts half: an old long conversation does not stay for ever. */
 const halfLife = 16;
 
@@ -94,7 +99,7 @@ export class PrefixCache {
     const slot = this.#cheapest(targets);
     const fresh: Placement = { slot, source: -1, stash: 0, reused: 0, held: this.held(slot), keep: this.#toStash(slot, 0) };
     if (stash > 0) return { ...fresh, stash, reused };
-    if (source < 0) return fresh;
+    if (source < 0) return this.#overwriting(fresh, sequence);
     if (targets.includes(source)) {
       const loss = this.held(source) - reused;
       const copies = this.memory.copies && reused >= this.held(source) * copyCost && slot !== source;
@@ -105,6 +110,13 @@ export class PrefixCache {
       if (!copies) return fresh;
     }
     return { ...fresh, source, reused };
+  }
+
+  /** What the slot happens to hold of the prompt's beginning stays. */
+  #overwriting(fresh: Placement, sequence: Sequence): Placement {
+    const { slot, held } = fresh;
+    const reused = this.#reusable(sequence, this.#slots[slot]!.tokens, held);
+    return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused) };
   }
 
   /** What holds most of the prompt: slots, then stashes. Of equal slots one that can be continued in place wins. */

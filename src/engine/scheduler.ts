@@ -1,6 +1,6 @@
 // Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed.
 // Pure: no await, no clock, no I/O. The engine calls it between two steps, when nothing is in flight.
-import type { Placement, PrefixCache } from './prefix.js';
+import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
 
 /** A step's choice: `counts[i]` tokens of `sequences[i]`. One object is filled again and again. */
@@ -173,15 +173,14 @@ export interface Joined {
   placement: Placement;
 }
 
-/** The first that may start. Where there is room for all, those that displace nothing go first: the places of the others come free for them then. */
+/** The first that may start. Where there is room for all, those that take nothing away go first: the places of the others come free for them then. */
 function choose(waiting: readonly Sequence[], cache: PrefixCache): Joined | undefined {
   const roomForAll = waiting.length <= cache.freeSlots;
   let first: Joined | undefined;
   for (const sequence of waiting.slice(0, lookahead)) {
     const placement = cache.place(sequence);
     if (placement === 'wait') continue;
-    const displacesNothing = placement.source === placement.slot || placement.held === 0;
-    if (!roomForAll || displacesNothing) return { sequence, placement };
+    if (!roomForAll || !displaces(placement)) return { sequence, placement };
     first ??= { sequence, placement };
   }
   return first;

@@ -349,10 +349,12 @@ t.test('events of one step travel in one message', async (t) => {
 const kinds = [
   { name: 'full attention', fake: {} },
   { name: 'full attention, many at once', fake: { decodeMs: 1, lateReports: true }, parallel: 9 },
+  { name: 'full attention, told of several steps at once', fake: { mostUntold: 3, lateReports: true } },
   { name: 'memory that cannot copy', fake: { copies: false } },
   { name: 'recurrent memory', fake: { recurrent: true } },
   { name: 'sliding-window memory', fake: { slidingWindow: 128 } },
   { name: 'guesses that come true', fake: { mostTokens: 6, lateReports: true }, drafts: true },
+  { name: 'guesses that come true, told of several steps at once', fake: { mostTokens: 6, mostUntold: 4 }, drafts: true },
   { name: 'guesses that come true, many at once', fake: { mostTokens: 6, decodeMs: 1 }, parallel: 9, drafts: true },
   { name: 'recurrent memory, for which nothing is guessed', fake: { recurrent: true, mostTokens: 6 }, drafts: true },
 ];

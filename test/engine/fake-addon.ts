@@ -25,6 +25,8 @@ export interface FakeOptions {
   turns?: [number, number];
   /** Of steps that follow each other, JS hears when the next but one has begun already. */
   lateReports?: boolean;
+  /** Of steps that follow each other, JS hears of so many at once on average. */
+  mostUntold?: number;
   /** Guesses come true by chance, so that a step gives up to so many tokens for each sequence. */
   mostTokens?: number;
   /** What a step says it took. */
@@ -150,32 +152,44 @@ class FakeContext implements NativeContext {
     return row;
   }
 
-  step(input: StepInput, most = 1, each: (result: StepResult) => void = () => {}): Promise<StepResult> {
+  step(input: StepInput): Promise<StepResult> {
+    return this.steps(input, 1, () => {}).then((results) => results[0]!);
+  }
+
+  steps(input: StepInput, most: number, each: (results: StepResult[]) => void): Promise<StepResult[]> {
     if (this.#stepping) return Promise.reject(this.#violation('a step was submitted while another runs'));
     this.#stepping = true;
     const copy = { tokens: input.tokens.slice(), positions: input.positions.slice(), sequences: input.sequences.slice(), outputs: input.outputs.slice(), samplers: [...input.samplers] };
+    let untold: StepResult[] = [];
+    let told = Promise.resolve();
+    const tell = (): void => {
+      const results = untold;
+      untold = [];
+      if (results.length === 0) return;
+      if (!this.fake.lateReports) return each(results);
+      told = told.then(async () => {
+        await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+        each(results);
+      });
+    };
     return this.#queue(async () => {
       try {
         this.#paused = false;
         const following = { ...copy, rooms: input.rooms?.slice(0, copy.samplers.length), tokens: copy.tokens.slice(), positions: copy.positions.slice() };
         let result = this.#decode(input.rows, following);
-        let told = Promise.resolve();
         for (let done = 1; ; done++) {
           await this.#turns();
           const report = result();
           const lasts = lastsOf(report);
           following.rooms?.forEach((_, i, rooms) => (rooms[i]! -= report.counts?.[i] ?? 1));
           if (done >= most || this.#paused || report.failures || lasts.some((token) => token === tokens.eos) || following.rooms?.some((room) => room < 1)) {
-            await told;
-            result = () => report;
+            untold.push(report);
             break;
           }
           if (lasts.length !== input.rows) throw this.#violation('only rows that decode can follow each other');
-          if (!this.fake.lateReports) each(report);
-          else told = told.then(async () => {
-            await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-            each(report);
-          });
+          untold.push(report);
+          this.#random = mix(this.#random, untold.length);
+          if (this.#random % (this.fake.mostUntold ?? 1) === 0) tell();
           following.tokens.set(lasts);
           for (let i = 0; i < input.rows; i++) following.positions[i]! += report.counts?.[i] ?? 1;
           this.owner.stats.followed++;
@@ -188,7 +202,12 @@ class FakeContext implements NativeContext {
           this.#spoil(copy.sequences.subarray(0, input.rows));
           throw coded('cancelled', 'the step was aborted');
         }
-        return result();
+        await told;
+        return untold;
+      } catch (error) {
+        tell();
+        await told;
+        throw error;
       } finally {
         this.#stepping = false;
         this.#abort = undefined;

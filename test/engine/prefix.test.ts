@@ -1,5 +1,5 @@
 import t from 'tap';
-import { PrefixCache, type Memory, type Placement } from '#recua/engine/prefix.js';
+import { displaces, PrefixCache, type Memory, type Placement } from '#recua/engine/prefix.js';
 import { Sequence } from '#recua/engine/sequence.js';
 
 const plain: Memory = { partial: true, copies: true };
@@ -27,6 +27,17 @@ t.test('the last prompt token is always evaluated anew', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 0);
   run(cache, words([1, 100]));
   t.match(run(cache, words([1, 100])), { reused: 99, held: 100 });
+});
+
+t.test('what a slot that is overwritten happens to hold of the beginning stays', async (t) => {
+  const cache = new PrefixCache(1, { ...plain }, 1e9);
+  run(cache, words([1, 6], [2, 200]));
+  const next = run(cache, words([1, 6], [3, 30]));
+  t.match(next, { slot: 0, source: 0, reused: 6, held: 206 });
+  t.equal(next.keep?.length, 206, 'the conversation is kept, for it is a loss');
+  t.ok(displaces(next));
+  t.notOk(displaces(run(cache, words([1, 6], [3, 30], [4, 5]))), 'but not by one that goes on');
+  t.match(run(new PrefixCache(1, { partial: false, copies: true }, 0), words([1, 6], [3, 30])), { reused: 0 });
 });
 
 t.test('a short unrelated request leaves the long conversation alone while another slot is cheaper', async (t) => {

@@ -24,7 +24,7 @@ async function generate(model: NativeModel, context: NativeContext, prompts: Int
   for (;;) {
     const active = runs.flatMap((run, i) => (over(run) ? [] : [i]));
     if (active.length === 0) break;
-    const take = (result: StepResult) => {
+    const take = (results: StepResult[]) => results.forEach((result) => {
       let at = 0;
       for (const [row, i] of active.entries()) {
         const given = result.tokens.subarray(at, (at += result.counts?.[row] ?? 1));
@@ -32,8 +32,8 @@ async function generate(model: NativeModel, context: NativeContext, prompts: Int
         runs[i]!.guessed += result.guesses ?? 0;
         runs[i]!.accepted += given.length - 1;
       }
-    };
-    take(await context.step({
+    });
+    take(await context.steps({
       tokens: Int32Array.from(active, (i) => runs[i]!.tokens.at(-1)!),
       positions: Int32Array.from(active, (i) => prompts[i]!.length + runs[i]!.tokens.length - 1),
       sequences: Int32Array.from(active), outputs: new Uint8Array(active.length).fill(1), rows: active.length, samplers: active.map((i) => samplers[i]!),
