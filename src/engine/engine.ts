@@ -21,6 +21,8 @@ export interface EngineHooks {
   log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
 }
 
+/** What is being prepared when nothing runs is waited for so long, so that requests that come together are read together. */
+const gatherMs = 20;
 /** A step expected to take longer than this is stopped when all it works for was cancelled; its KV is lost then. */
 const worthAbortingMs = 250;
 
@@ -41,6 +43,8 @@ export class Engine {
   readonly #active = new Map<number, Request | undefined>();
   readonly #requests = new Map<Sequence, Request>();
   readonly #waiting: Sequence[] = [];
+  /** Requests on their way to it. */
+  #preparing = 0;
   /** What is to be done with KV between two steps. */
   readonly #jobs: (() => Promise<void>)[] = [];
   readonly #keeper: StateKeeper;
@@ -162,6 +166,7 @@ export class Engine {
       return this.#fail(id, new RecuaError('queue_full', message));
     }
     this.#active.set(id, undefined);
+    this.#preparing++;
     try {
       checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
       const prepared = await prepare();
@@ -178,8 +183,24 @@ export class Engine {
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     } finally {
+      this.#preparing--;
       this.#stir();
     }
+  }
+
+  /** The first of several requests shall not be read alone while the others wait. */
+  async #gather(): Promise<void> {
+    const untilMs = performance.now() + gatherMs;
+    for (let leftMs = gatherMs; this.#preparing > 0 && leftMs > 0; leftMs = untilMs - performance.now()) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, leftMs);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#wake = undefined;
   }
 
   async #run(context: NativeContext): Promise<void> {
@@ -187,6 +208,7 @@ export class Engine {
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
+      if (this.#waiting.length > 0 && this.#running.length === 0) await this.#gather();
       if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
       await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);

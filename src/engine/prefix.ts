@@ -251,6 +251,8 @@ export class PrefixCache {
       const common = commonPrefix(sequence.tokens, owner.tokens, Math.min(sequence.promptLength - 1, owner.promptLength));
       if (common > owner.evaluated && common - reused >= leastGain) {
         sequence.leader = owner;
+        // Of several the next: it is found again for the others when that is reached.
+        if (owner.sharedLength <= owner.evaluated || common < owner.sharedLength) owner.sharedLength = common;
         return true;
       }
     }

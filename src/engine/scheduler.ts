@@ -128,7 +128,7 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
   const share = (among: readonly Sequence[], most: number): void => {
     for (const sequence of among) {
       const has = counts.get(sequence) ?? 0;
-      const more = Math.min(sequence.pending - has, most);
+      const more = Math.min(readable(sequence) - has, most);
       if (more === 0) continue;
       counts.set(sequence, has + more);
       most -= more;
@@ -139,6 +139,11 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
   share(prompts, left);
   for (const [sequence, count] of counts) plan.add(sequence, count);
   plan.order();
+}
+
+/** Prompt tokens of a sequence that one step may read: those that others wait for first, so that all their ends are read together then. */
+function readable({ pending, evaluated, sharedLength }: Sequence): number {
+  return sharedLength > evaluated ? sharedLength - evaluated : pending;
 }
 
 /** Steps that run without waiting for the loop; what comes meanwhile ends the run with the step in flight. */

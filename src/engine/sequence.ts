@@ -26,6 +26,8 @@ export class Sequence {
   readonly limit: number;
   /** The sequence whose prefill it lets go first to share its KV; it does so for one only, so that it can't be passed for ever. */
   leader: Sequence | undefined;
+  /** While it is read: those that wait for it have so many tokens in common with it, and can join when these are evaluated; 0 is none. */
+  sharedLength = 0;
 
   /** `contextSize` must exceed the prompt: the caller has answered `context_length_exceeded` otherwise. */
   constructor(prompt: Int32Array, maxTokens: number, contextSize: number) {

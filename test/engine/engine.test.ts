@@ -345,6 +345,16 @@ t.test('events of one step travel in one message', async (t) => {
   await closeClean(t, open);
 });
 
+t.test('requests that come together are read together: what they share once, then all their ends', async (t) => {
+  const open = await openEngine({ turns: [1, 3] }, { contextSize: 700, parallel: 4, batchSize: 512 });
+  const asked = [1, 2, 3, 4].map((i) => open.complete(completion(`${'S'.repeat(200)}${'e'.repeat(10)}${i}`, { maxTokens: 1 })));
+  await Promise.all(asked.map(({ done }) => done));
+  const ends = open.messages.map((events) => events.filter(({ kind }) => kind === 'done').length).filter((count) => count > 0);
+  t.strictSame(ends, [4], 'in one step');
+  t.match(open.addon.stats, { steps: 2, copied: 3 * 211 });
+  await closeClean(t, open);
+});
+
 // The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives alone.
 const kinds = [
   { name: 'full attention', fake: {} },

@@ -169,6 +169,28 @@ t.test('one that will share a running prefill waits for it, and others pass', as
   t.match([...joinFromQueue(waiting, cache)], [{ sequence: follower, placement: { source: leader.slot, reused: 199 } }]);
 });
 
+t.test('a prompt that others wait for is read up to what they share, then all ends together', async (t) => {
+  const cache = new PrefixCache(4, { partial: true, copies: true }, 0);
+  const make = (shared: number, own: number) => {
+    const tokens = prompt(shared + 30);
+    tokens.fill(own, shared);
+    return new Sequence(tokens, 5, 1000);
+  };
+  const running: Sequence[] = [];
+  const plan = new Plan();
+  const step = () => {
+    for (const { sequence } of joinFromQueue(waiting, cache)) running.push(sequence);
+    planStep(running, 2048, 2048, plan);
+    for (const [i, sequence] of plan.sequences.entries()) sequence.advance(plan.counts[i]!);
+    return plan.sequences.map((sequence, i) => [running.indexOf(sequence), plan.counts[i]]);
+  };
+  const waiting = [make(300, 2), make(300, 3), make(200, 4)];
+  t.strictSame(step(), [[0, 200]], 'the nearest end first');
+  t.strictSame(step(), [[0, 100], [1, 30]], 'one joins there, the other still waits');
+  t.strictSame(step(), [[0, 30], [2, 30]]);
+  t.strictSame(running.map(({ pending }) => pending), [0, 0, 0]);
+});
+
 t.test('it waits for one leader only', async (t) => {
   const cache = new PrefixCache(3, { partial: true, copies: true }, 0);
   const make = () => new Sequence(prompt(200), 5, 1000);
