@@ -46,9 +46,15 @@ struct ModelState {
 
   GrammarCache grammars;
 
+  // Any thread. The tokens that end a generation: looked for once, among all.
+  const std::vector<llama_token> &end_tokens();
   // Any thread. Compiled templates of `source` ('' is the file's own).
   std::shared_ptr<Templates> chat_templates(const std::string &source);
   ~ModelState();
+
+private:
+  std::once_flag ends_found;
+  std::vector<llama_token> ends;
 };
 
 // The KV of one sequence, outside the context.

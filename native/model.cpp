@@ -117,6 +117,15 @@ bool is_causal(const llama_model *model) {
   return metadata_value(model, architecture + ".attention.causal") != "false";
 }
 
+const std::vector<llama_token> &ModelState::end_tokens() {
+  std::call_once(ends_found, [this] {
+    for (llama_token token = 0; token < llama_vocab_n_tokens(vocab); token++) {
+      if (llama_vocab_is_eog(vocab, token)) ends.push_back(token);
+    }
+  });
+  return ends;
+}
+
 ModelState::~ModelState() {
   templates.clear();
   llama_model_free(model);

@@ -151,9 +151,7 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
         if (params->penalty_last_n < 0) params->penalty_last_n = llama_model_n_ctx_train(model->model);
         if (params->dry_penalty_last_n < 0) params->dry_penalty_last_n = llama_model_n_ctx_train(model->model);
         if (params->ignore_eos) {
-          for (llama_token token = 0; token < llama_vocab_n_tokens(model->vocab); token++) {
-            if (llama_vocab_is_eog(model->vocab, token)) params->logit_bias.push_back({token, -INFINITY});
-          }
+          for (const llama_token token : model->end_tokens()) params->logit_bias.push_back({token, -INFINITY});
         }
         grammar->apply(model->vocab, *params);
         log::clear_errors();

@@ -4,6 +4,7 @@
 import type { NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { Admission, stashBudget } from './admission.js';
+import { Bell } from './bell.js';
 import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
 import { Embeddings, notPooled } from './embeddings.js';
 import { canRemoveParts, type Loaded } from './load.js';
@@ -57,7 +58,7 @@ export class Engine {
   #flushing = false;
   #inFlight = false;
   readonly #pace = new Pace();
-  #wake: (() => void) | undefined;
+  readonly #bell = new Bell();
   #closing: Promise<void> | undefined;
   /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
   readonly ended: Promise<void>;
@@ -135,7 +136,7 @@ export class Engine {
 
   /** Something came that the loop must look at: it wakes, or the step in flight is the last before it does. */
   #stir(): void {
-    this.#wake?.();
+    this.#bell.ring();
     if (this.#inFlight) this.#loaded.context?.pause();
   }
 
@@ -191,16 +192,7 @@ export class Engine {
   /** The first of several requests shall not be read alone while the others wait. */
   async #gather(): Promise<void> {
     const untilMs = performance.now() + gatherMs;
-    for (let leftMs = gatherMs; this.#preparing > 0 && leftMs > 0; leftMs = untilMs - performance.now()) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, leftMs);
-        this.#wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    this.#wake = undefined;
+    for (let leftMs = gatherMs; this.#preparing > 0 && leftMs > 0; leftMs = untilMs - performance.now()) await this.#bell.sleep(leftMs);
   }
 
   async #run(context: NativeContext): Promise<void> {
@@ -215,10 +207,9 @@ export class Engine {
       this.#render();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0) return;
-      else if (this.#waiting.length === 0 && this.#running.length === 0 && this.#jobs.length === 0) await new Promise<void>((resolve) => (this.#wake = resolve));
+      else if (this.#waiting.length === 0 && this.#running.length === 0 && this.#jobs.length === 0) await this.#bell.sleep();
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
-      this.#wake = undefined;
     }
   }
 

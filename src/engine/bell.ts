@@ -1,0 +1,20 @@
+// What the engine's loop sleeps on. Ringing while nobody sleeps is not remembered: the loop looks at what there is before it lies down.
+
+export class Bell {
+  #wake: (() => void) | undefined;
+
+  ring(): void {
+    this.#wake?.();
+  }
+
+  /** Resolves when it rings, or after so many milliseconds. One sleeper at a time. */
+  async sleep(mostMs = Infinity): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      if (mostMs < Infinity) timer = setTimeout(resolve, mostMs);
+    });
+    clearTimeout(timer);
+    this.#wake = undefined;
+  }
+}
