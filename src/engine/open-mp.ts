@@ -2,7 +2,7 @@
 // engine/child for an engine process, by engine/local for this one.
 
 /**
- * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is hundreds of times longer, and with one
+ * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is thirty times longer, and with one
  * other busy program on the machine, a thread that spins for one that does not run costs nearly all speed (docs/performance.md).
  * It is read once when the library is loaded; a choice of the user's own stands.
  */
