@@ -7,6 +7,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { engineAlone } from './engine-alone.mjs';
 import { startServer } from './servers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -26,17 +27,8 @@ async function withServer(name, settings, use) {
   }
 }
 
-/** Generated tokens per second of llama.cpp alone, by sequences in one batch. */
-async function engineAlone(model, threads, counts, tokens) {
-  const bench = join(here, '..', 'build', 'bin', 'llama-batched-bench');
-  const args = ['-m', model, '-t', threads, '-c', 256 * Math.max(...counts), '-npp', 64, '-ntg', tokens, '-npl', counts.join(','), '--no-kv-unified'];
-  const { stdout } = await run(bench, args.map(String), { maxBuffer: 1 << 24 });
-  const rows = stdout.split('\n').map((line) => line.split('|').map((cell) => Number(cell))).filter((cells) => cells[3] > 0);
-  return new Map(rows.map((cells) => [cells[3], cells[8]]));
-}
-
 async function byClients({ model, threads, sizes: counts = [1, 2, 4, 8, 16, 32, 64] }) {
-  const alone = await engineAlone(model, threads, counts, 64);
+  const alone = await engineAlone({ model, threads, counts, promptTokens: 64, tokens: 64 });
   console.log('clients   recua   llama-server   engine alone, generating only   recua/engine');
   for (const parallel of counts) {
     const work = { kind: 'chat', clients: parallel, requests: 2, tokens: 64, body: greedy };
@@ -47,7 +39,7 @@ async function byClients({ model, threads, sizes: counts = [1, 2, 4, 8, 16, 32, 
         return (await clients(server, work)).tokensPerSecond;
       });
     }
-    const engine = alone.get(parallel);
+    const engine = (64 * parallel) / alone.get(parallel).generateSeconds;
     console.log([parallel, rates.recua.toFixed(0), rates['llama-server'].toFixed(0), engine.toFixed(0), (rates.recua / engine).toFixed(2)]
       .map((cell, i) => String(cell).padStart([7, 8, 15, 32, 15][i])).join(''));
   }

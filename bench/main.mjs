@@ -9,6 +9,7 @@ import os from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
+import { loadAlone } from './engine-alone.mjs';
 import { growth, tables } from './growth.mjs';
 import { inProcess } from './in-process.mjs';
 import { goalModels, loads } from './loads.mjs';
@@ -41,7 +42,7 @@ async function runClients(server, work) {
 }
 
 /** One warm pair of servers for all rounds, or new ones for each where the load is about a fresh start. */
-async function measure({ fresh = false, work, ...given }, settings, rounds) {
+async function measure({ fresh = false, work, numbers, ...given }, settings, rounds) {
   const runs = Object.fromEntries(peers.map((peer) => [peer, []]));
   const serverSettings = { ...settings, parallel: given.parallel, context: given.context, embeddings: given.embeddings, speculation: given.speculation };
   if (fresh) {
@@ -63,6 +64,9 @@ async function measure({ fresh = false, work, ...given }, settings, rounds) {
     for (const server of servers) await runClients(server, { ...work, ...('requests' in work ? { requests: 1 } : {}) });
     for (let round = 0; round < rounds; round++) {
       for (const server of servers) runs[server.name].push(await runClients(server, work));
+      if (!numbers.tokensPerSecond?.engine) continue;
+      const { promptTokens } = runs.recua.at(-1);
+      (runs.engine ??= []).push({ tokensPerSecond: await loadAlone({ ...settings, clients: work.clients, promptTokens, tokens: work.tokens }) });
     }
   } finally {
     await Promise.all(servers.map((server) => server.stop()));
@@ -144,7 +148,8 @@ for (const name of names) {
 }
 const withGoal = rows.filter(({ goal }) => goal !== undefined);
 if (withGoal.length > 0) console.log(`${withGoal.filter(meetsGoal).length} of ${withGoal.length} goals met`);
-for (const { load, model, number, medians, share } of rows) {
+for (const { load, model, number, medians, share, engine } of rows) {
+  if (engine) console.log(`${load}, ${model}: ${engine.ratio.toFixed(2)} of the engine alone, goal ≥ ${engine.least}`);
   const base = share && rows.find((row) => row.load === share.of && row.model === model && row.number === number);
   if (base) console.log(`${load}, ${model}: ${(medians.recua / base.medians.recua).toFixed(2)} of our own ${share.of}, goal ≥ ${share.least}`);
 }

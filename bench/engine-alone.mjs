@@ -1,0 +1,25 @@
+// What llama.cpp itself does on this machine, without a server: llama-batched-bench of the vendored tree, read as numbers.
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const bench = fileURLToPath(new URL('../build/bin/llama-batched-bench', import.meta.url));
+
+/**
+ * One pass for each count of sequences: `promptTokens` are read and `tokens` generated in each, all sequences together.
+ * @returns {Promise<Map<number, { promptSeconds: number, generateSeconds: number }>>} by count
+ */
+export async function engineAlone({ model, threads, gpuLayers, counts, promptTokens, tokens }) {
+  const context = (promptTokens + tokens + 64) * Math.max(...counts);
+  const args = ['-m', model, '-t', threads, '-c', context, '-npp', promptTokens, '-ntg', tokens, '-npl', counts.join(','), '--no-kv-unified', ...(gpuLayers === undefined ? [] : ['-ngl', gpuLayers])];
+  const { stdout } = await promisify(execFile)(bench, args.map(String), { maxBuffer: 1 << 24 });
+  // | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | …
+  const rows = stdout.split('\n').map((line) => line.split('|').map((cell) => Number(cell))).filter((cells) => cells[3] > 0);
+  return new Map(rows.map((cells) => [cells[3], { promptSeconds: cells[5], generateSeconds: cells[7] }]));
+}
+
+/** Generated tokens per second for a load of `clients` that ask together: the time for their prompts counts. */
+export async function loadAlone({ clients, tokens, ...given }) {
+  const { promptSeconds, generateSeconds } = (await engineAlone({ ...given, tokens, counts: [clients] })).get(clients);
+  return (clients * tokens) / (promptSeconds + generateSeconds);
+}
