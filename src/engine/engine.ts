@@ -270,9 +270,7 @@ export class Engine {
     // The gateway must know who may have caused a crash before the step that may crash.
     if (begun) this.#flush();
     this.#inFlight = true;
-    const most = this.#mostSteps();
-    if (most < 2) return context.step(this.#batch).then((result) => [result]);
-    return context.steps(this.#batch, most, (results) => {
+    return context.steps(this.#batch, this.#mostSteps(), (results) => {
       for (const result of results) this.#take(result);
       this.#render();
       if (this.#asking.some(({ state }) => state === 'finished')) context.pause();
