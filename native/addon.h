@@ -12,6 +12,7 @@
 #include "constraint.h"
 #include "draft.h"
 #include "llama.h"
+#include "logits.h"
 #include "sampling.h"
 #include "templates.h"
 
@@ -81,6 +82,7 @@ public:
   void open(llama_context_params params);
 
   std::shared_ptr<ModelState> model; // null once closed
+  LogitsInPlace logits; // of contexts that generate
   llama_context *context = nullptr;
   std::atomic<bool> interrupted{false}; // polled by the backend while it computes
   std::atomic<bool> paused{false};      // of steps that follow each other, the one in flight is the last
@@ -135,6 +137,7 @@ struct SamplerState {
   // The context's thread or one it computes with. Reads and changes the logits of row `row` of the last decode, picks a token and
   // accepts it. `threads` may share the row. Throws on failure.
   llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
+  bool by_chain() const { return parts.chain != nullptr; }
   const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
   // JS thread, when no step can use it any more.
   void release();

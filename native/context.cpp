@@ -123,6 +123,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         // A step asks for one row per sequence; guesses are only evaluated while few sequences run.
         const bool drafts = draft > 0 && is_plain_attention(core->model->model);
         params.n_outputs_max = std::max(params.n_seq_max, 1u) + (drafts ? 2 * draft : 0);
+        core->logits.attach(params, core->model->vocab);
         core->open(params);
         core->most_outputs = params.n_outputs_max;
         core->threads = params.n_threads;

@@ -49,7 +49,7 @@ std::string decode_failure(int32_t code) {
   }
 }
 
-void decode(llama_context *context, Rows &rows) {
+void decode(ContextCore &core, Rows &rows, bool all_asking) {
   const size_t count = rows.tokens.size();
   std::vector<int32_t> sequence_counts(count, 1);
   std::vector<llama_seq_id *> sequence_ids(count);
@@ -61,10 +61,12 @@ void decode(llama_context *context, Rows &rows) {
   batch.n_seq_id = sequence_counts.data();
   batch.seq_id = sequence_ids.data();
   batch.logits = rows.outputs.data();
-  const int32_t code = llama_decode(context, batch);
+  // llama.cpp would put rows of sequences that are not in order back into order where it copies them.
+  core.logits.expect(all_asking && std::is_sorted(rows.sequences.begin(), rows.sequences.end()) ? count : 0);
+  const int32_t code = llama_decode(core.context, batch);
   if (code == 2) throw CodedError("cancelled", "The step was aborted.");
   if (code != 0) throw CodedError("generation_failed", "Step of " + std::to_string(count) + " tokens: " + decode_failure(code) + ".");
-  llama_synchronize(context);
+  llama_synchronize(core.context);
 }
 
 // Puts guesses behind the rows, where that pays: as many for each, because llama.cpp computes rows of several sequences in one pass only
@@ -105,7 +107,8 @@ constexpr int64_t worth_sharing = 100000;
 // Sequences are independent; a row behind another is sampled only if that gave the token which was guessed. Where there are fewer sequences
 // than threads, threads share each row (choice.h), which draws the same. The threads are those that llama.cpp has just computed with: OpenMP
 // keeps them for the calling thread.
-void sample(llama_context *context, Step &step) {
+void sample(ContextCore &core, Step &step) {
+  llama_context *context = core.context;
   const Rows &evaluated = step.evaluated();
   std::vector<int32_t> rows;
   for (size_t row = 0; row < evaluated.tokens.size(); row++) {
@@ -118,9 +121,10 @@ void sample(llama_context *context, Step &step) {
   // All of them, or one: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
   const int32_t team = logits < worth_sharing ? 1 : llama_n_threads(context);
   const int32_t threads = count < team ? 1 : team;
-  // Asked for here: the first call after a decode puts the rows in order.
+  if (std::any_of(step.samplers.begin(), step.samplers.end(), [](const auto &sampler) { return sampler && sampler->by_chain(); })) core.logits.copy();
+  // Asked for here: llama.cpp's first call after a decode puts the rows in order.
   std::vector<float *> row_logits(rows.size());
-  for (size_t i = 0; i < rows.size(); i++) row_logits[i] = llama_get_logits_ith(context, rows[i]);
+  for (size_t i = 0; i < rows.size(); i++) row_logits[i] = core.logits.row(context, rows[i]);
   std::vector<Outcome> outcomes(step.samplers.size());
   step.sampled.resize(step.samplers.size());
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
@@ -209,7 +213,7 @@ struct Report {
   }
 };
 
-Report compute(const ContextCore &core, Step &step) {
+Report compute(ContextCore &core, Step &step) {
   const int64_t start = llama_time_us();
   draft(core, step);
   const size_t rows = step.evaluated().tokens.size();
@@ -217,9 +221,9 @@ Report compute(const ContextCore &core, Step &step) {
   const int32_t threads = team_for(model, rows, core.threads);
   llama_set_n_threads(core.context, threads, team_for(model, rows, core.threads_batch));
   settle_team(threads);
-  decode(core.context, step.evaluated());
+  decode(core, step.evaluated(), step.decodes());
   const int64_t decoded = llama_time_us();
-  sample(core.context, step);
+  sample(core, step);
   remove_wrong(core.context, step);
   const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
   if (core.draft_costs && step.decodes()) core.draft_costs->measured(step.samplers.size(), step.guesses, ms(decoded - start));

@@ -4,6 +4,7 @@
 import type { NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { Admission, stashBudget } from './admission.js';
+import { Arrivals } from './arrivals.js';
 import { Bell } from './bell.js';
 import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
 import { Embeddings, notPooled } from './embeddings.js';
@@ -12,7 +13,7 @@ import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
-import { isStreaming, Pace, Plan, planStep, stepsAhead } from './scheduler.js';
+import { isStreaming, Pace, Plan, planStep, stepsAhead, unread } from './scheduler.js';
 import { Sequence } from './sequence.js';
 import { StateKeeper } from './state-keeper.js';
 
@@ -22,8 +23,6 @@ export interface EngineHooks {
   log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
 }
 
-/** What is being prepared when nothing runs is waited for so long, so that requests that come together are read together. */
-const gatherMs = 20;
 /** A step expected to take longer than this is stopped when all it works for was cancelled; its KV is lost then. */
 const worthAbortingMs = 250;
 
@@ -44,8 +43,6 @@ export class Engine {
   readonly #active = new Map<number, Request | undefined>();
   readonly #requests = new Map<Sequence, Request>();
   readonly #waiting: Sequence[] = [];
-  /** Requests on their way to it. */
-  #preparing = 0;
   /** What is to be done with KV between two steps. */
   readonly #jobs: (() => Promise<void>)[] = [];
   readonly #keeper: StateKeeper;
@@ -59,6 +56,7 @@ export class Engine {
   #inFlight = false;
   readonly #pace = new Pace();
   readonly #bell = new Bell();
+  readonly #arrivals = new Arrivals(this.#bell);
   #closing: Promise<void> | undefined;
   /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
   readonly ended: Promise<void>;
@@ -167,7 +165,7 @@ export class Engine {
       return this.#fail(id, new RecuaError('queue_full', message));
     }
     this.#active.set(id, undefined);
-    this.#preparing++;
+    this.#arrivals.came();
     try {
       checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
       const prepared = await prepare();
@@ -184,15 +182,9 @@ export class Engine {
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     } finally {
-      this.#preparing--;
+      this.#arrivals.prepared();
       this.#stir();
     }
-  }
-
-  /** The first of several requests shall not be read alone while the others wait. */
-  async #gather(): Promise<void> {
-    const untilMs = performance.now() + gatherMs;
-    for (let leftMs = gatherMs; this.#preparing > 0 && leftMs > 0; leftMs = untilMs - performance.now()) await this.#bell.sleep(leftMs);
   }
 
   async #run(context: NativeContext): Promise<void> {
@@ -200,7 +192,7 @@ export class Engine {
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
-      if (this.#waiting.length > 0 && this.#running.length === 0) await this.#gather();
+      if (this.#waiting.length + this.#running.length > 0 && !isStreaming(this.#running)) await this.#gather(context);
       if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
       await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);
@@ -211,6 +203,12 @@ export class Engine {
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
     }
+  }
+
+  /** Before prompts are read with nothing beside them. */
+  async #gather(context: NativeContext): Promise<void> {
+    const readMs = this.#pace.readMs(unread(this.#waiting) + unread(this.#running));
+    await this.#arrivals.gather(readMs, context.sequences - this.#waiting.length - this.#running.length);
   }
 
   /** Finished sequences leave; their KV stays in the slot as a prefix for others. */
@@ -225,6 +223,7 @@ export class Engine {
       this.#cache.release(sequence);
       this.#drop(this.#requests.get(sequence)!);
     }
+    if (kept < this.#running.length) this.#arrivals.left(this.#running.length - kept);
     this.#running.length = kept;
   }
 
@@ -236,7 +235,7 @@ export class Engine {
   /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
   #submit(context: NativeContext): Promise<StepResult[]> | undefined {
     const plan = this.#plan;
-    const budget = this.#pace.budget(isStreaming(this.#running), context.batchSize, this.#loaded.options.maxStallMs);
+    const budget = this.#pace.promptRows(this.#running, context.batchSize, this.#loaded.options.maxStallMs);
     planStep(this.#running, context.batchSize, budget, plan);
     if (plan.rows === 0) return undefined;
     const { tokens, positions, sequences, outputs, samplers } = this.#batch;

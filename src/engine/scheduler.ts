@@ -44,6 +44,10 @@ const firstBudget = 128;
 const tellingRows = 32;
 /** A step without streams aims at this long: it bounds how late a cancel or a newcomer is seen. */
 const prefillStepMs = 1000;
+/** … or a little longer, where that ends all prompts at once. */
+const toTheEnd = 1.25;
+/** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last of them may as well end first. */
+const besideOthers = 1 / 3;
 /** Below this, a chunk wastes more on reading the weights than it saves in latency. */
 const smallestBudget = 32;
 /** llama.cpp's attention on the CPU works in tiles of so many rows; a pass with fewer goes row by row, which may cost as much as the tile. */
@@ -81,6 +85,23 @@ export class Pace {
     if (this.#smallTokensPerMs > 0) this.#smallTokensPerMs += (this.tokensPerMs - this.#smallTokensPerMs) * fading;
   }
 
+  /** How long reading so many prompt tokens takes with nothing beside them; 0 while the speed is not known. */
+  readMs(tokens: number): number {
+    return this.tokensPerMs > 0 ? tokens / this.tokensPerMs : 0;
+  }
+
+  /** Prompt tokens the next step is to evaluate, at most; 0 where all that decode are so near to their limits that the prompts gain by waiting. */
+  promptRows(running: readonly Sequence[], batchSize: number, maxStallMs: number): number {
+    const rest = unread(running);
+    if (isStreaming(running)) {
+      const last = running.reduce((most, { state, limit, length }) => (state === 'decode' ? Math.max(most, limit - length) : most), 0);
+      const waits = this.decodeMs > 0 && last * this.decodeMs < this.readMs(rest) * besideOthers;
+      return waits ? 0 : this.budget(true, batchSize, maxStallMs);
+    }
+    if (this.tokensPerMs > 0 && this.readMs(rest) < prefillStepMs * toTheEnd) return Math.min(batchSize, rest);
+    return this.budget(false, batchSize, maxStallMs);
+  }
+
   /**
    * Prompt tokens the next step may evaluate. A stream's gap is one step, so a step beside streams aims at no longer than `maxStallMs`, of
    * which their own rows take a part.
@@ -107,6 +128,11 @@ export function isStreaming(running: readonly Sequence[]): boolean {
   return running.some((sequence) => sequence.state === 'decode');
 }
 
+/** Prompt tokens to be evaluated before all of them decode. */
+export function unread(sequences: readonly Sequence[]): number {
+  return sequences.reduce((sum, { state, pending }) => (state === 'waiting' || state === 'prefill' ? sum + pending : sum), 0);
+}
+
 /**
  * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most `budget`, goes to prompts.
  * Half of the budget goes to those that end soonest, so that a short prompt is not stuck behind a long one; the rest goes to the oldest.
@@ -120,7 +146,7 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
     if (sequence.state === 'decode') plan.add(sequence, 1);
     else if (sequence.state === 'prefill') prompts.push(sequence);
   }
-  if (prompts.length === 0) return plan.order();
+  if (prompts.length === 0 || budget === 0) return plan.order();
   // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing there. With it on top, the pass that
   // follows has the whole budget, and that is whole tiles.
   let left = Math.min(plan.rows > 0 ? budget + 1 : budget, batchSize - plan.rows);

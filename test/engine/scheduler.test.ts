@@ -1,6 +1,6 @@
 import t from 'tap';
 import { PrefixCache } from '#recua/engine/prefix.js';
-import { isStreaming, joinFromQueue, Pace, Plan, planStep, stepsAhead } from '#recua/engine/scheduler.js';
+import { isStreaming, joinFromQueue, Pace, Plan, planStep, stepsAhead, unread } from '#recua/engine/scheduler.js';
 import { Sequence } from '#recua/engine/sequence.js';
 import { random } from './requests.js';
 
@@ -133,6 +133,43 @@ t.test('what decodes has its part of the time that a stream may wait', async (t)
   t.equal(pace.tokensPerMs, 1, 'and is no part of the prompt\'s rate');
   note(pace, 0, 4, 900);
   t.equal(pace.budget(true, 2048, 250), 32);
+});
+
+/** A sequence that decodes and has so many tokens to come. */
+function ending(toCome: number) {
+  const sequence = new Sequence(prompt(5), toCome + 1, 10_000);
+  sequence.join(0, 0);
+  sequence.advance(5);
+  sequence.accept(7, false);
+  return sequence;
+}
+
+t.test('prompts wait for the last tokens of what decodes where they lose nothing by it', async (t) => {
+  const pace = paceOf(0.5);
+  t.equal(pace.promptRows([ending(3), running(600)], 2048, 250), 64, 'a step in which all decode was not seen yet');
+  note(pace, 0, 4, 50);
+  t.equal(pace.promptRows([ending(3), running(600)], 2048, 250), 0, '150 ms, of 1,200 to read');
+  t.equal(pace.promptRows([ending(1), ending(9), running(600)], 2048, 250), 64, 'the last of them takes too long');
+  t.equal(pace.promptRows([ending(3), running(200)], 2048, 250), 64, 'of 400 ms it is too much');
+  t.equal(pace.promptRows([ending(1), running(200)], 2048, 250), 0);
+  t.equal(paceOf(0).promptRows([ending(1), running(200)], 2048, 250), 128, 'as long as no speed is known');
+
+  const plan = new Plan();
+  planStep([ending(3), running(600)], 2048, 0, plan);
+  t.same(counts(plan), [['decode', 1]]);
+  planStep([ending(3), running(600)], 2048, 96, plan);
+  t.equal(plan.rows, 98);
+});
+
+t.test('prompts alone are read to their end where that takes little longer than a step aims at', async (t) => {
+  const pace = paceOf(0.5);
+  t.equal(pace.promptRows([running(300), running(300)], 2048, 250), 600, '1,200 ms');
+  t.equal(pace.promptRows([running(300), running(300)], 512, 250), 512, 'no more than a batch holds');
+  t.equal(pace.promptRows([running(300), running(400)], 2048, 250), 384, 'a second of 1,400 ms');
+  t.equal(paceOf(0).promptRows([running(3000)], 2048, 250), 2048);
+  const read = running(50);
+  read.advance(30);
+  t.equal(unread([read, running(7), ending(3), new Sequence(prompt(11), 5, 100)]), 20 + 7 + 11);
 });
 
 t.test('less than a tile is read only where that is sooner done, which is tried again later', async (t) => {

@@ -1,0 +1,60 @@
+import t from 'tap';
+import { Arrivals } from '#recua/engine/arrivals.js';
+import { Bell } from '#recua/engine/bell.js';
+
+function setup() {
+  const bell = new Bell();
+  return { bell, arrivals: new Arrivals(bell) };
+}
+/** Whether it resolves without a timer, which is what does not wait. */
+async function atOnce(promise: Promise<void>): Promise<boolean> {
+  const late = new Promise<boolean>((resolve) => { setImmediate(() => resolve(false)); });
+  const done = await Promise.race([promise.then(() => true), late]);
+  await promise;
+  return done;
+}
+
+t.test('nobody is waited for where nobody comes', async (t) => {
+  t.ok(await atOnce(setup().arrivals.gather(1000, 4)));
+});
+
+t.test('requests on their way are waited for until they are there, but not for ever', async (t) => {
+  const { bell, arrivals } = setup();
+  arrivals.came();
+  arrivals.came();
+  let gathered = false;
+  const gathering = arrivals.gather(0, 4).then(() => { gathered = true; });
+  arrivals.prepared();
+  bell.ring();
+  await Promise.resolve();
+  t.notOk(gathered, 'one of two');
+  arrivals.prepared();
+  bell.ring();
+  await gathering;
+
+  arrivals.came();
+  t.notOk(await atOnce(arrivals.gather(0, 4)));
+  t.ok(await atOnce(arrivals.gather(0, 0)), 'there is no room for it');
+});
+
+t.test('who has just been answered may come back, which costs the others a small part of their time', async (t) => {
+  const { bell, arrivals } = setup();
+  arrivals.left(2);
+  t.ok(await atOnce(arrivals.gather(0, 4)), 'nothing to be read');
+  const gathering = arrivals.gather(100_000, 4);
+  arrivals.came();
+  arrivals.prepared();
+  bell.ring();
+  arrivals.came();
+  arrivals.prepared();
+  bell.ring();
+  await gathering;
+  t.ok(await atOnce(arrivals.gather(100_000, 4)), 'both are back');
+});
+
+t.test('who left long ago is not waited for', async (t) => {
+  const { arrivals } = setup();
+  arrivals.left(2);
+  await new Promise((resolve) => setTimeout(resolve, 40));
+  t.ok(await atOnce(arrivals.gather(100_000, 4)));
+});
