@@ -90,15 +90,15 @@ const at = (values, share) => {
 const greedy = { temperature: 0, top_k: 1 };
 
 const kinds = {
-  /** N clients, each sending its requests one after the other. */
-  async chat({ clients, requests, tokens, body, promptWords = 0, systemWords = 0 }) {
+  /** N clients, each sending its requests one after the other; in each round other ones. */
+  async chat({ round = 0, clients, requests, tokens, body, promptWords = 0, systemWords = 0 }) {
     const system = systemWords > 0 ? [{ role: 'system', content: words(systemWords, 7) }] : [];
     const answers = await Promise.all(Array.from({ length: clients }, async (_, client) => {
       const own = [];
       for (let request = 0; request < requests; request++) {
         const seed = client * 1000 + request;
         const subject = `${nouns[client % nouns.length]} and ${nouns[(client + request * 7 + 3) % nouns.length]}`;
-        const content = `${client}/${request}: Tell me a long story about ${subject}, with names, places and a good ending. ${words(promptWords, seed)}`;
+        const content = `${round}/${client}/${request}: Tell me a long story about ${subject}, with names, places and a good ending. ${words(promptWords, seed)}`;
         own.push(await ask([...system, { role: 'user', content }], tokens, body));
       }
       return own;

@@ -12,7 +12,7 @@ import { parseArgs, promisify } from 'node:util';
 import { loadAlone } from './engine-alone.mjs';
 import { growth, tables } from './growth.mjs';
 import { inProcess } from './in-process.mjs';
-import { goalModels, loads } from './loads.mjs';
+import { goalModels, greedy, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
 import { resources } from './resources.mjs';
@@ -50,7 +50,7 @@ async function measure({ fresh = false, work, numbers, ...given }, settings, rou
       for (const peer of peers) {
         const server = await startServer(peer, serverSettings);
         try {
-          runs[peer].push(await runClients(server, work));
+          runs[peer].push(await runClients(server, { ...work, round }));
         } finally {
           await server.stop();
         }
@@ -61,9 +61,10 @@ async function measure({ fresh = false, work, numbers, ...given }, settings, rou
   const servers = [];
   try {
     for (const peer of peers) servers.push(await startServer(peer, serverSettings));
-    for (const server of servers) await runClients(server, { ...work, ...('requests' in work ? { requests: 1 } : {}) });
+    for (const server of servers) await runClients(server, { ...work, ...('requests' in work ? { requests: 1 } : {}), round: 'warm-up' });
     for (let round = 0; round < rounds; round++) {
-      for (const server of servers) runs[server.name].push(await runClients(server, work));
+      for (const server of servers) runs[server.name].push(await runClients(server, { ...work, round }));
+      if (numbers.tokensPerSecond?.share) (runs.greedy ??= []).push(await runClients(servers[0], { ...work, body: greedy, round: `${round}, greedy` }));
       if (!numbers.tokensPerSecond?.engine) continue;
       const { promptTokens } = runs.recua.at(-1);
       (runs.engine ??= []).push({ tokensPerSecond: await loadAlone({ ...settings, clients: work.clients, promptTokens, tokens: work.tokens }) });
@@ -148,10 +149,9 @@ for (const name of names) {
 }
 const withGoal = rows.filter(({ goal }) => goal !== undefined);
 if (withGoal.length > 0) console.log(`${withGoal.filter(meetsGoal).length} of ${withGoal.length} goals met`);
-for (const { load, model, number, medians, share, engine } of rows) {
+for (const { load, model, share, engine } of rows) {
   if (engine) console.log(`${load}, ${model}: ${engine.ratio.toFixed(2)} of the engine alone, goal ≥ ${engine.least}`);
-  const base = share && rows.find((row) => row.load === share.of && row.model === model && row.number === number);
-  if (base) console.log(`${load}, ${model}: ${(medians.recua / base.medians.recua).toFixed(2)} of our own ${share.of}, goal ≥ ${share.least}`);
+  if (share) console.log(`${load}, ${model}: ${share.ratio.toFixed(2)} of our own greedy rate, goal ≥ ${share.least}`);
 }
 const date = new Date().toISOString();
 const folder = join(here, 'results');

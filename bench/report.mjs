@@ -13,9 +13,11 @@ export function summarise(name, numbers, runs, shape) {
   return Object.entries(numbers).map(([number, { unit, higher = false, goals = {}, plus, share, engine }]) => {
     const values = Object.fromEntries(Object.entries(runs).map(([peer, list]) => [peer, list.map((run) => run[number])]));
     const ratios = values.recua.map((value, round) => value / values['llama-server'][round]);
+    const of = (peer) => median(values.recua.map((value, round) => value / values[peer][round]));
     return {
-      load: name, number, unit, higher, goal: goals[shape], plus, share, ratios,
-      ...(engine && runs.engine ? { engine: { least: engine[shape], ratio: median(values.recua.map((value, round) => value / values.engine[round])) } } : {}),
+      load: name, number, unit, higher, goal: goals[shape], plus, ratios,
+      ...(share && runs.greedy ? { share: { least: share, ratio: of('greedy') } } : {}),
+      ...(engine && runs.engine ? { engine: { least: engine[shape], ratio: of('engine') } } : {}),
       medians: Object.fromEntries(Object.entries(values).map(([peer, list]) => [peer, median(list)])), ratio: median(ratios),
     };
   });

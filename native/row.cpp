@@ -35,23 +35,25 @@ inline float larger(float a, float b) {
   return a > known ? a : known;
 }
 
-// e^x for x <= 0 by 2^i · 2^f with a polynomial for f in [-½, ½]; as good as nothing, but not 0, below -87.
+// e^x for x <= 0 as 2^(x · log2 e): 2^n · 2^f with a polynomial for f in [-½, ½]; as good as nothing, but not 0, below -87.
 inline float fast_exp(float x) {
+  constexpr float to_powers_of_two = 1.44269504f;
+  constexpr float rounder = 12582912.0f; // 1.5 · 2^23: a small number added to it is rounded to a whole one, in the lowest bits
   const float clamped = x > -87.0f ? x : -87.0f;
-  const float scaled = clamped * 1.44269504f;
-  const float rounded = (scaled + 12582912.0f) - 12582912.0f;
-  const float f = (clamped - rounded * 0.693359375f) + rounded * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * f + 1.3981999507e-3f;
-  p = p * f + 8.3334519073e-3f;
-  p = p * f + 4.1665795894e-2f;
-  p = p * f + 1.6666665459e-1f;
-  p = p * f + 5.0000001201e-1f;
-  p = (p * f) * f + f + 1.0f;
-  const int32_t exponent = (static_cast<int32_t>(rounded) + 127) << 23;
-  float power;
-  std::memcpy(&power, &exponent, sizeof power);
-  return p * power;
+  const float shifted = clamped * to_powers_of_two + rounder;
+  const float f = clamped * to_powers_of_two - (shifted - rounder);
+  float p = 1.327647012e-3f;
+  p = p * f + 9.675541320e-3f;
+  p = p * f + 5.550713279e-2f;
+  p = p * f + 2.402211972e-1f;
+  p = p * f + 6.931469671e-1f;
+  p = p * f + 1.000000072f;
+  uint32_t bits, exponent;
+  std::memcpy(&bits, &p, sizeof bits);
+  std::memcpy(&exponent, &shifted, sizeof exponent);
+  bits += exponent << 23;
+  std::memcpy(&p, &bits, sizeof p);
+  return p;
 }
 
 // At least this, or -infinity would weigh more than nothing.

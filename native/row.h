@@ -37,7 +37,8 @@ void each_part(size_t count, int32_t threads, Work &&work) {
 // The largest of each block, into the thread's scratch; returns the largest of all, -infinity if none is a number above that.
 float survey(const float *logits, size_t count);
 
-// e^((logit - largest) · scale), 0 for -infinity and logits below `least`. Relative error below 2e-7, down to e^-87, which is the least.
+// e^((logit - largest) · scale), 0 for -infinity and logits below `least`. Relative error below 2e-7 near the
+// largest, up to 5e-6 at e^-87, which is the least.
 void exponentials(const float *logits, float *weights, size_t count, float largest, float scale, float least);
 
 // The sums of these by stretches, into the thread's scratch; returns all of it.
