@@ -46,6 +46,8 @@ const tellingRows = 32;
 const prefillStepMs = 1000;
 /** … or a little longer, where that ends all prompts at once. */
 const toTheEnd = 1.25;
+/** So many tokens of a stream are its beginning, which does not hold up the prompts that came with its own. */
+const beginning = 4;
 /** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last of them may as well end first. */
 const besideOthers = 1 / 3;
 /** Below this, a chunk wastes more on reading the weights than it saves in latency. */
@@ -95,8 +97,8 @@ export class Pace {
     const rest = unread(running);
     if (isStreaming(running)) {
       const last = running.reduce((most, { state, limit, length }) => (state === 'decode' ? Math.max(most, limit - length) : most), 0);
-      const waits = this.decodeMs > 0 && last * this.decodeMs < this.readMs(rest) * besideOthers;
-      return waits ? 0 : this.budget(true, batchSize, maxStallMs);
+      if (this.decodeMs > 0 && last * this.decodeMs < this.readMs(rest) * besideOthers) return 0;
+      if (running.some(({ state, generated }) => state === 'decode' && generated > beginning)) return this.budget(true, batchSize, maxStallMs);
     }
     if (this.tokensPerMs > 0 && this.readMs(rest) < prefillStepMs * toTheEnd) return Math.min(batchSize, rest);
     return this.budget(false, batchSize, maxStallMs);
@@ -134,7 +136,7 @@ export function unread(sequences: readonly Sequence[]): number {
 }
 
 /**
- * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most `budget`, goes to prompts.
+ * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most `budget` or a little more, goes to prompts.
  * Half of the budget goes to those that end soonest, so that a short prompt is not stuck behind a long one; the rest goes to the oldest.
  * So each step reads few prompts, and whole ones where it can: llama.cpp takes rows of several sequences in lockstep, and pieces of many
  * lengths are many passes over the weights.
@@ -150,6 +152,7 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
   // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing there. With it on top, the pass that
   // follows has the whole budget, and that is whole tiles.
   let left = Math.min(plan.rows > 0 ? budget + 1 : budget, batchSize - plan.rows);
+  const room = left;
   const counts = new Map<Sequence, number>();
   const share = (among: readonly Sequence[], most: number): void => {
     for (const sequence of among) {
@@ -161,10 +164,32 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
       left -= more;
     }
   };
-  if (prompts.length > 1) share([...prompts].sort((a, b) => a.pending - b.pending), Math.floor(left / 2));
+  const shortest = [...prompts].sort((a, b) => a.pending - b.pending);
+  if (prompts.length > 1) share(shortest, Math.floor(left / 2));
   share(prompts, left);
+  leaveNoCrumbs(counts, [prompts[0]!, shortest[0]!], Math.floor(room / crumb), batchSize - plan.rows);
   for (const [sequence, count] of counts) plan.add(sequence, count);
   plan.order();
+}
+
+/** A part of a prompt that is no more than this part of the budget. */
+const crumb = 8;
+
+/** Parts of different lengths are passes of their own: the small end of a prompt is read along, its small beginning not yet. */
+function leaveNoCrumbs(counts: Map<Sequence, number>, moving: readonly Sequence[], small: number, room: number): void {
+  let less = small;
+  let more = Math.min(small, room - [...counts.values()].reduce((sum, count) => sum + count, 0));
+  for (const [sequence, count] of counts) {
+    const rest = readable(sequence) - count;
+    if (rest === 0) continue;
+    if (rest <= more) {
+      counts.set(sequence, count + rest);
+      more -= rest;
+    } else if (count <= less && !moving.includes(sequence)) {
+      counts.delete(sequence);
+      less -= count;
+    }
+  }
 }
 
 /** Prompt tokens of a sequence that one step may read: those that others wait for first, so that all their ends are read together then. */

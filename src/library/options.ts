@@ -44,7 +44,7 @@ export interface LoadOptions {
   batchSize?: number | undefined;
   /** Most tokens in one forward pass. Default 512. */
   microBatchSize?: number | undefined;
-  /** Longest wait of a running answer in milliseconds while prompts are read. Default 250. */
+  /** Longest wait of a running answer in milliseconds, from its fifth token on, while prompts are read. Default 250. */
   maxStallMs?: number | undefined;
   /** Default `'auto'`. */
   flashAttention?: 'auto' | 'on' | 'off' | undefined;

@@ -29,10 +29,14 @@ t.test('short prompts are read whole, a few in each step, not all in pieces', as
   const plan = new Plan();
   const prompts = Array.from({ length: 7 }, () => running(29));
   planStep([...prompts, running(5, 'decode')], 512, 96, plan);
-  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 10]]);
+  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'the beginning of another is left');
+  planStep([...prompts, running(5, 'decode')], 512, 110, plan);
+  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'the end of another is read, too');
+  planStep([...prompts, running(5, 'decode')], 512, 100, plan);
+  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 14]]);
   for (const [i, sequence] of plan.sequences.entries()) if (sequence.state === 'prefill') sequence.advance(plan.counts[i]!);
-  planStep(prompts.filter(({ pending }) => pending > 0), 512, 96, plan);
-  t.strictSame(plan.counts.toSorted((a, b) => a - b), [19, 19, 29, 29]);
+  planStep(prompts.filter(({ pending }) => pending > 0), 512, 100, plan);
+  t.strictSame(plan.counts.toSorted((a, b) => a - b), [15, 29, 29, 29]);
 });
 
 t.test('rows come in the order of their slots, whatever came first', async (t) => {
@@ -83,14 +87,15 @@ t.test('every plan keeps within its bounds, moves all that decode, the oldest pr
     const budget = 8 + Math.floor(next() * 200);
     planStep(sequences, batchSize, budget, plan);
     const decoding = sequences.filter(({ state }) => state === 'decode').length;
+    const crumbs = Math.floor((budget + 1) / 8);
     const total = plan.counts.reduce((sum, count) => sum + count, 0);
-    const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= budget + 1
+    const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= budget + 1 + crumbs
       && plan.sequences.every((sequence, i) => plan.counts[i] >= 1 && plan.counts[i] <= sequence.pending);
     const prompts = sequences.filter(({ state }) => state === 'prefill');
     const shortest = prompts.reduce((least, { pending }) => Math.min(least, pending), Infinity);
     const wanted = prompts.length > 0 && batchSize - decoding > 1 ? [prompts[0], prompts.find(({ pending }) => pending === shortest)!] : [];
     const moved = sequences.every((sequence) => (sequence.state === 'prefill' && !wanted.includes(sequence)) || plan.sequences.includes(sequence));
-    const full = prompts.length === 0 || plan.rows === decoding + Math.min(batchSize - decoding, decoding > 0 ? budget + 1 : budget, prompts.reduce((sum, { pending }) => sum + pending, 0));
+    const full = prompts.length === 0 || plan.rows >= decoding - (prompts.length > 1 ? crumbs : 0) + Math.min(batchSize - decoding, decoding > 0 ? budget + 1 : budget, prompts.reduce((sum, { pending }) => sum + pending, 0));
     if (!fits || !moved || !full || new Set(plan.sequences).size !== plan.sequences.length) t.fail(JSON.stringify({ batchSize, budget, counts: plan.counts }));
   }
   t.end();
@@ -135,29 +140,42 @@ t.test('what decodes has its part of the time that a stream may wait', async (t)
   t.equal(pace.budget(true, 2048, 250), 32);
 });
 
-/** A sequence that decodes and has so many tokens to come. */
-function ending(toCome: number) {
-  const sequence = new Sequence(prompt(5), toCome + 1, 10_000);
+/** A sequence that decodes, has given so many tokens and has so many to come. */
+function ending(toCome: number, given = 1) {
+  const sequence = new Sequence(prompt(5), toCome + given, 10_000);
   sequence.join(0, 0);
   sequence.advance(5);
-  sequence.accept(7, false);
+  for (let i = 0; i < given; i++) sequence.accept(7, false);
   return sequence;
 }
 
+t.test('a stream is protected when it has begun, and those that begin together are read together', async (t) => {
+  const pace = paceOf(0.5);
+  note(pace, 0, 4, 50);
+  const young = ending(90);
+  const rows = () => pace.promptRows([young, running(400)], 2048, 250);
+  for (let i = 1; i < 4; i++) young.accept(7, false);
+  t.equal(young.generated, 4);
+  t.equal(rows(), 400, 'as if nothing ran');
+  t.equal(pace.promptRows([young, running(900)], 2048, 250), 384);
+  young.accept(7, false);
+  t.equal(rows(), 64);
+});
+
 t.test('prompts wait for the last tokens of what decodes where they lose nothing by it', async (t) => {
   const pace = paceOf(0.5);
-  t.equal(pace.promptRows([ending(3), running(600)], 2048, 250), 64, 'a step in which all decode was not seen yet');
+  t.equal(pace.promptRows([ending(3, 20), running(600)], 2048, 250), 64, 'a step in which all decode was not seen yet');
   note(pace, 0, 4, 50);
-  t.equal(pace.promptRows([ending(3), running(600)], 2048, 250), 0, '150 ms, of 1,200 to read');
-  t.equal(pace.promptRows([ending(1), ending(9), running(600)], 2048, 250), 64, 'the last of them takes too long');
-  t.equal(pace.promptRows([ending(3), running(200)], 2048, 250), 64, 'of 400 ms it is too much');
-  t.equal(pace.promptRows([ending(1), running(200)], 2048, 250), 0);
-  t.equal(paceOf(0).promptRows([ending(1), running(200)], 2048, 250), 128, 'as long as no speed is known');
+  t.equal(pace.promptRows([ending(3, 20), running(600)], 2048, 250), 0, '150 ms, of 1,200 to read');
+  t.equal(pace.promptRows([ending(1, 20), ending(9, 20), running(600)], 2048, 250), 64, 'the last of them takes too long');
+  t.equal(pace.promptRows([ending(3, 20), running(200)], 2048, 250), 64, 'of 400 ms it is too much');
+  t.equal(pace.promptRows([ending(1, 20), running(200)], 2048, 250), 0);
+  t.equal(paceOf(0).promptRows([ending(1, 20), running(200)], 2048, 250), 128, 'as long as no speed is known');
 
   const plan = new Plan();
-  planStep([ending(3), running(600)], 2048, 0, plan);
+  planStep([ending(3, 20), running(600)], 2048, 0, plan);
   t.same(counts(plan), [['decode', 1]]);
-  planStep([ending(3), running(600)], 2048, 96, plan);
+  planStep([ending(3, 20), running(600)], 2048, 96, plan);
   t.equal(plan.rows, 98);
 });
 
@@ -169,7 +187,7 @@ t.test('prompts alone are read to their end where that takes little longer than 
   t.equal(paceOf(0).promptRows([running(3000)], 2048, 250), 2048);
   const read = running(50);
   read.advance(30);
-  t.equal(unread([read, running(7), ending(3), new Sequence(prompt(11), 5, 100)]), 20 + 7 + 11);
+  t.equal(unread([read, running(7), ending(3, 20), new Sequence(prompt(11), 5, 100)]), 20 + 7 + 11);
 });
 
 t.test('less than a tile is read only where that is sooner done, which is tried again later', async (t) => {
