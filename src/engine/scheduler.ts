@@ -48,7 +48,8 @@ const prefillStepMs = 1000;
 const toTheEnd = 1.25;
 /** So many tokens of a stream are its beginning, which does not hold up the prompts that came with its own. */
 const beginning = 4;
-/** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last of them may as well end first. */
+/** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last of them may as well end first,
+ * if that takes no longer than they would wait for it. */
 const besideOthers = 1 / 3;
 /** Below this, a chunk wastes more on reading the weights than it saves in latency. */
 const smallestBudget = 32;
@@ -97,7 +98,7 @@ export class Pace {
     const rest = unread(running);
     if (isStreaming(running)) {
       const last = running.reduce((most, { state, limit, length }) => (state === 'decode' ? Math.max(most, limit - length) : most), 0);
-      if (this.decodeMs > 0 && last * this.decodeMs < this.readMs(rest) * besideOthers) return 0;
+      if (this.decodeMs > 0 && last * this.decodeMs < Math.min(this.readMs(rest) * besideOthers, maxStallMs)) return 0;
       if (running.some(({ state, generated }) => state === 'decode' && generated > beginning)) return this.budget(true, batchSize, maxStallMs);
     }
     if (this.tokensPerMs > 0 && this.readMs(rest) < prefillStepMs * toTheEnd) return Math.min(batchSize, rest);

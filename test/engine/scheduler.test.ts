@@ -169,6 +169,7 @@ t.test('prompts wait for the last tokens of what decodes where they lose nothing
   t.equal(pace.promptRows([ending(3, 20), running(600)], 2048, 250), 0, '150 ms, of 1,200 to read');
   t.equal(pace.promptRows([ending(1, 20), ending(9, 20), running(600)], 2048, 250), 64, 'the last of them takes too long');
   t.equal(pace.promptRows([ending(3, 20), running(200)], 2048, 250), 64, 'of 400 ms it is too much');
+  t.equal(pace.promptRows([ending(6, 20), running(6000)], 2048, 250), 64, 'longer than a stream would wait for the prompt');
   t.equal(pace.promptRows([ending(1, 20), running(200)], 2048, 250), 0);
   t.equal(paceOf(0).promptRows([ending(1, 20), running(200)], 2048, 250), 128, 'as long as no speed is known');
 
