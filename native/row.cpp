@@ -171,6 +171,7 @@ Split split(const float *logits, size_t first, size_t last, float largest, float
       std::memcpy(&any, marks + word, sizeof any);
       if (any == 0) continue;
       for (size_t i = word; i < word + sizeof any; i++) {
+        if (marks[i] == 0) continue;
         cut[split.cut_count] = drawn[split.draw_count] = static_cast<uint32_t>(start + i);
         split.cut_count += marks[i] & 1;
         split.draw_count += marks[i] >> 1;
