@@ -154,6 +154,8 @@ type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: numb
 async function serve(model: StoredModel, options: EngineOptions, config: Config, output: Output, update: Tell): Promise<number> {
   const { log, tell } = output;
   const stop = watchSignals();
+  // Before what the engine has to say of it.
+  output.note('info', `Loading ${model.id}`);
   const engine = startEngine(options, { log: engineLog(log), logLevel: engineLogLevel(config.logLevel) });
   try {
     // Loaded when first needed: Express is a third of what starting any other command would cost.
@@ -195,8 +197,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
-async function loading(engine: Engine, id: string, { tell, note, managed }: Output): Promise<ModelDescription> {
-  note('info', `Loading ${id}`);
+async function loading(engine: Engine, id: string, { tell, managed }: Output): Promise<ModelDescription> {
   const model = await showLoading(engine, `Loading ${id}`, managed, engine.ready());
   tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
   tell(placeText(model));
