@@ -1,6 +1,7 @@
 // The clients of a load, as a process of their own that sees only HTTP. Argument: one JSON object { url, kind, … } of loads.mjs.
 // Prints one JSON line of numbers: tokens, seconds, tokensPerSecond, and what the kind measures, in milliseconds.
 import { Agent, request } from 'node:http';
+import { greedy } from './loads.mjs';
 
 const { url, kind, ...load } = JSON.parse(process.argv[2]);
 
@@ -87,7 +88,6 @@ const at = (values, share) => {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 };
-const greedy = { temperature: 0, top_k: 1 };
 
 const kinds = {
   /** N clients, each sending its requests one after the other; in each round other ones. */

@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { engineAlone } from './engine-alone.mjs';
+import { greedy } from './loads.mjs';
 import { startServer } from './servers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const greedy = { temperature: 0, top_k: 1 };
 const run = promisify(execFile);
 
 async function clients(server, work) {

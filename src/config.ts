@@ -29,7 +29,7 @@ export interface Config {
   batchSize: number;
   /** Most tokens in one forward pass. */
   microBatchSize: number;
-  /** How long a running answer may wait for its next token while a prompt is read, in milliseconds: prompts are read in parts of that length. */
+  /** How long a running answer, from its fifth token on, may wait for its next while a prompt is read, in milliseconds: prompts are read in parts of that length. */
   maxStallMs: number;
   flashAttention: 'auto' | 'on' | 'off';
   /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */

@@ -48,8 +48,7 @@ const prefillStepMs = 1000;
 const toTheEnd = 1.25;
 /** So many tokens of a stream are its beginning, which does not hold up the prompts that came with its own. */
 const beginning = 4;
-/** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last of them may as well end first,
- * if that takes no longer than they would wait for it. */
+/** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last tokens may as well come first. */
 const besideOthers = 1 / 3;
 /** Below this, a chunk wastes more on reading the weights than it saves in latency. */
 const smallestBudget = 32;
@@ -99,7 +98,8 @@ export class Pace {
     if (isStreaming(running)) {
       const last = running.reduce((most, { state, limit, length }) => (state === 'decode' ? Math.max(most, limit - length) : most), 0);
       if (this.decodeMs > 0 && last * this.decodeMs < Math.min(this.readMs(rest) * besideOthers, maxStallMs)) return 0;
-      if (running.some(({ state, generated }) => state === 'decode' && generated > beginning)) return this.budget(true, batchSize, maxStallMs);
+      const begun = running.some(({ state, generated }) => state === 'decode' && generated > beginning);
+      if (begun || this.tokensPerMs === 0) return this.budget(true, batchSize, maxStallMs);
     }
     if (this.tokensPerMs > 0 && this.readMs(rest) < prefillStepMs * toTheEnd) return Math.min(batchSize, rest);
     return this.budget(false, batchSize, maxStallMs);
@@ -168,13 +168,13 @@ export function planStep(running: readonly Sequence[], batchSize: number, budget
   const shortest = [...prompts].sort((a, b) => a.pending - b.pending);
   if (prompts.length > 1) share(shortest, Math.floor(left / 2));
   share(prompts, left);
-  leaveNoCrumbs(counts, [prompts[0]!, shortest[0]!], Math.floor(room / crumb), batchSize - plan.rows);
+  leaveNoCrumbs(counts, [prompts[0]!, shortest[0]!], Math.floor(room * crumb), batchSize - plan.rows);
   for (const [sequence, count] of counts) plan.add(sequence, count);
   plan.order();
 }
 
-/** A part of a prompt that is no more than this part of the budget. */
-const crumb = 8;
+/** Of the step's room for prompts: a part of a prompt that is no larger is not worth a pass of its own. */
+const crumb = 1 / 8;
 
 /** Parts of different lengths are passes of their own: the small end of a prompt is read along, its small beginning not yet. */
 function leaveNoCrumbs(counts: Map<Sequence, number>, moving: readonly Sequence[], small: number, room: number): void {

@@ -158,6 +158,7 @@ t.test('a stream is protected when it has begun, and those that begin together a
   t.equal(young.generated, 4);
   t.equal(rows(), 400, 'as if nothing ran');
   t.equal(pace.promptRows([young, running(900)], 2048, 250), 384);
+  t.equal(paceOf(0).promptRows([young, running(5000)], 2048, 250), 128, 'nobody knows how long more would take');
   young.accept(7, false);
   t.equal(rows(), 64);
 });
