@@ -1,6 +1,7 @@
 // The addon's entry: versions, the log sink, the backends of backends.h and the classes of addon.h.
 #include "addon.h"
 #include "backends.h"
+#include "numa.h"
 
 #include "common.h"
 
@@ -45,6 +46,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("loadBackend", Napi::Function::New(env, backends::load_file, "loadBackend"));
   exports.Set("backends", Napi::Function::New(env, backends::list, "backends"));
   exports.Set("devices", Napi::Function::New(env, backends::devices, "devices"));
+  exports.Set("setNuma", Napi::Function::New(env, numa::set, "setNuma"));
   exports.Set("setLog", Napi::Function::New(env, log::set_sink, "setLog"));
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
   exports.Set("readGguf", Napi::Function::New(env, read_gguf, "readGguf"));

@@ -2,8 +2,10 @@
 //
 // They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as many as cores, the
 // system's scheduler now and then puts two on one core, because a third program ran on the other for a moment; until it mends
-// that, a step takes several times as long. With fewer threads than cores there is room, and the scheduler is left alone.
+// that, a step takes several times as long. With fewer threads than cores there is room, and the scheduler is left alone; and where
+// ggml itself places threads (numa.h), so is ggml.
 #include "addon.h"
+#include "numa.h"
 
 #if defined(__linux__) && defined(_OPENMP)
 #include <sched.h>
@@ -57,7 +59,7 @@ void settle_team(int32_t threads) {
     settled = false;
     return;
   }
-  if (threads < 2) return;
+  if (threads < 2 || numa::on()) return;
   // OpenMP keeps its threads for the next region of the same size. One that was replaced starts on its maker's core.
 #pragma omp parallel num_threads(threads)
   {

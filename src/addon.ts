@@ -365,6 +365,11 @@ export interface NativeAddon {
   loadBackend(file: string): string[];
   backends(): NativeBackend[];
   devices(): Device[];
+  /**
+   * How the process places its threads on a machine with several memory nodes: over all of them, on the one where it runs, or as numactl told.
+   * True if there are several. To be called before weights are loaded; throws `invalid_argument` where another strategy was chosen before.
+   */
+  setNuma(strategy: 'distribute' | 'isolate' | 'numactl'): boolean;
   /** Native log lines of the whole process: level 'debug' | 'info' | 'warn' | 'error'; one function per thread of JavaScript, null for none. Never stdout; llama.cpp itself prints grammar errors to stderr. */
   setLog(sink: ((level: string, text: string) => void) | null): void;
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */

@@ -43,6 +43,8 @@ export interface Config {
   specDraftMax: number;
   mmap: boolean;
   mlock: boolean;
+  /** Placing of threads on a machine with several memory nodes. */
+  numa: 'none' | 'distribute' | 'isolate' | 'numactl';
   /** Requests that may wait beyond those that run. */
   queueSize: number;
   /** Jinja source instead of the file's own template; '' keeps the file's. */
@@ -83,6 +85,7 @@ export const defaults: Readonly<Config> = Object.freeze({
   specDraftMax: 16,
   mmap: true,
   mlock: false,
+  numa: 'none',
   queueSize: 512,
   chatTemplate: '',
   pooling: 'auto',

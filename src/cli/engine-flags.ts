@@ -37,6 +37,7 @@ export const engineFlags = {
   specDraftMax: integer(['--spec-draft-n-max', '--spec-ngram-simple-size-m'], 'n', 'Most tokens guessed ahead at a time', { fallback: defaults.specDraftMax, min: 1, max: 64 }),
   mmap: off(['--no-mmap'], 'Read the file into memory instead of mapping it'),
   mlock: on(['--mlock'], 'Keep the model from being swapped out'),
+  numa: choice(['--numa'], 'On a machine with several memory nodes, threads on all of them (distribute), on the one it starts on (isolate), or as numactl says', ['none', 'distribute', 'isolate', 'numactl']),
   pooling: choice(['--pooling'], 'How embeddings are pooled; auto takes what the file says', ['auto', 'none', 'mean', 'cls', 'last', 'rank']),
   chatTemplateFile: text(['--chat-template-file'], 'file', 'Jinja template to use instead of the model\'s own'),
 } as const;
@@ -51,12 +52,12 @@ export async function engineConfig(values: Values<typeof engineFlags>): Promise<
 export function engineOptions(modelPath: string, config: Config, file?: ModelFile): EngineOptions {
   const {
     contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
-    cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, queueSize, chatTemplate, pooling,
+    cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, numa, queueSize, chatTemplate, pooling,
   } = config;
   return {
     modelPath, ...offloadWish(config, file),
     contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
-    cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, queueSize, chatTemplate, pooling,
+    cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, numa, queueSize, chatTemplate, pooling,
   };
 }
 

@@ -26,10 +26,11 @@ const embedderSequences = 32;
 export function load(
   addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void, backends: readonly SkippedBackend[] = [],
 ): { promise: Promise<Loaded>; cancel(): void } {
-  const { modelPath: path, gpuLayers, requireGpu, mmap, mlock } = options;
+  const { modelPath: path, gpuLayers, requireGpu, mmap, mlock, numa } = options;
   let loading: ModelLoad | undefined;
   let cancelled = false;
   const attempt = async (offload: OffloadChoice): Promise<Loaded> => {
+    if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: this machine has one memory node.`);
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;

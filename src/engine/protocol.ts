@@ -12,7 +12,7 @@ export type EngineOptions = {
   layerNeed?: LayerNeed | undefined;
 } & Pick<Config,
   | 'contextSize' | 'parallel' | 'gpuLayers' | 'device' | 'requireGpu' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'maxStallMs' | 'flashAttention'
-  | 'cacheTypeK' | 'cacheTypeV' | 'cacheRamMib' | 'specType' | 'specDraftMax' | 'mmap' | 'mlock' | 'queueSize' | 'chatTemplate' | 'pooling'>;
+  | 'cacheTypeK' | 'cacheTypeV' | 'cacheRamMib' | 'specType' | 'specDraftMax' | 'mmap' | 'mlock' | 'numa' | 'queueSize' | 'chatTemplate' | 'pooling'>;
 
 /** Bytes that a model's parts take on the device that computes them. */
 export interface LayerNeed {

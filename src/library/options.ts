@@ -56,6 +56,8 @@ export interface LoadOptions {
   mmap?: boolean | undefined;
   /** Keep the model from being swapped out. Default `false`. */
   mlock?: boolean | undefined;
+  /** On a machine with several memory nodes: threads on all of them, on the one where the engine starts, or as numactl says. One choice for all models of a process. Default `'none'`. */
+  numa?: 'none' | 'distribute' | 'isolate' | 'numactl' | undefined;
   /** Answers that may wait beyond those that run; more reject with `queue_full`. Default 512. */
   queueSize?: number | undefined;
   /** Jinja source instead of the file's own chat template. */
@@ -156,7 +158,7 @@ const maxStopLength = 1_024;
 
 const loadNames = [
   'isolated', 'contextSize', 'parallel', 'gpuLayers', 'device', 'requireGpu', 'cacheRamMib', 'specType', 'specDraftMax', 'threads', 'threadsBatch', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'cacheTypeK',
-  'cacheTypeV', 'mmap', 'mlock', 'queueSize', 'chatTemplate', 'pooling', 'onProgress', 'onLog', 'signal',
+  'cacheTypeV', 'mmap', 'mlock', 'numa', 'queueSize', 'chatTemplate', 'pooling', 'onProgress', 'onLog', 'signal',
 ];
 const generateNames = [...samplingNames, 'maxTokens', 'stop', 'grammar', 'schema', 'signal'];
 const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls', 'maxToolRounds', 'thinking', 'templateOptions'];
@@ -209,6 +211,7 @@ export function readLoadOptions(options: LoadOptions): { engine: Omit<EngineOpti
       cacheTypeV: fields.word('cacheTypeV', cacheTypes) ?? defaults.cacheTypeV,
       mmap: fields.boolean('mmap') ?? defaults.mmap,
       mlock: fields.boolean('mlock') ?? defaults.mlock,
+      numa: fields.word('numa', ['none', 'distribute', 'isolate', 'numactl']) ?? defaults.numa,
       chatTemplate: fields.string('chatTemplate') ?? '',
       pooling: fields.word('pooling', ['auto', 'none', 'mean', 'cls', 'last', 'rank']) ?? defaults.pooling,
     },

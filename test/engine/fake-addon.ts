@@ -468,6 +468,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     backends: () => [],
     loadBackends: () => [],
     loadBackend: () => [],
+    setNuma: () => false,
     setLog: () => {},
     loadModel: () => {
       let cancel = (): void => {};

@@ -26,7 +26,7 @@ export const say = (text: string) => ({ kind: 'grammar' as const, grammar: `say:
 
 export const options: EngineOptions = {
   modelPath: 'fake', contextSize: 2000, parallel: 4, gpuLayers: 0, device: '', requireGpu: false, threads: 1, threadsBatch: 1, batchSize: 64, microBatchSize: 64, maxStallMs: 150,
-  flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', cacheRamMib: 1, specType: 'none', specDraftMax: 16, mmap: true, mlock: false, queueSize: 1000, chatTemplate: '', pooling: 'auto',
+  flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', cacheRamMib: 1, specType: 'none', specDraftMax: 16, mmap: true, mlock: false, numa: 'none', queueSize: 1000, chatTemplate: '', pooling: 'auto',
 };
 
 /** What became of a request. */
