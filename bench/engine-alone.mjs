@@ -6,7 +6,8 @@ import { promisify } from 'node:util';
 const bench = fileURLToPath(new URL('../build/bin/llama-batched-bench', import.meta.url));
 
 /**
- * One pass for each count of sequences: `promptTokens` are read and `tokens` generated in each, all sequences together.
+ * One pass for each count of sequences, the mean of several where a count is there several times: `promptTokens` are read and `tokens`
+ * generated in each, all sequences together.
  * @returns {Promise<Map<number, { promptSeconds: number, generateSeconds: number }>>} by count
  */
 export async function engineAlone({ model, threads, gpuLayers, counts, promptTokens, tokens }) {
@@ -15,11 +16,15 @@ export async function engineAlone({ model, threads, gpuLayers, counts, promptTok
   const { stdout } = await promisify(execFile)(bench, args.map(String), { maxBuffer: 1 << 24 });
   // | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | …
   const rows = stdout.split('\n').map((line) => line.split('|').map((cell) => Number(cell))).filter((cells) => cells[3] > 0);
-  return new Map(rows.map((cells) => [cells[3], { promptSeconds: cells[5], generateSeconds: cells[7] }]));
+  const mean = (count, column) => {
+    const values = rows.filter((cells) => cells[3] === count).map((cells) => cells[column]);
+    return values.reduce((sum, value) => sum + value, 0) / values.length;
+  };
+  return new Map(counts.map((count) => [count, { promptSeconds: mean(count, 5), generateSeconds: mean(count, 7) }]));
 }
 
-/** Generated tokens per second for a load of `clients` that ask together: the time for their prompts counts. */
-export async function loadAlone({ clients, tokens, ...given }) {
-  const { promptSeconds, generateSeconds } = (await engineAlone({ ...given, tokens, counts: [clients] })).get(clients);
+/** Generated tokens per second for a load of `clients` that ask together, so many times: the time for their prompts counts. */
+export async function loadAlone({ clients, requests, tokens, ...given }) {
+  const { promptSeconds, generateSeconds } = (await engineAlone({ ...given, tokens, counts: Array(requests).fill(clients) })).get(clients);
   return (clients * tokens) / (promptSeconds + generateSeconds);
 }

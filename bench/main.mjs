@@ -2,7 +2,7 @@
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less. Without
 // loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
-// [--sizes N,N,…]` prints what numbers become as these grow; `--in-process` compares the library with node-llama-cpp.
+// [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -10,6 +10,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { loadAlone } from './engine-alone.mjs';
+import { flags } from './flags.mjs';
 import { growth, tables } from './growth.mjs';
 import { inProcess } from './in-process.mjs';
 import { goalModels, greedy, loads } from './loads.mjs';
@@ -67,7 +68,7 @@ async function measure({ fresh = false, work, numbers, ...given }, settings, rou
       if (numbers.tokensPerSecond?.share) (runs.greedy ??= []).push(await runClients(servers[0], { ...work, body: greedy, round: `${round}, greedy` }));
       if (!numbers.tokensPerSecond?.engine) continue;
       const { promptTokens } = runs.recua.at(-1);
-      (runs.engine ??= []).push({ tokensPerSecond: await loadAlone({ ...settings, clients: work.clients, promptTokens, tokens: work.tokens }) });
+      (runs.engine ??= []).push({ tokensPerSecond: await loadAlone({ ...settings, clients: work.clients, requests: work.requests, promptTokens, tokens: work.tokens }) });
     }
   } finally {
     await Promise.all(servers.map((server) => server.stop()));
@@ -85,7 +86,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string' }, rounds: { type: 'string', default: '3' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' },
+    'in-process': { type: 'boolean' }, flags: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -106,14 +107,18 @@ if (values.growth) {
   await growth(positionals.length > 0 ? positionals : Object.keys(tables), settings);
   process.exit(0);
 }
+const rounds = Number(values.rounds);
+if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
+if (values.flags) {
+  await flags({ given: positionals, model: modelFile(values.model ?? '135m'), threads: Number(values.threads), rounds });
+  process.exit(0);
+}
 const everyLoad = Object.keys(loads);
 const names = positionals.includes('all') ? everyLoad : positionals.length > 0 ? positionals : everyLoad.filter((name) => goalModels(name).length > 0);
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
-const rounds = Number(values.rounds);
 const gpuLayers = values['gpu-layers'] === undefined ? undefined : Number(values['gpu-layers']);
 if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).join(', ')}, and all.`);
 if (gpuLayers !== undefined && !(gpuLayers >= -1)) misuse(`--gpu-layers takes a number of at least -1, not ${values['gpu-layers']}.`);
-if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
 
 const builtin = join(here, '..', 'models', 'builtin.gguf');
 if (values['in-process']) {
