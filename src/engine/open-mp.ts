@@ -2,13 +2,13 @@
 // engine/child for an engine process, by engine/local for this one.
 
 /**
- * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is thirty times longer, and with one
- * other busy program on the machine, a thread that spins for one that does not run costs nearly all speed (docs/performance.md).
+ * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is four times longer: longer than the system
+ * lets another program run, for which a thread that spins then waits in vain. Beside two busy programs that halves the speed (docs/performance.md).
  * It is read once when the library is loaded; a choice of the user's own stands.
  */
 export function spinCount(): Record<string, string> {
   const { env } = process;
-  return env['GOMP_SPINCOUNT'] || env['OMP_WAIT_POLICY'] ? {} : { GOMP_SPINCOUNT: '10000' };
+  return env['GOMP_SPINCOUNT'] || env['OMP_WAIT_POLICY'] ? {} : { GOMP_SPINCOUNT: '80000' };
 }
 
 /** Does the work with these variables set, for a library that is loaded meanwhile; then they are as before. */
