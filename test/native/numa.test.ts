@@ -5,9 +5,10 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const setup = JSON.stringify(new URL('./setup.js', import.meta.url).href);
-const main = new URL('../../dist/cli/main.js', import.meta.url).pathname;
+const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 const body = (strategy: string): string => `
   import { readdirSync, readFileSync } from 'node:fs';
