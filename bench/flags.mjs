@@ -1,34 +1,26 @@
 // `npm run bench -- --flags [FLAG …] [--model FILE|nano|135m] [--rounds N]`: what a flag of Recua changes beside the defaults, in alternation.
 // A prompt of 1,000 words and an answer of 64 tokens by one client, then 4 clients with short prompts. FLAG as ubatch-size=256, several of one variant in one
 // argument: 'cache-type-k=q8_0 cache-type-v=q8_0'. Without one, the usual ones.
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { greedy } from './loads.mjs';
 import { median } from './report.mjs';
 import { resources } from './resources.mjs';
-import { startServer } from './servers.mjs';
+import { runClients, withServer } from './servers.mjs';
 
-const here = fileURLToPath(new URL('.', import.meta.url));
 const usual = [
   'ubatch-size=128', 'ubatch-size=256', 'ubatch-size=1024', 'batch-size=512', 'flash-attn=off',
   'cache-type-k=q8_0', 'cache-type-k=q8_0 cache-type-v=q8_0', 'cache-type-k=f32 cache-type-v=f32', 'no-mmap', 'mlock',
 ];
 const tokens = 64;
 
-async function clients(server, work) {
-  return JSON.parse((await promisify(execFile)(process.execPath, [join(here, 'clients.mjs'), JSON.stringify({ url: server.url, kind: 'chat', requests: 1, tokens, body: greedy, ...work })])).stdout);
-}
+const work = { kind: 'chat', requests: 1, tokens, body: greedy };
 
 /** One server with these flags, from its start to its end. */
 async function measure(text, round, settings) {
   const flags = text === '' ? [] : text.split(' ').flatMap((flag) => `--${flag}`.split('='));
-  const server = await startServer('recua', { ...settings, parallel: 4, context: 4096, flags });
-  try {
-    await clients(server, { clients: 4, round: 'warm-up' });
-    const long = await clients(server, { clients: 1, promptWords: 1000, round });
-    const short = await clients(server, { clients: 4, requests: 2, round });
+  return await withServer('recua', { ...settings, parallel: 4, context: 4096, flags }, async (server) => {
+    await runClients(server, { ...work, clients: 4, round: 'warm-up' });
+    const long = await runClients(server, { ...work, clients: 1, promptWords: 1000, round });
+    const short = await runClients(server, { ...work, clients: 4, requests: 2, round });
     return {
       startMs: server.startMs,
       read: long.promptTokens / (long.firstTokenMs / 1000),
@@ -36,12 +28,10 @@ async function measure(text, round, settings) {
       four: short.tokensPerSecond,
       mib: resources(server.pid)?.residentMib ?? NaN,
     };
-  } finally {
-    await server.stop();
-  }
+  });
 }
 
-/** @param {{ given: string[], model: string, threads: number, rounds: number }} settings */
+/** @param {{ given: string[], model: string, threads: number, gpuLayers?: number, rounds: number }} settings */
 export async function flags({ given, rounds, ...settings }) {
   const variants = given.length > 0 ? given : usual;
   // The machine's speed drifts: each variant is compared with the defaults just before it.
@@ -54,6 +44,7 @@ export async function flags({ given, rounds, ...settings }) {
       } catch (error) {
         console.error(`${text}: ${error.message}`);
         pairs.delete(text);
+        process.exitCode = 1;
       }
     }
   }

@@ -3,29 +3,9 @@
 //   clients 1 → 64        tokens/s, beside llama-server and the engine alone (llama-batched-bench)
 //   context 1k → 32k      ms per token behind a prompt of that length: a constant and a part for each token of context
 //   conversations 1 → 64  first token of a second turn, on 4 sequences: the new tokens, and bringing a conversation back
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { engineAlone } from './engine-alone.mjs';
 import { greedy } from './loads.mjs';
-import { startServer } from './servers.mjs';
-
-const here = fileURLToPath(new URL('.', import.meta.url));
-const run = promisify(execFile);
-
-async function clients(server, work) {
-  return JSON.parse((await run(process.execPath, [join(here, 'clients.mjs'), JSON.stringify({ url: server.url, ...work })])).stdout);
-}
-
-async function withServer(name, settings, use) {
-  const server = await startServer(name, settings);
-  try {
-    return await use(server);
-  } finally {
-    await server.stop();
-  }
-}
+import { runClients, withServer } from './servers.mjs';
 
 async function byClients({ model, threads, sizes: counts = [1, 2, 4, 8, 16, 32, 64] }) {
   const alone = await engineAlone({ model, threads, counts, promptTokens: 64, tokens: 64 });
@@ -35,8 +15,8 @@ async function byClients({ model, threads, sizes: counts = [1, 2, 4, 8, 16, 32, 
     const rates = {};
     for (const peer of ['recua', 'llama-server']) {
       rates[peer] = await withServer(peer, { model, threads, parallel, context: 256 }, async (server) => {
-        await clients(server, { ...work, requests: 1 });
-        return (await clients(server, work)).tokensPerSecond;
+        await runClients(server, { ...work, requests: 1 });
+        return (await runClients(server, work)).tokensPerSecond;
       });
     }
     const engine = (64 * parallel) / alone.get(parallel).generateSeconds;
@@ -49,7 +29,7 @@ async function byContext({ model, threads, sizes = [1024, 2048, 4096, 8192, 1638
   console.log('context   ms per token   prompt tokens/s');
   for (const context of sizes) {
     const work = { kind: 'chat', clients: 1, requests: 1, tokens: 64, body: greedy, promptWords: Math.floor(context * 0.7) };
-    const { firstTokenMs, seconds, promptTokens } = await withServer('recua', { model, threads, parallel: 1, context }, (server) => clients(server, work));
+    const { firstTokenMs, seconds, promptTokens } = await withServer('recua', { model, threads, parallel: 1, context }, (server) => runClients(server, work));
     console.log(`${String(context).padStart(7)}${((seconds * 1000 - firstTokenMs) / 63).toFixed(2).padStart(15)}${(promptTokens / (firstTokenMs / 1000)).toFixed(0).padStart(18)}`);
   }
 }
@@ -60,7 +40,7 @@ async function byConversations({ model, threads, sizes = [1, 2, 4, 8, 16, 32, 64
     const work = { kind: 'turns', conversations, turns: 2, tokens: 16, promptWords: 150 };
     const times = [];
     for (const flags of [[], ['--cache-ram', 0]]) {
-      times.push(await withServer('recua', { model, threads, parallel: 4, context: 2048, flags }, async (server) => (await clients(server, work)).secondTurnMs));
+      times.push(await withServer('recua', { model, threads, parallel: 4, context: 2048, flags }, async (server) => (await runClients(server, work)).secondTurnMs));
     }
     console.log(`${String(conversations).padStart(13)}${times[0].toFixed(1).padStart(30)}${times[1].toFixed(1).padStart(22)}`);
   }

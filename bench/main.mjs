@@ -3,12 +3,11 @@
 // loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
 // [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp.
-import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs, promisify } from 'node:util';
+import { parseArgs } from 'node:util';
 import { loadAlone } from './engine-alone.mjs';
 import { flags } from './flags.mjs';
 import { growth, tables } from './growth.mjs';
@@ -17,7 +16,7 @@ import { goalModels, greedy, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
 import { resources } from './resources.mjs';
-import { startServer } from './servers.mjs';
+import { runClients, startServer, withServer } from './servers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const peers = ['recua', 'llama-server'];
@@ -31,11 +30,10 @@ function modelFile(name) {
   return path;
 }
 
-async function runClients(server, work) {
+async function measured(server, work) {
   const before = resources(server.pid);
-  const { stdout } = await promisify(execFile)(process.execPath, [join(here, 'clients.mjs'), JSON.stringify({ url: server.url, ...work })]);
+  const run = await runClients(server, work);
   const after = resources(server.pid);
-  const run = JSON.parse(stdout);
   return {
     ...run, startMs: server.startMs, residentMib: after?.residentMib,
     cpuSecondsPer1000: after ? ((after.cpuSeconds - before.cpuSeconds) / run.tokens) * 1000 : undefined,
@@ -49,12 +47,7 @@ async function measure({ fresh = false, work, numbers, ...given }, settings, rou
   if (fresh) {
     for (let round = 0; round < rounds; round++) {
       for (const peer of peers) {
-        const server = await startServer(peer, serverSettings);
-        try {
-          runs[peer].push(await runClients(server, { ...work, round }));
-        } finally {
-          await server.stop();
-        }
+        runs[peer].push(await withServer(peer, serverSettings, (server) => measured(server, { ...work, round })));
       }
     }
     return runs;
@@ -64,8 +57,8 @@ async function measure({ fresh = false, work, numbers, ...given }, settings, rou
     for (const peer of peers) servers.push(await startServer(peer, serverSettings));
     for (const server of servers) await runClients(server, { ...work, ...('requests' in work ? { requests: 1 } : {}), round: 'warm-up' });
     for (let round = 0; round < rounds; round++) {
-      for (const server of servers) runs[server.name].push(await runClients(server, { ...work, round }));
-      if (numbers.tokensPerSecond?.share) (runs.greedy ??= []).push(await runClients(servers[0], { ...work, body: greedy, round: `${round}, greedy` }));
+      for (const server of servers) runs[server.name].push(await measured(server, { ...work, round }));
+      if (numbers.tokensPerSecond?.share) (runs.greedy ??= []).push(await measured(servers[0], { ...work, body: greedy, round: `${round}, greedy` }));
       if (!numbers.tokensPerSecond?.engine) continue;
       const { promptTokens } = runs.recua.at(-1);
       (runs.engine ??= []).push({ tokensPerSecond: await loadAlone({ ...settings, clients: work.clients, requests: work.requests, promptTokens, tokens: work.tokens }) });
@@ -109,16 +102,16 @@ if (values.growth) {
 }
 const rounds = Number(values.rounds);
 if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
+const gpuLayers = values['gpu-layers'] === undefined ? undefined : Number(values['gpu-layers']);
+if (gpuLayers !== undefined && !(gpuLayers >= -1)) misuse(`--gpu-layers takes a number of at least -1, not ${values['gpu-layers']}.`);
 if (values.flags) {
-  await flags({ given: positionals, model: modelFile(values.model ?? '135m'), threads: Number(values.threads), rounds });
-  process.exit(0);
+  await flags({ given: positionals, model: modelFile(values.model ?? '135m'), threads: Number(values.threads), gpuLayers, rounds });
+  process.exit();
 }
 const everyLoad = Object.keys(loads);
 const names = positionals.includes('all') ? everyLoad : positionals.length > 0 ? positionals : everyLoad.filter((name) => goalModels(name).length > 0);
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
-const gpuLayers = values['gpu-layers'] === undefined ? undefined : Number(values['gpu-layers']);
 if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).join(', ')}, and all.`);
-if (gpuLayers !== undefined && !(gpuLayers >= -1)) misuse(`--gpu-layers takes a number of at least -1, not ${values['gpu-layers']}.`);
 
 const builtin = join(here, '..', 'models', 'builtin.gguf');
 if (values['in-process']) {

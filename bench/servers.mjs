@@ -1,11 +1,13 @@
-// Starts Recua and llama-server on the same model with the same settings, each on a free port, and stops them.
+// Starts Recua and llama-server on the same model with the same settings, each on a free port, sends clients to them, and stops them.
 // `url` of a running server is its base address.
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 
 const recuaMain = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url));
+const clientsFile = fileURLToPath(new URL('clients.mjs', import.meta.url));
 const llamaServer = fileURLToPath(new URL('../build/bin/llama-server', import.meta.url));
 
 async function freePort() {
@@ -63,4 +65,20 @@ export async function startServer(name, settings) {
       clearTimeout(insist);
     },
   };
+}
+
+/** `use` with a server that ends with it. */
+export async function withServer(name, settings, use) {
+  const server = await startServer(name, settings);
+  try {
+    return await use(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** What the clients of a load, in a process of their own, print of their work with a server. */
+export async function runClients({ url }, work) {
+  const { stdout } = await promisify(execFile)(process.execPath, [clientsFile, JSON.stringify({ url, ...work })]);
+  return JSON.parse(stdout);
 }

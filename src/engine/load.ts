@@ -30,7 +30,7 @@ export function load(
   let loading: ModelLoad | undefined;
   let cancelled = false;
   const attempt = async (offload: OffloadChoice): Promise<Loaded> => {
-    if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: this machine has one memory node.`);
+    if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;
