@@ -64,15 +64,20 @@ struct Stash {
   size_t size = 0;
 };
 
-// A llama_context with its thread: what contexts and embedders have in common.
+// A llama_context and its turns on the compute thread: what contexts and embedders have in common.
 class ContextCore : public std::enable_shared_from_this<ContextCore> {
 public:
   ContextCore(Napi::Env env, std::shared_ptr<ModelState> model);
   ~ContextCore();
 
-  // Posts work to the thread; the promise is rejected with `closed` after close().
+  // Posts work to the compute thread; the promise is rejected with `closed` after close().
   Napi::Promise run(Napi::Env env, const char *fallback, std::function<void()> work,
                     std::function<Napi::Value(Napi::Env)> convert);
+  // The same for work that is long: called again and again while it returns true, with other contexts' work between.
+  Napi::Promise run_slices(Napi::Env env, const char *fallback, std::function<bool()> slice,
+                           std::function<Napi::Value(Napi::Env)> convert);
+  // From such work: whether another context waits for its turn.
+  bool contended() const { return worker.contended(); }
   // Thread, from such work: what is to happen on the JS thread meanwhile.
   void tell(std::function<void(Napi::Env)> what) { worker.tell(std::move(what)); }
   // JS thread. Waits for the step in flight, then frees the context and lets go of the model. Idempotent.
@@ -87,12 +92,13 @@ public:
   std::atomic<bool> interrupted{false}; // polled by the backend while it computes
   std::atomic<bool> paused{false};      // of steps that follow each other, the one in flight is the last
   bool closed = false;
-  std::unordered_map<int32_t, Stash> stashes; // of the context's thread
+  std::unordered_map<int32_t, Stash> stashes; // of the compute thread
   int32_t last_stash = 0;
   std::unique_ptr<DraftCosts> draft_costs; // null where guesses are not evaluated
   size_t most_outputs = 1;
   int32_t threads = 1; // at most, for steps of one row and of more
   int32_t threads_batch = 1;
+  double rows_per_ms = 0; // of the last embedding pass, 0 before the first
 
 private:
   std::vector<std::function<void(Napi::Env)>> waiting_for_close;
@@ -127,14 +133,14 @@ struct SamplerParts {
                const std::vector<llama_token> &history, bool by_chain);
 };
 
-// A sampler's state belongs to one sequence. Used by the context's thread during a step, else by the JS thread.
+// A sampler's state belongs to one sequence. Used by the compute thread during a step, else by the JS thread.
 struct SamplerState {
   std::shared_ptr<ModelState> model;
   SamplerParts parts;
   uint32_t seed = 0;
   std::atomic<bool> closed{false};
 
-  // The context's thread or one it computes with. Reads and changes the logits of row `row` of the last decode, picks a token and
+  // The compute thread or one of its team. Reads and changes the logits of row `row` of the last decode, picks a token and
   // accepts it. `threads` may share the row. Throws on failure.
   llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
   bool by_chain() const { return parts.chain != nullptr; }
@@ -213,7 +219,7 @@ private:
 // Of `threads` that may compute, how many shall for a step of so many rows. One less than there are cores where the step is so small that
 // those who bring its tokens to the client (JavaScript, the gateway) would hold it up on theirs.
 int32_t team_for(const llama_model *model, size_t rows, int32_t threads);
-// The context's thread, before a step of `threads` threads: gives each a core of its own, where all cores are needed.
+// The compute thread, before a step of `threads` threads: gives each a core of its own, where all cores are needed.
 void settle_team(int32_t threads);
 
 // --- embed.cpp

@@ -1,6 +1,6 @@
 // Picks a token from a row of logits: the same samplers in the same order as llama.cpp's chain (top-k, top-p, min-p,
 // temperature, a draw), without a candidate array of the whole vocabulary and without sorting what the draw does not need.
-// Used on the context's thread.
+// Used on the compute thread.
 #pragma once
 
 #include "row.h"

@@ -33,12 +33,27 @@ void ContextCore::open(llama_context_params params) {
 
 Napi::Promise ContextCore::run(Napi::Env env, const char *fallback, std::function<void()> work,
                                std::function<Napi::Value(Napi::Env)> convert) {
+  return run_slices(
+      env, fallback,
+      [work = std::move(work)] {
+        work();
+        return false;
+      },
+      std::move(convert));
+}
+
+Napi::Promise ContextCore::run_slices(Napi::Env env, const char *fallback, std::function<bool()> slice,
+                                      std::function<Napi::Value(Napi::Env)> convert) {
   if (closed) return rejected(env, "closed", "The context is closed.");
   auto deferred = std::make_shared<Napi::Promise::Deferred>(env);
   auto outcome = std::make_shared<Outcome>();
   auto self = shared_from_this();
   const bool posted = worker.post(
-      [self, outcome, fallback, work = std::move(work)] { *outcome = Outcome::of(work, fallback); },
+      [self, outcome, fallback, slice = std::move(slice)] {
+        bool more = false;
+        *outcome = Outcome::of([&] { more = slice(); }, fallback);
+        return more;
+      },
       [self, outcome, deferred, convert = std::move(convert)](Napi::Env env) {
         settle(env, *deferred, *outcome, [&] { return convert(env); });
       });
@@ -62,6 +77,7 @@ void ContextCore::close(Napi::Env env, std::function<void(Napi::Env)> done) {
     if (self->context != nullptr) llama_free(self->context);
     self->context = nullptr;
     self->stashes.clear();
+    return false;
   };
   if (!worker.post(free_context, finish)) finish(env);
 }

@@ -1,4 +1,4 @@
-// The lookup of draft.h, and its bookkeeping of what guesses cost. Runs on the context's thread, but for a drafter's making.
+// The lookup of draft.h, and its bookkeeping of what guesses cost. Runs on the compute thread, but for a drafter's making.
 #include "draft.h"
 
 #include <algorithm>

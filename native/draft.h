@@ -11,7 +11,7 @@
 
 namespace recua {
 
-// One sequence's guesses. Belongs to its sampler; made on a pool thread, used on the context's thread.
+// One sequence's guesses. Belongs to its sampler; made on a pool thread, used on the compute thread.
 class Drafter {
 public:
   explicit Drafter(const std::vector<llama_token> &history);
@@ -41,7 +41,7 @@ private:
   std::array<double, stages> chances = {0.5, 0.7, 0.9, 0.97};
 };
 
-// Milliseconds of steps in which each of so many sequences evaluates its token and so many guesses. Of the context's thread.
+// Milliseconds of steps in which each of so many sequences evaluates its token and so many guesses. Of the compute thread.
 class DraftCosts {
 public:
   // `always`: as many guesses as there may be, whatever they cost.

@@ -1,4 +1,4 @@
-// Pooled embedding vectors, or a reranker's scores, of many inputs in one call, on a context and thread of their own.
+// Pooled embedding vectors, or a reranker's scores, of many inputs in one call, on a context of their own.
 #include "addon.h"
 
 #include "ggml.h"
@@ -59,16 +59,24 @@ struct Piece {
   int32_t from, count;
 };
 
+// So long a pass may take while another context waits for its turn: an answer's gap.
+constexpr double shared_pass_ms = 100;
+
+// One call's inputs, and how far they are read.
 struct Work {
-  ContextCore &core;
-  const std::vector<int32_t> &tokens, &lengths;
-  std::vector<size_t> offsets; // of each input in `tokens`
-  std::vector<float> &vectors;
-  size_t dimensions;
+  std::shared_ptr<ContextCore> core;
+  std::vector<int32_t> tokens, lengths;
+  int32_t context_size;
+  size_t dimensions = 0;
+  std::vector<size_t> offsets = {}; // of each input in `tokens`
+  std::vector<float> vectors = {};
+  size_t input = 0; // the next to be read …
+  int32_t from = 0; // … from this token on
 
   // One forward pass; adds what it brings to the inputs' vectors.
-  void pass(const std::vector<Piece> &pieces, llama_seq_id first_sequence) {
-    llama_context *context = core.context;
+  void pass(const std::vector<Piece> &pieces) {
+    llama_context *context = core->context;
+    if (llama_memory_t memory = pieces[0].from > 0 ? nullptr : llama_get_memory(context)) llama_memory_clear(memory, false);
     int32_t rows = 0;
     for (const auto &piece : pieces) rows += piece.count;
     llama_batch batch = llama_batch_init(rows, 0, 1);
@@ -79,16 +87,19 @@ struct Work {
         batch.token[row] = tokens[offsets[pieces[i].input] + static_cast<size_t>(position)];
         batch.pos[row] = position;
         batch.n_seq_id[row] = 1;
-        batch.seq_id[row][0] = first_sequence + static_cast<llama_seq_id>(i);
+        batch.seq_id[row][0] = static_cast<llama_seq_id>(i);
         batch.logits[row] = 1; // pooling reads every row
       }
     }
+    const int64_t start = llama_time_us();
     const int32_t code = llama_decode(context, batch);
     if (code == 2) throw CodedError("cancelled", "The embedding was aborted.");
     if (code != 0) throw CodedError("generation_failed", "Embedding " + std::to_string(rows) + " tokens failed with code " + std::to_string(code) + ".");
+    llama_synchronize(context);
+    core->rows_per_ms = rows / std::max(0.001, static_cast<double>(llama_time_us() - start) / 1000);
     const auto pooling = llama_pooling_type(context);
     for (size_t i = 0; i < pieces.size(); i++) {
-      const float *vector = llama_get_embeddings_seq(context, first_sequence + static_cast<llama_seq_id>(i));
+      const float *vector = llama_get_embeddings_seq(context, static_cast<llama_seq_id>(i));
       if (vector == nullptr) throw CodedError("generation_failed", "The model gave no vector for input " + std::to_string(pieces[i].input) + ".");
       add(pieces[i], vector, pooling);
     }
@@ -115,33 +126,59 @@ struct Work {
     for (size_t i = 0; i < dimensions; i++) vector[i] = static_cast<float>(vector[i] * scale);
   }
 
-  // As many inputs as fit into one pass together; an input longer than a pass alone, in parts.
-  void run(int32_t context_size) {
-    const auto most_rows = static_cast<int32_t>(llama_n_ubatch(core.context));
-    const size_t most_inputs = llama_n_seq_max(core.context);
-    std::vector<Piece> together;
-    int32_t rows = 0;
-    const auto flush = [&] {
-      if (together.empty()) return;
-      if (llama_memory_t memory = llama_get_memory(core.context)) llama_memory_clear(memory, false);
-      pass(together, 0);
-      together.clear();
-      rows = 0;
-    };
-    for (size_t input = 0; input < lengths.size(); input++) {
-      const int32_t length = lengths[input];
-      if (length > context_size) throw CodedError("context_length_exceeded", "Input " + std::to_string(input) + " is longer than the embedding context.");
-      if (rows + length > most_rows || together.size() == most_inputs) flush();
-      if (length <= most_rows) {
-        together.push_back({input, 0, length});
+  // Rows that the next pass takes, if it can: fewer while another context waits. A power of two, so that
+  // rounding is seldom different.
+  int32_t shared_rows() const {
+    const auto most = static_cast<int32_t>(llama_n_ubatch(core->context));
+    if (core->rows_per_ms == 0 || !core->contended()) return most;
+    int32_t rows = 64;
+    while (rows * 2 <= most && rows * 2 <= core->rows_per_ms * shared_pass_ms) rows *= 2;
+    return std::min(rows, most);
+  }
+
+  // One pass: as many whole inputs as fit into it, or a part of one that is too long. False when all are read.
+  bool read_on() {
+    const int32_t wanted = shared_rows();
+    const int32_t most = is_causal(core->model->model) ? wanted : static_cast<int32_t>(llama_n_ubatch(core->context));
+    const size_t most_inputs = llama_n_seq_max(core->context);
+    std::vector<Piece> pieces;
+    if (from > 0 || lengths[input] > most) {
+      pieces.push_back({input, from, std::min(most, lengths[input] - from)});
+    } else {
+      for (int32_t rows = 0; input + pieces.size() < lengths.size() && pieces.size() < most_inputs;) {
+        const int32_t length = lengths[input + pieces.size()];
+        if (!pieces.empty() && rows + length > wanted) break;
+        pieces.push_back({input + pieces.size(), 0, length});
         rows += length;
-        continue;
       }
-      if (llama_memory_t memory = llama_get_memory(core.context)) llama_memory_clear(memory, false);
-      for (int32_t from = 0; from < length; from += most_rows) pass({{input, from, std::min(most_rows, length - from)}}, 0);
     }
-    flush();
-    for (size_t input = 0; input < lengths.size(); input++) finish(input, llama_pooling_type(core.context) == LLAMA_POOLING_TYPE_RANK);
+    pass(pieces);
+    const Piece &last = pieces.back();
+    const bool ends = last.from + last.count == lengths[last.input];
+    input = ends ? last.input + 1 : last.input;
+    from = ends ? 0 : last.from + last.count;
+    return input < lengths.size();
+  }
+
+  void begin() {
+    dimensions = output_size(core->model->model, llama_pooling_type(core->context));
+    vectors.assign(lengths.size() * dimensions, 0);
+    size_t offset = 0;
+    for (size_t i = 0; i < lengths.size(); i++) {
+      if (lengths[i] > context_size) throw CodedError("context_length_exceeded", "Input " + std::to_string(i) + " is longer than the embedding context.");
+      offsets.push_back(offset);
+      offset += static_cast<size_t>(lengths[i]);
+    }
+  }
+
+  // One slice of the whole. False when it is done.
+  bool compute() {
+    if (offsets.empty()) begin();
+    const auto threads = llama_n_threads(core->context);
+    settle_team(threads);
+    if (!lengths.empty() && read_on()) return true;
+    for (size_t i = 0; i < lengths.size(); i++) finish(i, llama_pooling_type(core->context) == LLAMA_POOLING_TYPE_RANK);
+    return false;
   }
 };
 
@@ -196,28 +233,11 @@ Embedder::Embedder(const Napi::CallbackInfo &info)
     : Napi::ObjectWrap<Embedder>(info), core(*info[0].As<Napi::External<std::shared_ptr<ContextCore>>>().Data()) {}
 
 Napi::Value Embedder::embed(const Napi::CallbackInfo &info) {
-  struct Job {
-    std::vector<int32_t> tokens, lengths;
-    std::vector<float> vectors;
-  };
-  auto job = std::make_shared<Job>();
-  job->tokens = copy_array<int32_t>(info[0]);
-  job->lengths = copy_array<int32_t>(info[1]);
+  auto work = std::make_shared<Work>(Work{core, copy_array<int32_t>(info[0]), copy_array<int32_t>(info[1]), context_size});
   core->interrupted = false;
-  return core->run(
-      info.Env(), "generation_failed",
-      [core = core, job, context_size = context_size] {
-        const size_t dimensions = output_size(core->model->model, llama_pooling_type(core->context));
-        job->vectors.assign(job->lengths.size() * dimensions, 0);
-        Work work{*core, job->tokens, job->lengths, {}, job->vectors, dimensions};
-        size_t offset = 0;
-        for (const int32_t length : job->lengths) {
-          work.offsets.push_back(offset);
-          offset += static_cast<size_t>(length);
-        }
-        work.run(context_size);
-      },
-      [job](Napi::Env env) { return make_array(env, job->vectors); });
+  return core->run_slices(
+      info.Env(), "generation_failed", [work] { return work->compute(); },
+      [work](Napi::Env env) { return make_array(env, work->vectors); });
 }
 
 Napi::Value Embedder::close(const Napi::CallbackInfo &info) { return core->close(info.Env()); }

@@ -1,5 +1,5 @@
 // What is done with the KV of sequences between two steps: copied, cut, moved, stashed in memory, turned into bytes for a file.
-// Each runs on the context's thread.
+// Each runs on the compute thread.
 #include "addon.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@ bool is_plain_attention(const llama_model *model) {
 
 namespace {
 
-// Runs a KV operation that answers yes or no on the context's thread.
+// Runs a KV operation that answers yes or no on the compute thread.
 Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core,
                          std::function<bool(llama_context *)> operation) {
   auto answer = std::make_shared<bool>(false);

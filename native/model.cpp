@@ -178,7 +178,7 @@ Napi::Value Model::start_load(Napi::Env env, const Options &options) {
   load->params.progress_callback_user_data = load.get();
   napi_add_env_cleanup_hook(env, cancel_load, load.get()); // an exit does not wait for the weights
   auto promise = Task<int>::run(
-      env, "model_unusable", [load](int &) { load_weights(*load); },
+      env, "model_unusable", [load](int &) { compute::apart([&] { load_weights(*load); }); },
       [load](Napi::Env env, int &) -> Napi::Value {
         auto state = std::move(load->state);
         // Until the caller has the model, cancel() holds.

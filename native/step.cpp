@@ -1,5 +1,5 @@
 // The hot path: a batch in, tokens out: one per asking row, or more where guesses were evaluated behind it and came true. Runs on the
-// context's own thread.
+// compute thread.
 #include "addon.h"
 
 #include <algorithm>
@@ -213,7 +213,7 @@ struct Report {
   }
 };
 
-Report compute(ContextCore &core, Step &step) {
+Report compute_step(ContextCore &core, Step &step) {
   const int64_t start = llama_time_us();
   draft(core, step);
   const size_t rows = step.evaluated().tokens.size();
@@ -275,12 +275,13 @@ Napi::Value to_array(Napi::Env env, const std::vector<Report> &reports) {
 // with caches that the model's weights have swept, on cores that compute (docs/performance.md).
 constexpr int64_t told_every_us = 16000;
 
-// Steps that follow each other, and what of them JS has not been told. On the context's thread.
+// Steps that follow each other, and what of them JS has not been told. On the compute thread.
 struct Run {
   std::shared_ptr<ContextCore> core;
   std::shared_ptr<Step> step;
   std::shared_ptr<Napi::FunctionReference> each;
-  std::vector<Report> untold;
+  uint32_t left; // steps
+  std::vector<Report> untold = {};
   int64_t told_us = 0;
 
   void tell() {
@@ -295,15 +296,15 @@ struct Run {
     });
   }
 
-  void compute(uint32_t most) {
+  // One step. True where another is to follow.
+  bool compute() {
     const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(core->context));
-    told_us = llama_time_us();
+    if (told_us == 0) told_us = llama_time_us();
     try {
-      for (uint32_t done = 1;; done++) {
-        untold.push_back(recua::compute(*core, *step));
-        if (done >= most || core->paused || !go_on(vocab, *step)) return;
-        if (llama_time_us() - told_us >= told_every_us) tell();
-      }
+      untold.push_back(compute_step(*core, *step));
+      if (--left == 0 || core->paused || !go_on(vocab, *step)) return false;
+      if (llama_time_us() - told_us >= told_every_us) tell();
+      return true;
     } catch (...) {
       tell(); // the samplers have gone on by these tokens
       throw;
@@ -319,7 +320,7 @@ Napi::Value Context::step(const Napi::CallbackInfo &info) {
   core->interrupted = false; // an abort() before this step was for another
   try {
     return core->run(
-        env, "generation_failed", [core = core, step = read_step(info[0].As<Napi::Object>()), last] { *last = compute(*core, *step); },
+        env, "generation_failed", [core = core, step = read_step(info[0].As<Napi::Object>()), last] { *last = compute_step(*core, *step); },
         [last](Napi::Env env) { return last->to_object(env); });
   } catch (const CodedError &error) {
     return rejected(env, error.code, error.what());
@@ -332,9 +333,9 @@ Napi::Value Context::steps(const Napi::CallbackInfo &info) {
   auto each = std::make_shared<Napi::FunctionReference>(Napi::Persistent(info[2].As<Napi::Function>()));
   core->interrupted = core->paused = false; // an abort() or pause() before these steps was for others
   try {
-    auto run = std::make_shared<Run>(Run{core, read_step(info[0].As<Napi::Object>()), each});
-    return core->run(
-        env, "generation_failed", [run, most] { run->compute(most); }, [run](Napi::Env env) { return to_array(env, run->untold); });
+    auto run = std::make_shared<Run>(Run{core, read_step(info[0].As<Napi::Object>()), each, most});
+    return core->run_slices(
+        env, "generation_failed", [run] { return run->compute(); }, [run](Napi::Env env) { return to_array(env, run->untold); });
   } catch (const CodedError &error) {
     return rejected(env, error.code, error.what());
   }

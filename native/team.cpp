@@ -1,4 +1,4 @@
-// The threads that compute a step: how many, and where each runs. Called by step.cpp on the context's thread.
+// The threads that compute a step: how many, and where each runs. Called by step.cpp and embed.cpp on the compute thread.
 //
 // They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as many as cores, the
 // system's scheduler now and then puts two on one core, because a third program ran on the other for a moment; until it mends
@@ -54,17 +54,15 @@ int32_t team_for(const llama_model *model, size_t rows, int32_t threads) {
 }
 
 void settle_team(int32_t threads) {
-  if (threads != CPU_COUNT(&allowed())) {
-    if (settled) sched_setaffinity(0, sizeof(cpu_set_t), &allowed());
-    settled = false;
-    return;
-  }
-  if (threads < 2 || numa::on()) return;
-  // OpenMP keeps its threads for the next region of the same size. One that was replaced starts on its maker's core.
+  if (numa::on()) return;
+  const bool place = threads > 1 && threads == CPU_COUNT(&allowed());
+  if (!place && !settled) return; // as it is for all of the team: they are placed and freed together
+  // OpenMP keeps its threads for the next region. One that is new starts on its maker's core.
 #pragma omp parallel num_threads(threads)
   {
-    if (!settled) settle_on(omp_get_thread_num());
-    settled = true;
+    if (place && !settled) settle_on(omp_get_thread_num());
+    if (!place) sched_setaffinity(0, sizeof(cpu_set_t), &allowed());
+    settled = place;
   }
 }
 
