@@ -110,8 +110,8 @@ t.test('only server/ knows the words of the OpenAI wire', (t) => {
   t.end();
 });
 
-t.test('scheduler, sequence, prefix, sampling and text are pure', (t) => {
-  const pure = ['scheduler', 'sequence', 'prefix', 'stash-pool', 'sampling', 'text'].map((name) => `src/engine/${name}.ts`);
+t.test('scheduler, pace, sequence, prefix, sampling and text are pure', (t) => {
+  const pure = ['scheduler', 'pace', 'sequence', 'prefix', 'stash-pool', 'sampling', 'text'].map((name) => `src/engine/${name}.ts`);
   for (const file of pure) {
     const code = codeOf(file);
     t.strictSame(edgesOf(file).filter((edge) => !edge.typeOnly && !pure.includes(edge.to)).map(show), [], `${file} imports only its like`);

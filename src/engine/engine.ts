@@ -13,7 +13,8 @@ import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, Sampling, SavedState } from './protocol.js';
 import { Request } from './request.js';
 import { samplerOptions } from './sampling.js';
-import { isStreaming, Pace, Plan, planStep, stepsAhead, unread } from './scheduler.js';
+import { Pace } from './pace.js';
+import { isStreaming, Plan, planStep, stepsAhead, unread } from './scheduler.js';
 import { Sequence } from './sequence.js';
 import { StateKeeper } from './state-keeper.js';
 
@@ -235,8 +236,9 @@ export class Engine {
   /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
   #submit(context: NativeContext): Promise<StepResult[]> | undefined {
     const plan = this.#plan;
-    const budget = this.#pace.promptRows(this.#running, context.batchSize, this.#loaded.options.maxStallMs);
-    planStep(this.#running, context.batchSize, budget, plan);
+    const { maxStallMs } = this.#loaded.options;
+    const budget = this.#pace.promptRows(this.#running, context.batchSize, maxStallMs);
+    planStep(this.#running, context.batchSize, budget, plan, (sequence, most) => this.#pace.part(sequence, most, maxStallMs));
     if (plan.rows === 0) return undefined;
     const { tokens, positions, sequences, outputs, samplers } = this.#batch;
     const nowMs = performance.now();

@@ -1,4 +1,4 @@
-// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed.
+// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. How much in all, pace.ts says.
 // Pure: no await, no clock, no I/O. The engine calls it between two steps, when nothing is in flight.
 import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
@@ -8,6 +8,9 @@ export class Plan {
   readonly sequences: Sequence[] = [];
   readonly counts: number[] = [];
   rows = 0;
+  /** What takes turns: whether whole prompts were read last, and which of the long ones was. */
+  wholeBefore = false;
+  longBefore: Sequence | undefined;
 
   clear(): void {
     this.sequences.length = 0;
@@ -38,93 +41,8 @@ export class Plan {
   }
 }
 
-/** Prompt tokens beside running streams while the machine's speed is not known yet. */
-const firstBudget = 128;
-/** A step with fewer prompt rows says little about the speed. */
-const tellingRows = 32;
-/** A step without streams aims at this long: it bounds how late a cancel or a newcomer is seen. */
-const prefillStepMs = 1000;
-/** … or a little longer, where that ends all prompts at once. */
-const toTheEnd = 1.25;
-/** So many tokens of a stream are its beginning, which does not hold up the prompts that came with its own. */
-const beginning = 4;
-/** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last tokens may as well come first. */
-const besideOthers = 1 / 3;
-/** Below this, a chunk wastes more on reading the weights than it saves in latency. */
-const smallestBudget = 32;
 /** llama.cpp's attention on the CPU works in tiles of so many rows; a pass with fewer goes row by row, which may cost as much as the tile. */
-const tileRows = 64;
-/** Half a tile is worth it where its rate is at least this part of a whole one's: then it takes less than two thirds as long. */
-const worthHalf = 0.8;
-/** How slow half a tile is changes with the context: after some 25 whole ones it is tried again. */
-const fading = 1 / 64;
-
-/** What steps took, which is what the next ones are planned by. */
-export class Pace {
-  /** Prompt tokens, the decoding rows beside them not counted; 0 is unknown. */
-  tokensPerMs = 0;
-  /** The same in steps of less than a tile. */
-  #smallTokensPerMs = 0;
-  /** A step in which all decode. */
-  decodeMs = 0;
-  /** The last step. */
-  stepMs = 0;
-
-  /** Before what the step brought is accepted: its sequences' states are those it was planned with. */
-  note(plan: Plan, stepMs: number): void {
-    this.stepMs = stepMs;
-    if (stepMs <= 0) return;
-    let decoding = 0;
-    for (const { state } of plan.sequences) if (state === 'decode') decoding++;
-    const rows = plan.rows - decoding;
-    if (rows === 0) this.decodeMs = average(this.decodeMs, stepMs);
-    if (rows < tellingRows) return;
-    // At least half is for the prompt, whatever the others took last.
-    const promptMs = Math.max(stepMs - (decoding > 0 ? this.decodeMs : 0), stepMs / 2);
-    if (rows < tileRows) this.#smallTokensPerMs = average(this.#smallTokensPerMs, rows / promptMs);
-    if (rows < tileRows && this.tokensPerMs > 0) return;
-    this.tokensPerMs = average(this.tokensPerMs, rows / promptMs);
-    if (this.#smallTokensPerMs > 0) this.#smallTokensPerMs += (this.tokensPerMs - this.#smallTokensPerMs) * fading;
-  }
-
-  /** How long reading so many prompt tokens takes with nothing beside them; 0 while the speed is not known. */
-  readMs(tokens: number): number {
-    return this.tokensPerMs > 0 ? tokens / this.tokensPerMs : 0;
-  }
-
-  /** Prompt tokens the next step is to evaluate, at most; 0 where all that decode are so near to their limits that the prompts gain by waiting. */
-  promptRows(running: readonly Sequence[], batchSize: number, maxStallMs: number): number {
-    const rest = unread(running);
-    if (isStreaming(running)) {
-      const last = running.reduce((most, { state, limit, length }) => (state === 'decode' ? Math.max(most, limit - length) : most), 0);
-      if (this.decodeMs > 0 && last * this.decodeMs < Math.min(this.readMs(rest) * besideOthers, maxStallMs)) return 0;
-      const begun = running.some(({ state, generated }) => state === 'decode' && generated > beginning);
-      if (begun || this.tokensPerMs === 0) return this.budget(true, batchSize, maxStallMs);
-    }
-    if (this.tokensPerMs > 0 && this.readMs(rest) < prefillStepMs * toTheEnd) return Math.min(batchSize, rest);
-    return this.budget(false, batchSize, maxStallMs);
-  }
-
-  /**
-   * Prompt tokens the next step may evaluate. A stream's gap is one step, so a step beside streams aims at no longer than `maxStallMs`, of
-   * which their own rows take a part.
-   * Few sizes only, each a half or a third more than the one before, so that small changes of the rate leave chunk bounds (and with them
-   * rounding) alone; from 64 on, whole tiles. Less than a tile only where that is really sooner done.
-   */
-  budget(streaming: boolean, batchSize: number, maxStallMs: number): number {
-    if (this.tokensPerMs === 0) return Math.min(batchSize, streaming ? firstBudget : batchSize);
-    const wanted = this.tokensPerMs * (streaming ? Math.min(maxStallMs, prefillStepMs) - this.decodeMs : prefillStepMs);
-    if (wanted < tileRows) {
-      const half = this.#smallTokensPerMs === 0 || this.#smallTokensPerMs > this.tokensPerMs * worthHalf;
-      return Math.min(batchSize, half ? smallestBudget : tileRows);
-    }
-    const power = 2 ** Math.floor(Math.log2(wanted));
-    return Math.min(batchSize, power > tileRows && power * 1.5 <= wanted ? power * 1.5 : power);
-  }
-}
-
-/** Of what was and what is; 0 is unknown. */
-const average = (before: number, now: number): number => (before === 0 ? now : (before + now) / 2);
+export const tileRows = 64;
 
 /** Whether any sequence decodes, which is when a long prompt must not hold the step. */
 export function isStreaming(running: readonly Sequence[]): boolean {
@@ -138,63 +56,62 @@ export function unread(sequences: readonly Sequence[]): number {
 
 /**
  * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most `budget` or a little more, goes to prompts.
- * Half of the budget goes to those that end soonest, so that a short prompt is not stuck behind a long one; the rest goes to the oldest.
- * So each step reads few prompts, and whole ones where it can: llama.cpp takes rows of several sequences in lockstep, and pieces of many
- * lengths are many passes over the weights.
+ * llama.cpp takes rows of several sequences in lockstep: parts of different lengths are passes of their own over the weights, and behind a long
+ * context a pass of less than a tile is slow. So a step reads whole prompts, the oldest and then the shortest, or a part of one that is
+ * longer than the budget. Those two kinds take turns, so that a short prompt is not stuck behind a long one, nor a long one behind
+ * many short ones. `part` says how much of a long one is read, of so many tokens at most.
  */
-export function planStep(running: readonly Sequence[], batchSize: number, budget: number, plan: Plan): void {
+export function planStep(
+  running: readonly Sequence[], batchSize: number, budget: number, plan: Plan, part: (sequence: Sequence, most: number) => number = (_, most) => most,
+): void {
   plan.clear();
   const prompts: Sequence[] = [];
   for (const sequence of running) {
     if (sequence.state === 'decode') plan.add(sequence, 1);
-    else if (sequence.state === 'prefill') prompts.push(sequence);
+    else if (sequence.state === 'prefill' && sequence.pending > 0) prompts.push(sequence);
   }
   if (prompts.length === 0 || budget === 0) return plan.order();
   // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing there. With it on top, the pass that
   // follows has the whole budget, and that is whole tiles.
-  let left = Math.min(plan.rows > 0 ? budget + 1 : budget, batchSize - plan.rows);
-  const room = left;
-  const counts = new Map<Sequence, number>();
-  const share = (among: readonly Sequence[], most: number): void => {
-    for (const sequence of among) {
-      const has = counts.get(sequence) ?? 0;
-      const more = Math.min(readable(sequence) - has, most);
-      if (more === 0) continue;
-      counts.set(sequence, has + more);
-      most -= more;
-      left -= more;
-    }
-  };
-  const shortest = [...prompts].sort((a, b) => a.pending - b.pending);
-  if (prompts.length > 1) share(shortest, Math.floor(left / 2));
-  share(prompts, left);
-  leaveNoCrumbs(counts, [prompts[0]!, shortest[0]!], Math.floor(room * crumb), batchSize - plan.rows);
-  for (const [sequence, count] of counts) plan.add(sequence, count);
+  const besides = plan.rows > 0 ? 1 : 0;
+  const room = batchSize - plan.rows;
+  const most = Math.min(budget + besides, room);
+  const whole = wholePrompts(prompts, most, Math.min(room, most + Math.floor(most * slack)));
+  const long = whole.includes(prompts[0]!) ? undefined : nextLong(prompts.filter((one) => !whole.includes(one)), plan.longBefore);
+  plan.wholeBefore = long === undefined || (whole.length > 0 && !plan.wholeBefore);
+  if (long && !plan.wholeBefore) {
+    plan.add(long, Math.min(room, readable(long), part(long, most - besides) + besides));
+    plan.longBefore = long;
+  } else {
+    for (const sequence of whole) plan.add(sequence, readable(sequence));
+  }
   plan.order();
 }
 
-/** Of the step's room for prompts: a part of a prompt that is no larger is not worth a pass of its own. */
-const crumb = 1 / 8;
+/** So much over the budget is fine where it ends a prompt: what is left would be a pass of its own. */
+const slack = 1 / 8;
 
-/** Parts of different lengths are passes of their own: the small end of a prompt is read along, its small beginning not yet. */
-function leaveNoCrumbs(counts: Map<Sequence, number>, moving: readonly Sequence[], small: number, room: number): void {
-  let less = small;
-  let more = Math.min(small, room - [...counts.values()].reduce((sum, count) => sum + count, 0));
-  for (const [sequence, count] of counts) {
-    const rest = readable(sequence) - count;
-    if (rest === 0) continue;
-    if (rest <= more) {
-      counts.set(sequence, count + rest);
-      more -= rest;
-    } else if (count <= less && !moving.includes(sequence)) {
-      counts.delete(sequence);
-      less -= count;
-    }
+/** Those that a step can read to their ends: the oldest and then the shortest, up to `most` tokens; the last may go up to `atMost`. */
+function wholePrompts(prompts: readonly Sequence[], most: number, atMost: number): Sequence[] {
+  const [oldest, ...others] = prompts;
+  const found: Sequence[] = [];
+  let total = 0;
+  for (const sequence of [oldest!, ...others.sort((a, b) => readable(a) - readable(b))]) {
+    if (total >= most || total + readable(sequence) > atMost) continue;
+    found.push(sequence);
+    total += readable(sequence);
   }
+  return found;
+}
+
+/** Of the long ones the oldest and the shortest in turns. */
+function nextLong([oldest, ...others]: readonly Sequence[], before: Sequence | undefined): Sequence {
+  if (oldest !== before || others.length === 0) return oldest!;
+  return others.reduce((one, other) => (readable(other) < readable(one) ? other : one));
 }
 
 /** Prompt tokens of a sequence that one step may read: those that others wait for first, so that all their ends are read together then. */
-function readable({ pending, evaluated, sharedLength }: Sequence): number {
+export function readable({ pending, evaluated, sharedLength }: Sequence): number {
   return sharedLength > evaluated ? sharedLength - evaluated : pending;
 }
 

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { PrefixCache } from '#recua/engine/prefix.js';
-import { isStreaming, joinFromQueue, Pace, Plan, planStep, stepsAhead, unread } from '#recua/engine/scheduler.js';
+import { Pace } from '#recua/engine/pace.js';
+import { isStreaming, joinFromQueue, Plan, planStep, stepsAhead, unread } from '#recua/engine/scheduler.js';
 import { Sequence } from '#recua/engine/sequence.js';
 import { random } from './requests.js';
 
@@ -32,11 +33,6 @@ t.test('short prompts are read whole, a few in each step, not all in pieces', as
   t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'the beginning of another is left');
   planStep([...prompts, running(5, 'decode')], 512, 110, plan);
   t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'the end of another is read, too');
-  planStep([...prompts, running(5, 'decode')], 512, 100, plan);
-  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 14]]);
-  for (const [i, sequence] of plan.sequences.entries()) if (sequence.state === 'prefill') sequence.advance(plan.counts[i]!);
-  planStep(prompts.filter(({ pending }) => pending > 0), 512, 100, plan);
-  t.strictSame(plan.counts.toSorted((a, b) => a - b), [15, 29, 29, 29]);
 });
 
 t.test('rows come in the order of their slots, whatever came first', async (t) => {
@@ -62,12 +58,26 @@ t.test('steps follow each other while all decode, until the first limit', async 
   t.equal(stepsAhead(plan, [one]), 1, 'a prompt is read beside it');
 });
 
-t.test('a short prompt is not stuck behind a long one', async (t) => {
+t.test('short prompts and a long one take turns', async (t) => {
   const plan = new Plan();
-  const [long, short] = [running(5000), running(10)];
-  short.slot = 1;
-  planStep([long, short], 512, 64, plan);
-  t.strictSame(plan.counts, [54, 10]);
+  const long = running(5000);
+  const short = [running(10), running(20), running(300)];
+  const next = () => {
+    planStep([long, ...short].filter(({ state }) => state === 'prefill'), 512, 64, plan);
+    const taken = plan.sequences.map((sequence, i) => [sequence.promptLength, plan.counts[i]]);
+    for (const [i, sequence] of plan.sequences.entries()) {
+      sequence.advance(plan.counts[i]!);
+      if (sequence.pending === 0) sequence.accept(7, false);
+    }
+    return taken;
+  };
+  t.strictSame(next(), [[10, 10], [20, 20]]);
+  t.strictSame(next(), [[5000, 64]]);
+  t.strictSame(next(), [[300, 64]], 'of two long ones the oldest and the shortest');
+  t.strictSame(next(), [[5000, 64]]);
+  short.push(running(5));
+  t.strictSame(next(), [[5, 5]]);
+  t.strictSame(next(), [[300, 64]]);
 });
 
 t.test('a finished sequence gets nothing', async (t) => {
@@ -78,25 +88,34 @@ t.test('a finished sequence gets nothing', async (t) => {
   t.equal(plan.rows, 0);
 });
 
-t.test('every plan keeps within its bounds, moves all that decode, the oldest prompt and the shortest', async (t) => {
+t.test('every plan keeps within its bounds, moves all that decode, and soon the oldest prompt and the shortest', async (t) => {
   const next = random(3);
   const plan = new Plan();
   for (let round = 0; round < 2000; round++) {
     const sequences = Array.from({ length: 1 + Math.floor(next() * 8) }, () => running(1 + Math.floor(next() * 300), next() < 0.5 ? 'decode' : 'prefill'));
     const batchSize = 8 + Math.floor(next() * 200);
     const budget = 8 + Math.floor(next() * 200);
-    planStep(sequences, batchSize, budget, plan);
-    const decoding = sequences.filter(({ state }) => state === 'decode').length;
-    const crumbs = Math.floor((budget + 1) / 8);
-    const total = plan.counts.reduce((sum, count) => sum + count, 0);
-    const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= budget + 1 + crumbs
-      && plan.sequences.every((sequence, i) => plan.counts[i] >= 1 && plan.counts[i] <= sequence.pending);
     const prompts = sequences.filter(({ state }) => state === 'prefill');
-    const shortest = prompts.reduce((least, { pending }) => Math.min(least, pending), Infinity);
-    const wanted = prompts.length > 0 && batchSize - decoding > 1 ? [prompts[0], prompts.find(({ pending }) => pending === shortest)!] : [];
-    const moved = sequences.every((sequence) => (sequence.state === 'prefill' && !wanted.includes(sequence)) || plan.sequences.includes(sequence));
-    const full = prompts.length === 0 || plan.rows >= decoding - (prompts.length > 1 ? crumbs : 0) + Math.min(batchSize - decoding, decoding > 0 ? budget + 1 : budget, prompts.reduce((sum, { pending }) => sum + pending, 0));
-    if (!fits || !moved || !full || new Set(plan.sequences).size !== plan.sequences.length) t.fail(JSON.stringify({ batchSize, budget, counts: plan.counts }));
+    const shortest = prompts.filter((one) => prompts.every(({ pending }) => pending >= one.pending));
+    const room = batchSize - sequences.length;
+    const moved = new Set<Sequence>();
+    for (let step = 0; step < 12; step++) {
+      const decoding = sequences.filter(({ state }) => state === 'decode').length;
+      planStep(sequences, batchSize, budget, plan);
+      const total = plan.counts.reduce((sum, count) => sum + count, 0);
+      const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= (budget + 1) * 9 / 8
+        && plan.sequences.every((sequence, i) => plan.counts[i]! >= 1 && plan.counts[i]! <= sequence.pending);
+      const all = sequences.every((sequence) => sequence.state === 'prefill' || plan.sequences.includes(sequence));
+      const some = room <= 0 || sequences.every(({ state }) => state === 'decode') || plan.rows > decoding;
+      if (!fits || !all || !some || new Set(plan.sequences).size !== plan.sequences.length) t.fail(JSON.stringify({ batchSize, budget, counts: plan.counts }));
+      for (const [i, sequence] of plan.sequences.entries()) {
+        moved.add(sequence);
+        sequence.advance(plan.counts[i]!);
+        if (sequence.pending === 0) sequence.accept(7, false);
+      }
+    }
+    const soon = prompts.length === 0 || room <= 0 || (moved.has(prompts[0]!) && shortest.some((one) => moved.has(one)));
+    if (!soon) t.fail(JSON.stringify({ batchSize, budget, prompts: prompts.map(({ promptLength }) => promptLength) }));
   }
   t.end();
 });
@@ -194,15 +213,28 @@ t.test('prompts alone are read to their end where that takes little longer than 
 
 t.test('less than a tile is read only where that is sooner done, which is tried again later', async (t) => {
   const pace = paceOf(0.2);
-  t.equal(pace.budget(true, 2048, 150), 32, 'not known yet');
-  note(pace, 32, 0, 160);
-  t.equal(pace.budget(true, 2048, 150), 32, 'half the tokens in half the time');
-  for (let i = 0; i < 8; i++) note(pace, 32, 0, 300);
-  t.equal(pace.budget(true, 2048, 150), 64, 'half the tokens in nearly the same time');
-  t.equal(pace.tokensPerMs, 0.2);
+  const stream = running(5, 'decode');
+  /** A step beside a stream: so many rows of a prompt behind so many. */
+  const noteAt = (depth: number, rows: number, ms: number) => {
+    const prompt = running(depth + rows);
+    prompt.advance(depth);
+    const plan = new Plan();
+    plan.add(stream, 1);
+    plan.add(prompt, rows + 1);
+    pace.note(plan, ms);
+  };
+  note(pace, 0, 1, 10);
+  const size = () => pace.budget(true, 2048, 150, 1000);
+  noteAt(3000, 64, 660);
+  t.equal(size(), 8, 'not known yet: a few rows do not take long');
+  noteAt(1000, 8, 86);
+  t.equal(size(), 16, 'in proportion');
+  for (let i = 0; i < 8; i++) noteAt(1000, 16, 300);
+  t.equal(size(), 64, 'a quarter of the rows takes nearly as long');
   let steps = 0;
-  for (; pace.budget(true, 2048, 150) === 64 && steps < 1000; steps++) note(pace, 64, 0, 320);
+  for (; size() === 64 && steps < 1000; steps++) noteAt(1000, 64, 400);
   t.ok(steps > 10 && steps < 100, `${steps} steps`);
+  t.equal(size(), 8);
 });
 
 t.test('the queue is served in order, as far as slots are free', async (t) => {
