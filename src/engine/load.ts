@@ -3,6 +3,7 @@
 import { availableParallelism } from 'node:os';
 import type { ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
 import { RecuaError } from '../errors.js';
+import { ensureChecked } from '../models/model-file.js';
 import { chooseOffload, settleOffload } from './offload.js';
 import type { OffloadChoice, SkippedBackend } from './offload.js';
 import type { EngineOptions, ModelDescription } from './protocol.js';
@@ -26,11 +27,13 @@ const embedderSequences = 32;
 export function load(
   addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void, backends: readonly SkippedBackend[] = [],
 ): { promise: Promise<Loaded>; cancel(): void } {
-  const { modelPath: path, gpuLayers, requireGpu, mmap, mlock, numa } = options;
+  const { modelPath: path, checked = [], gpuLayers, requireGpu, mmap, mlock, numa } = options;
   let loading: ModelLoad | undefined;
   let cancelled = false;
   const attempt = async (offload: OffloadChoice): Promise<Loaded> => {
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
+    // In front of every load: the file may be another since the gateway looked, above all when a crashed engine is started again.
+    await ensureChecked(path, checked);
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;

@@ -32,6 +32,8 @@ export interface Gguf {
   /** Where it was read from: a path, or the name of a file of the hub. */
   path: string;
   sizeBytes: number;
+  /** Of the file that was read, where it is on disk: see ByteSource. */
+  mark: string | undefined;
   version: number;
   /** In file order. */
   metadata: ReadonlyMap<string, MetadataValue>;
@@ -68,10 +70,10 @@ const scalarTypes: ReadonlyMap<number, { name: string; bytes: number; reader: Sc
 
 /** Reads a file's header; a source stays open and is its owner's to close. Throws `model_not_found`, `file_unreadable` or `invalid_gguf`. */
 export async function readGguf(source: string | ByteSource): Promise<Gguf> {
-  if (typeof source !== 'string') return await new Reader(new Cursor(source), source.name).read();
+  if (typeof source !== 'string') return await new Reader(new Cursor(source), source).read();
   const file = await fileSource(source);
   try {
-    return await new Reader(new Cursor(file), file.name).read();
+    return await new Reader(new Cursor(file), file).read();
   } finally {
     await file.close();
   }
@@ -80,14 +82,16 @@ export async function readGguf(source: string | ByteSource): Promise<Gguf> {
 class Reader {
   readonly #cursor: Cursor;
   readonly #path: string;
+  readonly #mark: string | undefined;
   readonly #metadata = new Map<string, MetadataValue>();
   #keptBytes = 0;
   /** Indices of byte tokens, as a bit per token. */
   #byteTokens: Uint8Array | undefined;
 
-  constructor(cursor: Cursor, path: string) {
+  constructor(cursor: Cursor, { name, mark }: Pick<ByteSource, 'name' | 'mark'>) {
     this.#cursor = cursor;
-    this.#path = path;
+    this.#path = name;
+    this.#mark = mark;
   }
 
   async read(): Promise<Gguf> {
@@ -107,7 +111,7 @@ class Reader {
     const dataOffset = Math.ceil(cursor.offset / alignment) * alignment;
     checkLayout(cursor, tensors, dataOffset);
     await this.#checkByteTokens();
-    return { path: this.#path, sizeBytes: cursor.sizeBytes, version, metadata: this.#metadata, tensors, alignment, dataOffset };
+    return { path: this.#path, sizeBytes: cursor.sizeBytes, mark: this.#mark, version, metadata: this.#metadata, tensors, alignment, dataOffset };
   }
 
   async #checkMagic(): Promise<void> {
