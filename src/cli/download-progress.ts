@@ -18,6 +18,16 @@ export class DownloadProgress {
   #phase: DownloadPhase = 'checking';
   #samples: { atMs: number; bytes: number }[] = [];
   #nextLine = 1;
+  /** How wide the line is that stands on the terminal. */
+  #drawnColumns = 0;
+
+  /** A narrower terminal has broken the line into several, of which the bar would rewrite the last alone. */
+  readonly #onResize = (): void => {
+    const columns = process.stderr.columns || 80;
+    const above = Math.ceil(this.#drawnColumns / columns) - 1;
+    if (above > 0) process.stderr.write(`\r\x1b[${above}A\x1b[J`);
+    this.#bar?.render();
+  };
 
   constructor({ totalBytes, haveBytes, quiet }: { totalBytes: number; haveBytes: number; quiet: boolean }) {
     this.#totalBytes = totalBytes;
@@ -26,8 +36,9 @@ export class DownloadProgress {
     this.#nextLine = Math.floor(this.#fraction * linesPerDownload) + 1;
     if (quiet || !process.stderr.isTTY || totalBytes === 0) return;
     // A terminal whose program was killed keeps the modes it was put in, so the cursor stays, and the line is made to fit instead.
-    this.#bar = new SingleBar({ stream: process.stderr, hideCursor: false, linewrap: true, fps: 8, gracefulExit: false, format: () => this.#barLine() });
+    this.#bar = new SingleBar({ stream: process.stderr, hideCursor: false, linewrap: true, fps: 8, gracefulExit: false, forceRedraw: true, format: () => this.#barLine() });
     this.#bar.start(totalBytes, haveBytes);
+    process.stderr.on('resize', this.#onResize);
   }
 
   update(doneBytes: number): void {
@@ -55,6 +66,7 @@ export class DownloadProgress {
   }
 
   end(): void {
+    process.stderr.off('resize', this.#onResize);
     this.#bar?.stop();
   }
 
@@ -70,6 +82,12 @@ export class DownloadProgress {
   }
 
   #barLine(): string {
+    const line = this.#fittingLine();
+    this.#drawnColumns = line.length;
+    return line;
+  }
+
+  #fittingLine(): string {
     const figures = this.#figures();
     // The figures change their length, the bar does not.
     const width = Math.min(40, (process.stderr.columns || 80) - longestFigures - 4);
