@@ -81,7 +81,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       notes.push('Tokens are not guessed ahead: this architecture keeps no positions that a wrong guess could be removed from.');
     }
     const description: ModelDescription = {
-      description: info.description,
+      description: describe(info),
       architecture: info.architecture,
       fileType: info.fileType,
       parameters: info.parameters,
@@ -110,6 +110,12 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     await model.close();
     throw error;
   }
+}
+
+/** `llama 135M Q8_0`: llama.cpp's own description guesses the size by the layers, and says `?B` for most models. */
+function describe({ architecture, parameters, fileType }: ModelInfo): string {
+  const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
+  return [architecture, `${Number((parameters / size).toPrecision(3))}${unit}`, fileType.replace(/ *\(guessed\)| - .*$/g, '')].join(' ');
 }
 
 /** Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole. */

@@ -5,7 +5,7 @@
 import { RecuaError } from '../errors.js';
 import { fileSource } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
-import { Cursor, longestText } from './cursor.js';
+import { Cursor, countText, longestText } from './cursor.js';
 import type { ScalarReader } from './cursor.js';
 import { checkLayout, readTensors } from './gguf-tensors.js';
 import type { Tensor } from './gguf-tensors.js';
@@ -103,7 +103,7 @@ class Reader {
     const keyCount = cursor.count();
     // A key and its value take 13 bytes at least.
     if (keyCount > limits.keys || keyCount * 13 > cursor.remaining) {
-      throw cursor.invalid(`it claims ${keyCount} metadata keys, more than it has room for or the ${limits.keys} that are allowed`, 16);
+      throw cursor.invalid(`it claims ${countText(keyCount)} metadata keys, more than it has room for or the ${limits.keys} that are allowed`, 16);
     }
     for (let i = 0; i < keyCount; i++) await this.#readKey(i);
     const alignment = this.#alignment();
@@ -140,7 +140,7 @@ class Reader {
     const start = cursor.offset;
     await cursor.need(8, `metadata key ${index}`);
     const length = cursor.count();
-    if (length > limits.keyBytes) throw cursor.invalid(`metadata key ${index} claims a length of ${length} bytes`, start);
+    if (length > limits.keyBytes) throw cursor.invalid(`metadata key ${index} claims a length of ${countText(length)} bytes`, start);
     this.#keep(length, start);
     await cursor.need(length + 4, `metadata key ${index}`);
     const key = cursor.text(length);
@@ -188,7 +188,7 @@ class Reader {
     const offset = cursor.offset;
     if (type === stringType) {
       if (length * 8 > cursor.remaining) throw cursor.truncated(what, length * 8);
-      if (length > limits.vocabulary) throw cursor.invalid(`${what} has ${length} items, ${limits.vocabulary} are allowed`, offset);
+      if (length > limits.vocabulary) throw cursor.invalid(`${what} has ${countText(length)} items, ${limits.vocabulary} are allowed`, offset);
       return { itemType: 'string', length, offset, items: await this.#walkStrings(what, length) };
     }
     const scalar = scalarTypes.get(type);
@@ -240,7 +240,7 @@ class Reader {
   }
 
   async #markByteTokens(length: number): Promise<void> {
-    if (length > limits.vocabulary) throw this.#cursor.invalid(`its vocabulary has ${length} tokens, more than the ${limits.vocabulary} that are allowed`);
+    if (length > limits.vocabulary) throw this.#cursor.invalid(`its vocabulary has ${countText(length)} tokens, more than the ${limits.vocabulary} that are allowed`);
     const byteType = 6;
     let marks: Uint8Array | undefined;
     for (let i = 0; i < length; i++) {
