@@ -25,7 +25,7 @@ t.test('a file that was exchanged while the engine ran is refused when a crashed
   copyFileSync(builtinPath, path);
   const engine = startEngine(await optionsFor(path), { restart: { delayMs: 1, holdOffMs: 600_000 } });
   t.teardown(() => engine.close(0));
-  await engine.ready();
+  t.match((await engine.ready()).description, /^llama [\d.]+[KMB] [A-Z]+\d\w*$/, 'and the model is described by what it has');
   writeFileSync(`${path}.new`, hostile);
   renameSync(`${path}.new`, path);
   process.kill(engine.pid!, 'SIGKILL');
