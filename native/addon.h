@@ -51,6 +51,11 @@ struct ModelState {
   const std::vector<llama_token> &end_tokens();
   // Any thread. Compiled templates of `source` ('' is the file's own).
   std::shared_ptr<Templates> chat_templates(const std::string &source);
+  // Any thread. What to tell where outputs are no numbers; without the folder, since clients hear it.
+  std::string damaged() const {
+    return "The outputs of " + path.substr(path.find_last_of("/\\") + 1) +
+           " are not numbers, so its weights are damaged. Look with recua show --verify, and get the file again.";
+  }
   ~ModelState();
 
 private:

@@ -12,7 +12,7 @@ using row::nothing;
 
 int64_t largest_of(const float *logits, size_t count) {
   const float top = row::survey(logits, count);
-  if (!(top > nothing)) return -1;
+  if (!std::isfinite(top)) return -1;
   const auto &maxima = row::scratch().maxima;
   const auto first = static_cast<size_t>(std::find(maxima.begin(), maxima.end(), top) - maxima.begin()) * row::block;
   return std::find(logits + first, logits + count, top) - logits;
@@ -21,7 +21,7 @@ int64_t largest_of(const float *logits, size_t count) {
 int64_t Choice::pick(const float *logits, size_t count, int32_t threads) {
   if (options.temperature <= 0) return largest_of(logits, count);
   const float largest = row::survey(logits, count);
-  if (!(largest > nothing)) return -1;
+  if (!std::isfinite(largest)) return -1;
   if (options.top_k > 0) {
     select_best(logits, count, static_cast<size_t>(options.top_k));
     return cut_and_draw(largest);

@@ -120,7 +120,7 @@ struct Work {
     float *vector = vectors.data() + input * dimensions;
     double sum = 0;
     for (size_t i = 0; i < dimensions; i++) sum += static_cast<double>(vector[i]) * vector[i];
-    if (!std::isfinite(sum)) throw CodedError("generation_failed", "The vector of input " + std::to_string(input) + " is not finite.");
+    if (!std::isfinite(sum)) throw CodedError("generation_failed", core->model->damaged());
     if (scores) return;
     const double scale = sum > 0 ? 1 / std::sqrt(sum) : 0;
     for (size_t i = 0; i < dimensions; i++) vector[i] = static_cast<float>(vector[i] * scale);

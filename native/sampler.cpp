@@ -18,6 +18,14 @@ bool needs_chain(const common_params_sampling &p) {
   return p.xtc_probability > 0 || p.typ_p < 1 || p.top_n_sigma > 0 || p.top_k > ChoiceOptions::largest_top_k;
 }
 
+// No token was found. Where the logits are no numbers neither are the weights that they come from: then it is the file's fault.
+CodedError no_token(const ModelState &model, const float *logits, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (std::isnan(logits[i]) || logits[i] == INFINITY) return CodedError("generation_failed", model.damaged());
+  }
+  return CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none.");
+}
+
 // A row of its own for what a grammar leaves of another.
 std::vector<float> &own_row(size_t count) {
   static thread_local std::vector<float> row;
@@ -84,7 +92,7 @@ llama_token SamplerState::sample_by_choice(float *logits, int32_t threads) {
   if (found >= 0 && constraint && constraint->active() && !constraint->allows(static_cast<llama_token>(found))) {
     found = pick_allowed(*choice, *constraint, logits, count);
   }
-  if (found < 0) throw CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none, or the logits are not numbers.");
+  if (found < 0) throw no_token(*model, logits, count);
   const auto token = static_cast<llama_token>(found);
   penalties.accept(token);
   if (constraint) constraint->accept(token);
@@ -96,7 +104,7 @@ llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
   // Where every token is refused the chain still picks one, and accepting it could abort the process. False for NaN too.
   const llama_token_data_array *candidates = common_sampler_get_candidates(parts.chain.get(), false);
   if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
-    throw CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none, or the logits are not numbers.");
+    throw no_token(*model, llama_get_logits_ith(context, row), static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
   }
   common_sampler_accept(parts.chain.get(), token, true);
   return token;

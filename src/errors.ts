@@ -140,13 +140,17 @@ export class RecuaError extends Error {
   }
 
   /**
-   * Any thrown value as a RecuaError: native errors carry a code of the table; all else is `internal_error`.
+   * Any thrown value as a RecuaError: native errors carry a code of the table, a full disk is `disk_full`; all else is `internal_error`.
    * @internal
    */
   static from(thrown: unknown): RecuaError {
     if (thrown instanceof RecuaError) return thrown;
-    const code = (thrown as { code?: unknown } | null)?.code;
+    const { code, path } = (thrown ?? {}) as { code?: unknown; path?: unknown };
     const message = thrown instanceof Error ? thrown.message : String(thrown);
+    // Whoever writes a file may find the disk full; that is nobody's defect.
+    if (code === 'ENOSPC' || code === 'EDQUOT') {
+      return new RecuaError('disk_full', `There is no room left on the disk${typeof path === 'string' ? ` for ${path}` : ''}. Free some space and try again.`, { cause: thrown });
+    }
     if (typeof code === 'string' && Object.hasOwn(errorTable, code)) {
       return new RecuaError(code as ErrorCode, message, { cause: thrown });
     }

@@ -1,13 +1,14 @@
 // A lock between processes: a file that says who holds it. One left by a process that ended is taken over at once, whatever
 // killed it. (Kept packages judge by age alone, so that a killed holder blocks for seconds, and Node offers no flock.)
 // Floor of the house: used by downloads, the model store and the managed server.
-import { link, mkdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { link, mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { createHash, randomUUID } from 'node:crypto';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from './errors.js';
 import { lifeOf, ownIdentity, readIdentity } from './process-identity.js';
 import type { ProcessIdentity } from './process-identity.js';
+import { readSmallFile } from './small-file.js';
 
 export interface Lock {
   readonly path: string;
@@ -18,15 +19,17 @@ export interface Lock {
 /** The holder shows that it lives by touching the file, for those who can't see its process. */
 const touchMs = 10_000;
 const abandonedMs = 60_000;
+/** A mark takes some 200. */
+const longestMarkBytes = 4096;
 
 /** Takes the lock, or resolves to undefined while another process, or another part of this one, holds it. */
 export async function tryLock(path: string): Promise<Lock | undefined> {
   await mkdir(dirname(path), { recursive: true });
   const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
   const draft = `${path}.${randomUUID()}`;
-  // Others may read it: a store can belong to several users, and they have to see who holds what.
-  await writeFile(draft, mark, { mode: 0o644 });
   try {
+    // Others may read it: a store can belong to several users, and they have to see who holds what.
+    await writeFile(draft, mark, { mode: 0o644, flag: 'wx' });
     for (;;) {
       // The file appears with its contents or not at all.
       if (await succeeds(link(draft, path), 'EEXIST')) return hold(path, mark);
@@ -110,7 +113,7 @@ async function succeeds(action: Promise<void>, otherwise: string): Promise<boole
 
 /** Undefined where there is no file. One that cannot be read is an error: nobody could tell when it is free. */
 async function contents(path: string): Promise<string | undefined> {
-  return await readFile(path, 'utf8').catch((cause: unknown) => {
+  return await readSmallFile(path, longestMarkBytes).catch((cause: unknown) => {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
     throw new RecuaError('store_unwritable', `The lock ${path} cannot be read (${message}). It may belong to another user; remove it if nothing of theirs runs.`, { cause });

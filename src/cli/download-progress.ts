@@ -1,19 +1,20 @@
 // How far a download is, on stderr: a bar with speed and time left on a terminal, a line for every tenth elsewhere, nothing when
 // quiet. Used by pull.
-import { SingleBar } from 'cli-progress';
 import { sizeText } from '../models/byte-size.js';
 import type { DownloadPhase } from '../models/download.js';
 import { say } from './output.js';
 
 /** Speed is that of the last seconds, so that a pause shows. */
 const windowMs = 5000;
+const drawMs = 125;
 const linesPerDownload = 10;
 const longestFigures = '100 % of 99.9 GiB, 99.9 MiB/s, 59 min 59 s left'.length;
 
 export class DownloadProgress {
   readonly #totalBytes: number;
   readonly #quiet: boolean;
-  readonly #bar: SingleBar | undefined;
+  /** Draws the bar; undefined where there is none. */
+  #timer: NodeJS.Timeout | undefined;
   #doneBytes = 0;
   #phase: DownloadPhase = 'checking';
   #samples: { atMs: number; bytes: number }[] = [];
@@ -25,9 +26,8 @@ export class DownloadProgress {
     this.#doneBytes = haveBytes;
     this.#nextLine = Math.floor(this.#fraction * linesPerDownload) + 1;
     if (quiet || !process.stderr.isTTY || totalBytes === 0) return;
-    // A terminal whose program was killed keeps the modes it was put in, so the cursor stays, and the line is made to fit instead.
-    this.#bar = new SingleBar({ stream: process.stderr, hideCursor: false, linewrap: true, fps: 8, gracefulExit: false, format: () => this.#barLine() });
-    this.#bar.start(totalBytes, haveBytes);
+    this.#timer = setInterval(() => this.#draw(), drawMs);
+    this.#draw();
   }
 
   update(doneBytes: number): void {
@@ -37,8 +37,7 @@ export class DownloadProgress {
     while (this.#samples.length > 2 && now - this.#samples[1]!.atMs > windowMs) this.#samples.shift();
     // What comes in thousands a second is remembered in hundreds.
     if (this.#samples.length > 512) this.#samples = this.#samples.filter((_, index) => index % 2 === 0);
-    if (this.#bar) this.#bar.update(this.#doneBytes);
-    else if (!this.#quiet && this.#phase !== 'checking') this.#sayTenths();
+    if (this.#timer === undefined && !this.#quiet && this.#phase !== 'checking') this.#sayTenths();
   }
 
   phase(phase: DownloadPhase): void {
@@ -49,13 +48,26 @@ export class DownloadProgress {
   /** A line for people above the bar. */
   note(text: string): void {
     if (this.#quiet) return;
-    if (this.#bar) process.stderr.write('\r\x1b[2K');
+    if (this.#timer) process.stderr.write('\r\x1b[J');
     say(text);
-    this.#bar?.render();
+    if (this.#timer) this.#draw();
   }
 
   end(): void {
-    this.#bar?.stop();
+    if (!this.#timer) return;
+    this.#draw();
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    process.stderr.write('\n');
+  }
+
+  /**
+   * A terminal may have been made narrower since. One that breaks lines anew keeps the cursor with its letter, so it rests on the line's
+   * first, and what the line was broken into is below it and cleared; and a line that is too long by now is cut, not broken. Both modes
+   * of that are set and reset in one write, since the terminal of a program that was killed keeps them.
+   */
+  #draw(): void {
+    process.stderr.write(`\r\x1b[?7l${this.#barLine()}\x1b[J\x1b[?7h\r`);
   }
 
   get #fraction(): number {

@@ -5,6 +5,7 @@ import type { Config } from '../config.js';
 import type { EngineOptions } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { offloadWish } from '../models/layer-need.js';
+import { checkedFiles } from '../models/model-file.js';
 import type { ModelFile } from '../models/model-file.js';
 import { choice, integer, integerOr, off, on, text } from './flags.js';
 import type { Values } from './flags.js';
@@ -48,14 +49,14 @@ export async function engineConfig(values: Values<typeof engineFlags>): Promise<
   return { ...same, chatTemplate: chatTemplateFile === '' ? '' : await readTextFile(chatTemplateFile) };
 }
 
-/** `file` lets --gpu-layers auto tell how many layers fit. */
+/** `file` lets --gpu-layers auto tell how many layers fit, and an engine trust what was checked. */
 export function engineOptions(modelPath: string, config: Config, file?: ModelFile): EngineOptions {
   const {
     contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
     cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, numa, queueSize, chatTemplate, pooling,
   } = config;
   return {
-    modelPath, ...offloadWish(config, file),
+    modelPath, checked: file && checkedFiles(file), ...offloadWish(config, file),
     contextSize, parallel, device, requireGpu, threads, threadsBatch, batchSize, microBatchSize, maxStallMs, flashAttention,
     cacheTypeK, cacheTypeV, cacheRamMib, specType, specDraftMax, mmap, mlock, numa, queueSize, chatTemplate, pooling,
   };

@@ -4,6 +4,7 @@ import { totalmem } from 'node:os';
 import { sizeText } from '../models/byte-size.js';
 import type { DownloadPlan } from '../models/download-plan.js';
 import type { RemoteModel } from '../models/gguf-files.js';
+import { memoryBytesOf } from '../models/recommendation.js';
 
 /** What is listed, with where it is from. */
 export interface Origin {
@@ -18,19 +19,14 @@ export interface ListedModel {
   storedBytes: number;
 }
 
-/** Weights, and roughly what a context and the buffers take beside them. */
-function memoryBytes(model: RemoteModel): number {
-  return model.sizeBytes * 1.1 + 512 * 1024 * 1024;
-}
-
 /** The machine's memory, or the container's where that is less. */
-function machineBytes(): number {
+export function machineBytes(): number {
   const allowed = process.constrainedMemory();
   return allowed > 0 && allowed < totalmem() ? allowed : totalmem();
 }
 
 export function fitsMemory(model: RemoteModel): boolean {
-  return memoryBytes(model) <= machineBytes();
+  return memoryBytesOf(model) <= machineBytes();
 }
 
 export async function listingText(listed: readonly ListedModel[]): Promise<string> {

@@ -13,6 +13,7 @@ import { repoFolder } from '../models/hub-cache.js';
 import { commitOf, scanRepo } from '../models/hub-scan.js';
 import { findPlaces } from '../models/places.js';
 import { RateLimit } from '../models/rate-limit.js';
+import { recommend } from '../models/recommendation.js';
 import { readRepositoryName } from '../models/repository-name.js';
 import type { RepositoryName } from '../models/repository-name.js';
 import { checkRevision, isRepoFile } from '../models/safe-names.js';
@@ -21,7 +22,7 @@ import { command } from './command.js';
 import { integer, misuse, on, perCall, text } from './flags.js';
 import type { Flag, Values } from './flags.js';
 import { print, say } from './output.js';
-import { fitsMemory, listingJson, listingText, planJson, planText, toJson } from './pull-listing.js';
+import { listingJson, listingText, machineBytes, planJson, planText, toJson } from './pull-listing.js';
 import type { ListedModel, Origin } from './pull-listing.js';
 import { watchSignals } from './signals.js';
 
@@ -148,8 +149,9 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
   if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);
   await print(await listingText(listed));
   const models = listed.map(({ model }) => model).filter((model) => model.kind === 'model');
-  const best = models.filter(fitsMemory).at(-1) ?? models[0];
-  if (best && !values.quiet) say(`\nDownload one: recua pull ${nameOf(request, best, models)}`);
+  const best = recommend(models, machineBytes());
+  if (values.quiet || models.length === 0) return 0;
+  say(best ? `\nFor this machine: recua pull ${nameOf(request, best, models)}` : '\nNone of them fits this machine\'s memory. Look for a smaller model, or for one in fewer bits.');
   return 0;
 }
 

@@ -1,4 +1,4 @@
-// `recua rm`: takes models out of the store, after saying what exactly goes and asking.
+// `recua rm`: takes models out of the store; on a terminal after saying what exactly goes and asking.
 import { createInterface } from 'node:readline';
 import { RecuaError } from '../errors.js';
 import { sizeText } from '../models/byte-size.js';
@@ -6,6 +6,7 @@ import { percentOf } from '../models/cached-models.js';
 import type { CachedModel } from '../models/cached-models.js';
 import { readInventory } from '../models/lookup.js';
 import { findPlaces } from '../models/places.js';
+import { shellWord } from '../models/shell-word.js';
 import { carryOut, planRemoval } from '../models/removal.js';
 import type { RemovalPlan, RepoRemoval } from '../models/removal.js';
 import { command } from './command.js';
@@ -18,7 +19,8 @@ export const rm = command({
   aliases: ['remove'],
   operands: '<model>…',
   summary: 'Remove models from the store',
-  details: 'A repository goes with all its models. A running pull is stopped. A file that was imported as a link stays where it is; only the link goes. On a terminal it asks first.',
+  details: 'A repository goes with all its models. A running pull is stopped. A file that was imported as a link stays where it is; only the link goes. An alias that import gave to a model that was '
+    + 'there already goes alone. On a terminal it asks first; elsewhere what is named exactly goes at once.',
   examples: [
     ['recua rm owner/repo:Q4_K_M', 'one quantisation, after asking'],
     ['recua rm -y owner/repo tiny', 'all of a repository, and the model with the alias tiny'],
@@ -43,6 +45,7 @@ export const rm = command({
     }
     await carryOut(plan, inventory);
     await print(values.json ? asJson(plan, false) : `${lines(plan).map((line) => `Removed ${line}`).join('\n')}\nFreed ${sizeText(plan.freedBytes)}.\n`);
+    if (!values.json) for (const { name } of plan.adopted) say(`${plain(name)} stays: it was in the store before the alias. To remove it, name it: recua rm ${shellWord(plain(name))}`);
     for (const { repo, staying } of plan.removals) {
       if (staying > 0 && !values.json) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
     }
@@ -51,7 +54,12 @@ export const rm = command({
 });
 
 async function confirmed(plan: RemovalPlan): Promise<boolean> {
-  if (!process.stdin.isTTY || !process.stderr.isTTY) throw misuse('Expected a terminal to ask whether to remove them, got none. Give -y to remove without being asked, or --dry-run to see what would go.');
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    // Nobody can be asked, so only what cannot have been meant otherwise goes.
+    const [guess] = plan.guessed;
+    if (guess) throw misuse(`Expected the exact name of a model where nobody can be asked, got ${guess.name}. Did you mean ${guess.meant}? Give that, or -y to remove it by the name you gave.`);
+    return true;
+  }
   say(`This removes\n${lines(plan).map((line) => `  ${line}`).join('\n')}\nand frees ${sizeText(plan.freedBytes)}.`);
   const asked = createInterface({ input: process.stdin, output: process.stderr });
   const answer = await new Promise<string>((resolve, reject) => {

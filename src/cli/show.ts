@@ -9,6 +9,9 @@ import { estimateMemory, largestContext, machineMemory } from '../models/memory.
 import type { MachineMemory, MemoryNeed, MemoryOptions } from '../models/memory.js';
 import { readModelFile } from '../models/model-file.js';
 import type { ModelFile, PartOpener } from '../models/model-file.js';
+import { hashFile } from '../models/file-hash.js';
+import type { FileHash } from '../models/file-hash.js';
+import { missingKeys } from '../models/required-keys.js';
 import { openRemoteModel } from '../models/remote-model.js';
 import { isHubName, tryRepositoryName } from '../models/repository-name.js';
 import { findModel } from '../models/store.js';
@@ -28,10 +31,12 @@ export const show = command({
     ['recua show model.gguf', 'architecture, parameters, quantisation, context, memory'],
     ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'the memory for a context of that size'],
     ['recua show builtin --template', 'the chat template, whole'],
+    ['recua show owner/repo:Q4_K_M --verify', 'look whether the file is still as it was downloaded'],
   ],
   flags: {
     all: perCall(on(['--all', '-a'], 'Print every metadata key')),
     tensors: perCall(on(['--tensors'], 'List the tensors')),
+    verify: perCall(on(['--verify'], 'Read the whole file and compare its sha256 with the one that it was stored by')),
     template: perCall(on(['--template'], 'Print the chat template and nothing else')),
     contextSize: engineFlags.contextSize,
     parallel: integer(['--parallel', '-np'], 'n', 'Requests at once that the memory is for', { fallback: 1, min: 1, max: 256 }),
@@ -50,11 +55,28 @@ export const show = command({
       await print(values.json ? `${JSON.stringify({ template }, null, 2)}\n` : endLine(process.stdout.isTTY ? tame(template) : template));
       return 0;
     }
-    const report = { ...values, need: estimateMemory(model, values), machine: machineMemory() };
+    const hashes = values.verify ? await hashFiles(model, opener) : [];
+    const report = { ...values, hashes, missing: missingKeys(model), need: estimateMemory(model, values), machine: machineMemory() };
     await print(values.json ? asJson(model, report) : asText(model, report));
+    const damaged = hashes.find(({ sha256, expected }) => expected !== null && expected !== sha256);
+    if (damaged) {
+      throw new RecuaError('download_corrupt', `${damaged.file} is damaged: its sha256 is ${damaged.sha256}, and it was stored as ${damaged.expected}. Get it again: recua pull with --force, or recua import.`);
+    }
     return 0;
   },
 });
+
+async function hashFiles(model: ModelFile, opener: string | PartOpener): Promise<FileHash[]> {
+  if (typeof opener !== 'string') throw misuse('Expected a model that is here for --verify, got one of the hub. recua pull checks what it downloads.');
+  const hashes: FileHash[] = [];
+  for (const part of model.parts) hashes.push(await hashFile(part.path));
+  return hashes;
+}
+
+function hashText(sha256: string, expected: string | null): string {
+  if (expected === null) return 'there is nothing to compare it with; the page of the model may state it';
+  return expected === sha256 ? 'as it was stored' : `it was stored as ${expected}`;
+}
 
 /** What a name means: a file here, else one of the hub. */
 async function locate(name: string): Promise<string | PartOpener> {
@@ -66,13 +88,13 @@ async function locate(name: string): Promise<string | PartOpener> {
   }
 }
 
-/** A model of the hub, read there by ranges. */
+/** A model of the hub, read there by ranges. What the hub says is the point; what is here that may be meant goes behind. */
 async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener> {
   try {
     return await openRemoteModel(name);
   } catch (cause) {
     const { code, message } = RecuaError.from(cause);
-    throw new RecuaError(code, `${notHere.message}${/[.?]$/.test(notHere.message) ? '' : '.'} The hub was asked, too: ${message}`, { cause });
+    throw new RecuaError(code, `${message}${/[.?]$/.test(message) ? '' : '.'} ${notHere.message.replace(/ To download it: .*/, '')}`, { cause });
   }
 }
 
@@ -104,6 +126,10 @@ function endLine(text: string): string {
 }
 
 interface Report extends MemoryOptions {
+  verify: boolean;
+  hashes: readonly FileHash[];
+  /** Metadata keys. */
+  missing: readonly string[];
   all: boolean;
   tensors: boolean;
   need: MemoryNeed;
@@ -128,6 +154,8 @@ function asText(model: ModelFile, report: Report): string {
     ['Layers', model.layers > 0 ? String(model.layers) : unknown],
     ['Vocabulary', model.vocabSize > 0 ? `${model.vocabSize} tokens` : unknown],
     ['Chat template', model.hasChatTemplate ? 'yes' : 'no'],
+    ...(report.missing.length > 0 ? [['Missing', `${report.missing.map(plain).join(', ')}: llama.cpp cannot load the model without. Get the file again, or convert the model anew.`] as [string, string]] : []),
+    ...report.hashes.map(({ file, sha256, expected }): [string, string] => ['sha256', `${sha256}${report.hashes.length > 1 ? ` ${plain(file)}` : ''}: ${hashText(sha256, expected)}`]),
     ['Memory', `${sizeText(need.totalBytes)}: weights ${sizeText(need.weightsBytes)}, context ${sizeText(need.kvBytes)} for ${contextText(model, report)}, computing ${sizeText(need.computeBytes)}`],
     ['Machine', `${sizeText(machine.totalBytes)}, ${sizeText(machine.availableBytes)} of it available: ${fitText(model, report)}`],
   ];
@@ -179,6 +207,8 @@ function asJson(model: ModelFile, report: Report): string {
     layers: model.layers,
     vocabulary_size: model.vocabSize,
     chat_template: model.hasChatTemplate,
+    missing_keys: report.missing,
+    ...(report.verify ? { hashes: report.hashes } : {}),
     memory: {
       context_size: contextOf(model, report),
       parallel: report.parallel,

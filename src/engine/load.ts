@@ -3,6 +3,7 @@
 import { availableParallelism } from 'node:os';
 import type { ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
 import { RecuaError } from '../errors.js';
+import { ensureChecked } from '../models/model-file.js';
 import { chooseOffload, settleOffload } from './offload.js';
 import type { OffloadChoice, SkippedBackend } from './offload.js';
 import type { EngineOptions, ModelDescription } from './protocol.js';
@@ -26,11 +27,13 @@ const embedderSequences = 32;
 export function load(
   addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void, backends: readonly SkippedBackend[] = [],
 ): { promise: Promise<Loaded>; cancel(): void } {
-  const { modelPath: path, gpuLayers, requireGpu, mmap, mlock, numa } = options;
+  const { modelPath: path, checked = [], gpuLayers, requireGpu, mmap, mlock, numa } = options;
   let loading: ModelLoad | undefined;
   let cancelled = false;
   const attempt = async (offload: OffloadChoice): Promise<Loaded> => {
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
+    // In front of every load: the file may be another since the gateway looked, above all when a crashed engine is started again.
+    await ensureChecked(path, checked);
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;
@@ -78,7 +81,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       notes.push('Tokens are not guessed ahead: this architecture keeps no positions that a wrong guess could be removed from.');
     }
     const description: ModelDescription = {
-      description: info.description,
+      description: describe(info),
       architecture: info.architecture,
       fileType: info.fileType,
       parameters: info.parameters,
@@ -107,6 +110,12 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     await model.close();
     throw error;
   }
+}
+
+/** `llama 135M Q8_0`: llama.cpp's own description guesses the size by the layers, and says `?B` for most models. */
+function describe({ architecture, parameters, fileType }: ModelInfo): string {
+  const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
+  return [architecture, `${Number((parameters / size).toPrecision(3))}${unit}`, fileType.replace(/ *\(guessed\)| - .*$/g, '')].join(' ');
 }
 
 /** Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole. */

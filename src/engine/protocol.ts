@@ -8,6 +8,8 @@ import type { Device, Pooling } from '../addon.js';
 /** How to load: fixed for the life of an engine process. Each setting is explained in config.ts. */
 export type EngineOptions = {
   modelPath: string;
+  /** The model's files that were found sound, as they were then; any that is another by now is checked again before it is loaded. */
+  checked?: readonly { path: string; mark: string }[] | undefined;
   /** For gpuLayers 'auto'; without it all layers are tried. */
   layerNeed?: LayerNeed | undefined;
 } & Pick<Config,

@@ -4,7 +4,7 @@ import { startEngine } from '../engine/client.js';
 import type { EngineOptions } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { offloadWish } from '../models/layer-need.js';
-import { readModelFile } from '../models/model-file.js';
+import { checkedFiles, readModelFile } from '../models/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import { Model } from './model.js';
 import { readLoadOptions, type LoadOptions } from './options.js';
@@ -41,7 +41,7 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
     if (model) model.heed(state);
     else if (state.state === 'loading') onProgress?.(state.fraction);
   };
-  const engine = await start({ modelPath: stored.path, ...given, ...offloadWish(given, file) }, { log, onState }, isolated);
+  const engine = await start({ modelPath: stored.path, checked: checkedFiles(file), ...given, ...offloadWish(given, file) }, { log, onState }, isolated);
   const abort = (): void => void engine.close(0);
   signal?.addEventListener('abort', abort, { once: true });
   try {

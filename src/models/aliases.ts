@@ -11,6 +11,8 @@ export interface AliasTarget {
   repo: string;
   /** Path inside the repository; of a split model the first part. */
   file: string;
+  /** The model was there before the alias was given, so it stays when the alias goes. */
+  adopted?: boolean | undefined;
 }
 
 export type Aliases = ReadonlyMap<string, AliasTarget>;
@@ -51,7 +53,7 @@ export async function addAlias(places: Places, name: string, target: AliasTarget
     checkFree(aliases, name, target, force);
     const same = aliases.get(name);
     if (same && isSame(same, target)) return false;
-    aliases.set(name, { repo: target.repo, file: target.file });
+    aliases.set(name, target);
     return true;
   });
 }
@@ -116,9 +118,9 @@ function parse(text: string): Map<string, AliasTarget> | undefined {
   if (typeof entries !== 'object' || entries === null || Array.isArray(entries)) return undefined;
   const aliases = new Map<string, AliasTarget>();
   for (const [name, target] of Object.entries(entries as Record<string, unknown>)) {
-    const { repo, file } = (target ?? {}) as Record<string, unknown>;
+    const { repo, file, adopted } = (target ?? {}) as Record<string, unknown>;
     if (typeof repo !== 'string' || typeof file !== 'string') return undefined;
-    aliases.set(name, { repo, file });
+    aliases.set(name, { repo, file, ...(adopted === true ? { adopted } : {}) });
   }
   return aliases;
 }

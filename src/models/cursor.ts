@@ -41,7 +41,7 @@ export class Cursor {
 
   truncated(what: string, neededBytes: number): RecuaError {
     return new RecuaError('invalid_gguf',
-      `${this.#source.name} is cut off: it ends at byte ${this.sizeBytes} inside ${what}, which needs ${neededBytes} bytes from byte ${this.offset} on. `
+      `${this.#source.name} is cut off: it ends at byte ${this.sizeBytes} inside ${what}, which needs ${countText(neededBytes)} bytes from byte ${this.offset} on. `
       + 'Download it again.');
   }
 
@@ -96,7 +96,7 @@ export class Cursor {
     return this.#window.readBigUInt64LE(this.#take(8));
   }
 
-  /** A 64-bit count or offset as a number; Infinity where it is past what a number holds exactly, and so past any file. */
+  /** A 64-bit count or offset as a number; Infinity where it is past what a number holds exactly, and so past any file: see countText. */
   count(): number {
     const at = this.#take(8);
     const high = this.#window.readUInt32LE(at + 4);
@@ -119,6 +119,11 @@ export class Cursor {
     this.#at = at + bytes;
     return at;
   }
+}
+
+/** A count of a file for people. */
+export function countText(count: number): string {
+  return Number.isSafeInteger(count) ? String(count) : `over ${Number.MAX_SAFE_INTEGER}`;
 }
 
 export type ScalarReader =

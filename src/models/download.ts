@@ -1,13 +1,14 @@
 // Brings one file of the hub into the cache: once however many pulls want it, from where the last one stopped, and installed only
 // when its hash is the hub's. Called by pull, in the command's process; a lock file keeps other processes' pulls waiting.
-import { mkdir, rm, stat } from 'node:fs/promises';
+import { lstat, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { lockHolder, tryLock } from '../lock-file.js';
 import type { Lock } from '../lock-file.js';
-import { blobPath, partialPlaces, publishBlob, snapshotPath, unwritable } from './hub-cache.js';
+import { blobPath, makeFolder, partialPlaces, publishBlob, repoFolder, snapshotPath, unwritable } from './hub-cache.js';
 import type { Hub, HubFile } from './hub.js';
-import { PartialFile, notedBytes, removePartial } from './partial-file.js';
+import { PartialFile } from './partial-file.js';
+import { notedBytes, removePartial } from './partial-journal.js';
 import { pause } from './patience.js';
 import type { RateLimit } from './rate-limit.js';
 import { FileChanged, RemoteFile } from './remote-file.js';
@@ -44,9 +45,8 @@ const pollMs = 250;
 export async function download(hub: Hub, target: DownloadTarget, options: DownloadOptions): Promise<string> {
   const { cache, repo, file } = target;
   const blob = blobPath(cache, repo, file.etag);
-  await mkdir(dirname(blob), { recursive: true }).catch((cause: unknown) => {
-    throw unwritable(dirname(blob), cause);
-  });
+  await makeFolder(cache, repo, repoFolder(cache, repo));
+  await makeFolder(cache, repo, dirname(blob));
   const cancelling = watchForCancel(blob, target, options.signal);
   const signal = cancelling.signal;
   try {
@@ -76,7 +76,7 @@ export async function download(hub: Hub, target: DownloadTarget, options: Downlo
 /** Whether the file is there with all its bytes; what got there was checked when it came. */
 export async function isComplete({ cache, repo, commit, file }: DownloadTarget): Promise<boolean> {
   const sizes = await Promise.all([blobPath(cache, repo, file.etag), snapshotPath(cache, repo, commit, file.path)]
-    .map((path) => stat(path).then((found) => (found.isFile() ? found.size : -1), () => -1)));
+    .map((path) => lstat(path).then((found) => (found.isFile() ? found.size : -1), () => -1)));
   // Without symlink rights a blob may have moved into its snapshot.
   return sizes[0] === file.sizeBytes || (sizes[0] === -1 && sizes[1] === file.sizeBytes);
 }
@@ -199,7 +199,7 @@ function watchForCancel(blob: string, { repo, file }: DownloadTarget, outer: Abo
   const controller = new AbortController();
   const startedMs = Date.now();
   const look = async () => {
-    const found = await stat(cancel).catch(() => undefined);
+    const found = await lstat(cancel).catch(() => undefined);
     // One from before was meant for another download. File times are a few milliseconds coarse.
     if (found && found.mtimeMs >= startedMs - 50) {
       controller.abort(new RecuaError('download_removed', `The download of ${file.path} of ${repo} was ended and removed by recua rm.`));

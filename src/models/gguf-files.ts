@@ -28,7 +28,9 @@ export function groupModels(files: readonly HubFile[]): RemoteModel[] {
   for (const file of files) {
     if (!isGgufFile(file.path)) continue;
     const key = modelKey(file.path);
-    groups.set(key, [...groups.get(key) ?? [], file]);
+    const group = groups.get(key);
+    if (group) group.push(file);
+    else groups.set(key, [file]);
   }
   const models = [...groups.values()].map((parts) => makeModel(parts));
   // Where every file is called so, it is the model's name.
@@ -58,11 +60,15 @@ export function chooseModel(repo: string, files: readonly HubFile[], word: strin
   if (!model) throw noSuchFile(repo, models, files, word);
   if (found.length > 1) {
     throw new RecuaError('ambiguous_model',
-      `Expected one file of ${repo}, but ${word} fits ${found.length}: ${found.map((one) => one.files[0].path).join(', ')}. Name one with --file.`);
+      `Expected one file of ${repo}, but ${word} fits ${found.length}: ${found.slice(0, 40).map((one) => one.files[0].path).join(', ')}${found.length > 40 ? ' and more' : ''}. Name one with --file.`);
   }
   const missing = model.parts - model.files.length;
   if (missing !== 0) {
     throw new RecuaError('repository_file_not_found', `${model.name} of ${repo} should have ${model.parts} parts, but the repository has ${model.files.length} of them, so it is of no use. Choose another: recua pull ${repo}`);
+  }
+  const empty = model.files.find((file) => isGgufFile(file.path) && file.sizeBytes < leastGgufBytes);
+  if (empty) {
+    throw new RecuaError('download_wrong_content', `Expected a GGUF file for ${repo}/${empty.path}, but it has ${empty.sizeBytes} bytes at the hub. Nothing was downloaded; choose another: recua pull ${repo}`);
   }
   return model;
 }
@@ -85,9 +91,14 @@ function candidates(models: readonly RemoteModel[], files: readonly HubFile[], w
   return other ? [{ name: other.path, kind: 'other', quantisation: '', files: [other], parts: 1, sizeBytes: other.sizeBytes }] : [];
 }
 
+/** The mark, the version and the two counts that every GGUF file begins with. */
+const leastGgufBytes = 24;
+/** Comparing letter by letter takes its time. */
+const mostCompared = 2000;
+
 function noSuchFile(repo: string, models: readonly RemoteModel[], files: readonly HubFile[], word: string): RecuaError {
   const quantisations = [...new Set(models.filter((model) => model.kind === 'model' && model.quantisation !== '').map((model) => model.quantisation))];
-  const near = nearest(word, [...quantisations, ...files.map((file) => file.path)]);
+  const near = nearest(word, [...quantisations, ...files.slice(0, mostCompared).map((file) => file.path)]);
   const shown = quantisations.length > 0 ? quantisations : models.map((model) => model.files[0].path);
   const has = models.length === 0
     ? 'It has no GGUF files at all; look for a repository with GGUF in its name.'

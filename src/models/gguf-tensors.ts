@@ -1,4 +1,5 @@
 // The tensor table of a GGUF file: names, shapes and places, checked against the types' sizes and the file's length.
+import { countText } from './cursor.js';
 import type { Cursor } from './cursor.js';
 import { tensorTypes } from './tensor-types.js';
 
@@ -24,7 +25,7 @@ const limits = {
 
 export async function readTensors(cursor: Cursor, count: number, alignment: number): Promise<Tensor[]> {
   if (count > limits.tensors || count * limits.entryBytes > cursor.remaining) {
-    throw cursor.invalid(`it claims ${count} tensors, more than it has room for or the ${limits.tensors} that are allowed`, 8);
+    throw cursor.invalid(`it claims ${countText(count)} tensors, more than it has room for or the ${limits.tensors} that are allowed`, 8);
   }
   const tensors: Tensor[] = [];
   const names = new Set<string>();
@@ -42,7 +43,7 @@ async function readTensor(cursor: Cursor, index: number, alignment: number): Pro
   const start = cursor.offset;
   await cursor.need(8, `tensor ${index}`);
   const nameBytes = cursor.count();
-  if (nameBytes > limits.nameBytes) throw cursor.invalid(`the name of tensor ${index} claims ${nameBytes} bytes, ${limits.nameBytes} are allowed`, start);
+  if (nameBytes > limits.nameBytes) throw cursor.invalid(`the name of tensor ${index} claims ${countText(nameBytes)} bytes, ${limits.nameBytes} are allowed`, start);
   await cursor.need(nameBytes + 4, `tensor ${index}`);
   const name = cursor.text(nameBytes);
   const dimensions = cursor.u32();
@@ -66,7 +67,7 @@ function measure(
   for (const size of shape) {
     elements *= size;
     // 2^53 elements is a thousand times the largest model; size 0 carries nothing.
-    if (size < 1 || elements > Number.MAX_SAFE_INTEGER) throw cursor.invalid(`tensor "${name}" has the impossible shape ${shape.join(' × ')}`, start);
+    if (size < 1 || elements > Number.MAX_SAFE_INTEGER) throw cursor.invalid(`tensor "${name}" has the impossible shape ${shape.map(countText).join(' × ')}`, start);
   }
   if (shape[0]! % type.blockElements !== 0) {
     throw cursor.invalid(`tensor "${name}" has rows of ${shape[0]}, but ${type.name} comes in blocks of ${type.blockElements}`, start);
@@ -76,7 +77,7 @@ function measure(
     throw cursor.invalid(`tensor "${name}" (${type.name}, ${shape.join(' × ')}) needs ${sizeBytes} bytes, but the whole file has ${cursor.sizeBytes}`, start);
   }
   if (offset % alignment !== 0 || offset > cursor.sizeBytes) {
-    throw cursor.invalid(`tensor "${name}" begins at ${offset}, which is ${offset > cursor.sizeBytes ? 'past the end' : `no multiple of ${alignment}`}`, start);
+    throw cursor.invalid(`tensor "${name}" begins at ${countText(offset)}, which is ${offset > cursor.sizeBytes ? 'past the end' : `no multiple of ${alignment}`}`, start);
   }
   return { name, shape, type: type.name, elements, sizeBytes, offset };
 }

@@ -5,7 +5,7 @@
 import { RecuaError } from '../errors.js';
 import { fileSource } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
-import { Cursor, longestText } from './cursor.js';
+import { Cursor, countText, longestText } from './cursor.js';
 import type { ScalarReader } from './cursor.js';
 import { checkLayout, readTensors } from './gguf-tensors.js';
 import type { Tensor } from './gguf-tensors.js';
@@ -32,6 +32,8 @@ export interface Gguf {
   /** Where it was read from: a path, or the name of a file of the hub. */
   path: string;
   sizeBytes: number;
+  /** Of the file that was read, where it is on disk: see ByteSource. */
+  mark: string | undefined;
   version: number;
   /** In file order. */
   metadata: ReadonlyMap<string, MetadataValue>;
@@ -68,10 +70,10 @@ const scalarTypes: ReadonlyMap<number, { name: string; bytes: number; reader: Sc
 
 /** Reads a file's header; a source stays open and is its owner's to close. Throws `model_not_found`, `file_unreadable` or `invalid_gguf`. */
 export async function readGguf(source: string | ByteSource): Promise<Gguf> {
-  if (typeof source !== 'string') return await new Reader(new Cursor(source), source.name).read();
+  if (typeof source !== 'string') return await new Reader(new Cursor(source), source).read();
   const file = await fileSource(source);
   try {
-    return await new Reader(new Cursor(file), file.name).read();
+    return await new Reader(new Cursor(file), file).read();
   } finally {
     await file.close();
   }
@@ -80,14 +82,16 @@ export async function readGguf(source: string | ByteSource): Promise<Gguf> {
 class Reader {
   readonly #cursor: Cursor;
   readonly #path: string;
+  readonly #mark: string | undefined;
   readonly #metadata = new Map<string, MetadataValue>();
   #keptBytes = 0;
   /** Indices of byte tokens, as a bit per token. */
   #byteTokens: Uint8Array | undefined;
 
-  constructor(cursor: Cursor, path: string) {
+  constructor(cursor: Cursor, { name, mark }: Pick<ByteSource, 'name' | 'mark'>) {
     this.#cursor = cursor;
-    this.#path = path;
+    this.#path = name;
+    this.#mark = mark;
   }
 
   async read(): Promise<Gguf> {
@@ -99,7 +103,7 @@ class Reader {
     const keyCount = cursor.count();
     // A key and its value take 13 bytes at least.
     if (keyCount > limits.keys || keyCount * 13 > cursor.remaining) {
-      throw cursor.invalid(`it claims ${keyCount} metadata keys, more than it has room for or the ${limits.keys} that are allowed`, 16);
+      throw cursor.invalid(`it claims ${countText(keyCount)} metadata keys, more than it has room for or the ${limits.keys} that are allowed`, 16);
     }
     for (let i = 0; i < keyCount; i++) await this.#readKey(i);
     const alignment = this.#alignment();
@@ -107,7 +111,7 @@ class Reader {
     const dataOffset = Math.ceil(cursor.offset / alignment) * alignment;
     checkLayout(cursor, tensors, dataOffset);
     await this.#checkByteTokens();
-    return { path: this.#path, sizeBytes: cursor.sizeBytes, version, metadata: this.#metadata, tensors, alignment, dataOffset };
+    return { path: this.#path, sizeBytes: cursor.sizeBytes, mark: this.#mark, version, metadata: this.#metadata, tensors, alignment, dataOffset };
   }
 
   async #checkMagic(): Promise<void> {
@@ -136,7 +140,7 @@ class Reader {
     const start = cursor.offset;
     await cursor.need(8, `metadata key ${index}`);
     const length = cursor.count();
-    if (length > limits.keyBytes) throw cursor.invalid(`metadata key ${index} claims a length of ${length} bytes`, start);
+    if (length > limits.keyBytes) throw cursor.invalid(`metadata key ${index} claims a length of ${countText(length)} bytes`, start);
     this.#keep(length, start);
     await cursor.need(length + 4, `metadata key ${index}`);
     const key = cursor.text(length);
@@ -184,7 +188,7 @@ class Reader {
     const offset = cursor.offset;
     if (type === stringType) {
       if (length * 8 > cursor.remaining) throw cursor.truncated(what, length * 8);
-      if (length > limits.vocabulary) throw cursor.invalid(`${what} has ${length} items, ${limits.vocabulary} are allowed`, offset);
+      if (length > limits.vocabulary) throw cursor.invalid(`${what} has ${countText(length)} items, ${limits.vocabulary} are allowed`, offset);
       return { itemType: 'string', length, offset, items: await this.#walkStrings(what, length) };
     }
     const scalar = scalarTypes.get(type);
@@ -236,7 +240,7 @@ class Reader {
   }
 
   async #markByteTokens(length: number): Promise<void> {
-    if (length > limits.vocabulary) throw this.#cursor.invalid(`its vocabulary has ${length} tokens, more than the ${limits.vocabulary} that are allowed`);
+    if (length > limits.vocabulary) throw this.#cursor.invalid(`its vocabulary has ${countText(length)} tokens, more than the ${limits.vocabulary} that are allowed`);
     const byteType = 6;
     let marks: Uint8Array | undefined;
     for (let i = 0; i < length; i++) {

@@ -2,9 +2,10 @@
 // `snapshots/<commit>/<file>` (a link to its blob) and `refs/<revision>` (a commit). This file knows the places and how to
 // enter a file; hub-scan.ts reads what is there. Called by downloads, imports and the store, in the command's process.
 import { randomUUID } from 'node:crypto';
-import { link, lstat, mkdir, readFile, readlink, realpath, rename, rm, symlink } from 'node:fs/promises';
+import { link, lstat, mkdir, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { RecuaError } from '../errors.js';
+import { readSmallFile } from '../small-file.js';
 import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from './safe-names.js';
 
 export interface CacheEntry {
@@ -25,6 +26,9 @@ export interface PartialPlaces {
   /** Whoever wants a running download to end creates it. */
   cancel: string;
 }
+
+/** Of files that are not yet under the name they are wanted by. */
+export const draftEnding = '.recua-draft';
 
 export function repoFolder(hub: string, repo: string): string {
   return join(hub, ['models', ...checkRepo(repo)].join('--'));
@@ -125,7 +129,7 @@ async function enter(blob: string, path: string, makeLink: LinkMaker): Promise<v
 
 /** Makes a file under a name of its own, then gives it the one it is wanted by. */
 async function replace(path: string, make: (draft: string) => Promise<void>): Promise<void> {
-  const draft = join(dirname(path), `.${randomUUID()}.recua-draft`);
+  const draft = join(dirname(path), `.${randomUUID()}${draftEnding}`);
   try {
     await make(draft);
     await rename(draft, path);
@@ -151,15 +155,9 @@ async function worked(making: Promise<void>): Promise<boolean> {
 async function writeRef(hub: string, repo: string, revision: string, commit: string): Promise<void> {
   if (revision === commit) return;
   const path = join(repoFolder(hub, repo), 'refs', ...checkRevision(revision));
-  if (await readFile(path, 'utf8').catch(() => undefined) === commit) return;
+  if (await readSmallFile(path, commit.length).catch(() => undefined) === commit) return;
   await makeFolder(hub, repo, dirname(path));
-  try {
-    // Imported by those who write, which are few of those who read.
-    const { default: writeFileAtomic } = await import('write-file-atomic');
-    await writeFileAtomic(path, commit);
-  } catch (cause) {
-    throw unwritable(path, cause);
-  }
+  await replace(path, (draft) => writeFile(draft, commit, { flag: 'wx' })).catch((cause: unknown) => { throw unwritable(path, cause); });
 }
 
 export function unwritable(path: string, cause: unknown): RecuaError {

@@ -1,13 +1,15 @@
 // Reads what is in the hub's cache, whoever wrote it: every GGUF file of every snapshot, and downloads that are not whole.
 // Nothing found here is trusted: links may dangle or lead anywhere, journals may be half written. Never follows a folder's link.
-import { open, readFile, readdir, readlink, stat } from 'node:fs/promises';
+import { open, readdir, readlink, stat } from 'node:fs/promises';
 import type { Dirent } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { lockHolder } from '../lock-file.js';
 import type { ProcessIdentity } from '../process-identity.js';
-import { partialPlaces, repoOfFolder } from './hub-cache.js';
+import { readSmallFile } from '../small-file.js';
+import { draftEnding, partialPlaces, repoOfFolder } from './hub-cache.js';
 import type { PartialPlaces } from './hub-cache.js';
+import { mostJournalBytes } from './partial-journal.js';
 
 export interface SnapshotFile {
   /** Path inside the repository, with `/`. */
@@ -56,6 +58,8 @@ export interface CachedRepo {
 const ours = '.recua-partial';
 const journalOfOurs = `${ours}.json`;
 const theirs = '.incomplete';
+/** A commit and a line's end. */
+const longestRefBytes = 256;
 
 /** All repositories of the cache, by name; none where there is no cache. */
 export async function scanHub(hub: string): Promise<CachedRepo[]> {
@@ -87,9 +91,9 @@ async function entriesOf(folder: string, recursive = false): Promise<Dirent[]> {
 async function readRefs(folder: string): Promise<Map<string, string>> {
   const refs = new Map<string, string>();
   for (const entry of await entriesOf(folder, true)) {
-    if (!entry.isFile()) continue;
+    if (!entry.isFile() || entry.name.endsWith(draftEnding)) continue;
     const path = join(entry.parentPath, entry.name);
-    const commit = (await readFile(path, 'utf8').catch(() => '')).trim();
+    const commit = (await readSmallFile(path, longestRefBytes).catch(() => '')).trim();
     if (commit !== '') refs.set(relative(folder, path).split(sep).join('/'), commit);
   }
   return refs;
@@ -103,7 +107,7 @@ async function readSnapshots(folder: string): Promise<SnapshotFile[]> {
     const root = join(snapshots, snapshot.name);
     for (const entry of await entriesOf(root, true)) {
       if (!entry.isFile() && !entry.isSymbolicLink()) continue;
-      if (entry.name.endsWith('.recua-draft')) continue;
+      if (entry.name.endsWith(draftEnding)) continue;
       const path = join(entry.parentPath, entry.name);
       const found = await readSnapshotFile(folder, path, entry.isSymbolicLink());
       if (found) files.push({ ...found, path, commit: snapshot.name, file: relative(root, path).split(sep).join('/') });
@@ -161,7 +165,7 @@ async function readForeign(repo: string, etag: string, path: string): Promise<Pa
 
 async function readJournal(path: string): Promise<Record<string, unknown>> {
   try {
-    const value: unknown = JSON.parse(await readFile(path, 'utf8'));
+    const value: unknown = JSON.parse(await readSmallFile(path, mostJournalBytes));
     return typeof value === 'object' && value !== null ? value as Record<string, unknown> : {};
   } catch {
     return {};

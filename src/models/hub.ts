@@ -2,6 +2,7 @@
 // remote files, in the command's process. Requests that fail in passing are tried again; what remains is a coded error.
 import { readFile } from 'node:fs/promises';
 import { RecuaError } from '../errors.js';
+import { parseBounded } from './bounded-json.js';
 import { ConnectionFault } from './connection-fault.js';
 import { readWords, refusalError } from './hub-refusal.js';
 import type { Asked, Refusal } from './hub-refusal.js';
@@ -41,8 +42,16 @@ export interface Location {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const longestReplyBytes = 64 * 1024 * 1024;
+/** One page of a listing; the hub's own have some 400 kB. */
+const longestReplyBytes = 16 * 1024 * 1024;
 const mostPages = 1000;
+/** Of a repository. Those of the hub may have 100,000, of which models have some hundreds. */
+const mostFiles = 200_000;
+/** So many times the patience with silence is what reading a whole description or listing may take: one that trickles never ends. */
+const patientStalls = 10;
+/** Refused names that are kept to be told. */
+const mostRefused = 1000;
+const longestShownName = 800;
 /** Names that cannot be found and ports that refuse rarely change their mind. */
 const attemptsUnreachable = 2;
 const attemptsOtherwise = 4;
@@ -76,14 +85,14 @@ export class Hub {
     checkRevision(revision);
     const asked = { repo, revision };
     try {
-      const { value } = await this.#json(this.address(`api/models/${repo}/revision/${encodeURIComponent(revision)}`), asked, signal);
+      const { value } = await this.#json(this.address(`api/models/${repo}/revision/${encodeURIComponent(revision)}`), asked, this.#readingTime(), signal);
       const { sha } = (value ?? {}) as { sha?: unknown };
       if (typeof sha !== 'string' || !/^[0-9a-f]{40}$/.test(sha)) throw this.#unexpected('the description of a revision', asked);
       return sha;
     } catch (thrown) {
       // A hub that gives no reason says 404 for both.
       if (thrown instanceof RecuaError && thrown.code === 'revision_not_found') {
-        await this.#json(this.address(`api/models/${repo}`), { repo }, signal);
+        await this.#json(this.address(`api/models/${repo}`), { repo }, this.#readingTime(), signal);
       }
       throw thrown;
     }
@@ -93,11 +102,15 @@ export class Hub {
     checkRepo(repo);
     const asked = { repo, revision: commit };
     const listing: Listing = { files: [], refused: [] };
+    const time = this.#readingTime();
+    let entries = 0;
     let next: URL | undefined = this.address(`api/models/${repo}/tree/${commit}?recursive=true`);
     for (let page = 0; next; page++) {
       if (page === mostPages) throw this.#unexpected('a listing that ends', asked);
-      const answer: { value: unknown; next: URL | undefined } = await this.#json(next, asked, signal);
+      const answer: { value: unknown; next: URL | undefined } = await this.#json(next, asked, time, signal);
       if (!Array.isArray(answer.value)) throw this.#unexpected('a list of files', asked);
+      entries += answer.value.length;
+      if (entries > mostFiles) throw this.#unexpected(`at most ${mostFiles} files`, asked);
       for (const entry of answer.value) addEntry(listing, entry);
       next = answer.next;
     }
@@ -133,7 +146,7 @@ export class Hub {
   /** The error for an answer that is none of the wanted ones; reads a little of its body. */
   async refusalOf(answer: WebAnswer): Promise<Refusal> {
     const { headers, status } = answer;
-    const body = await readText(answer, 4096).catch(() => '');
+    const body = await readText(answer, 4096, this.#readingTime()).catch(() => '');
     return {
       status, reason: headers.get('x-error-code') ?? '', words: readWords(headers.get('x-error-message'), body),
       retryAfterMs: readRetryAfter(headers.get('retry-after')),
@@ -148,16 +161,20 @@ export class Hub {
     return new URL(`${this.endpoint}/${path}`);
   }
 
-  async #json(url: URL, asked: Pick<Asked, 'repo' | 'revision'>, signal: AbortSignal | undefined): Promise<{ value: unknown; next: URL | undefined }> {
+  #readingTime(): ReadingTime {
+    return { leftMs: patientStalls * this.patience.stallMs };
+  }
+
+  async #json(url: URL, asked: Pick<Asked, 'repo' | 'revision'>, time: ReadingTime, signal: AbortSignal | undefined): Promise<{ value: unknown; next: URL | undefined }> {
     const answer = await this.#ask(url, {}, asked, signal);
     let text: string;
     try {
-      text = await readText(answer, longestReplyBytes);
+      text = await readText(answer, longestReplyBytes, time);
     } catch (thrown) {
       throw thrown instanceof ConnectionFault ? thrown.toError() : thrown;
     }
     try {
-      return { value: JSON.parse(text) as unknown, next: nextPage(answer, url) };
+      return { value: parseBounded(text), next: nextPage(answer, url) };
     } catch (cause) {
       if (cause instanceof RecuaError) throw cause;
       throw new RecuaError('hub_broken', `Expected JSON from ${url.host}, got ${/^\s*</.test(text) ? 'a web page: perhaps a login page of this network, open it in a browser' : 'something else'}. `
@@ -207,10 +224,21 @@ async function findToken(environment: Environment): Promise<string | undefined> 
   return undefined;
 }
 
-async function readText(answer: WebAnswer, mostBytes: number): Promise<string> {
+/** For the bodies of one or several replies together; pauses between requests do not count. */
+interface ReadingTime {
+  leftMs: number;
+}
+
+/** The beginning of a longer text; ConnectionFault for one that is not whole in its time. */
+async function readText(answer: WebAnswer, mostBytes: number, time: ReadingTime): Promise<string> {
   const pieces: Buffer[] = [];
   let bytes = 0;
+  let readMs = performance.now();
   for await (const piece of answer.body()) {
+    const now = performance.now();
+    time.leftMs -= now - readMs;
+    readMs = now;
+    if (time.leftMs < 0) throw new ConnectionFault('stalled', answer.url, 'it sends its answer so slowly that it may never end');
     bytes += piece.length;
     if (bytes > mostBytes) break;
     pieces.push(piece);
@@ -240,6 +268,6 @@ function addEntry(listing: Listing, entry: unknown): void {
     if (!(large ? /^[0-9a-f]{64}$/ : /^[0-9a-f]{40}$/).test(hash)) throw new TypeError('no hash');
     listing.files.push({ path, sizeBytes, etag: checkEtag(hash), hash: large ? 'sha256' : 'git-sha1' });
   } catch {
-    listing.refused.push(String(path));
+    if (listing.refused.length < mostRefused) listing.refused.push(typeof path === 'string' ? path.slice(0, longestShownName) : 'an entry without a name');
   }
 }

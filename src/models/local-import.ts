@@ -79,17 +79,17 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   // Told before gigabytes are read, except where the alias may turn out to name these very contents.
   if (!namesSameSize) checkAliasFree(inventory, request.alias, target, request.force);
   return request.mode === 'symlink'
-    ? await importLinks(inventory, request, target, files)
+    ? await importLinks(inventory, request, target, files, watch)
     : await importContents(inventory, request, target, files, watch);
 }
 
-async function importLinks(inventory: Inventory, { alias, force }: ImportRequest, target: Target, files: readonly NamedFile[]): Promise<Imported> {
+async function importLinks(inventory: Inventory, { alias, force }: ImportRequest, target: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
   const { places } = inventory;
   const { repo } = target;
   const commit = commitOf(files.map(({ given, file }) => `${file}\n${given}`));
   const before = inventory.models.find((model) => model.repo === repo && model.file === target.file);
   checkAliasFree(inventory, alias, target, force);
-  const already = before !== undefined && isWhole(before) && before.parts.every((part, i) => part.kind === 'link' && part.target === files[i]?.given);
+  const already = before !== undefined && await holds(before, await sourcesOf(files), watch);
   if (!already) {
     refuseOther(before, force, files[0]!.given);
     await prepare(places.hub, repo);
@@ -121,20 +121,17 @@ async function bring(
 ): Promise<Imported> {
   const { places, models } = inventory;
   const { repo } = wanted;
-  const found = await Promise.all(files.map(async ({ given, file }): Promise<Source> => {
-    const path = await realpath(given);
-    return { path, file, stat: await stat(path), etag: '' };
-  }));
+  const found = await sourcesOf(files);
   const totalBytes = found.reduce((sum, source) => sum + source.stat.size, 0);
   // What may be there already needs no room.
   if (!models.some((model) => model.sizeBytes === totalBytes)) await checkRoom(join(repoFolder(places.hub, repo), 'blobs'), found, mode, totalBytes);
   const sources = await hashAll(found, totalBytes, watch);
   const etags = sources.map((source) => source.etag);
   const same = models.filter((model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]));
-  const there = same.find((model) => model.repo === repo && model.file === wanted.file) ?? (named === '' ? same[0] : undefined);
+  const before = models.find((model) => model.repo === repo && model.file === wanted.file);
+  const there = before && await holds(before, sources, watch) ? before : named === '' ? same[0] : undefined;
   checkAliasFree(inventory, alias, there ?? wanted, force);
   if (there) return await finish(places, alias, force, there, 'none', true);
-  const before = models.find((model) => model.repo === repo && model.file === wanted.file);
   refuseOther(before, force, files[0]!.given);
   let by: ImportedBy = 'none';
   for (const source of sources) {
@@ -203,23 +200,48 @@ async function prepare(hub: string, repo: string): Promise<void> {
   await makeFolder(hub, repo, join(folder, 'blobs'));
 }
 
+async function sourcesOf(files: readonly NamedFile[]): Promise<Source[]> {
+  return await Promise.all(files.map(async ({ given, file }) => {
+    const path = await realpath(given);
+    return { path, file, stat: await stat(path), etag: '' };
+  }));
+}
+
 async function hashAll(sources: readonly Source[], totalBytes: number, { signal, progress }: ImportWatch): Promise<Source[]> {
   let done = 0;
   const hashed: Source[] = [];
-  for (const source of sources) {
-    const hash = createHash('sha256');
-    try {
-      for await (const chunk of createReadStream(source.path, { highWaterMark: 1 << 20, signal })) {
-        hash.update(chunk as Buffer);
-        done += (chunk as Buffer).length;
-        progress('checking', done, totalBytes);
-      }
-    } catch (cause) {
-      throw signal.aborted ? cause : new RecuaError('file_unreadable', `${source.path} cannot be read: ${(cause as Error).message}`, { cause });
-    }
-    hashed.push({ ...source, etag: hash.digest('hex') });
-  }
+  for (const source of sources) hashed.push({ ...source, etag: await hashOf(source.path, signal, (bytes) => progress('checking', done += bytes, totalBytes)) });
   return hashed;
+}
+
+async function hashOf(path: string, signal: AbortSignal, onBytes: (bytes: number) => void): Promise<string> {
+  const hash = createHash('sha256');
+  try {
+    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20, signal })) {
+      hash.update(chunk as Buffer);
+      onBytes((chunk as Buffer).length);
+    }
+  } catch (cause) {
+    throw signal.aborted ? cause : new RecuaError('file_unreadable', `${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  return hash.digest('hex');
+}
+
+/** Whether a model of the store has these very contents, however they lie there. Reads what no name or inode tells. */
+async function holds(model: CachedModel, sources: readonly Source[], { signal, progress }: ImportWatch): Promise<boolean> {
+  if (!isWhole(model) || model.parts.length !== sources.length) return false;
+  const unlike = sources.filter((source, i) => model.parts[i]!.inode !== `${source.stat.dev}:${source.stat.ino}`);
+  if (sources.some((source, i) => model.parts[i]!.sizeBytes !== source.stat.size)) return false;
+  const totalBytes = 2 * unlike.reduce((sum, source) => sum + source.stat.size, 0);
+  let done = 0;
+  const read = async (path: string) => await hashOf(path, signal, (bytes) => progress('checking', done += bytes, totalBytes));
+  for (const source of unlike) {
+    const part = model.parts[sources.indexOf(source)]!;
+    const name = etagOf(part) ?? '';
+    const theirs = /^[0-9a-f]{64}$/.test(name) ? name : await read(part.path);
+    if (theirs !== (source.etag || await read(source.path))) return false;
+  }
+  return true;
 }
 
 /** Brings one file's contents into place, while no pull of the same does. */
@@ -259,14 +281,14 @@ async function copy(source: Source, to: string, watch: ImportWatch): Promise<Imp
       next(null, chunk);
     },
   });
-  await pipeline(createReadStream(source.path, { highWaterMark: 1 << 20 }), counter, createWriteStream(to, { highWaterMark: 1 << 20 }), { signal: watch.signal });
+  await pipeline(createReadStream(source.path, { highWaterMark: 1 << 20 }), counter, createWriteStream(to, { highWaterMark: 1 << 20, flags: 'wx' }), { signal: watch.signal });
   const file = await open(to, 'r+');
   await file.sync().finally(() => file.close());
   return 'copy';
 }
 
 async function cloned(from: string, to: string): Promise<boolean> {
-  const done = await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE).then(() => true, () => false);
+  const done = await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE | constants.COPYFILE_EXCL).then(() => true, () => false);
   if (!done) await rm(to, { force: true });
   return done;
 }
@@ -307,11 +329,11 @@ async function dropOthers(inventory: Inventory, repo: string, commit: string, be
   const names = new Set(before.copies.map((copy) => copy.file));
   const now = await scanRepo(repo, repoFolder(inventory.places.hub, repo));
   const old = now.files.filter((file) => names.has(file.file) && file.commit !== commit);
-  await carryOut({ removals: [await planEntries(now, old, { models: [], partials: [], orphans: false })], aliases: [], freedBytes: 0 }, inventory);
+  await carryOut({ removals: [await planEntries(now, old, { models: [], partials: [], orphans: false })], aliases: [] }, inventory);
 }
 
 async function finish(places: Places, alias: string, force: boolean, { repo, file }: Target, by: ImportedBy, already: boolean): Promise<Imported> {
-  if (alias !== '') await addAlias(places, alias, { repo, file }, force);
+  if (alias !== '') await addAlias(places, alias, { repo, file, ...(already ? { adopted: true } : {}) }, force);
   const inventory = await readInventory(places);
   const model = inventory.models.find((one) => one.repo === repo && one.file === file);
   if (!model) throw new RecuaError('store_unwritable', `${repo}/${file} was taken out of the store while it was imported. Import it again.`);

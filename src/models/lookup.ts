@@ -135,8 +135,7 @@ function numbers(parts: readonly number[]): string {
   return parts.length === 1 ? `part ${parts[0]} is` : `parts ${parts.join(', ')} are`;
 }
 
-/** `looked` are the files that were tried. */
-export function notFound(name: string, found: Found, { places, models, repos, aliases }: Inventory, looked: readonly string[]): RecuaError {
+export function notFound(name: string, found: Found, { models, repos, aliases }: Inventory): RecuaError {
   const { repoName } = found;
   if (found.by === 'alias') {
     const target = aliases.get(name);
@@ -149,9 +148,10 @@ export function notFound(name: string, found: Found, { places, models, repos, al
   const near = ofRepo.length > 0 ? undefined : nearest(name, [...new Set(known)]);
   const there = revisionsOf(repoName, repos) ?? (ofRepo.length > 0 ? ` The store has ${ofRepo.map((model) => model.name).join(', ')}.` : '');
   const pull = isHubName(repoName) ? ` To download it: recua pull ${pullName(repoName)}` : '';
-  const what = `There is no model ${name}: looked for ${[...looked.map((path) => `the file ${path}`), `that name in the model store ${places.hub}`].join(' and ')}.`;
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
-  return new RecuaError('model_not_found', `${what}${suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion}`);
+  const hint = suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion;
+  // Short, since what to do comes behind it.
+  return new RecuaError('model_not_found', `There is no model ${name}, neither as a file nor in the store.${hint}`);
 }
 
 function pullName({ repo, revision, word, file }: RepositoryName): string {

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { RecuaError } from '../errors.js';
-import { fileSource } from './byte-source.js';
+import { fileSource, readMark } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
 import { readGguf } from './gguf.js';
 import type { Gguf, MetadataValue } from './gguf.js';
@@ -65,6 +65,23 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
     hasChatTemplate: template !== undefined && template !== '',
     createdSeconds: typeof model === 'string' ? Math.floor((await stat(model)).mtimeMs / 1000) : 0,
   };
+}
+
+/** The files of a model that were read and found sound, as they were then. */
+export interface CheckedFile {
+  path: string;
+  mark: string;
+}
+
+export function checkedFiles({ parts }: ModelFile): CheckedFile[] {
+  return parts.flatMap(({ path, mark }) => (mark === undefined ? [] : [{ path, mark }]));
+}
+
+/** Checks a model that is about to be loaded, unless its files are still those that were `checked`. Throws as reading it does. */
+export async function ensureChecked(path: string, checked: readonly CheckedFile[]): Promise<void> {
+  const marks = checked[0]?.path === path ? await Promise.all(checked.map((file) => readMark(file.path))) : [];
+  if (marks.length > 0 && marks.every((mark, i) => mark === checked[i]!.mark)) return;
+  await readModelFile(path);
 }
 
 /** What a file says it is quantised as, or the type that most of its bytes have. */

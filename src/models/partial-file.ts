@@ -1,13 +1,17 @@
-// The bytes of a download that are there, and a journal of which of them are right. Chunks are written in place at their offsets;
-// each finished one is on the disk before the journal, replaced at once or not at all, has its hash. So whatever ends the process
-// or the machine, the next pull reads the journal, hashes what it claims, and fetches the rest. Used by download.ts under its lock.
+// The bytes of a download that are there, and a journal of which of them are right. Each chunk is written in place from its
+// beginning on. The journal, replaced at once or not at all, has for each how far it has come and the hash of that, and only of bytes
+// that were on the disk before it. So whatever ends the process or the machine, the next pull reads the journal, hashes what it
+// claims, and goes on behind that. Used by download.ts under its lock.
 import { createHash } from 'node:crypto';
+import type { Hash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { partialPlaces, unwritable } from './hub-cache.js';
 import type { HubFile } from './hub.js';
+import { adoptForeign, mostChunks, readJournal } from './partial-journal.js';
+import type { Journal } from './partial-journal.js';
 
 export interface PartialIdentity {
   revision: string;
@@ -15,24 +19,20 @@ export interface PartialIdentity {
   file: HubFile;
 }
 
-/** The journal's form on disk. */
-interface Journal {
-  file: string;
-  revision: string;
-  commit: string;
-  size_bytes: number;
-  done_bytes: number;
-  chunk_bytes: number;
-  /** sha256 of each chunk, null for those to come. */
-  chunks: (string | null)[];
+/** How far one chunk has come. */
+interface Chunk {
+  /** Bytes that are written, from its beginning on. */
+  bytes: number;
+  /** Of those; undefined as long as there are none. */
+  hash: Hash | undefined;
+  /** Of a whole chunk. */
+  sha256: string | null;
 }
 
 const smallestChunkBytes = 8 * 1024 * 1024;
-/** The journal is written once per chunk, so it must not grow without end. */
-const mostChunks = 4096;
-/** Nobody writes on a file of huggingface_hub's that has been left alone for so long. */
-const abandonedMs = 60_000;
 const readBytes = 1024 * 1024;
+/** What a killed pull loses at most: the time between two journals, while bytes arrive. */
+const noteMs = 1000;
 
 /** RECUA_TEST_CHUNK_BYTES is for tests, whose files are small. */
 function chunkBytesFor(sizeBytes: number): number {
@@ -45,37 +45,38 @@ export class PartialFile {
   readonly #blob: string;
   readonly #identity: PartialIdentity;
   readonly #handle: FileHandle;
-  #chunkBytes: number;
-  #chunks: (string | null)[];
+  readonly #chunkBytes: number;
+  #chunks: Chunk[];
   #saving: Promise<void> = Promise.resolve();
   /** A save that has not begun and so will cover what is noted until then. */
   #nextSave: Promise<void> | undefined;
+  /** Bytes were written that no journal knows of. */
+  #unnoted = false;
+  /** Why the journal could not be written beside the transfer, which the next write tells. */
+  #fault: unknown;
+  readonly #timer: NodeJS.Timeout;
 
-  private constructor(blob: string, identity: PartialIdentity, handle: FileHandle, chunkBytes: number, chunks: (string | null)[]) {
+  private constructor(blob: string, identity: PartialIdentity, handle: FileHandle, chunkBytes: number) {
     this.#blob = blob;
     this.#identity = identity;
     this.#handle = handle;
     this.#chunkBytes = chunkBytes;
-    this.#chunks = chunks;
+    this.#chunks = Array.from({ length: Math.ceil(identity.file.sizeBytes / chunkBytes) }, emptyChunk);
+    this.#timer = setInterval(() => {
+      if (this.#unnoted && this.#nextSave === undefined) this.#save().catch((thrown: unknown) => (this.#fault = thrown));
+    }, noteMs);
+    this.#timer.unref();
   }
 
   /** Opens what is there of a blob, or begins it. `onChecked` is told of bytes whose hash was looked at again. */
   static async open(blob: string, identity: PartialIdentity, onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<PartialFile> {
-    const { bytes, journal } = partialPlaces(blob);
+    const { bytes } = partialPlaces(blob);
     const { sizeBytes } = identity.file;
-    const known = await readJournal(journal, sizeBytes);
-    const adopted = !known && await adopt(blob, sizeBytes);
-    let handle: FileHandle;
+    const known = await readJournal(blob, sizeBytes);
+    const adopted = !known && await adoptForeign(blob, sizeBytes);
+    const partial = new PartialFile(blob, identity, await openBytes(bytes), known?.chunk_bytes ?? chunkBytesFor(sizeBytes));
     try {
-      handle = await open(bytes, constants.O_RDWR | constants.O_CREAT, 0o644);
-    } catch (cause) {
-      throw unwritable(bytes, cause);
-    }
-    const chunkBytes = known?.chunk_bytes ?? chunkBytesFor(sizeBytes);
-    const chunks = known?.chunks ?? new Array<string | null>(Math.ceil(sizeBytes / chunkBytes)).fill(null);
-    const partial = new PartialFile(blob, identity, handle, chunkBytes, chunks);
-    try {
-      if (known) await partial.recheck(onChecked, signal);
+      if (known) await partial.#goOn(known, onChecked, signal);
       if (adopted) await partial.#takeOver(onChecked, signal);
       await partial.#save();
       return partial;
@@ -90,47 +91,54 @@ export class PartialFile {
   }
 
   get doneBytes(): number {
-    return this.#chunks.reduce((sum, hash, index) => sum + (hash === null ? 0 : this.lengthOf(index)), 0);
+    return this.#chunks.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Indices of the chunks that are to come. */
+  /** Indices of the chunks that are not whole. */
   missing(): number[] {
-    return this.#chunks.flatMap((hash, index) => (hash === null ? [index] : []));
+    return this.#chunks.flatMap(({ sha256 }, index) => (sha256 === null ? [index] : []));
   }
 
-  startOf(index: number): number {
-    return index * this.#chunkBytes;
+  /** Where the next byte of a chunk belongs in the file; its end, once it is whole. */
+  nextOf(index: number): number {
+    return this.#startOf(index) + this.#chunks[index]!.bytes;
   }
 
-  lengthOf(index: number): number {
-    return Math.min(this.#chunkBytes, this.sizeBytes - this.startOf(index));
+  endOf(index: number): number {
+    return this.#startOf(index) + this.#lengthOf(index);
   }
 
-  async write(bytes: Buffer, offset: number): Promise<void> {
+  /** Writes the bytes that come next in a chunk, no more than it has room for. One call per chunk at a time. */
+  async append(index: number, bytes: Buffer): Promise<void> {
+    if (this.#fault !== undefined) throw this.#fault as Error;
+    const chunk = this.#chunks[index]!;
     try {
       for (let at = 0; at < bytes.length;) {
-        at += (await this.#handle.write(bytes, at, bytes.length - at, offset + at)).bytesWritten;
+        at += (await this.#handle.write(bytes, at, bytes.length - at, this.nextOf(index) + at)).bytesWritten;
       }
     } catch (cause) {
       throw unwritable(partialPlaces(this.#blob).bytes, cause);
     }
-  }
-
-  /** Notes a chunk whose bytes are all written; resolves when that survives anything. */
-  async finish(index: number, sha256: string): Promise<void> {
-    this.#chunks[index] = sha256;
+    chunk.hash = (chunk.hash ?? createHash('sha256')).update(bytes);
+    chunk.bytes += bytes.length;
+    this.#unnoted = true;
+    if (chunk.bytes < this.#lengthOf(index)) return;
+    finish(chunk);
     await this.#save();
   }
 
-  /** Hashes the finished chunks as they are on the disk; those that differ are to come again. Resolves to how many those are. */
+  /** Hashes what is noted as it is on the disk; chunks that differ are to come again. Resolves to how many those are. */
   async recheck(onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<number> {
     let wrong = 0;
-    for (const [index, hash] of this.#chunks.entries()) {
-      if (hash === null || await this.#hashOf(index, signal) === hash) {
-        if (hash !== null) onChecked(this.lengthOf(index));
+    for (const [index, chunk] of this.#chunks.entries()) {
+      if (chunk.hash === undefined && chunk.sha256 === null) continue;
+      const stated = chunk.sha256 ?? chunk.hash!.copy().digest('hex');
+      const hash = await this.#hashOf(index, chunk.bytes, signal);
+      if (hash?.copy().digest('hex') === stated) {
+        onChecked(chunk.bytes);
         continue;
       }
-      this.#chunks[index] = null;
+      this.#chunks[index] = emptyChunk();
       wrong++;
     }
     if (wrong > 0) await this.#save();
@@ -139,7 +147,7 @@ export class PartialFile {
 
   /** Everything is to come again. */
   async reset(): Promise<void> {
-    this.#chunks = this.#chunks.map(() => null);
+    this.#chunks = this.#chunks.map(emptyChunk);
     await this.#handle.truncate(0);
     await this.#save();
   }
@@ -171,25 +179,56 @@ export class PartialFile {
     }
   }
 
+  /** Notes what has arrived. What keeps that from being written loses a second of the download, no more. */
   async close(): Promise<void> {
+    clearInterval(this.#timer);
+    if (this.#unnoted) await this.#save().catch(() => undefined);
     await this.#saving.catch(() => undefined);
     await this.#handle.close();
+  }
+
+  #startOf(index: number): number {
+    return index * this.#chunkBytes;
+  }
+
+  #lengthOf(index: number): number {
+    return Math.min(this.#chunkBytes, this.sizeBytes - this.#startOf(index));
+  }
+
+  /** Takes from a journal what is on the disk as it says. */
+  async #goOn({ chunks, begun }: Journal, onChecked: (bytes: number) => void, signal: AbortSignal | undefined): Promise<void> {
+    const stated = new Map(begun.map(({ chunk, bytes, sha256 }) => [chunk, { bytes, sha256 }]));
+    for (const [index, whole] of chunks.entries()) if (whole !== null) stated.set(index, { bytes: this.#lengthOf(index), sha256: whole });
+    for (const [index, { bytes, sha256 }] of stated) {
+      const hash = bytes > this.#lengthOf(index) ? undefined : await this.#hashOf(index, bytes, signal);
+      if (hash?.copy().digest('hex') !== sha256) continue;
+      this.#enter(index, bytes, hash);
+      onChecked(bytes);
+    }
   }
 
   /** Files of huggingface_hub hold a prefix; what is in it is proved by the whole file's hash in the end. */
   async #takeOver(onChecked: (bytes: number) => void, signal: AbortSignal | undefined): Promise<void> {
     const { size } = await this.#handle.stat();
     for (const index of this.missing()) {
-      if (this.startOf(index) + this.lengthOf(index) > size) break;
-      this.#chunks[index] = await this.#hashOf(index, signal) ?? null;
-      onChecked(this.lengthOf(index));
+      const bytes = Math.min(size, this.endOf(index)) - this.#startOf(index);
+      const hash = bytes > 0 ? await this.#hashOf(index, bytes, signal) : undefined;
+      if (!hash) break;
+      this.#enter(index, bytes, hash);
+      onChecked(bytes);
     }
   }
 
-  async #hashOf(index: number, signal: AbortSignal | undefined): Promise<string | undefined> {
+  #enter(index: number, bytes: number, hash: Hash): void {
+    const chunk = this.#chunks[index] = { bytes, hash, sha256: null };
+    if (bytes === this.#lengthOf(index)) finish(chunk);
+  }
+
+  /** Of a chunk's first bytes; undefined where the file ends before. */
+  async #hashOf(index: number, bytes: number, signal: AbortSignal | undefined): Promise<Hash | undefined> {
     const hash = createHash('sha256');
-    const whole = await this.#readThrough(this.startOf(index), this.lengthOf(index), signal, (piece) => hash.update(piece));
-    return whole ? hash.digest('hex') : undefined;
+    const whole = await this.#readThrough(this.#startOf(index), bytes, signal, (piece) => hash.update(piece));
+    return whole ? hash : undefined;
   }
 
   /** False where the file ends before. */
@@ -215,16 +254,16 @@ export class PartialFile {
   }
 
   async #writeJournal(): Promise<void> {
-    const { file, revision, commit } = this.#identity;
-    const journal: Journal = {
-      file: file.path, revision, commit, size_bytes: file.sizeBytes, done_bytes: this.doneBytes, chunk_bytes: this.#chunkBytes, chunks: [...this.#chunks],
-    };
+    // Before the bytes are flushed, so that it claims none of those that come meanwhile.
+    this.#unnoted = false;
+    const journal = this.#journal();
     const path = partialPlaces(this.#blob).journal;
     // One name, so that no number of kills leaves more than one; only who holds the lock writes it.
     const draft = `${path}.new`;
     try {
       await this.#handle.datasync();
-      const handle = await open(draft, 'w', 0o644);
+      await rm(draft, { force: true });
+      const handle = await open(draft, 'wx', 0o644);
       try {
         await handle.writeFile(JSON.stringify(journal));
         await handle.sync();
@@ -233,44 +272,37 @@ export class PartialFile {
       }
       await rename(draft, path);
     } catch (cause) {
+      this.#unnoted = true;
       throw unwritable(path, cause);
     }
   }
-}
 
-/** How many bytes of a blob another process, or an earlier one, has noted; undefined where no download is begun. */
-export async function notedBytes(blob: string): Promise<number | undefined> {
-  try {
-    const { done_bytes: done } = JSON.parse(await readFile(partialPlaces(blob).journal, 'utf8')) as Partial<Journal>;
-    return typeof done === 'number' && done >= 0 ? done : undefined;
-  } catch {
-    return undefined;
+  #journal(): Journal {
+    const { file, revision, commit } = this.#identity;
+    return {
+      file: file.path, revision, commit, size_bytes: file.sizeBytes, done_bytes: this.doneBytes, chunk_bytes: this.#chunkBytes,
+      chunks: this.#chunks.map(({ sha256 }) => sha256),
+      begun: this.#chunks.flatMap(({ bytes, hash }, chunk) => (hash === undefined ? [] : [{ chunk, bytes, sha256: hash.copy().digest('hex') }])),
+    };
   }
 }
 
-/** Removes what there is of a blob's download. */
-export async function removePartial(blob: string): Promise<void> {
-  const { bytes, journal } = partialPlaces(blob);
-  for (const path of [bytes, journal, `${journal}.new`]) await rm(path, { force: true });
+function emptyChunk(): Chunk {
+  return { bytes: 0, hash: undefined, sha256: null };
 }
 
-async function readJournal(path: string, sizeBytes: number): Promise<Journal | undefined> {
+function finish(chunk: Chunk): void {
+  chunk.sha256 = chunk.hash!.digest('hex');
+  chunk.hash = undefined;
+}
+
+/** Never through a link: it would lead the bytes elsewhere. */
+async function openBytes(path: string): Promise<FileHandle> {
   try {
-    const { chunk_bytes: chunkBytes, chunks, size_bytes: size, ...rest } = JSON.parse(await readFile(path, 'utf8')) as Journal;
-    const sound = size === sizeBytes && Number.isSafeInteger(chunkBytes) && chunkBytes > 0 && chunks.length === Math.ceil(sizeBytes / chunkBytes)
-      && chunks.every((hash) => hash === null || /^[0-9a-f]{64}$/.test(hash));
-    return sound ? { ...rest, chunk_bytes: chunkBytes, chunks, size_bytes: size } : undefined;
-  } catch {
-    return undefined;
+    return await open(path, constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0), 0o644);
+  } catch (cause) {
+    throw unwritable(path, cause);
   }
-}
-
-/** Takes over a file that Python's huggingface_hub began and left. */
-async function adopt(blob: string, sizeBytes: number): Promise<boolean> {
-  const theirs = `${blob}.incomplete`;
-  const found = await stat(theirs).catch(() => undefined);
-  if (!found?.isFile() || found.size === 0 || found.size > sizeBytes || Date.now() - found.mtimeMs < abandonedMs) return false;
-  return await rename(theirs, partialPlaces(blob).bytes).then(() => true, () => false);
 }
 
 /** A rename is on the disk when its folder is; not every system lets one ask for that. */

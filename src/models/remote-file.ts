@@ -23,6 +23,9 @@ class Setback extends Error {
   }
 }
 
+/** What an attempt has to bring to count as none that failed: else a host that cuts off after each byte would be asked for ever. */
+const leastProgressBytes = 4096;
+
 export interface RemoteFileOptions {
   hub: Hub;
   repo: string;
@@ -61,10 +64,11 @@ export class RemoteFile {
     let at = from;
     let failures = 0;
     while (at < to) {
+      const begun = at;
       try {
         for await (const piece of this.#attempt(at, to, signal)) {
-          failures = 0;
           at += piece.length;
+          if (at - begun >= leastProgressBytes) failures = 0;
           yield piece;
         }
         if (at < to) throw new Setback('the connection ended too early');

@@ -33,6 +33,10 @@ export interface RepoRemoval {
 export interface RemovalPlan {
   removals: readonly RepoRemoval[];
   aliases: readonly string[];
+  /** Models that stay though an alias of theirs was named: they were there before it. */
+  adopted: readonly CachedModel[];
+  /** Names that mean what goes only by being like its name. */
+  guessed: readonly { name: string; meant: string }[];
   freedBytes: number;
 }
 
@@ -51,6 +55,8 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
   const whole = new Set<string>();
   const extra = new Set<SnapshotFile>();
   const aliases = new Set<string>();
+  const adopted = new Set<CachedModel>();
+  const guessed: { name: string; meant: string }[] = [];
   for (const name of names) {
     if (name === 'builtin') throw new RecuaError('invalid_usage', 'The embedded model builtin is part of Recua and cannot be removed.');
     const found = await lookUp(inventory, name);
@@ -59,7 +65,14 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     const commit = repo && revision !== undefined ? commitOf(repo, revision) : undefined;
     const inRevision = repo?.files.filter((file) => revision === undefined || file.commit === commit) ?? [];
     const sidecar = inRevision.filter((file) => isGgufFile(file.file) && file.file === path);
-    if (found.by === 'repo') {
+    const [first] = found.models;
+    if (first && found.by !== 'alias' && first.repo !== found.repoName?.repo && ![first.name, first.file, `${first.repo}/${first.file}`].includes(name)) {
+      guessed.push({ name, meant: found.by === 'repo' ? first.repo : first.name });
+    }
+    if (found.by === 'alias' && inventory.aliases.get(name)?.adopted) {
+      aliases.add(name);
+      for (const model of found.models) adopted.add(model);
+    } else if (found.by === 'repo') {
       for (const model of found.models) models.add(model);
       if (revision === undefined) whole.add(found.models[0]!.repo);
       // What only accompanies models goes with those of its revision.
@@ -69,7 +82,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     else if (found.by === 'alias') aliases.add(name);
     else if (sidecar.length > 0) for (const file of sidecar) extra.add(file);
     else if (repo && path === undefined && word === undefined && revision === undefined) whole.add(repo.repo);
-    else models.add(await byPath(inventory, name, folder) ?? throwing(notFound(name, found, inventory, [])));
+    else models.add(await byPath(inventory, name, folder) ?? throwing(notFound(name, found, inventory)));
   }
   for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory.aliases)) aliases.add(alias);
   const removals: RepoRemoval[] = [];
@@ -78,7 +91,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     const beside = [...extra].filter((file) => repo.files.includes(file));
     if (own.length > 0 || beside.length > 0 || whole.has(repo.repo)) removals.push(await planRepo(repo, own, beside, inventory, whole.has(repo.repo)));
   }
-  return { removals, aliases: [...aliases].sort(), freedBytes: removals.reduce((sum, one) => sum + one.freedBytes, 0) };
+  return { removals, aliases: [...aliases].sort(), guessed, adopted: [...adopted].filter((model) => !models.has(model)), freedBytes: removals.reduce((sum, one) => sum + one.freedBytes, 0) };
 }
 
 /** Those of which nothing stays: one that was asked for by its revision may have copies in others. */
@@ -167,7 +180,7 @@ async function freedBytes(paths: readonly string[]): Promise<number> {
 }
 
 /** Does what was planned; resolves to the bytes that were freed. Throws `store_unwritable` where something cannot be taken away. */
-export async function carryOut(plan: RemovalPlan, { places, models }: Inventory): Promise<void> {
+export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, { places, models }: Inventory): Promise<void> {
   // All of it before anything goes, so that what is refused stays as it was.
   for (const { repo, entries, blobs } of plan.removals) {
     await checkFolder(places.hub, repo.folder);
@@ -226,13 +239,21 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
     return;
   }
   const name = `${repo.repo}/${file ?? etag}`;
-  let lock = await tryLock(places.lock).catch((cause: unknown) => throwing(unwritable(places.lock, cause)));
+  const take = async () => await tryLock(places.lock).catch((cause: unknown) => throwing(unwritable(places.lock, cause)));
+  let lock = await take().catch(async (thrown: unknown) => {
+    // On a full disk there is no room for a lock, for nobody, and to remove something is the way out.
+    if (!(thrown instanceof RecuaError && thrown.code === 'disk_full') || await lockHolder(places.lock)) throw thrown;
+    await removeFile(repo.folder, places.bytes);
+    return await take();
+  });
   if (!lock) {
-    await writeFile(places.cancel, '').catch((cause: unknown) => throwing(unwritable(places.cancel, cause)));
+    // Made anew, for its time; and no link in its place is followed.
+    await removeFile(repo.folder, places.cancel);
+    await writeFile(places.cancel, '', { flag: 'wx' }).catch((cause: unknown) => throwing(unwritable(places.cancel, cause)));
     const end = Date.now() + patienceMs;
     while (!lock && Date.now() < end) {
       await wait(50);
-      lock = await tryLock(places.lock);
+      lock = await take();
     }
     // Those who waited to go on with the same download look for the file as often as the one that ran.
     if (lock) await wait(noticeMs);

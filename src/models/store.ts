@@ -47,7 +47,7 @@ interface Lookup {
 export const builtinPath = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
 
 /**
- * Finds the file of a model argument. Throws `model_not_found` with all that was looked for, `ambiguous_model` with the candidates,
+ * Finds the file of a model argument. Throws `model_not_found` with what may be meant, `ambiguous_model` with the candidates,
  * and `file_unreadable` for a folder.
  */
 export async function findModel(name: string, { folder = process.cwd(), places = findPlaces() }: Lookup = {}): Promise<StoredModel> {
@@ -66,7 +66,7 @@ export async function findModel(name: string, { folder = process.cwd(), places =
   const found = await lookUp(inventory, name);
   if (found.models.length === 0) {
     if (inTheWay !== undefined) throw new RecuaError('file_unreadable', `${inTheWay} is a folder; expected a GGUF file.`);
-    throw notFound(name, found, inventory, candidates);
+    throw notFound(name, found, inventory);
   }
   const model = chooseOne(name, found.models);
   return alsoBy(name, describeCached(model, inventory, found.by === 'alias' ? name : model.name));

@@ -1,6 +1,5 @@
 // Moves the missing chunks of a file from the hub into its partial file, over several connections where the host does ranges and
 // in one stream where it does not. Used by download.ts.
-import { createHash } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import type { PartialFile } from './partial-file.js';
 import type { RateLimit } from './rate-limit.js';
@@ -11,7 +10,7 @@ export interface TransferOptions {
   connections: number;
   limit?: RateLimit | undefined;
   signal: AbortSignal;
-  /** Bytes that arrived, negative where some have to come again. */
+  /** Bytes that arrived and were written. */
   onBytes: (bytes: number) => void;
 }
 
@@ -53,50 +52,33 @@ async function inParallel(remote: RemoteFile, partial: PartialFile, options: Tra
 }
 
 async function fetchChunk(remote: RemoteFile, partial: PartialFile, index: number, { limit, signal, onBytes }: TransferOptions): Promise<void> {
-  const start = partial.startOf(index);
-  const hash = createHash('sha256');
-  let at = start;
-  try {
-    for await (const piece of remote.read(start, start + partial.lengthOf(index), signal)) {
-      hash.update(piece);
-      await partial.write(piece, at);
-      at += piece.length;
-      onBytes(piece.length);
-      await limit?.pass(piece.length, signal);
-    }
-    await partial.finish(index, hash.digest('hex'));
-  } catch (thrown) {
-    onBytes(start - at);
-    throw thrown;
+  for await (const piece of remote.read(partial.nextOf(index), partial.endOf(index), signal)) {
+    await partial.append(index, piece);
+    onBytes(piece.length);
+    await limit?.pass(piece.length, signal);
   }
 }
 
-/** Reads from the first missing chunk to the last; what is there already in between is let pass. */
+/** Reads from the first missing byte to the end of the last missing chunk; what is there already in between is let pass. */
 async function inOneStream(remote: RemoteFile, partial: PartialFile, { limit, signal, onBytes }: TransferOptions): Promise<void> {
-  const missing = new Set(partial.missing());
-  const order = [...missing];
-  const [first, last] = [order[0], order.at(-1)];
-  if (first === undefined || last === undefined) return;
-  let index = first;
-  let hash = createHash('sha256');
-  let at = partial.startOf(first);
-  let chunkEnd = at + partial.lengthOf(index);
-  for await (const piece of remote.read(at, partial.startOf(last) + partial.lengthOf(last), signal)) {
-    for (let used = 0; used < piece.length;) {
-      const part = piece.subarray(used, used + chunkEnd - at);
-      used += part.length;
-      if (missing.has(index)) {
-        hash.update(part);
-        await partial.write(part, at);
-        onBytes(part.length);
+  const missing = partial.missing();
+  const last = missing.at(-1);
+  let index = missing.shift();
+  if (index === undefined || last === undefined) return;
+  let at = partial.nextOf(index);
+  for await (const piece of remote.read(at, partial.endOf(last), signal)) {
+    const end = at + piece.length;
+    while (at < end && index !== undefined) {
+      const from = Math.max(at, partial.nextOf(index));
+      const to = Math.min(end, partial.endOf(index));
+      if (from < to) {
+        await partial.append(index, piece.subarray(piece.length - (end - from), piece.length - (end - to)));
+        onBytes(to - from);
       }
-      at += part.length;
-      if (at < chunkEnd) continue;
-      if (missing.has(index)) await partial.finish(index, hash.digest('hex'));
-      hash = createHash('sha256');
-      index++;
-      chunkEnd = at + partial.lengthOf(index);
+      at = Math.min(end, partial.endOf(index));
+      if (at === partial.endOf(index)) index = missing.shift();
     }
+    at = end;
     await limit?.pass(piece.length, signal);
   }
 }

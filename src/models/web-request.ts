@@ -14,7 +14,7 @@ export interface WebRequest {
   /** Stops before the first redirect that leaves the host: `leftFor` then says where to. */
   stayHere?: boolean;
   signal?: AbortSignal | undefined;
-  /** No byte for so long, in the headers or the body: the connection is dead. */
+  /** No byte for so long, in the headers or the body, or next to none: the connection is dead. */
   stallMs: number;
 }
 
@@ -33,6 +33,8 @@ export interface WebAnswer {
 }
 
 const mostRedirects = 10;
+/** Less than that in the time of a stall is as good as silence: a host may send a byte now and then for ever. */
+const leastProgressBytes = 1024;
 const userAgent = 'recua';
 
 export async function request(address: URL, options: WebRequest): Promise<WebAnswer> {
@@ -120,13 +122,19 @@ class Exchange {
     if (!response.body) return;
     const pieces = (response.body as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
     let whole = false;
+    let waitedMs = 0;
+    let bytes = 0;
     try {
       for (;;) {
         // Silence counts only while somebody waits: a slow reader is no fault of the host.
-        this.#watch();
+        const askedMs = performance.now();
+        this.#watch(this.#stallMs - waitedMs);
         const piece = await pieces.next();
         this.#rest();
         if (piece.done) break;
+        waitedMs += performance.now() - askedMs;
+        bytes += piece.value.length;
+        if (bytes >= leastProgressBytes) waitedMs = bytes = 0;
         yield piece.value;
       }
       whole = true;
@@ -140,11 +148,11 @@ class Exchange {
     }
   }
 
-  #watch(): void {
+  #watch(ms = this.#stallMs): void {
     this.#timer = setTimeout(() => {
       this.#stalled = true;
       this.#controller.abort();
-    }, this.#stallMs);
+    }, ms);
   }
 
   #rest(): void {
@@ -161,7 +169,7 @@ class Exchange {
   #end(thrown: unknown): Error {
     this.#close();
     if (this.#signal?.aborted) return this.#signal.reason as Error;
-    if (this.#stalled) return new ConnectionFault('stalled', this.#url, `it sent nothing for ${this.#stallMs / 1000} seconds`);
+    if (this.#stalled) return new ConnectionFault('stalled', this.#url, `it sent nothing, or next to nothing, for ${this.#stallMs / 1000} seconds`);
     return ConnectionFault.from(thrown, this.#url);
   }
 }

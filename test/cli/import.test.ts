@@ -112,6 +112,25 @@ t.test('import of what was pulled already stores nothing twice', async (t) => {
   t.strictSame(readdirSync(hub), ['models--acme--m-GGUF']);
 });
 
+t.test('import of contents that are there adds the alias, however they lie there', async (t) => {
+  const ways: [first: string[], then: string[]][] = [[['--symlink'], []], [['--symlink'], ['--copy']], [['--copy'], ['--symlink']], [[], ['--symlink']], [['--symlink'], ['--symlink']]];
+  for (const [first, then] of ways) {
+    const folder = t.testdir({ mine: {}, other: {} });
+    const path = join(folder, 'mine', 'm.gguf');
+    writeFileSync(path, model('m'));
+    const before = await importing(folder, path, ...first);
+    // The same contents in another place, of the same name.
+    const again = join(folder, 'other', 'm.gguf');
+    writeFileSync(again, model('m'));
+    for (const [from, alias] of [[path, 'one'], [again, 'two']] as const) {
+      t.match(await importing(folder, from, ...then, '-a', alias), { code: 0, already: true, method: null, path: before.path, name: 'local/m' }, `${first.join()} then ${then.join()}`);
+    }
+    t.match(await importing(folder, path), { aliases: ['one', 'two'] });
+    writeFileSync(again, model('x'));
+    t.match(await importing(folder, again, ...then, '-a', 'three'), { code: 2, stderr: /has another model local\/m/ }, 'other contents of the same size are others');
+  }
+});
+
 t.test('import takes a split set by its first part, and only whole', async (t) => {
   const folder = t.testdir({ mine: {} });
   const parts = [1, 2, 3].map((part) => join(folder, 'mine', partFile('big-Q6_K', part, 3)));

@@ -55,6 +55,11 @@ export class Pty {
     this.#process.resize(columns, rows);
   }
 
+  /** As in the moment before the program hears that its window has become narrower. */
+  resizeUnheard(columns: number, rows: number): void {
+    this.#terminal.resize(columns, rows);
+  }
+
   kill(signal: string): void {
     if (!this.#ended) this.#process.kill(signal);
   }

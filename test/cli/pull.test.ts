@@ -8,6 +8,7 @@ import { shellWord } from '#recua/models/shell-word.js';
 import { FakeHub, commit, modelBytes } from '../models/fake-hub.js';
 import type { FakeFile, FakeRepo } from '../models/fake-hub.js';
 import { blobs, pull, snapshotOf } from '../models/hub-pull.js';
+import { Pty } from './pty.js';
 import { mainPath, recua, root } from './recua.js';
 
 const builtin = readFileSync(join(root, 'models/builtin.gguf'));
@@ -28,7 +29,7 @@ t.test('without a file the models of a repository are listed', async (t) => {
     'mmproj-F16.gguf                     F16 (projector)  1000 bytes  1      no      -',
     '',
   ].join('\n'));
-  t.match(result.stderr, /Download one: recua pull owner\/model:Q4_K_M\n$/);
+  t.match(result.stderr, /For this machine: recua pull owner\/model:Q4_K_M\n$/);
   t.strictSame(hub.pieces, [], 'nothing was downloaded');
   const quiet = await pull(hub, folder, ['owner/model', '-q']);
   t.equal(quiet.stdout, result.stdout);
@@ -184,8 +185,36 @@ t.test('a terminal gets a bar with speed, and an untouched line afterwards', asy
   t.equal(code, 0, shown);
   t.match(shown, /\[=+ +\] +\d+ % of 2\.29 MiB, [\d.]+ (KiB|MiB)\/s, \d+ s left/);
   t.match(shown, /\[=+\] 100 % of 2\.29 MiB/);
-  t.notMatch(shown, /\u001b\[\?(25|7)l/, 'no mode is left on if it is killed');
+  t.notMatch(shown.replace(/\u001b\[\?7l[^\u001b\r\n]*\u001b\[J\u001b\[\?7h\r/g, ''), /\u001b\[\?/, 'no mode is left on if it is killed');
   t.match(shown.slice(shown.lastIndexOf('% of')), /\n.*tiny-Q4_K_M\.gguf\r\n.*Try: recua run owner\/model:Q4_K_M/s);
+});
+
+t.test('a terminal that is made narrower keeps one bar', async (t) => {
+  const hub = await FakeHub.start(t, repos());
+  const folder = t.testdir();
+  hub.sendBytes = 8192;
+  let letGo = () => undefined as void;
+  const held = new Promise<void>((resolve) => { letGo = resolve; });
+  hub.onSend = (_piece, offset) => (offset > 1_000_000 ? held : undefined);
+  const terminal = new Pty(['pull', 'owner/model:Q4_K_M', '--connections', '1'], { env: hub.environment(folder), columns: 100, cwd: folder });
+  t.teardown(() => terminal.dispose());
+  await terminal.until(/\[=+ +\] +4\d % of/);
+  const bars = () => terminal.lines().filter((line) => /^\[| % of/.test(line)).length;
+  let drawn = 0;
+  for (const columns of [80, 60, 33]) {
+    terminal.resizeUnheard(columns, 24);
+    // It goes on drawing for the width that it knows.
+    drawn = terminal.raw.length;
+    await terminal.until(() => terminal.raw.length > drawn + 500, 'some drawing');
+    t.equal(bars(), 1, terminal.text());
+    terminal.resize(columns, 24);
+    await terminal.until(() => bars() === 1 && /^ ?(\[[= ]+\] )? *4\d % of/.test(terminal.lines().at(-1)!), `one bar of ${columns} columns`);
+  }
+  letGo();
+  t.equal((await terminal.ended).exitCode, 0);
+  await terminal.until(/100 % of/);
+  t.equal(bars(), 1, terminal.text());
+  t.match(terminal.text(), /^tiny-Q4_K_M\.gguf {2}2\.29 MiB$/m, 'what stood above is still there');
 });
 
 t.test('time left is said as people say it', (t) => {

@@ -156,12 +156,52 @@ t.test('rm refuses builtin, files elsewhere, and names that mean nothing or too 
   t.ok(existsSync(mine));
 });
 
-t.test('rm without -y asks on a terminal only', async (t) => {
+t.test('rm without a terminal removes what is named exactly, and does not guess', async (t) => {
+  const folder = t.testdir();
+  const hub = join(folder, 'hub');
+  const env = envOf(folder);
+  const names = ['Owner/Repo', 'Owner/Repo:Q4_0', 'Owner/Repo/m-Q4_0.gguf', 'hf:Owner/Repo', 'alias'];
+  for (const name of names) {
+    put(hub, { repo: 'Owner/Repo', file: 'm-Q4_0.gguf', bytes: model('m') });
+    await addAlias(findPlaces(env), 'alias', { repo: 'Owner/Repo', file: 'm-Q4_0.gguf' }, false);
+    const before = files(hub);
+    for (const guess of ['owner/repo', 'owner/repo:Q4_0', 'm-Q4_0', 'M-q4_0.gguf']) {
+      t.match(await recua(['rm', guess], 'y\n', { env }), { code: 2, stdout: '', stderr: /Expected the exact name of a model where nobody can be asked, got .*\. Did you mean Owner\/Repo\?/ }, guess);
+      t.strictSame(files(hub), before);
+    }
+    t.match(await recua(['rm', name], '', { env }), { code: 0, stdout: /^Removed Owner\/Repo / }, name);
+    t.strictSame(files(hub), []);
+  }
+  put(hub, { repo: 'Owner/Repo', file: 'm-Q4_0.gguf', bytes: model('m') });
+  t.equal((await recua(['rm', '-y', 'owner/repo'], '', { env })).code, 0, 'with -y a guess is good enough');
+});
+
+t.test('rm of an alias that was given to a pulled model takes the alias alone', async (t) => {
+  const folder = t.testdir();
+  const hub = join(folder, 'hub');
+  const env = envOf(folder);
+  const mine = join(folder, 'mine.gguf');
+  put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
+  const before = files(hub);
+  writeFileSync(mine, model('m'));
+  t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
+  t.match(JSON.parse((await recua(['rm', '--dry-run', '--json', 'tiny'], '', { env })).stdout), { models: [], files: [], blobs: [], aliases: ['tiny'], freed_bytes: 0 });
+  t.match(await recua(['rm', 'tiny'], '', { env }), { code: 0, stdout: /^Removed the alias tiny\nFreed 0 bytes/, stderr: /o\/r stays: it was in the store before the alias\. To remove it, name it: recua rm o\/r/ });
+  t.strictSame(files(hub), before);
+  // Named itself, it goes with its aliases; and what an import brought goes by its alias.
+  t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
+  t.match(await recua(['rm', 'o/r', 'tiny'], '', { env }), { code: 0, stdout: /Removed o\/r .*\nRemoved the alias tiny/, stderr: '' });
+  t.equal((await recua(['import', mine, '-a', 'tiny'], '', { env })).code, 0);
+  t.match(await recua(['rm', 'tiny'], '', { env }), { code: 0, stdout: /Removed local\/mine / });
+  t.strictSame(files(hub), []);
+  t.ok(existsSync(mine));
+});
+
+t.test('rm on a terminal asks, and --dry-run says what would go', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
   const before = files(hub);
-  t.match(await recua(['rm', 'o/r'], 'y\n', { env: envOf(folder) }), { code: 2, stdout: '', stderr: /Give -y to remove without being asked/ });
   const dry = await recua(['rm', '--dry-run', 'o/r'], '', { env: envOf(folder) });
   t.match(dry, { code: 0, stdout: /^o\/r \(\d+ bytes\)\nThis would free \d+ bytes\.\n$/ });
   t.match(JSON.parse((await recua(['rm', '--dry-run', '--json', 'o/r'], '', { env: envOf(folder) })).stdout), { dry_run: true, models: [{ name: 'o/r' }], blobs: [join(folderOf(hub, 'o/r'), 'blobs', sha256(model('m')))] });
@@ -189,7 +229,7 @@ t.test('rm on a terminal says what goes and waits for yes', async (t) => {
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
-  t.equal((await recua(['import', join(folderOf(hub, 'o/r'), 'snapshots', commitA, 'm.gguf'), '-a', 'tiny'], '', { env: envOf(folder) })).code, 0);
+  await addAlias(findPlaces(envOf(folder)), 'tiny', { repo: 'o/r', file: 'm.gguf' }, false);
   const before = files(hub);
   for (const [keys, code] of [['n\r', 1], ['\r', 1], ['yess\r', 1], ['\x04', 1], ['\x03', 130]] as const) {
     const asked = await onTerminal(['rm', 'tiny'], envOf(folder), keys);

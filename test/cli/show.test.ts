@@ -55,7 +55,7 @@ t.test('show reads a vocabulary of llama.cpp', async (t) => {
 
 t.test('show exits 1 with one sentence for a file that is no model', async (t) => {
   const folder = t.testdir({ 'page.gguf': '<!DOCTYPE html><html></html>', sub: {} });
-  for (const [name, sentence] of [['page.gguf', /web page/], ['none.gguf', /There is no model none\.gguf: looked for/], ['sub', /is a folder/]] as const) {
+  for (const [name, sentence] of [['page.gguf', /web page/], ['none.gguf', /There is no model none\.gguf, neither as a file nor in the store\. Expected the path /], ['sub', /is a folder/]] as const) {
     const { code, stdout, stderr } = await recua(['show', name], '', { cwd: folder });
     t.equal(code, 1, name);
     t.equal(stdout, '');
@@ -137,4 +137,14 @@ t.test('show sums up a split set as one model, by any name it has', async (t) =>
     t.match(JSON.parse(stdout), { parts: 3, tensor_count: 3, parameters: 96, size_bytes: [0, 1, 2].reduce((sum, part) => sum + modelPart(part, 3).length, 0) });
   }
   t.match(await recua(['show', 'acme/bigg'], '', { env, cwd: folder }), { code: 1, stderr: /Did you mean acme\/big\?/ });
+});
+
+t.test('show names the keys that llama.cpp will miss', async (t) => {
+  const path = join(t.testdir(), 'lost.gguf');
+  const without = (...keys: string[]) => sound.metadata!.filter((one) => Buffer.isBuffer(one) || !keys.includes(one[0]));
+  writeFileSync(path, gguf({ ...sound, metadata: without('llama.block_count', 'llama.context_length') }));
+  const { stdout } = await recua(['show', path]);
+  t.match(stdout, /^Missing +llama\.context_length, llama\.block_count, llama\.attention\.layer_norm_rms_epsilon: llama\.cpp cannot load the model without/m);
+  t.strictSame(JSON.parse((await recua(['show', path, '--json'])).stdout).missing_keys, ['llama.context_length', 'llama.block_count', 'llama.attention.layer_norm_rms_epsilon']);
+  t.notMatch((await recua(['show', 'builtin'])).stdout, /Missing/);
 });

@@ -217,3 +217,17 @@ t.test('readGguf() stays under 64 MiB on hostile files', async (t) => {
   t.type(message, 'number');
   await worker.terminate();
 });
+
+t.test('a count that no file reaches is told as a number', async (t) => {
+  const path = join(t.testdir(), 'a.gguf');
+  const huge = 2n ** 64n - 1n;
+  const counts = [
+    gguf({ ...sound, tensorCount: huge }), gguf({ ...sound, keyCount: huge }), gguf({ metadata: [Buffer.concat([u64(huge), Buffer.alloc(64)])] }),
+    gguf({ metadata: [Buffer.concat([text('k'), Buffer.from([8, 0, 0, 0]), u64(huge), Buffer.alloc(64)])] }),
+    gguf({ tensors: [{ name: 't', shape: [huge], type: 0, offset: 0 }], dataBytes: 64 }), gguf({ tensors: [{ name: 't', shape: [1], type: 0, offset: huge }], dataBytes: 64 }),
+  ];
+  for (const [index, bytes] of counts.entries()) {
+    writeFileSync(path, bytes);
+    await t.rejects(readGguf(path), { code: 'invalid_gguf', message: /over 9007199254740991/ }, `case ${index}`);
+  }
+});

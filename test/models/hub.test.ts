@@ -1,12 +1,14 @@
 import t from 'tap';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { FakeHub, commit, modelBytes } from './fake-hub.js';
 import type { FakeFile, FakeRepo } from './fake-hub.js';
-import { isInstalled, oneFile, pull, snapshotOf } from './hub-pull.js';
+import { blobs, isInstalled, oneFile, pull, snapshotOf } from './hub-pull.js';
+import { parseBounded } from '#recua/models/bounded-json.js';
 
 const file: FakeFile = { path: 'm-Q8_0.gguf', bytes: modelBytes(100_000) };
 const repos = (): FakeRepo[] => [
@@ -180,7 +182,7 @@ t.test('names that would leave the store are left out and named', async (t) => {
   t.equal(result.code, 0, result.stderr);
   const shown = JSON.parse(result.stdout);
   t.strictSame(shown.models.map(({ name }: any) => name), ['fine-Q8_0']);
-  t.strictSame(shown.refused_names, [...names, 'undefined', 'h1.gguf', 'h2.gguf', 's1.gguf', 's2.gguf']);
+  t.strictSame(shown.refused_names, [...names, 'an entry without a name', 'h1.gguf', 'h2.gguf', 's1.gguf', 's2.gguf']);
   const said = await pull(hub, folder, ['owner/model']);
   t.match(said.stderr, /left out, because their names cannot be stored: "\.\.\/evil-Q8_0\.gguf".* and 13 more/);
   t.notMatch(said.stderr, /\u001b/);
@@ -238,4 +240,132 @@ t.test('a download goes by the commit, whatever the branch does meanwhile', asyn
   writeFileSync(join(folder, 'unused'), '');
   t.equal((await pull(hub, folder, ['owner/model:Q8_0'])).code, 0);
   t.ok(hub.requests.filter(({ url }) => url.includes('/resolve/')).every(({ url }) => url.startsWith(`/owner/model/resolve/${commit}/`)));
+});
+
+t.test('a reply that would become far more memory than it takes is refused unread', async (t) => {
+  const hub = await FakeHub.start(t, repos());
+  const replies: Record<string, Buffer> = {
+    'brackets': Buffer.alloc(12_000_000, '['),
+    'braces': Buffer.alloc(12_000_000, '{"a":'),
+    'empty lists': Buffer.from(`[${'[],'.repeat(4_000_000)}[]]`),
+    'commas': Buffer.alloc(12_000_000, '[,'),
+    'too long': Buffer.alloc(60_000_000, '['),
+  };
+  for (const [what, reply] of Object.entries(replies)) {
+    for (const place of ['/revision/', '/tree/']) {
+      hub.onApi = (_request, response, url) => url.pathname.includes(place) && Boolean(response.writeHead(200, { 'Content-Type': 'application/json' }).end(reply));
+      // With so little memory the values themselves would end the process.
+      const result = await pull(hub, t.testdir(), ['owner/model'], { NODE_OPTIONS: '--max-old-space-size=96' });
+      t.equal(result.code, 1, `${what} in ${place}: ${result.stderr}`);
+      t.match(result.stderr, /Expected JSON from 127\.0\.0\.1:\d+, got something else/);
+    }
+  }
+});
+
+t.test('bounded JSON is JSON', (t) => {
+  for (const value of [null, 1, 'a', ['"[{', '\\"[[', { a: [{ b: '\\' }] }], Array.from({ length: 1000 }, (_, i) => ({ path: `p${i}"`, lfs: { size: i } }))]) {
+    t.strictSame(parseBounded(JSON.stringify(value)), value);
+  }
+  for (const text of ['', '"', '"\\', ']', '[1', '['.repeat(17) + ']'.repeat(17)]) t.throws(() => parseBounded(text), SyntaxError, text);
+  t.strictSame(parseBounded(`"${'['.repeat(50)}"`), '['.repeat(50));
+  t.end();
+});
+
+t.test('entries of a listing that are none are left out, whatever they are', async (t) => {
+  const sound = { type: 'file', path: 'm-Q8_0.gguf', size: 5000, oid: '0'.repeat(40), lfs: { oid: 'a'.repeat(64), size: 5000 } };
+  const odd = [
+    null, 5, 'file', [], {}, { type: 'file' }, { ...sound, path: { toString: 1 } }, { ...sound, path: null }, { ...sound, path: 7 }, { ...sound, path: ['m.gguf'] },
+    { ...sound, path: 'a.gguf', lfs: { oid: { toString: 1 }, size: 5 } }, { ...sound, path: 'b.gguf', lfs: { ...sound.lfs, size: { valueOf: 1 } } },
+    { ...sound, path: 'c.gguf', lfs: { ...sound.lfs, size: 1e300 } }, { ...sound, path: 'd.gguf', lfs: 'x' }, { ...sound, path: 'e.gguf', lfs: { ...sound.lfs, size: -1 } },
+    { ...sound, path: `${'x'.repeat(10_000)}.gguf` }, { ...sound, path: 'f.gguf', oid: { toString: null }, lfs: null },
+  ];
+  const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [], listing: [...odd, sound] }]);
+  const result = await pull(hub, t.testdir(), ['owner/model', '--json']);
+  t.equal(result.code, 0, result.stderr);
+  const { models, refused_names: refused } = JSON.parse(result.stdout) as { models: { name: string }[]; refused_names: string[] };
+  t.strictSame(models.map(({ name }) => name), ['m-Q8_0']);
+  t.ok(refused.every((name) => name.length <= 800));
+  t.ok(refused.includes('an entry without a name'));
+});
+
+t.test('a listing of tens of thousands of files is shown, one of more than any repository has is refused', async (t) => {
+  const entry = (path: string) => ({ type: 'file', path, size: 5000, oid: '0'.repeat(40), lfs: { oid: 'a'.repeat(64), size: 5000 } });
+  const listing = [entry('m-Q8_0.gguf'), ...Array.from({ length: 30_000 }, (_, i) => entry(`logs/run-${i}.json`)),
+    ...Array.from({ length: 10_000 }, (_, i) => entry(`big-F16-${String(i + 1).padStart(5, '0')}-of-10000.gguf`))];
+  const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [], listing }]);
+  hub.pageSize = 10_000;
+  const folder = t.testdir();
+  const result = await pull(hub, folder, ['owner/model']);
+  t.equal(result.code, 0, result.stderr);
+  t.match(result.stdout, /m-Q8_0\.gguf/);
+  t.match((await pull(hub, folder, ['owner/model', '-f', 'nothing.gguf'])).stderr, /has no file or quantisation nothing\.gguf/);
+  hub.pageSize = 300_000;
+  hub.repos[0]!.listing = new Array(200_001).fill({});
+  t.match((await pull(hub, folder, ['owner/model'])).stderr, /Expected at most 200000 files of owner\/model/);
+});
+
+t.test('a hub that trickles is given up', async (t) => {
+  const hub = await FakeHub.start(t, repos());
+  const trickle = (response: ServerResponse) => {
+    const timer = setInterval(() => response.write(' '), 20);
+    response.once('close', () => clearInterval(timer));
+  };
+  hub.onApi = (_request, response, url) => {
+    if (!url.pathname.includes('/tree/')) return false;
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    trickle(response);
+    return true;
+  };
+  const env = { RECUA_TEST_STALL_MS: '200' };
+  t.match((await pull(hub, t.testdir(), ['owner/model'], env)).stderr, /cannot be reached: it sent nothing, or next to nothing, for 0\.2 seconds/);
+  // Faster than silence, but without end.
+  hub.onApi = (_request, response, url) => {
+    if (!url.pathname.includes('/tree/')) return false;
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    const timer = setInterval(() => response.write(' '.repeat(2000)), 20);
+    response.once('close', () => clearInterval(timer));
+    return true;
+  };
+  t.match((await pull(hub, t.testdir(), ['owner/model'], env)).stderr, /cannot be reached: it sends its answer so slowly that it may never end/);
+  hub.onApi = () => false;
+  hub.onBytes = ({ response, range, file: { bytes } }) => {
+    response.writeHead(206, { ETag: '"cdn-etag"', 'Content-Range': `bytes ${range!.from}-${range!.to - 1}/${bytes.length}`, 'Content-Length': range!.to - range!.from });
+    let at = range!.from;
+    const timer = setInterval(() => response.write(bytes.subarray(at, ++at)), 20);
+    response.once('close', () => clearInterval(timer));
+    return true;
+  };
+  const result = await pull(hub, t.testdir(), ['owner/model:Q8_0', '--connections', '1'], { RECUA_TEST_STALL_MS: '100' });
+  t.equal(result.code, 1);
+  t.match(result.stderr, /could not be downloaded: .*it sent nothing, or next to nothing, for 0\.1 seconds, 10 times in a row/);
+});
+
+t.test('a host that cuts off after each byte is given up', async (t) => {
+  const hub = await FakeHub.start(t, repos());
+  hub.onBytes = async (piece) => {
+    const { response, range, file: { bytes } } = piece;
+    response.writeHead(206, { ETag: '"cdn-etag"', 'Content-Range': `bytes ${range!.from}-${range!.to - 1}/${bytes.length}`, 'Content-Length': range!.to - range!.from });
+    await hub.send(piece, range!.from, range!.from + 1);
+    response.destroy();
+    return true;
+  };
+  const result = await pull(hub, t.testdir(), ['owner/model:Q8_0', '--connections', '1']);
+  t.equal(result.code, 1);
+  t.match(result.stderr, /could not be downloaded: .*10 times in a row/);
+  t.ok(hub.pieces.length <= 40, `${hub.pieces.length} requests`);
+});
+
+t.test('a GGUF file that is shorter than its header is refused before it is asked for', async (t) => {
+  const empty: FakeFile = { path: 'm-Q8_0.gguf', bytes: Buffer.alloc(0) };
+  const short: FakeFile = { path: 's-Q4_0.gguf', bytes: Buffer.from('GGUF\x03') };
+  const part: FakeFile = { path: 'p-F16-00002-of-00002.gguf', bytes: Buffer.alloc(0) };
+  const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [empty, short, part, { path: 'p-F16-00001-of-00002.gguf', bytes: modelBytes(5000) }] }]);
+  for (const word of ['Q8_0', 'Q4_0', 'F16']) {
+    const folder = t.testdir();
+    const result = await pull(hub, folder, [`owner/model:${word}`]);
+    t.equal(result.code, 1, word);
+    t.match(result.stderr, /Expected a GGUF file for owner\/model\/\S+, but it has \d bytes at the hub\. Nothing was downloaded/);
+    t.strictSame(blobs(folder), []);
+  }
+  t.equal(hub.pieces.length, 0);
 });

@@ -32,10 +32,10 @@ t.test('findModel() knows builtin as the embedded model, whatever lies in the fo
   t.match(await findModel('builtin', { folder, places: placesIn(folder) }), { path: builtinPath, id: 'builtin' });
 });
 
-t.test('findModel() says what it looked for', async (t) => {
+t.test('findModel() says that there is none, and what was expected', async (t) => {
   const folder = t.testdir({ sub: {} });
   const places = placesIn(folder);
-  await t.rejects(findModel('nope', { folder, places }), { code: 'model_not_found', message: /nope and the file .*nope\.gguf and .*model store .*hub\. Expected .* builtin/ });
+  await t.rejects(findModel('nope', { folder, places }), { code: 'model_not_found', message: /^There is no model nope, neither as a file nor in the store\. Expected .* builtin for the embedded model\.$/ });
   await t.rejects(findModel('sub', { folder, places }), { code: 'file_unreadable', message: /is a folder/ });
   await t.rejects(findModel('', { places }), { code: 'model_not_found' });
   await t.rejects(findModel('a\0b', { folder, places }), { code: 'model_not_found' });

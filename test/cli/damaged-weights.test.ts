@@ -1,0 +1,52 @@
+// Weights that are no numbers: the answer says which file is to blame, and show finds it out.
+import t from 'tap';
+import { copyFileSync, openSync, closeSync, writeSync, renameSync, mkdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { readModelFile } from '#recua/models/model-file.js';
+import { builtinPath } from '#recua/models/store.js';
+import { recua } from './recua.js';
+
+/** Every bit of the tensors set: in all types of numbers that is none. */
+async function damage(path: string): Promise<void> {
+  const { parts: [{ dataOffset, tensors }] } = await readModelFile(path);
+  const file = openSync(path, 'r+');
+  const { offset, sizeBytes } = tensors.find(({ name }) => name === 'output_norm.weight')!;
+  writeSync(file, Buffer.alloc(sizeBytes, 0xff), 0, sizeBytes, dataOffset + offset);
+  closeSync(file);
+}
+
+t.test('damaged weights end with the name of the file, whatever samples', async (t) => {
+  const path = join(t.testdir(), 'broken.gguf');
+  copyFileSync(builtinPath, path);
+  await damage(path);
+  const says = /The outputs of broken\.gguf are not numbers, so its weights are damaged\. Look with recua show --verify/;
+  const ways = [['--temp', '0'], ['--temp', '1'], ['--temp', '1', '--top-k', '0', '--top-p', '0.9'], ['--temp', '1', '--top-k', '60000'], ['-g', 'root ::= "a" | "b"']];
+  for (const flags of ways) {
+    const { code, stderr } = await recua(['run', path, '-p', 'Hello', '-n', '4', ...flags]);
+    t.equal(code, 1, flags.join(' '));
+    t.match(stderr, says, flags.join(' '));
+    t.notMatch(stderr, /No token is allowed/);
+  }
+});
+
+t.test('show --verify compares a model of the store with what it was stored as', async (t) => {
+  const folder = t.testdir();
+  const env = { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
+  const blobs = join(folder, 'hub', 'models--o--r', 'blobs');
+  const snapshot = join(folder, 'hub', 'models--o--r', 'snapshots', 'a'.repeat(40));
+  for (const place of [blobs, snapshot]) mkdirSync(place, { recursive: true });
+  const etag = createHash('sha256').update(readFileSync(builtinPath)).digest('hex');
+  copyFileSync(builtinPath, join(blobs, 'new'));
+  renameSync(join(blobs, 'new'), join(blobs, etag));
+  symlinkSync(join('..', '..', 'blobs', etag), join(snapshot, 'm-Q8_0.gguf'));
+  t.match(await recua(['show', 'o/r', '--verify'], '', { env }), { code: 0, stdout: new RegExp(`sha256 +${etag}: as it was stored`) });
+  t.match(await recua(['show', builtinPath, '--verify'], '', { env }), { code: 0, stdout: new RegExp(`sha256 +${etag}: there is nothing to compare it with`) });
+  await damage(join(blobs, etag));
+  const damaged = await recua(['show', 'o/r', '--verify', '--json'], '', { env });
+  t.equal(damaged.code, 1);
+  t.match(JSON.parse(damaged.stdout), { hashes: [{ expected: etag }] });
+  t.match(damaged.stderr, /m-Q8_0\.gguf is damaged: its sha256 is [0-9a-f]{64}, and it was stored as .*recua pull with --force/);
+  t.notOk('hashes' in JSON.parse((await recua(['show', 'o/r', '--json'], '', { env })).stdout), 'nothing is read without being asked');
+});

@@ -1,0 +1,64 @@
+// A store on a disk without room for a single byte more.
+import t from 'tap';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { addAlias } from '#recua/models/aliases.js';
+import { findPlaces } from '#recua/models/places.js';
+import { tryLock } from '#recua/lock-file.js';
+import { RecuaError } from '#recua/errors.js';
+import { recua } from '../cli/recua.js';
+import { model, put, putPartial } from './hub-layout.js';
+
+// Not the test's own folder, which tap would remove before the file system in it is gone.
+const folder = mkdtempSync(join(tmpdir(), 'recua-full-disk-'));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const mounted = process.platform === 'linux' && spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder]).status === 0;
+if (mounted) t.teardown(() => execFileSync('umount', [folder]));
+const skip = !mounted && 'mounting a small disk takes root and its rights';
+
+/** Takes all the room there is; gives it back when called. */
+function fill(): () => void {
+  const filler = join(folder, 'filler');
+  execFileSync('sh', ['-c', 'dd if=/dev/zero of="$0" bs=4k 2>/dev/null || true', filler]);
+  return () => rmSync(filler);
+}
+
+const names = () => readdirSync(folder, { recursive: true }).map(String).filter((name) => name !== 'filler').sort();
+const env = { SERVICE_HOME: folder, HUB_HOME: '', HF_HOME: '', HF_HUB_CACHE: '' };
+
+t.test('a lock that has no room leaves no draft, and the error is a sentence', { skip }, async (t) => {
+  const free = fill();
+  t.teardown(free);
+  const thrown = await tryLock(join(folder, 'a.lock')).catch((error: unknown) => error);
+  t.match(thrown, { code: 'ENOSPC' });
+  t.match(RecuaError.from(thrown), { code: 'disk_full', message: /^There is no room left on the disk.* Free some space and try again\.$/ });
+  t.strictSame(names(), []);
+});
+
+t.test('import and aliases say that the disk is full, and leave the store as it was', { skip }, async (t) => {
+  const hub = join(folder, 'hub');
+  put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
+  const mine = join(t.testdir(), 'mine.gguf');
+  writeFileSync(mine, model('mine'));
+  const before = names();
+  const free = fill();
+  t.teardown(() => { free(); rmSync(hub, { recursive: true }); });
+  const copied = await recua(['import', '--copy', mine], '', { env });
+  t.match(copied, { code: 1, stdout: '', stderr: /There is no room left for .*Free some space and try again/ });
+  await t.rejects(addAlias(findPlaces(env), 'tiny', { repo: 'o/r', file: 'm.gguf' }, false), { code: 'disk_full' });
+  t.notMatch(copied.stderr, / {4}at /);
+  t.strictSame(names().filter((name) => name !== 'recua'), before);
+});
+
+t.test('rm works on a full disk, downloads that were left included', { skip }, async (t) => {
+  const hub = join(folder, 'hub');
+  put(hub, { repo: 'o/r', file: 'm.gguf', bytes: model('m') });
+  putPartial(hub, { repo: 'o/r', file: 'n-Q8_0.gguf', etag: 'e'.repeat(64), sizeBytes: 100_000, doneBytes: 50_000 });
+  const free = fill();
+  t.teardown(free);
+  const removed = await recua(['rm', 'o/r'], '', { env });
+  t.equal(removed.code, 0, removed.stderr);
+  t.strictSame(names().filter((name) => !name.startsWith('recua')), ['hub']);
+});
