@@ -17,7 +17,7 @@ import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-fla
 import { choice, integer, misuse, perCall, real, settingNames, text } from './flags.js';
 import type { Values } from './flags.js';
 import type { LogFile } from './log-file.js';
-import { showLoading } from './model-loading.js';
+import { checkContext, showLoading } from './model-loading.js';
 import { engineLog, engineLogLevel, makeLog, say, sayError } from './output.js';
 import { describePortInUse } from './port-owner.js';
 import { register } from './serve/state-file.js';
@@ -54,7 +54,7 @@ export const api = command({
   aliases: [],
   operands: '<model>',
   summary: 'Start the HTTP API server',
-  details: 'It listens at once; while the model loads, /health answers 503. Ctrl-C lets running answers end, a second one stops at once. '
+  details: 'It listens at once; while the model loads, /health answers 503. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
     + 'Neither prompts nor answers are ever logged. To run it in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
@@ -199,6 +199,7 @@ function isLoopback(host: string): boolean {
 
 async function loading(engine: Engine, id: string, { tell, managed }: Output): Promise<ModelDescription> {
   const model = await showLoading(engine, `Loading ${id}`, managed, engine.ready());
+  checkContext(model);
   tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
   tell(placeText(model));
   for (const one of model.notes) tell(`Note: ${one}`);

@@ -1,7 +1,7 @@
 // Opens a model for the engine: options → native model and context, and the description the gateway is told.
 // Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
-import type { ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
+import type { ChatInput, ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { chooseOffload, settleOffload } from './offload.js';
 import type { OffloadChoice, SkippedBackend } from './offload.js';
@@ -19,6 +19,9 @@ export interface Loaded {
 }
 
 const progressMs = 100;
+
+/** A context below this may have no room for what a template adds to a chat. */
+const smallContext = 1024;
 
 /** Inputs of an embedding call in one forward pass. */
 const embedderSequences = 32;
@@ -89,6 +92,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       layers: info.layers,
       contextTrain: info.contextTrain,
       contextSize: context?.contextSize ?? contextSize,
+      leastContext: context && contextSize < smallContext ? await leastContext(model, options.chatTemplate) : 0,
       parallel: options.parallel,
       pooling,
       hasChatTemplate: info.hasChatTemplate || options.chatTemplate !== '',
@@ -106,6 +110,21 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
   } catch (error) {
     await model.close();
     throw error;
+  }
+}
+
+/** What the shortest chat takes by the model's template, or by ChatML where it has none. */
+async function leastContext(model: NativeModel, template: string): Promise<number> {
+  const shortest: ChatInput = {
+    messages: JSON.stringify([{ role: 'user', content: 'a' }]), tools: '', toolChoice: 'none', jsonSchema: '', grammar: '',
+    addGenerationPrompt: true, enableThinking: true, templateKwargs: {}, template,
+  };
+  try {
+    const { prompt } = await model.applyChatTemplate(shortest);
+    return (await model.tokenize(prompt, true, true)).length + 1;
+  } catch {
+    // A template that refuses this may take another chat.
+    return 0;
   }
 }
 

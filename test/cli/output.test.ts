@@ -1,0 +1,23 @@
+import t from 'tap';
+import { fileURLToPath } from 'node:url';
+import { Pty } from './pty.js';
+
+t.test('what is said while a progress line stands on the terminal gets a line of its own, and the progress goes on below', async (t) => {
+  const output = fileURLToPath(new URL('../../dist/cli/output.js', import.meta.url));
+  const program = `
+    const { LoadingLine, say } = await import(${JSON.stringify(output)});
+    const line = new LoadingLine('Loading model');
+    line.show(0);
+    say('warn: something is odd');
+    line.show(0.5);
+    say('warn: and still is');
+    process.stdin.once('data', () => { line.end(); say('Done.'); process.exit(0); });`;
+  const pty = new Pty(['--input-type=module', '-e', program], { program: process.execPath });
+  t.teardown(() => pty.dispose());
+  await pty.until(() => pty.lines().at(-1) === 'Loading model … 50%' && pty.text().includes('still'));
+  t.strictSame(pty.lines(), ['warn: something is odd', 'warn: and still is', 'Loading model … 50%']);
+  pty.type('\r');
+  await pty.ended;
+  t.strictSame(pty.lines().slice(0, 2), ['warn: something is odd', 'warn: and still is']);
+  t.match(pty.text(), /\nDone\.$/);
+});
