@@ -84,6 +84,8 @@ export const api = command({
     });
     const output = await openOutput(config.logLevel, values.logFile, values.stateFile !== '');
     let registration: Registration | undefined;
+    // Before the record is there: a server that is stopped has not crashed.
+    const stop = watchSignals();
     try {
       if (values.stateFile !== '') {
         registration = await register(resolve(values.stateFile), {
@@ -91,13 +93,14 @@ export const api = command({
           logFile: values.logFile === '' ? '' : resolve(values.logFile), settings: settingsOf(values),
         });
       }
-      return await serve(served(model, alias), engineOptions(model.path, config, file), config, output, async (change) => await registration?.update(change));
+      return await serve(served(model, alias), engineOptions(model.path, config, file), config, output, async (change) => await registration?.update(change), stop.signal);
     } catch (thrown) {
       output.note('error', RecuaError.from(thrown).message);
       throw thrown;
     } finally {
       await output.close();
       await registration?.release();
+      stop.release();
     }
   },
 });
@@ -151,9 +154,8 @@ async function openOutput(level: Config['logLevel'], path: string, managed: bool
 
 type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: number; offload?: Offload }) => Promise<void>;
 
-async function serve(model: StoredModel, options: EngineOptions, config: Config, output: Output, update: Tell): Promise<number> {
+async function serve(model: StoredModel, options: EngineOptions, config: Config, output: Output, update: Tell, stopped: AbortSignal): Promise<number> {
   const { log, tell } = output;
-  const stop = watchSignals();
   // Before what the engine has to say of it.
   output.note('info', `Loading ${model.id}`);
   const engine = startEngine(options, { log: engineLog(log), logLevel: engineLogLevel(config.logLevel) });
@@ -166,13 +168,13 @@ async function serve(model: StoredModel, options: EngineOptions, config: Config,
     });
     try {
       await update({ url: server.url, port: server.port });
-      const loaded = await Promise.race([loading(engine, model.id, output), aborted(stop.signal)]);
+      const loaded = await Promise.race([loading(engine, model.id, output), aborted(stopped)]);
       if (loaded) {
         await update({ state: 'running', offload: loaded.offload });
         if (!isLoopback(config.host)) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key.`);
         tell(`Recua listens on ${server.url}`);
         if (!output.managed) say(`Try: ${curlLine(server.url)}`);
-        await aborted(stop.signal);
+        await aborted(stopped);
       }
       tell(output.managed ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
       // What can't be told must not keep the server from stopping.
@@ -183,7 +185,6 @@ async function serve(model: StoredModel, options: EngineOptions, config: Config,
     return 0;
   } finally {
     await engine.close(0);
-    stop.release();
     output.note('info', 'Stopped.');
   }
 }
