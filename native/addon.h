@@ -90,6 +90,8 @@ public:
   Napi::Promise close(Napi::Env env);
   // Thread. Creates the llama_context; throws CodedError.
   void open(llama_context_params params);
+  // Thread. llama_decode; where it gives 2 because it was interrupted, what llama.cpp says of it is no error in the log.
+  int32_t decode(const llama_batch &batch);
 
   std::shared_ptr<ModelState> model; // null once closed
   LogitsInPlace logits; // of contexts that generate
@@ -286,6 +288,18 @@ Napi::Value set_sink(const Napi::CallbackInfo &info);
 void install();
 void clear_errors();
 std::string last_errors();
+
+// From the moment that `asked` is true, errors which this thread logs are held back until it is known whether they only say that a
+// computation stopped as it was asked to. One at a time for each thread.
+class HeldErrors {
+public:
+  explicit HeldErrors(const std::atomic<bool> &asked);
+  ~HeldErrors(); // what is still held goes to the log as it came
+  HeldErrors(const HeldErrors &) = delete;
+  HeldErrors &operator=(const HeldErrors &) = delete;
+
+  void expected(); // what is held was asked for: it goes to the log as debug
+};
 } // namespace log
 
 } // namespace recua

@@ -31,6 +31,13 @@ void ContextCore::open(llama_context_params params) {
   }
 }
 
+int32_t ContextCore::decode(const llama_batch &batch) {
+  log::HeldErrors held(interrupted);
+  const int32_t code = llama_decode(context, batch);
+  if (code == 2) held.expected();
+  return code;
+}
+
 Napi::Promise ContextCore::run(Napi::Env env, const char *fallback, std::function<void()> work,
                                std::function<Napi::Value(Napi::Env)> convert) {
   return run_slices(

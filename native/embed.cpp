@@ -92,7 +92,7 @@ struct Work {
       }
     }
     const int64_t start = llama_time_us();
-    const int32_t code = llama_decode(context, batch);
+    const int32_t code = core->decode(batch);
     if (code == 2) throw CodedError("cancelled", "The embedding was aborted.");
     if (code != 0) throw CodedError("generation_failed", "Embedding " + std::to_string(rows) + " tokens failed with code " + std::to_string(code) + ".");
     llama_synchronize(context);

@@ -18,6 +18,8 @@ std::map<void *, napi_threadsafe_function> sinks;  // by environment
 thread_local std::string partial; // llama.cpp logs pieces of lines with level CONT
 thread_local ggml_log_level partial_level = GGML_LOG_LEVEL_INFO;
 thread_local std::deque<std::string> errors;
+thread_local const std::atomic<bool> *stop_asked = nullptr; // null: nothing is held back
+thread_local std::vector<std::string> held;
 
 struct Line {
   const char *level;
@@ -34,6 +36,10 @@ const char *level_name(ggml_log_level level) {
 }
 
 void on_line(ggml_log_level level, std::string text) {
+  if (level == GGML_LOG_LEVEL_ERROR && stop_asked != nullptr && stop_asked->load(std::memory_order_relaxed)) {
+    held.push_back(std::move(text));
+    return;
+  }
   if (level == GGML_LOG_LEVEL_ERROR) {
     errors.push_back(text);
     if (errors.size() > 4) errors.pop_front();
@@ -108,6 +114,17 @@ std::string last_errors() {
   std::string text;
   for (const auto &line : errors) text += (text.empty() ? "" : "; ") + line;
   return text;
+}
+
+HeldErrors::HeldErrors(const std::atomic<bool> &asked) { stop_asked = &asked; }
+
+HeldErrors::~HeldErrors() {
+  stop_asked = nullptr;
+  for (std::string &text : std::exchange(held, {})) on_line(GGML_LOG_LEVEL_ERROR, std::move(text));
+}
+
+void HeldErrors::expected() {
+  for (std::string &text : std::exchange(held, {})) on_line(GGML_LOG_LEVEL_DEBUG, std::move(text));
 }
 
 } // namespace recua::log

@@ -63,7 +63,7 @@ void decode(ContextCore &core, Rows &rows, bool all_asking) {
   batch.logits = rows.outputs.data();
   // llama.cpp would put rows of sequences that are not in order back into order where it copies them.
   core.logits.expect(all_asking && std::is_sorted(rows.sequences.begin(), rows.sequences.end()) ? count : 0);
-  const int32_t code = llama_decode(core.context, batch);
+  const int32_t code = core.decode(batch);
   if (code == 2) throw CodedError("cancelled", "The step was aborted.");
   if (code != 0) throw CodedError("generation_failed", "Step of " + std::to_string(count) + " tokens: " + decode_failure(code) + ".");
   llama_synchronize(core.context);

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { packageName, platformPackage, table } from './package-texts.mjs';
 import { place } from './place.mjs';
-import { capture, Failure, npm } from './process.mjs';
+import { capture, Failure, npmRegistry } from './process.mjs';
 
 function readArchive(file) {
   const path = join(place.packed, file);
@@ -29,16 +29,10 @@ function archives() {
   return new Map(names.map(readArchive).map((one) => [one.manifest.name, one]));
 }
 
-function upstreamRegistry() {
-  const { command, args, shell } = npm(['config', 'get', 'registry', '--silent']);
-  const url = /https?:\/\/\S+/.exec(capture(command, args, { shell }) ?? '')?.[0];
-  return (url ?? 'https://registry.npmjs.org/').replace(/\/*$/, '/');
-}
-
 /** @returns {Promise<{ url: string, names: string[], close: () => void }>} `names`: the packages that can really be installed. */
 export async function startRegistry() {
   const packed = archives();
-  const upstream = upstreamRegistry();
+  const upstream = npmRegistry();
   const described = new Map(Object.values(table).map((target) => [packageName(target.name), platformPackage(target)]));
   const url = () => `http://127.0.0.1:${server.address().port}/`;
   const server = createServer((request, response) => {

@@ -2,7 +2,8 @@
 // unpacked under build-pack/tools without touching the system and without being root. pack.mjs uses what is there.
 //   sysroot/  glibc, its headers and libgomp of an older Debian, with the C++ headers of the compiler at hand
 //   vulkan/   glslc, Vulkan and SPIR-V headers of a newer Debian; glslc runs with the libraries it came with
-// RECUA_DEBIAN_MIRROR names a mirror, or an archive once the older release has left the mirrors.
+// They come from the mirror that this system's apt is configured with; RECUA_DEBIAN_MIRROR names another one, or an archive once the older
+// release has left the mirrors.
 import { chmodSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { isProgram, place } from './place.mjs';
@@ -10,7 +11,6 @@ import { capture, Failure, run } from './process.mjs';
 import { step } from './progress.mjs';
 import { program } from './setup.mjs';
 
-const mirror = process.env.RECUA_DEBIAN_MIRROR ?? 'http://deb.debian.org/debian';
 const folder = join(place.buildPack, 'tools');
 const sysroot = join(folder, 'sysroot');
 const vulkan = join(folder, 'vulkan');
@@ -42,12 +42,25 @@ export function gompPath() {
   return path;
 }
 
+/** The mirror of Debian's own packages. */
+function debianMirror() {
+  const told = capture('apt-get', ['indextargets', '--format', '$(ORIGIN) $(LABEL) $(REPO_URI)', 'Created-By: Packages']) ?? '';
+  const mirror = process.env.RECUA_DEBIAN_MIRROR || /^Debian Debian (\S+)$/m.exec(told)?.[1];
+  if (!mirror) throw new Failure('This system\'s apt names no mirror of Debian (`apt-get update` may help). Set RECUA_DEBIAN_MIRROR to one.');
+  return mirror.replace(/\/*$/, '');
+}
+
+/** Whether this system can fetch and unpack what is missing. */
+export function canFetchTools() {
+  return process.platform === 'linux' && ['apt-get', 'dpkg-deb'].every((tool) => capture(tool, ['--version']) !== undefined);
+}
+
 /** Downloads packages of a release, with what they depend on if asked, by an apt that knows nothing of this system's; unpacks them. */
 async function unpack(release, names, into, { dependencies }) {
   const apt = join(folder, `apt-${release}`);
   for (const part of ['lists/partial', 'cache/archives/partial', 'etc']) mkdirSync(join(apt, part), { recursive: true });
   writeFileSync(join(apt, 'status'), '');
-  writeFileSync(join(apt, 'etc', 'sources.list'), `deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror} ${release} main\n`);
+  writeFileSync(join(apt, 'etc', 'sources.list'), `deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${debianMirror()} ${release} main\n`);
   const settings = { 'Dir::State': apt, 'Dir::State::status': join(apt, 'status'), 'Dir::Cache': join(apt, 'cache'), 'Dir::Etc::sourcelist': join(apt, 'etc', 'sources.list'), 'Dir::Etc::sourceparts': '/nonexistent', 'APT::Sandbox::User': '' };
   const path = join(apt, 'apt.conf');
   writeFileSync(path, Object.entries(settings).map(([name, value]) => `${name} "${value}";\n`).join(''));
@@ -74,7 +87,10 @@ function keepInside(top, at = top) {
   }
 }
 
-async function makeSysroot() {
+/** Whether there is an older glibc to build against. */
+export const hasSysroot = () => existsSync(sysroot);
+
+export async function makeSysroot() {
   const partial = `${sysroot}.partial`;
   rmSync(partial, { recursive: true, force: true });
   await unpack('bullseye', ['libc6', 'libc6-dev', 'linux-libc-dev', 'libcrypt1', 'libcrypt-dev', 'libgcc-s1', 'libgomp1'], partial, { dependencies: false });

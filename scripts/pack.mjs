@@ -1,13 +1,15 @@
 // `npm run pack [-- TARGET …] [--list] [--any-glibc]`: builds the prebuilt packages this machine can build, and recua itself as it is
-// published, into npm/dist/. Without names it skips what it cannot build and says why; a named target that cannot be built is a failure.
+// published, into npm/dist/. Without names it skips what it cannot build and says why; a named target that cannot be built is a failure. Where the
+// system's glibc is newer than packages promise, it first fetches an older one to build against (pack-tools.mjs).
 // `--any-glibc` packs what was built for this system's glibc, and says so in the package. docs/packages.md has the whole story.
 import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cmakeBuild } from './cmake-build.mjs';
+import { compareVersions } from './elf.mjs';
 import { cmakeOptions } from './native.mjs';
 import { checkBinaries } from './package-check.mjs';
 import { binaries, files, platformPackage, readme, recuaPackage, repository, table, thirdPartyLicenses } from './package-texts.mjs';
-import { gompPath, toolOptions } from './pack-tools.mjs';
+import { canFetchTools, gompPath, hasSysroot, makeSysroot, toolOptions } from './pack-tools.mjs';
 import { packagesPending } from './packages.mjs';
 import { isProgram, ownLlamaCpp, place, root } from './place.mjs';
 import { capture, Failure, npm } from './process.mjs';
@@ -44,6 +46,32 @@ export function cannotBuild(target) {
   if (target.backend === 'vulkan') return cannotBuildVulkan();
   if (target.backend === 'cuda') return cannotBuildCuda();
   return undefined;
+}
+
+/** The newest glibc against which a build needs no newer symbols than the packages promise: cmake/glibc-floor.h knows those until then. */
+const newestGlibc = '2.31';
+
+/** The glibc that programs are linked with here; undefined where the system has none. */
+const glibcHere = () => process.report.getReport().header.glibcVersionRuntime;
+
+/** Why a package that is built here could not run with the glibc it promises, or undefined: what is linked needs the glibc it was linked with. */
+export function glibcTooNew(target, { here = glibcHere(), sysroot = hasSysroot() } = {}) {
+  if (!target.glibc || !here || sysroot || compareVersions(here, newestGlibc) <= 0) return undefined;
+  return `this system's glibc is ${here}, the package promises to run with ${target.glibc}, and what is built against the one does not run with the other`;
+}
+
+/** Sees to an older glibc before anything is built: a build takes minutes, and would be refused in the end. */
+export async function ensureGlibc(targets, { canFetch = canFetchTools, fetch = makeSysroot, ...here } = {}) {
+  const reason = targets.map((target) => glibcTooNew(target, here)).find(Boolean);
+  if (!reason) return;
+  const ways = 'Ways out: build on a system with an older glibc (docs/packages.md), fetch one yourself on Debian or a relative (`node scripts/pack-tools.mjs`), '
+    + 'or pack for systems like this one (`npm run pack -- --any-glibc`).';
+  if (!canFetch()) throw new Failure(`Nothing was built: ${reason}. ${ways}`);
+  try {
+    await step(`Unpacking an older glibc to build against: ${reason}`, fetch);
+  } catch (thrown) {
+    throw new Failure(`Nothing was built: ${reason}, and an older one could not be fetched. ${ways}\n${thrown.message}`);
+  }
 }
 
 const stageOf = (name) => join(place.buildPack, 'stage', name);
@@ -147,6 +175,7 @@ if (isProgram(import.meta.url)) {
     if (needsTree && !ownLlamaCpp() && vendorPending()) await step('Fetching llama.cpp', () => vendor());
     const impossible = names.find((name) => reasons[name]);
     if (impossible) throw new Failure(`${impossible} cannot be built here: ${reasons[impossible]}.`);
+    if (!anyGlibc) await ensureGlibc(Object.values(table).filter(({ name }) => !reasons[name] && (names.length === 0 || names.includes(name))));
     const results = [];
     for (const target of Object.values(table)) {
       if (names.length > 0 && !names.includes(target.name)) continue;

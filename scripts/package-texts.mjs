@@ -74,7 +74,7 @@ export function readme(target) {
   const head = `# ${packageName(target.name)}\n\n`;
   const system = target.glibc ? ` Needs glibc ${target.glibc} or newer.` : '';
   if (target.isBase) {
-    return `${head}The native part of [Recua](https://www.npmjs.com/package/recua), built for ${title(target)}: its addon, and the libraries of
+    return `${head}The native part of Recua, built for ${title(target)}: its addon, and the libraries of
 llama.cpp ${readPin().version} it computes with, one for each level of processors. The best one is chosen when a model is loaded.
 
 Do not install it by itself: \`npm install recua\` brings it on this platform.${system}
@@ -82,7 +82,7 @@ Do not install it by itself: \`npm install recua\` brings it on this platform.${
 Licences: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
 `;
   }
-  return `${head}Adds ${backends[target.backend]} to [Recua](https://www.npmjs.com/package/recua) ${recua.version} on ${systems[target.os]} ${processors[target.cpu]}. Install it beside Recua, in the same version:
+  return `${head}Adds ${backends[target.backend]} to Recua ${recua.version} on ${systems[target.os]} ${processors[target.cpu]}. Install it beside Recua, in the same version:
 
     npm install -g recua@${recua.version} ${packageName(target.name)}@${recua.version}
 

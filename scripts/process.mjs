@@ -75,3 +75,11 @@ export function npm(args) {
   // npm is a batch file on Windows, which Node starts only through a shell.
   return { command: 'npm', args, shell: process.platform === 'win32' };
 }
+
+/** The registry that npm is configured with, with a slash at its end. */
+export function npmRegistry() {
+  const { command, args, shell } = npm(['config', 'get', 'registry', '--silent']);
+  const url = /https?:\/\/\S+/.exec(capture(command, args, { shell }) ?? '')?.[0];
+  if (!url) throw new Failure('npm does not say which registry it uses: `npm config get registry`.');
+  return url.replace(/\/*$/, '/');
+}

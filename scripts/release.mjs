@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageName, table } from './package-texts.mjs';
 import { isProgram, place, root } from './place.mjs';
-import { capture, Failure, npm, show } from './process.mjs';
+import { capture, cleanEnv, Failure, npm, npmRegistry, show } from './process.mjs';
 import { say } from './progress.mjs';
 import { program } from './setup.mjs';
 
@@ -36,10 +36,16 @@ function inRegistry(name) {
   return capture(command, args, { shell })?.includes(version) ?? false;
 }
 
+/** The environment in which npm shows its registry a token; which one that is, npm's own configuration says. */
+export function publishEnvironment(registry, token, env = process.env) {
+  return token ? { ...env, [`npm_config_${registry.replace(/^https?:/, '')}:_authToken`]: token } : env;
+}
+
 async function publish({ dryRun }) {
   const all = releaseArchives();
   const missing = all.filter(({ path }) => !existsSync(path));
   if (missing.length > 0) throw new Failure(`A release is whole or none. npm/dist lacks ${missing.map(({ name }) => name).join(', ')}.`);
+  const env = publishEnvironment(npmRegistry(), process.env.NPM_TOKEN, cleanEnv());
   for (const { name, path } of all) {
     if (!dryRun && inRegistry(name)) {
       say(`${name}@${version} is published already`);
@@ -48,7 +54,7 @@ async function publish({ dryRun }) {
     // A version like 1.2.3-beta.1 must not become what `npm install recua` brings.
     const tag = version.includes('-') ? 'next' : 'latest';
     const { command, args } = npm(['publish', path, '--access', 'public', '--tag', tag, ...(dryRun ? ['--dry-run'] : ['--provenance'])]);
-    if (await show(command, args) !== 0) throw new Failure(`${name} was not published. Run this again once the cause is mended.`);
+    if (await show(command, args, { env }) !== 0) throw new Failure(`${name} was not published. Run this again once the cause is mended.`);
   }
 }
 

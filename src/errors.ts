@@ -83,7 +83,7 @@ export const errorTable = {
   session_locked: { status: 409, type: 'invalid_request_error', meaning: 'The saved chat is open in another process.' },
   address_unavailable: { status: 500, type: 'server_error', meaning: 'The wanted host and port are none that this machine can listen on.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
-  server_running: { status: 500, type: 'server_error', meaning: 'The managed server runs already, with another model.' },
+  server_running: { status: 500, type: 'server_error', meaning: 'The managed server runs already, with another model or at another address.' },
   server_failed: { status: 500, type: 'server_error', meaning: 'The managed server did not start, or did not stop in time.' },
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;

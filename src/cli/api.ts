@@ -17,7 +17,7 @@ import { engineConfig, engineFlags, engineOptions, maxCount } from './engine-fla
 import { choice, integer, misuse, perCall, real, settingNames, text } from './flags.js';
 import type { Values } from './flags.js';
 import type { LogFile } from './log-file.js';
-import { showLoading } from './model-loading.js';
+import { checkContext, showLoading } from './model-loading.js';
 import { engineLog, engineLogLevel, makeLog, say, sayError } from './output.js';
 import { describePortInUse } from './port-owner.js';
 import { register } from './serve/state-file.js';
@@ -54,7 +54,7 @@ export const api = command({
   aliases: [],
   operands: '<model>',
   summary: 'Start the HTTP API server',
-  details: 'It listens at once; while the model loads, /health answers 503. Ctrl-C lets running answers end, a second one stops at once. '
+  details: 'It listens at once; while the model loads, /health answers 503. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
     + 'Neither prompts nor answers are ever logged. To run it in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
@@ -84,6 +84,8 @@ export const api = command({
     });
     const output = await openOutput(config.logLevel, values.logFile, values.stateFile !== '');
     let registration: Registration | undefined;
+    // Before the record is there: a server that is stopped has not crashed.
+    const stop = watchSignals();
     try {
       if (values.stateFile !== '') {
         registration = await register(resolve(values.stateFile), {
@@ -91,13 +93,14 @@ export const api = command({
           logFile: values.logFile === '' ? '' : resolve(values.logFile), settings: settingsOf(values),
         });
       }
-      return await serve(served(model, alias), engineOptions(model.path, config, file), config, output, async (change) => await registration?.update(change));
+      return await serve(served(model, alias), engineOptions(model.path, config, file), config, output, async (change) => await registration?.update(change), stop.signal);
     } catch (thrown) {
       output.note('error', RecuaError.from(thrown).message);
       throw thrown;
     } finally {
       await output.close();
       await registration?.release();
+      stop.release();
     }
   },
 });
@@ -151,9 +154,8 @@ async function openOutput(level: Config['logLevel'], path: string, managed: bool
 
 type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: number; offload?: Offload }) => Promise<void>;
 
-async function serve(model: StoredModel, options: EngineOptions, config: Config, output: Output, update: Tell): Promise<number> {
+async function serve(model: StoredModel, options: EngineOptions, config: Config, output: Output, update: Tell, stopped: AbortSignal): Promise<number> {
   const { log, tell } = output;
-  const stop = watchSignals();
   // Before what the engine has to say of it.
   output.note('info', `Loading ${model.id}`);
   const engine = startEngine(options, { log: engineLog(log), logLevel: engineLogLevel(config.logLevel) });
@@ -166,13 +168,13 @@ async function serve(model: StoredModel, options: EngineOptions, config: Config,
     });
     try {
       await update({ url: server.url, port: server.port });
-      const loaded = await Promise.race([loading(engine, model.id, output), aborted(stop.signal)]);
+      const loaded = await Promise.race([loading(engine, model.id, output), aborted(stopped)]);
       if (loaded) {
         await update({ state: 'running', offload: loaded.offload });
         if (!isLoopback(config.host)) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key.`);
         tell(`Recua listens on ${server.url}`);
         if (!output.managed) say(`Try: ${curlLine(server.url)}`);
-        await aborted(stop.signal);
+        await aborted(stopped);
       }
       tell(output.managed ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
       // What can't be told must not keep the server from stopping.
@@ -183,7 +185,6 @@ async function serve(model: StoredModel, options: EngineOptions, config: Config,
     return 0;
   } finally {
     await engine.close(0);
-    stop.release();
     output.note('info', 'Stopped.');
   }
 }
@@ -199,6 +200,7 @@ function isLoopback(host: string): boolean {
 
 async function loading(engine: Engine, id: string, { tell, managed }: Output): Promise<ModelDescription> {
   const model = await showLoading(engine, `Loading ${id}`, managed, engine.ready());
+  checkContext(model);
   tell(`${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
   tell(placeText(model));
   for (const one of model.notes) tell(`Note: ${one}`);

@@ -1,5 +1,5 @@
 // One call of the command line: finds the command, reads its flags, runs it, and turns what it throws into a sentence
-// and an exit code: 0 done, 1 failed, 2 called wrongly, 130 stopped by Ctrl-C.
+// and an exit code: 0 done, 1 failed, 2 called wrongly, 130 or 143 stopped by a signal.
 import { RecuaError } from '../errors.js';
 import type { AnyCommand } from './command.js';
 import { readArguments } from './arguments.js';
@@ -8,6 +8,7 @@ import type { Place } from './command-tree.js';
 import { misuse } from './flags.js';
 import { ReaderGone, guardOutput, print, sayError } from './output.js';
 import { Settings } from './settings.js';
+import { stopCode } from './signals.js';
 import { allCommands, loadCommand } from './table.js';
 
 /** Runs one command line (without node and script) and returns the exit code. */
@@ -19,7 +20,7 @@ export async function call(argv: readonly string[]): Promise<number> {
     if (thrown instanceof ReaderGone) return 0;
     sayError(thrown);
     const code = RecuaError.from(thrown).code;
-    if (code === 'cancelled') return 130;
+    if (code === 'cancelled') return stopCode();
     return code === 'invalid_usage' || code === 'invalid_config' ? 2 : 1;
   }
 }

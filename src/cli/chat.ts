@@ -27,7 +27,7 @@ import { choice, integer, misuse, off, on, perCall, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
 import { HeldErrors, say } from './output.js';
 import { watchSignals } from './signals.js';
-import { answerOnce, printJson, readPrompt, sayEnd } from './single-turn.js';
+import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from './single-turn.js';
 
 export const chat = command({
   name: 'chat',
@@ -74,14 +74,14 @@ export const chat = command({
     const model = await findModel(name);
     const file = await readModelFile(model.path);
     await markUsed(model);
-    const prompt = single ? await readPrompt(values.prompt) : '';
     const context = given.has('contextSize') ? undefined : chooseContext(file, values);
+    const stop = watchSignals();
+    const prompt = single ? await readPrompt(values.prompt, mostTextBytes(file, context?.size ?? values.contextSize), stop.signal) : '';
     const config = makeConfig({ ...await engineConfig(values), ...(context ? { contextSize: context.size } : {}), parallel: 1, model: model.path });
     const modelName = nameToKeep(name, model);
     // What the command line says counts, then what the saved chat had.
     const merged = merge(values, given, session);
     const keeper = new SessionKeeper(places.sessions, values.save && (!single || path !== undefined));
-    const stop = watchSignals();
     let engine: Engine | undefined;
     // What the engine has to say must not land in a message half typed.
     const voice = { say };
@@ -103,7 +103,7 @@ export const chat = command({
       const parts: DialogueParts = {
         engine, model: description, modelName, conversation: new Conversation(merged.system, session?.exchanges ?? []),
         settings: merged.settings, template: merged.template, constraint, keeper,
-        look: { styles: false, terminal: false }, createdAt: session?.createdAt ?? new Date().toISOString(), bytesPerToken: bytesPerToken(file, values),
+        look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(), bytesPerToken: bytesPerToken(file, values),
       };
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
       stop.release();

@@ -27,4 +27,5 @@ export const exitCodes: readonly (readonly [code: string, meaning: string])[] = 
   ['1', 'failed; the reason is on stderr'],
   ['2', 'called wrongly: an unknown command, flag or setting, or a value out of range'],
   ['130', 'stopped by Ctrl-C'],
+  ['143', 'stopped by SIGTERM; 129 by the closing of its terminal'],
 ];

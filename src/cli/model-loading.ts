@@ -3,6 +3,7 @@
 import type { Engine } from '../engine/api.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
+import { misuse } from './flags.js';
 import { LoadingLine, say } from './output.js';
 
 /** Shows the progress of an engine as long as something is waited for. */
@@ -20,6 +21,12 @@ export async function showLoading<T>(engine: Engine, label: string, quiet: boole
   }
 }
 
+/** A context in which no chat has an answer is a mistake of the command line. Throws `invalid_usage`. */
+export function checkContext({ contextSize, leastContext }: ModelDescription): void {
+  if (contextSize >= leastContext) return;
+  throw misuse(`Expected a context of at least ${leastContext} tokens (-c), got ${contextSize}: the shortest chat takes ${leastContext - 1} with this model's template, and an answer one at least.`);
+}
+
 /** Waits until the engine is ready; an abort ends the wait with `cancelled`. */
 export async function waitForModel(engine: Engine, label: string, quiet: boolean, signal: AbortSignal): Promise<ModelDescription> {
   let stop: (() => void) | undefined;
@@ -30,6 +37,7 @@ export async function waitForModel(engine: Engine, label: string, quiet: boolean
   });
   try {
     const model = await showLoading(engine, label, quiet, Promise.race([engine.ready(), stopped]));
+    checkContext(model);
     if (!quiet) for (const note of model.notes) say(`Note: ${note}`);
     return model;
   } finally {

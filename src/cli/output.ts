@@ -26,7 +26,26 @@ export async function print(text: string): Promise<void> {
 
 /** Talk to stderr. It may quote a file or a server, so that it is tamed. */
 export function say(text: string): void {
-  process.stderr.write(`${tame(text)}\n`);
+  aboveProgress(() => process.stderr.write(`${tame(text)}\n`));
+}
+
+/** A line at the end of the terminal that is rewritten as things go on; one at a time. */
+interface ProgressLine {
+  erase(): void;
+  redraw(): void;
+}
+
+let progress: ProgressLine | undefined;
+
+function standsAtTheEnd(line: ProgressLine | undefined): void {
+  progress = line;
+}
+
+/** Has something written to the terminal without gluing it to a progress line that stands there. */
+export function aboveProgress(write: () => void): void {
+  progress?.erase();
+  write();
+  progress?.redraw();
 }
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
@@ -85,10 +104,10 @@ export function tame(text: string): string {
 }
 
 /** A line on stderr that shows how far the loading is; on a terminal it is rewritten, elsewhere it is silent until the end. */
-export class LoadingLine {
+export class LoadingLine implements ProgressLine {
   readonly #label: string;
   readonly #quiet: boolean;
-  #dirty = false;
+  #shown = '';
 
   constructor(label: string, quiet = false) {
     this.#label = label;
@@ -98,12 +117,23 @@ export class LoadingLine {
 
   show(fraction: number): void {
     if (this.#quiet || !process.stderr.isTTY) return;
-    process.stderr.write(`\r\x1b[2K${this.#label} … ${Math.floor(fraction * 100)}%`);
-    this.#dirty = true;
+    this.#shown = `${this.#label} … ${Math.floor(fraction * 100)}%`;
+    standsAtTheEnd(this);
+    this.erase();
+    this.redraw();
+  }
+
+  erase(): void {
+    process.stderr.write('\r\x1b[2K');
+  }
+
+  redraw(): void {
+    process.stderr.write(this.#shown);
   }
 
   end(): void {
-    if (this.#dirty) process.stderr.write('\r\x1b[2K');
-    this.#dirty = false;
+    if (progress !== this) return;
+    standsAtTheEnd(undefined);
+    this.erase();
   }
 }

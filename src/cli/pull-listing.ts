@@ -30,14 +30,15 @@ export function fitsMemory(model: RemoteModel): boolean {
 }
 
 export async function listingText(listed: readonly ListedModel[]): Promise<string> {
-  return await tableText(['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], listed.map(({ model, storedBytes }) => [
+  const { rows } = await import('./rows.js');
+  return rows([['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], ...listed.map(({ model, storedBytes }) => [
     model.files[0].path,
     [model.quantisation || '-', ...(model.kind === 'model' ? [] : [`(${model.kind})`])].join(' '),
     sizeText(model.sizeBytes),
     model.files.length === model.parts ? String(model.parts) : `${model.files.length} of ${model.parts}`,
     cachedText(storedBytes, model.sizeBytes),
     model.kind === 'model' ? (fitsMemory(model) ? 'yes' : 'no') : '-',
-  ]));
+  ])]);
 }
 
 function cachedText(stored: number, total: number): string {
@@ -66,8 +67,9 @@ export function listingJson({ repo, revision, commit }: Origin, listed: readonly
 }
 
 export async function planText({ repo, revision, commit }: Origin, plan: DownloadPlan): Promise<string> {
-  const rows = plan.files.map(({ file, haveBytes, needBytes }) => [file.path, sizeText(file.sizeBytes), sizeText(haveBytes), sizeText(needBytes)]);
-  return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${await tableText(['FILE', 'SIZE', 'HAVE', 'NEED'], rows)}\n`
+  const { rows } = await import('./rows.js');
+  const files = plan.files.map(({ file, haveBytes, needBytes }) => [file.path, sizeText(file.sizeBytes), sizeText(haveBytes), sizeText(needBytes)]);
+  return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${rows([['FILE', 'SIZE', 'HAVE', 'NEED'], ...files])}\n`
     + `To download: ${sizeText(plan.needBytes)} of ${sizeText(plan.totalBytes)}. Free on the disk: ${sizeText(plan.freeBytes)}.\n`;
 }
 
@@ -86,14 +88,4 @@ export function planJson({ repo, revision, commit }: Origin, plan: DownloadPlan)
 
 export function toJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;
-}
-
-/** Columns without lines around them or colours in them. */
-async function tableText(head: string[], rows: readonly string[][]): Promise<string> {
-  const { default: Table } = await import('cli-table3');
-  const none = Object.fromEntries(['top', 'top-mid', 'top-left', 'top-right', 'bottom', 'bottom-mid', 'bottom-left', 'bottom-right',
-    'left', 'left-mid', 'mid', 'mid-mid', 'right', 'right-mid'].map((place) => [place, '']));
-  const table = new Table({ head, chars: { ...none, middle: '  ' }, style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 } });
-  table.push(...rows);
-  return `${table.toString().split('\n').map((line) => line.trimEnd()).join('\n')}\n`;
 }

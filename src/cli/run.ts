@@ -11,7 +11,7 @@ import { misuse, perCall, text } from './flags.js';
 import { waitForModel } from './model-loading.js';
 import { HeldErrors } from './output.js';
 import { watchSignals } from './signals.js';
-import { answerOnce, printJson, readPrompt, sayEnd } from './single-turn.js';
+import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from './single-turn.js';
 
 export const run = command({
   name: 'run',
@@ -40,12 +40,12 @@ export const run = command({
     const file = await readModelFile(model.path);
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
-    const prompt = await readPrompt(values.prompt);
+    const stop = watchSignals();
+    const prompt = await readPrompt(values.prompt, mostTextBytes(file, config.contextSize), stop.signal);
     const request = makeRequest([
       ...(values.system === '' ? [] : [{ role: 'system' as const, content: values.system }]),
       { role: 'user', content: prompt },
     ], values, constraint);
-    const stop = watchSignals();
     const held = new HeldErrors();
     const engine = startEngine(engineOptions(model.path, config, file), held);
     try {

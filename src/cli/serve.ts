@@ -33,8 +33,8 @@ const start = command({
   aliases: [],
   operands: '<model>',
   summary: 'Start the server in the background',
-  details: 'Returns when the server is ready, or says why it is not, with the end of its log. If the same model is served already, that is '
-    + 'told, and all is well. Ctrl-C stops the server that is being started. Its log is in the state folder; it never holds prompts or answers.',
+  details: 'Returns when the server is ready, or says why it is not, with the end of its log. If the same model is served already, at the address that is asked for, '
+    + 'that is told, and all is well. Ctrl-C stops the server that is being started. Its log is in the state folder; it never holds prompts or answers.',
   examples: [
     ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
     ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Another port, and room for 8192 tokens per request'],

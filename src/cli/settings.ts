@@ -65,11 +65,18 @@ export class Settings {
     const places = new Map(allPlaces(commands).filter(({ command }) => Object.keys(command.flags).length > 0).map(({ path: name, command }) => [name, command]));
     for (const [key, value] of Object.entries(content)) {
       if (!isObject(value)) {
+        if (places.has(key) && !allFlags(commands).some((flag) => settingNames(flag).includes(key))) {
+          throw badConfig(`${place(path, '', key)}: expected an object with the settings of recua ${key}, as {"${key}": {…}}, got ${shown(value)}.`);
+        }
         checkKey(path, '', key, allFlags(commands), [...places.keys()]);
         general.set(key, value);
         continue;
       }
       const command = places.get(key);
+      if (!command) {
+        const flag = allFlags(commands).find((one) => !one.perCall && settingNames(one).includes(key));
+        if (flag) readJson(flag, value, place(path, '', key));
+      }
       if (!command) throw badConfig(`${path}: expected the name of a command with flags for the section ${quote(key)}.${suggestion(key, [...places.keys()])}`);
       for (const inner of Object.keys(value)) checkKey(path, key, inner, Object.values(command.flags), []);
       sections.set(key, new Map(Object.entries(value)));

@@ -1,8 +1,12 @@
 // One prompt, one answer, and out: the whole of `recua run`, and `recua chat` with -p or without a terminal.
 // Only the answer goes to stdout.
+import { addAbortSignal } from 'node:stream';
+import { defaults } from '../config.js';
 import type { Answer, Engine, Finish } from '../engine/api.js';
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
+import { sizeText } from '../models/byte-size.js';
+import type { ModelFile } from '../models/model-file.js';
 import { thousandths } from '../rounding.js';
 import { misuse } from './flags.js';
 import { ReaderGone, print, say, tame } from './output.js';
@@ -13,19 +17,40 @@ export interface Given {
   finish: Finish;
 }
 
-/** A prompt of -p, of stdin, or of both with a blank line between. */
-export async function readPrompt(given: string): Promise<string> {
-  const piped = process.stdin.isTTY ? '' : (await readStdin()).replace(/\r?\n$/, '');
+/** Where a file does not tell its tokens. */
+const anyTokenBytes = 1024;
+/** However large the context is: more than any model reads, and text that JavaScript still takes as one. */
+const mostPromptBytes = 256 * 1024 * 1024;
+
+/** The longest text that can be that many tokens of a model. */
+export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTokenBytes'>, contextSize: number): number {
+  const trained = file.contextTrain || defaults.contextSize;
+  const tokens = contextSize > 0 ? Math.min(contextSize, trained) : trained;
+  return Math.min(tokens * (file.longestTokenBytes || anyTokenBytes), mostPromptBytes);
+}
+
+/** A prompt of -p, of stdin, or of both with a blank line between. What cannot fit is not read to its end. */
+export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal): Promise<string> {
+  const piped = process.stdin.isTTY ? '' : (await readStdin(mostBytes, signal)).replace(/\r?\n$/, '');
   const prompt = [given, piped].filter((part) => part !== '').join('\n\n');
   if (prompt.trim() === '') throw misuse('Expected a prompt: give it with -p <text> or on stdin.');
   return prompt;
 }
 
-async function readStdin(): Promise<string> {
+async function readStdin(mostBytes: number, signal: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
+  let bytes = 0;
   try {
-    for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+    for await (const chunk of addAbortSignal(signal, process.stdin)) {
+      chunks.push(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      if (bytes > mostBytes) {
+        throw new RecuaError('context_length_exceeded', `Expected a prompt that the context can hold, which is ${sizeText(mostBytes)} of text at the very most; stdin has more, `
+          + 'and was not read further. Send less of it, or raise the context size with -c.');
+      }
+    }
   } catch (cause) {
+    if (signal.aborted) throw new RecuaError('cancelled', 'Stopped while the prompt was read.', { cause });
     // A closed stdin (`<&-`) is the same as an empty one.
     if ((cause as NodeJS.ErrnoException).code !== 'EBADF') throw cause;
   }

@@ -1,7 +1,7 @@
 // Opens a model for the engine: options → native model and context, and the description the gateway is told.
 // Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
-import type { ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
+import type { ChatInput, ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeContext, NativeModel, Pieces, Pooling } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { ensureChecked } from '../models/model-file.js';
 import { chooseOffload, settleOffload } from './offload.js';
@@ -20,6 +20,9 @@ export interface Loaded {
 }
 
 const progressMs = 100;
+
+/** A context below this may have no room for what a template adds to a chat. */
+const smallContext = 1024;
 
 /** Inputs of an embedding call in one forward pass. */
 const embedderSequences = 32;
@@ -92,6 +95,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       layers: info.layers,
       contextTrain: info.contextTrain,
       contextSize: context?.contextSize ?? contextSize,
+      leastContext: context && contextSize < smallContext ? await leastContext(model, options.chatTemplate) : 0,
       parallel: options.parallel,
       pooling,
       hasChatTemplate: info.hasChatTemplate || options.chatTemplate !== '',
@@ -116,6 +120,21 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
 function describe({ architecture, parameters, fileType }: ModelInfo): string {
   const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
   return [architecture, `${Number((parameters / size).toPrecision(3))}${unit}`, fileType.replace(/ *\(guessed\)| - .*$/g, '')].join(' ');
+}
+
+/** What the shortest chat takes by the model's template, or by ChatML where it has none. */
+async function leastContext(model: NativeModel, template: string): Promise<number> {
+  const shortest: ChatInput = {
+    messages: JSON.stringify([{ role: 'user', content: 'a' }]), tools: '', toolChoice: 'none', jsonSchema: '', grammar: '',
+    addGenerationPrompt: true, enableThinking: true, templateKwargs: {}, template,
+  };
+  try {
+    const { prompt } = await model.applyChatTemplate(shortest);
+    return (await model.tokenize(prompt, true, true)).length + 1;
+  } catch {
+    // A template that refuses this may take another chat.
+    return 0;
+  }
 }
 
 /** Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole. */

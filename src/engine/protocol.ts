@@ -190,6 +190,8 @@ export interface ModelDescription {
   contextTrain: number;
   /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
   contextSize: number;
+  /** Tokens that the shortest chat and the first of its answer take; 0 where the context is far from so small, or there is no telling. */
+  leastContext: number;
   /** Requests that run at once. */
   parallel: number;
   /** How the vectors of a text's tokens become one. */

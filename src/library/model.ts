@@ -6,7 +6,7 @@ import type { Engine, EngineState } from '../engine/api.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { describe, Fields, wrongType } from '../server/fields.js';
-import type { ServedModel } from '../server/models.js';
+import type { ServedModel } from '../server/served-model.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';

@@ -17,6 +17,8 @@ export interface GgufArray {
   offset: number;
   /** The first items: all of a short array of numbers, a few of anything else. */
   items: Scalar[];
+  /** Of strings: the longest one's. */
+  longestBytes?: number;
 }
 
 /** A string too long to keep. */
@@ -189,7 +191,7 @@ class Reader {
     if (type === stringType) {
       if (length * 8 > cursor.remaining) throw cursor.truncated(what, length * 8);
       if (length > limits.vocabulary) throw cursor.invalid(`${what} has ${countText(length)} items, ${limits.vocabulary} are allowed`, offset);
-      return { itemType: 'string', length, offset, items: await this.#walkStrings(what, length) };
+      return { itemType: 'string', length, offset, ...await this.#walkStrings(what, length) };
     }
     const scalar = scalarTypes.get(type);
     if (!scalar) throw cursor.invalid(`${what} has items of ${type === arrayType ? 'arrays' : `the unknown type ${type}`}`, offset - 12);
@@ -208,14 +210,16 @@ class Reader {
   }
 
   /** Passes over the strings of an array; keeps the first few. */
-  async #walkStrings(what: string, length: number): Promise<string[]> {
+  async #walkStrings(what: string, length: number): Promise<{ items: string[]; longestBytes: number }> {
     const cursor = this.#cursor;
     const kept: string[] = [];
+    let longestBytes = 0;
     for (let i = 0; i < length; i++) {
       // Only waits when the window runs out: a vocabulary has some 200,000 of them.
       if (cursor.ready < 8) await cursor.need(8, what);
       const bytes = cursor.count();
       if (bytes > cursor.remaining) throw cursor.truncated(`item ${i} of ${what}`, bytes);
+      if (bytes > longestBytes) longestBytes = bytes;
       if (i < limits.keptStrings && bytes <= limits.keptStringBytes) {
         await cursor.need(bytes, what);
         kept.push(cursor.text(bytes));
@@ -223,7 +227,7 @@ class Reader {
         cursor.skip(bytes, what);
       }
     }
-    return kept;
+    return { items: kept, longestBytes };
   }
 
   #keep(bytes: number, offset: number): void {

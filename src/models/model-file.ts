@@ -23,6 +23,8 @@ export interface ModelFile {
   embeddingSize: number;
   layers: number;
   vocabSize: number;
+  /** Bytes of the longest token, as the file writes them: no fewer than the text that it stands for. 0 where the file has no tokens. */
+  longestTokenBytes: number;
   chatTemplate: string;
   hasChatTemplate: boolean;
   /** Seconds since 1970 of the file's last change; 0 for one that is not on disk. */
@@ -61,6 +63,7 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
     embeddingSize: ofArchitecture('embedding_length'),
     layers: ofArchitecture('block_count'),
     vocabSize: lengthOf(metadata.get('tokenizer.ggml.tokens')) || ofArchitecture('vocab_size'),
+    longestTokenBytes: longestOf(metadata.get('tokenizer.ggml.tokens')),
     chatTemplate: text(template),
     hasChatTemplate: template !== undefined && template !== '',
     createdSeconds: typeof model === 'string' ? Math.floor((await stat(model)).mtimeMs / 1000) : 0,
@@ -153,4 +156,8 @@ function count(value: MetadataValue | undefined, otherwise = 0): number {
 
 function lengthOf(value: MetadataValue | undefined): number {
   return typeof value === 'object' && 'itemType' in value ? value.length : 0;
+}
+
+function longestOf(value: MetadataValue | undefined): number {
+  return typeof value === 'object' && 'itemType' in value ? value.longestBytes ?? 0 : 0;
 }

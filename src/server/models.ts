@@ -6,18 +6,9 @@ import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { describe } from './fields.js';
 import type { Gateway } from './gateway.js';
+import type { ServedModel } from './served-model.js';
 
-/** The names and date of the one model this server has. */
-export interface ServedModel {
-  /** The canonical name: every answer carries it, whichever name was asked for. */
-  id: string;
-  /** Other names it is found by; `default` always is one. */
-  aliases: readonly string[];
-  /** Names that requests may use and answers never tell. */
-  unlisted?: readonly string[];
-  /** The file's time, in seconds since 1970. */
-  createdSeconds: number;
-}
+export type { ServedModel };
 
 /** Throws `model_not_found` for a name that is not served: never another model instead. */
 export function checkModel(served: ServedModel, name: string | undefined): void {

@@ -57,6 +57,8 @@ const wrong: [string, unknown, RegExp][] = [
   ['an unknown key', { prot: 1 }, /key "prot": expected the long name of a flag.* Did you mean port\?/],
   ['an unknown key of a section', { run: { 'max-token': 1 } }, /section "run", key "max-token": .*flag of recua run.* Did you mean max-tokens\?/],
   ['a key of another command', { show: { port: 1 } }, /section "show", key "port"/],
+  ['a command with something else than its settings', { chat: 5 }, /key "chat": expected an object with the settings of recua chat, as \{"chat": \{…\}\}, got 5\.$/],
+  ['a setting with an object', { port: { a: 1 } }, /key "port": expected a number, got \{"a":1\}\.$/],
   ['an unknown section', { 'serve strat': {} }, /section "serve strat"\. Did you mean serve start\?/],
   ['a number as text', { port: '9000' }, /key "port": expected a number, got "9000"/],
   ['a text as number', { host: 1 }, /key "host": expected a text in quotes, got 1/],

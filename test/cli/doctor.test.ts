@@ -19,10 +19,17 @@ t.test('doctor tells what there is, and exits 0 where all is well', async (t) =>
   for (const line of [
     new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +\d/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
     /^Backend +CPU: \w/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
-    new RegExp(`^Config file +${folder}/config/recua/config\\.json: in order$`, 'm'), /^Server +stopped$/m,
+    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so that the defaults hold$`, 'm'), /^Server +stopped$/m,
   ]) t.match(stdout, line);
   t.match(stdout, /(Nothing is wrong\.|Recua can work\.)\n$/);
   t.equal(stderr, '');
+});
+
+t.test('doctor tells a config file that is in order from one that is not there', async (t) => {
+  const { env, folder } = makeHome(t);
+  mkdirSync(join(folder, 'config', 'recua'), { recursive: true });
+  writeFileSync(join(folder, 'config', 'recua', 'config.json'), '{"port": 9000}');
+  t.match((await recua(['doctor'], '', { env })).stdout, /config\.json: in order$/m);
 });
 
 t.test('doctor --json is the same for programs', async (t) => {
@@ -32,7 +39,7 @@ t.test('doctor --json is the same for programs', async (t) => {
   t.match(JSON.parse(stdout), {
     ok: true, version: ownVersion, node: process.versions.node, machine: { platform: process.platform, arch: process.arch },
     addon: { source: 'build', linked: true }, attempts: [], backends: [{ name: 'CPU', loaded: true, reason: null }], devices: [{ name: 'CPU' }],
-    store: { exists: false, writable: true, free_bytes: Number }, config: { error: null }, server: { state: 'stopped' }, findings: Array,
+    store: { exists: false, writable: true, free_bytes: Number }, config: { exists: false, error: null }, server: { state: 'stopped' }, findings: Array,
   });
   t.match(await recua(['doctor', 'now'], '', { env }), { code: 2, stderr: /Expected no argument/ });
 });

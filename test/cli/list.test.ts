@@ -3,6 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { commitA, folderOf, model, modelPart, partFile, put, putPartial } from '../models/hub-layout.js';
 import { startPuller } from '../models/pulling.js';
+import { Pty } from './pty.js';
 import { recua } from './recua.js';
 
 /** An environment whose store is in a folder. */
@@ -53,6 +54,20 @@ t.test('list shows models, partials and what pulls now', async (t) => {
   // Wide characters take two columns.
   const [plainLine, wideLine] = [/^acme\/half .*$/m, /^模型.*$/m].map((pattern) => pattern.exec(stdout)![0]);
   t.equal(plainLine.indexOf('Q5_K_M'), wideLine.indexOf('Q8_0') + 5, 'five wide characters come before');
+});
+
+t.test('on a terminal of 80 columns no name is cut and no line is broken', async (t) => {
+  const folder = t.testdir();
+  const hub = join(folder, 'hub');
+  const repo = 'somebody/Some-Model-3.2-1B-Instruct-GGUF';
+  for (const quantisation of ['Q4_K_M', 'Q8_0']) put(hub, { repo, file: `Some-Model-3.2-1B-Instruct-${quantisation}.gguf`, bytes: model(quantisation) });
+  const list = new Pty(['list'], { env: envOf(folder) });
+  t.teardown(() => list.dispose());
+  t.equal((await list.ended).exitCode, 0);
+  const written = list.raw.split('\r\n').filter((line) => line !== '');
+  t.strictSame(list.lines(), written.map((line) => line.trimEnd()), 'the terminal broke no line');
+  t.match(list.text(), new RegExp(`^${repo}:Q4_K_M$`, 'm'));
+  t.notMatch(list.text(), /…/);
 });
 
 t.test('list --json is one document with the same', async (t) => {

@@ -35,9 +35,12 @@ export class Pty {
     });
     this.ended = new Promise((resolve) => {
       this.#process.onExit(({ exitCode, signal }) => {
-        this.#ended = true;
-        for (const watch of this.#watchers) watch();
-        resolve({ exitCode, signal });
+        // Behind what was written last, so that the screen has all of it.
+        this.#terminal.write('', () => {
+          this.#ended = true;
+          for (const watch of this.#watchers) watch();
+          resolve({ exitCode, signal });
+        });
       });
     });
   }

@@ -36,6 +36,17 @@ t.test('without a file the models of a repository are listed', async (t) => {
   t.equal(quiet.stderr, '');
 });
 
+t.test('on a terminal of 80 columns the listing cuts nothing and breaks no line', async (t) => {
+  const files = ['Q4_K_M', 'Q8_0'].map((quantisation) => ({ path: `Some-Model-3.2-1B-Instruct-abliterated-${quantisation}.gguf`, bytes: modelBytes(1000) }));
+  const hub = await FakeHub.start(t, [{ name: 'owner/model', files }]);
+  const listing = new Pty(['pull', 'owner/model', '-q'], { env: hub.environment(t.testdir()) as Record<string, string> });
+  t.teardown(() => listing.dispose());
+  t.equal((await listing.ended).exitCode, 0, listing.raw);
+  t.strictSame(listing.lines(), listing.raw.split('\r\n').filter((line) => line !== '').map((line) => line.trimEnd()));
+  for (const { path } of files) t.ok(listing.lines().includes(path), listing.text());
+  t.notMatch(listing.text(), /…/);
+});
+
 t.test('a model too large for the machine is listed as such', async (t) => {
   const lfs = (size: number) => ({ oid: '1'.repeat(64), size });
   const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [], listing: [

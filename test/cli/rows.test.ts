@@ -18,3 +18,30 @@ t.test('the last column of a table gives way on a screen, and nothing does elsew
   t.ok(rows(cells, 10).includes('owner/a-long-name'), 'a name is never cut');
   t.end();
 });
+
+t.test('a text that fits is never cut, however little room there is for others', (t) => {
+  t.equal(shorten('STATE', 3), 'STATE');
+  t.equal(shorten('embedded', -20), 'embedded');
+  const cells = [['NAME', 'SIZE', 'STATE'], ['owner/a-name-of-31-columns-in-all', '1 GiB', 'whole']];
+  for (let columns = 1; columns < 60; columns++) t.notMatch(rows(cells, columns), /…/, `${columns} columns`);
+  t.end();
+});
+
+t.test('a screen too narrow for a row shows its name on a line of its own, and leaves out columns that are empty', (t) => {
+  const cells = [
+    ['NAME', 'QUANTISATION', 'SIZE', 'ALIAS', 'STATE'],
+    ['builtin', 'F16', '2.5 MiB', '', 'embedded'],
+    ['owner/a-repository-with-a-very-long-name:Q4_K_M', 'Q4_K_M', '760 MiB', '', ''],
+  ];
+  t.equal(rows(cells, 60), [
+    'NAME',
+    '  QUANTISATION  SIZE     STATE',
+    'builtin',
+    '  F16           2.5 MiB  embedded',
+    'owner/a-repository-with-a-very-long-name:Q4_K_M',
+    '  Q4_K_M        760 MiB',
+    '',
+  ].join('\n'));
+  t.match(rows(cells, 120), /ALIAS/, 'with room for it, all is there');
+  t.end();
+});

@@ -73,6 +73,31 @@ t.test('run exits 130 after Ctrl-C', async (t) => {
   t.match(await running.ended, { code: 130, signal: null });
 });
 
+t.test('what stdin brings is read no further than the context can hold', async (t) => {
+  for (const args of [['run', 'builtin', '-p', 'x'], ['chat', 'builtin'], ['run', 'builtin', '-c', '64']]) {
+    const running = start([...args, '-q']);
+    // Endless: it has to be left before its end.
+    let sentBytes = 0;
+    const feed = () => {
+      while (running.child.stdin.writable && running.child.stdin.write('word '.repeat(1000))) sentBytes += 5000;
+    };
+    running.child.stdin.on('drain', feed);
+    feed();
+    t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that the context can hold, which is [\d.]+ (KiB|bytes) of text at the very most; stdin has more.*-c\.\n$/ });
+    t.ok(sentBytes < 4 * 1024 * 1024, `${sentBytes} bytes went into pipes`);
+  }
+  // What may fit is the engine's to judge.
+  t.match(await recua(['run', 'builtin', '-c', '512', '-q'], 'word '.repeat(600)), { code: 1, stderr: /fewer than 512 tokens/ });
+});
+
+t.test('a context without room for any answer is refused', async (t) => {
+  const refusal = /Expected a context of at least 10 tokens \(-c\), got \d: the shortest chat takes 9/;
+  t.match(await recua(['run', 'builtin', '-p', 'a', '-c', '9', '-q']), { code: 2, stdout: '', stderr: refusal });
+  t.match(await recua(['run', 'builtin', '-p', 'a', '-c', '10', '-q']), { code: 0, stdout: /\w\n$/ });
+  t.match(await recua(['chat', 'builtin', '-p', 'a', '-c', '1', '-q']), { code: 2, stderr: refusal });
+  t.match(await recua(['api', 'builtin', '-c', '1', '--port', '0']), { code: 2, stderr: refusal });
+});
+
 t.test('run whose reader goes away ends quietly', async (t) => {
   const child = spawn(process.execPath, [mainPath, 'run', 'builtin', '-q', '-p', 'Tell me a story', ...greedy], { stdio: ['ignore', 'pipe', 'pipe'] });
   let stderr = '';

@@ -92,6 +92,10 @@ t.test('starting again is no error for the same model and one for another', asyn
   const { pid } = home.record().identity;
   t.match(await home.serve('start', '-m', 'builtin', ...small), { code: 0, stderr: new RegExp(`^Already running: builtin at http\\S+ \\(pid ${pid}\\)\n$`) });
   t.match(await home.serve('start', 'builtin', '--ctx-size', '512'), { code: 0, stderr: /Note: it runs without --ctx-size=512.*serve restart --ctx-size=512/ });
+  const { port } = home.record();
+  t.match(await home.serve('start', 'builtin', '--port', String(port)), { code: 0, stderr: /^Already running/ });
+  t.match(await home.serve('start', 'builtin', '--port', String(port + 1)), { code: 1, stderr: new RegExp(`runs already \\(pid ${pid}\\), with builtin, but at http\\S+:${port}\\. .*serve restart --port ${port + 1} `) });
+  t.match(await home.serve('start', 'builtin', '--host', '0.0.0.0', '--port', '0'), { code: 1, stderr: /serve restart --host 0\.0\.0\.0 moves it/ });
   t.match(await home.serve('start', copy), { code: 1, stderr: new RegExp(`runs already \\(pid ${pid}, .*with builtin.*serve restart .*serve stop`) });
   t.equal(home.record().identity.pid, pid);
 

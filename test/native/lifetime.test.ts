@@ -2,7 +2,7 @@
 // down with it runs in a child of its own.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import { chatPrompt, contextOptions, loadBuiltin, step } from './setup.js';
+import { addon, chatPrompt, contextOptions, loadBuiltin, step } from './setup.js';
 
 t.test('200 loads and closes leave memory flat', async (t) => {
   const setup = new URL('./setup.js', import.meta.url).href;
@@ -63,6 +63,35 @@ t.test('after close() every method answers closed', async (t) => {
   for (const promise of promises) {
     await t.rejects(promise, closed);
   }
+});
+
+t.test('an abort that was asked for is no error in the log, a failure beside it is', async (t) => {
+  const lines: string[] = [];
+  addon.setLog((level, text) => lines.push(`${level} ${text}`));
+  t.teardown(() => addon.setLog(null));
+  const model = await loadBuiltin();
+  const context = await model.createContext(contextOptions());
+  const told = async (pattern: RegExp) => {
+    while (!lines.some((line) => pattern.test(line))) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  const errors = () => lines.filter((line) => line.startsWith('error '));
+  const tokens = [...await model.tokenize('word '.repeat(80), true, true)];
+  const interrupted = step(context, [{ sequence: 0, from: 0, tokens, sampler: null }]);
+  context.abort();
+  await t.rejects(interrupted, { code: 'cancelled' });
+  await told(/failed to decode, ret = 2/);
+  t.strictSame(errors(), []);
+  // What is wrong with a step is told, whether or not it was to be stopped too.
+  await context.removeSequence(0, 0, -1);
+  await step(context, [{ sequence: 0, from: 0, tokens: tokens.slice(0, 4), sampler: null }]);
+  for (const aborts of [false, true]) {
+    lines.length = 0;
+    const wrong = step(context, [{ sequence: 0, from: 40, tokens: tokens.slice(0, 4), sampler: null }]);
+    if (aborts) context.abort();
+    await t.rejects(wrong, { code: 'generation_failed' });
+    await told(/^error .*failed to decode, ret = -1/);
+  }
+  await model.close();
 });
 
 t.test('closing at every moment of a step ends well', async (t) => {

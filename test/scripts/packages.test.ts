@@ -107,3 +107,20 @@ t.test('pack names what it cannot build, and why', (t) => {
   t.match(pack('--any'), { status: 1, output: /There is no option --any\./ });
   t.end();
 });
+
+t.test('before it builds, pack sees to a glibc as old as the packages promise, or names the ways out', async (t) => {
+  const { ensureGlibc, glibcTooNew } = await import(`${scripts}pack.mjs`);
+  const linux = texts.table['linux-x64'];
+  t.match(glibcTooNew(linux, { here: '2.36', sysroot: false }), /this system's glibc is 2\.36, the package promises to run with 2\.28/);
+  for (const here of [{ here: '2.36', sysroot: true }, { here: '2.31', sysroot: false }]) t.equal(glibcTooNew(linux, here), undefined);
+  t.equal(glibcTooNew(texts.table['darwin-arm64'], { here: undefined, sysroot: false }), undefined);
+  const fetched: string[] = [];
+  const fetch = async () => { fetched.push('glibc'); };
+  await ensureGlibc([linux], { here: '2.36', sysroot: false, canFetch: () => true, fetch });
+  await ensureGlibc([linux], { here: '2.31', sysroot: false, canFetch: () => true, fetch });
+  t.strictSame(fetched, ['glibc']);
+  const ways = /^Nothing was built: .*2\.36.*node scripts\/pack-tools\.mjs.*npm run pack -- --any-glibc/;
+  await t.rejects(ensureGlibc([linux], { here: '2.36', sysroot: false, canFetch: () => false, fetch }), { message: ways });
+  const offline = async () => { throw new Error('no network'); };
+  await t.rejects(ensureGlibc([linux], { here: '2.36', sysroot: false, canFetch: () => true, fetch: offline }), { message: ways });
+});

@@ -1,5 +1,9 @@
 import t from 'tap';
-import { readFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { scripts } from './checkout.js';
@@ -52,4 +56,32 @@ t.test('the check on a GPU refuses what it does not know before it builds', asyn
   t.equal(agreement('abcd', 'abxd'), 0.5);
   t.equal(agreement('ab', 'abcd'), 0.5);
   t.equal(agreement('x', 'abcd'), 0);
+});
+
+t.test('npm shows the token to the registry that it is configured with', async (t) => {
+  const seen: (string | undefined)[] = [];
+  const registry = createServer((request, response) => {
+    seen.push(request.headers.authorization);
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"username":"somebody"}');
+  }).listen(0, '127.0.0.1');
+  await once(registry, 'listening');
+  t.teardown(() => registry.close());
+  const url = `http://127.0.0.1:${(registry.address() as AddressInfo).port}/npm/`;
+  const { npm } = await import(`${scripts}process.mjs`);
+  const { command, args, shell } = npm(['whoami', '--registry', url]);
+  const child = spawn(command, args, { shell, stdio: 'ignore', env: release.publishEnvironment(url, 'a-token') });
+  t.strictSame(await once(child, 'close'), [0, null]);
+  t.strictSame(seen, ['Bearer a-token']);
+  t.equal(release.publishEnvironment(url, undefined), process.env, 'without a token npm has its own');
+});
+
+t.test('no file of the repository names a host of a package registry', (t) => {
+  const { stdout } = spawnSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' });
+  const named = stdout.split('\0').filter((path) => path !== '' && existsSync(join(root, path))).filter((path) => {
+    const text = readFileSync(join(root, path), 'latin1');
+    return /(registry\.|www\.)?(npm[j]s|yarnp[k]g)\.(org|com)|deb\.debian\.[o]rg/.test(text) || (path.endsWith('package-lock.json') && text.includes('"resolved"'));
+  });
+  t.ok(stdout === '' || stdout.includes('package.json'), 'a checkout of git, or no checkout at all');
+  t.strictSame(named, []);
+  t.end();
 });

@@ -1,17 +1,22 @@
-// Shows an answer as it comes: tamed, with what the model thinks set apart from what it says. One per answer.
+// Shows an answer as it comes: tamed, broken between words, with what the model thinks set apart from what it says. One per answer, or per
+// answer that is shown again.
 import type { Delta } from '../../engine/protocol.js';
 import { tame } from '../output.js';
+import { WordWrap } from './word-wrap.js';
 
 export interface AnswerLook {
   /** Thinking may be dimmed; else it is marked with words. */
   styles: boolean;
   /** It is shown on a terminal, which the model's text must not drive. */
   terminal: boolean;
+  /** Columns to wrap at; Infinity where nothing is wrapped. */
+  columns(): number;
 }
 
 export class AnswerWriter {
   readonly #write: (text: string) => void;
   readonly #look: AnswerLook;
+  readonly #wrap: WordWrap;
   #thinking = false;
   #begun = false;
   #lineOpen = false;
@@ -19,6 +24,7 @@ export class AnswerWriter {
   constructor(write: (text: string) => void, look: AnswerLook) {
     this.#write = write;
     this.#look = look;
+    this.#wrap = new WordWrap(() => look.columns());
   }
 
   push({ reasoning, content }: Delta): void {
@@ -40,8 +46,7 @@ export class AnswerWriter {
       this.#thinking = true;
       if (!this.#look.styles) this.#show('[thinking]\n');
     }
-    const safe = this.#safe(shown);
-    this.#show(this.#look.styles ? `\x1b[2m${safe}\x1b[22m` : safe, safe);
+    this.#show(this.#safe(shown), this.#look.styles);
   }
 
   #say(text: string): void {
@@ -64,9 +69,10 @@ export class AnswerWriter {
     return this.#look.terminal ? tame(text) : text;
   }
 
-  #show(text: string, visible = text): void {
-    if (visible === '') return;
-    this.#write(text);
-    this.#lineOpen = !visible.endsWith('\n');
+  #show(text: string, dim = false): void {
+    if (text === '') return;
+    const wrapped = this.#wrap.push(text);
+    this.#write(dim ? `\x1b[2m${wrapped}\x1b[22m` : wrapped);
+    this.#lineOpen = !text.endsWith('\n');
   }
 }

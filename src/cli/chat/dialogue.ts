@@ -8,6 +8,7 @@ import type { TemplateName } from '../../models/chat-templates.js';
 import { makeRequest } from '../answer-flags.js';
 import type { Settings } from '../answer-flags.js';
 import { waitForModel } from '../model-loading.js';
+import { stopCode } from '../signals.js';
 import { AnswerWriter } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
 import { Conversation } from './conversation.js';
@@ -37,6 +38,9 @@ export interface DialogueParts {
   /** KV of one token; undefined where it is unknown. */
   bytesPerToken: number | undefined;
 }
+
+/** What became of a message. */
+type Outcome = 'answered' | 'refused' | 'nothing';
 
 export class Dialogue {
   readonly engine: Engine;
@@ -120,7 +124,10 @@ export class Dialogue {
     };
   }
 
-  /** Sends a message; if nothing comes back, it stands there again to be edited. */
+  /**
+   * Sends a message. If nothing comes back, it stands there again, and Enter asks once more. One that was refused would only be refused
+   * again: the prompt is free for what helps, such as /clear, and the message is in the history.
+   */
   async send(message: string): Promise<void> {
     const replaced = this.replacing ? this.conversation.undo() : undefined;
     this.replacing = false;
@@ -128,12 +135,16 @@ export class Dialogue {
     this.conversation.ask(message, new Date().toISOString());
     // Before the answer, so that whatever ends this process leaves the message.
     await this.save();
-    if (await this.#answer(this.settings)) return;
+    const outcome = await this.#answer(this.settings);
+    if (outcome === 'answered') return;
     this.conversation.undo();
-    if (replaced) {
-      this.conversation.redo(replaced);
-      // The file has the new message in its place; whoever leaves now leaves the old one.
-      await this.save();
+    if (replaced) this.conversation.redo(replaced);
+    // The file has the message as the last one: it must not come back as one that only lacks its answer, nor in the old one's place.
+    if (replaced || outcome === 'refused') await this.save();
+    if (outcome === 'refused') {
+      if (replaced) this.input.say('The old message stays.');
+      if (this.input.recalls !== '') this.input.say(this.input.recalls);
+      return;
     }
     this.replacing = replaced !== undefined;
     this.draft = message;
@@ -148,7 +159,7 @@ export class Dialogue {
     // The same seed would only say the same again.
     const { seed } = this.settings;
     const settings = { ...this.settings, seed: seed === 0 ? 0 : (seed + this.#retries) % 2 ** 32 };
-    if (await this.#answer(settings) || !before) return;
+    if (await this.#answer(settings) === 'answered' || !before) return;
     this.conversation.reply(before);
     this.input.say('The answer before stays.');
   }
@@ -232,8 +243,8 @@ export class Dialogue {
     }
   }
 
-  /** Has the last message answered. False if nothing came, which the person was told. */
-  async #answer(settings: Settings): Promise<boolean> {
+  /** Has the last message answered. If nothing came, the person was told why. */
+  async #answer(settings: Settings): Promise<Outcome> {
     const controller = new AbortController();
     this.input.onInterrupt = () => controller.abort();
     const writer = new AnswerWriter((text) => this.input.write(text), this.look);
@@ -265,13 +276,13 @@ export class Dialogue {
       this.input.onInterrupt = () => undefined;
     }
     if (thrown !== undefined) reply = await this.#broken(thrown, running, so, controller.signal.aborted);
-    if (!reply) return false;
+    if (!reply) return isRefusal(thrown) ? 'refused' : 'nothing';
     this.#unsavedKv = true;
     this.conversation.reply(reply);
     await this.save();
     const warning = this.statistics.warning();
     if (warning !== undefined && !full) this.input.say(warning);
-    return true;
+    return 'answered';
   }
 
   /** An answer that did not come to its end: what came is kept. */
@@ -313,11 +324,17 @@ export class Dialogue {
   }
 
   async #leave(): Promise<void> {
-    this.input.onInterrupt = () => process.exit(130);
+    this.input.onInterrupt = () => process.exit(stopCode());
     await this.saveKv();
     const { name, automatic } = this.keeper;
     if (automatic && name !== undefined && this.conversation.exchanges.length > 0) {
       this.input.say(`Saved as ${name}. To go on: recua chat --resume ${/[ ]/.test(name) ? `"${name}"` : name}`);
     }
   }
+}
+
+/** Whether the message itself was at fault, so that it can never be answered as it is. */
+function isRefusal(thrown: unknown): boolean {
+  const { code, type } = RecuaError.from(thrown);
+  return type === 'invalid_request_error' && code !== 'cancelled';
 }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 
 const most = 1000;
-/** A pasted book is not worth keeping for the arrow keys. */
+/** A pasted book is not worth keeping on disk; while the chat runs, the arrow keys bring it back too. */
 const longest = 64 * 1024;
 
 export class History {
@@ -33,9 +33,9 @@ export class History {
   }
 
   async add(text: string): Promise<void> {
-    if (text.trim() === '' || text.length > longest || text === this.#entries.at(-1)) return;
+    if (text.trim() === '' || text === this.#entries.at(-1)) return;
     this.#entries.push(text);
-    if (this.#path === undefined) return;
+    if (this.#path === undefined || text.length > longest) return;
     try {
       await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
       await appendFile(this.#path, asLine(text), { mode: 0o600 });

@@ -72,7 +72,7 @@ const commands: readonly InChatCommand[] = [
     },
   },
   {
-    names: ['/save'], operand: '<name>', does: 'Save the chat under a name and go on there',
+    names: ['/save'], operand: '<name>', does: 'Give the chat a name; one that you chose before stays as a chat of its own',
     async run(chat, operand) {
       const { keeper } = chat;
       if (operand === '' && keeper.name === undefined) throw misuse('Expected a name: /save <name>.');
@@ -81,11 +81,11 @@ const commands: readonly InChatCommand[] = [
         await keeper.saveCopy(operand, chat.session());
         return chat.input.say(`Saved as ${operand}, as it is now; --no-save holds for what follows.`);
       }
-      if (operand !== '') await keeper.rename(operand);
+      const stays = operand === '' ? undefined : await keeper.rename(operand, chat.session());
       await keeper.save(chat.session());
       chat.keepKv();
       await chat.saveKv();
-      chat.input.say(`Saved as ${keeper.name!}.`);
+      chat.input.say(`Saved as ${keeper.name!}.${stays === undefined ? '' : ` ${stays} stays as it was.`}`);
     },
     choices: sessionNames,
   },
@@ -136,12 +136,11 @@ const commands: readonly InChatCommand[] = [
   { names: ['/stats'], operand: '', does: 'Show how fast the last answer came, and with which settings', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings, chat.input.columns)) },
 ];
 
-/** Runs a line that begins with a slash. Throws `invalid_usage` with the nearest name; the line stands there again. */
+/** Runs a line that begins with a slash. Throws `invalid_usage` with the nearest name. */
 export async function runCommand(chat: Dialogue, line: string): Promise<void> {
   const [, name, operand] = /^(\/\S*)\s*([^]*)$/.exec(line)!;
   const command = find(name!);
   if (!command) {
-    chat.draft = line;
     const near = nearest(name!, commands.flatMap(({ names }) => names));
     throw misuse(`There is no command ${name!}.${near === undefined ? '' : ` Did you mean ${near}?`} /help lists them; a message that begins with a slash is sent with two.`);
   }

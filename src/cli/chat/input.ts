@@ -3,7 +3,7 @@
 export type Entry =
   /** `fenced`: it is a message even if it begins with a slash. */
   | { kind: 'text'; text: string; fenced: boolean }
-  | { kind: 'leave'; code: 0 | 130 };
+  | { kind: 'leave'; code: number };
 
 export interface Input {
   /** Ctrl-C while nothing is read. */
@@ -12,6 +12,8 @@ export interface Input {
   onClear: () => void;
   /** How wide a line may be; Infinity where nobody cares. */
   readonly columns: number;
+  /** How a line that was sent comes back to be changed, as told to a person; '' where nothing brings it back. */
+  readonly recalls: string;
   /** The next message; `initial` stands there already, to be edited. */
   read(initial: string): Promise<Entry>;
   /** An answer's text, as it comes. */

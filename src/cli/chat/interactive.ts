@@ -1,4 +1,6 @@
 // A dialogue on this process's own terminal: chooses how messages are read, and ends it in order on signals. Called by chat.ts.
+import { AnswerWriter } from './answer-writer.js';
+import type { AnswerLook } from './answer-writer.js';
 import { Dialogue } from './dialogue.js';
 import type { DialogueParts } from './dialogue.js';
 import { History } from './history.js';
@@ -6,6 +8,8 @@ import { complete } from './in-chat-commands.js';
 import type { Input } from './input.js';
 import { LineInput } from './line-input.js';
 import { PlainInput } from './plain-input.js';
+import { noteStop } from '../signals.js';
+import type { StopName } from '../signals.js';
 import { Terminal } from './terminal.js';
 
 export interface Surroundings {
@@ -23,7 +27,11 @@ const shownLines = 12;
 export async function converse(parts: DialogueParts, { stateFolder, resumed, voice }: Surroundings): Promise<number> {
   const history = await History.open(stateFolder);
   const drawable = process.stdout.isTTY && process.env['TERM'] !== 'dumb';
-  const look = { styles: drawable && !process.env['NO_COLOR'], terminal: process.stdout.isTTY };
+  const look: AnswerLook = {
+    styles: drawable && !process.env['NO_COLOR'], terminal: process.stdout.isTTY,
+    // Where nothing can be erased, the terminal breaks lines.
+    columns: () => (drawable ? input.columns : Infinity),
+  };
   let dialogue: Dialogue | undefined;
   const input: Input = drawable
     ? new LineInput(new Terminal(process.stdin, process.stdout), history, async (text) => (dialogue ? await complete(dialogue, text) : []))
@@ -31,7 +39,8 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed, voi
   const { say } = voice;
   voice.say = (text) => input.say(text);
   const onInterrupt = () => input.interrupt();
-  const onStop = () => {
+  const onStop = (name: NodeJS.Signals) => {
+    noteStop(name as StopName);
     input.onInterrupt();
     input.leave();
   };
@@ -55,9 +64,14 @@ export async function converse(parts: DialogueParts, { stateFolder, resumed, voi
 }
 
 /** The end of a conversation that goes on, so that it is clear where it was left. */
-function showLast({ conversation, input }: Dialogue): void {
+function showLast({ conversation, input, look }: Dialogue): void {
   const last = conversation.exchanges.findLast(({ reply }) => reply !== undefined);
   if (!last) return;
   const lines = `> ${last.message}\n${last.reply!.text}`.trimEnd().split('\n');
-  input.say([...(lines.length > shownLines ? ['…'] : []), ...lines.slice(-shownLines)].join('\n'));
+  const text = [...(lines.length > shownLines ? ['…'] : []), ...lines.slice(-shownLines)].join('\n');
+  if (look.columns() === Infinity) return input.say(text);
+  // As it was shown when it came.
+  const writer = new AnswerWriter((shown) => input.write(shown), look);
+  writer.push({ content: text });
+  writer.end();
 }

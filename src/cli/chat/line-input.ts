@@ -7,7 +7,8 @@ import type { Draft } from './editor.js';
 import { editOutside } from './external-editor.js';
 import type { History } from './history.js';
 import { HistoryWalk } from './history-walk.js';
-import { tame } from '../output.js';
+import { aboveProgress, tame } from '../output.js';
+import { stopCode } from '../signals.js';
 import type { Entry, Input } from './input.js';
 import { againLeaves } from './input.js';
 import { meaningOf } from './keys.js';
@@ -24,6 +25,7 @@ const mostWaiting = 100_000;
 export class LineInput implements Input {
   onInterrupt: () => void = () => {};
   onClear: () => void = () => {};
+  readonly recalls = 'The Up key brings the message back.';
   readonly #terminal: Terminal;
   readonly #screen: Screen;
   readonly #history: History;
@@ -60,7 +62,7 @@ export class LineInput implements Input {
   }
 
   read(initial: string): Promise<Entry> {
-    if (this.#over) return Promise.resolve({ kind: 'leave', code: 130 });
+    if (this.#over) return Promise.resolve({ kind: 'leave', code: stopCode() });
     this.#draft = edit({ ...this.#draft, text: '', cursor: 0 }, { do: 'replace', text: initial });
     this.#walk = new HistoryWalk(this.#history.entries);
     this.#armed = false;
@@ -75,7 +77,7 @@ export class LineInput implements Input {
   }
 
   write(text: string): void {
-    this.#terminal.write(text.replaceAll('\n', '\r\n'));
+    aboveProgress(() => this.#terminal.write(text.replaceAll('\n', '\r\n')));
   }
 
   say(text: string): void {
@@ -90,7 +92,7 @@ export class LineInput implements Input {
 
   leave(): void {
     this.#over = true;
-    this.#settle({ kind: 'leave', code: 130 });
+    this.#settle({ kind: 'leave', code: stopCode() });
   }
 
   close(): void {
@@ -210,7 +212,7 @@ export class LineInput implements Input {
       this.#screen.finish(prompt, this.#draft);
       this.#change({ ...this.#draft, text: '', cursor: 0 });
       this.onClear();
-    } else if (this.#armed) this.#settle({ kind: 'leave', code: 130 });
+    } else if (this.#armed) this.#settle({ kind: 'leave', code: stopCode() });
     else {
       this.#armed = true;
       this.say(againLeaves);

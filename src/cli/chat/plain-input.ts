@@ -3,6 +3,7 @@
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
 import { tame } from '../output.js';
+import { stopCode } from '../signals.js';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
 import type { History } from './history.js';
@@ -12,6 +13,7 @@ import { againLeaves } from './input.js';
 export class PlainInput implements Input {
   onInterrupt: () => void = () => {};
   onClear: () => void = () => {};
+  readonly recalls = '';
   readonly #lines: Interface;
   readonly #talk: NodeJS.WriteStream;
   readonly #history: History;
@@ -43,7 +45,7 @@ export class PlainInput implements Input {
   }
 
   read(initial: string): Promise<Entry> {
-    if (this.#over) return Promise.resolve({ kind: 'leave', code: 130 });
+    if (this.#over) return Promise.resolve({ kind: 'leave', code: stopCode() });
     this.#draft = emptyDraft;
     this.#armed = false;
     // The system's line editing can't be given a text to begin with.
@@ -66,7 +68,7 @@ export class PlainInput implements Input {
 
   interrupt(): void {
     if (!this.#resolve) return this.onInterrupt();
-    if (this.#draft.text === '' && this.#armed) return this.#settle({ kind: 'leave', code: 130 });
+    if (this.#draft.text === '' && this.#armed) return this.#settle({ kind: 'leave', code: stopCode() });
     this.#armed = true;
     this.#draft = emptyDraft;
     this.#initial = '';
@@ -76,7 +78,7 @@ export class PlainInput implements Input {
 
   leave(): void {
     this.#over = true;
-    this.#settle({ kind: 'leave', code: 130 });
+    this.#settle({ kind: 'leave', code: stopCode() });
   }
 
   close(): void {

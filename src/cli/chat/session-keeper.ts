@@ -4,13 +4,15 @@ import { lockHolder, tryLock } from '../../lock-file.js';
 import type { Lock } from '../../lock-file.js';
 import { RecuaError } from '../../errors.js';
 import type { Session } from './session.js';
-import { checkName, exists, kvPathOf, lockPathOf, makeFolder, nameOf, pathOf, saveSession, suggestName } from './session-store.js';
+import { checkName, exists, isSuggested, kvPathOf, lockPathOf, makeFolder, moveSession, nameOf, pathOf, saveSession, suggestName } from './session-store.js';
 
 export class SessionKeeper {
   readonly #folder: string;
   /** Whether turns are saved by themselves. */
   readonly automatic: boolean;
   #path: string | undefined;
+  /** The file that this keeper found a name for. */
+  #named: string | undefined;
   #lock: Lock | undefined;
 
   constructor(folder: string, automatic: boolean) {
@@ -40,17 +42,29 @@ export class SessionKeeper {
     await this.#take(path, this.automatic ? await this.#lockOf(path) : undefined);
   }
 
-  /** Goes on under a new name. Throws where there is such a chat already. */
-  async rename(name: string): Promise<void> {
+  /**
+   * Goes on under a new name, which the chat's file takes where it has the name that the chat was given by itself; one that a person chose
+   * stays beside it, as it is. Throws where there is such a chat already. Returns the name that stays.
+   */
+  async rename(name: string, { exchanges }: Session): Promise<string | undefined> {
     const path = pathOf(this.#folder, checkName(name));
-    if (path === this.#path) return;
+    const before = this.#path;
+    if (path === before) return undefined;
     await makeFolder(this.#folder);
     const lock = await this.#lockOf(path);
     if (await exists(path)) {
       await lock.release();
       throw taken(name);
     }
+    const moves = before !== undefined && (before === this.#named || isSuggested(nameOf(before), exchanges[0]));
+    try {
+      if (moves) await moveSession(before, path);
+    } catch (thrown) {
+      await lock.release();
+      throw thrown;
+    }
     await this.#take(path, lock);
+    return before === undefined || moves ? undefined : nameOf(before);
   }
 
   /** Saves once, and stays where it was. */
@@ -91,6 +105,7 @@ export class SessionKeeper {
       const lock = await tryLock(lockPathOf(path));
       if (!lock) continue;
       if (!(await exists(path))) {
+        this.#named = path;
         await this.#take(path, lock);
         return;
       }

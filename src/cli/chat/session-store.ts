@@ -1,11 +1,12 @@
 // The folder of saved chats: names ↔ files, listing, reading, writing, removing. Beside NAME.json may stand NAME.kv, what the
 // model had evaluated, and NAME.json.lock while a chat has it open. Used by the chat and by the sessions command.
-import { chmod, mkdir, readFile, readdir, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { misuse, quote } from '../flags.js';
 import { nearest } from '../../models/nearest.js';
+import type { Exchange } from './conversation.js';
 import { graphemes } from './editor.js';
 import { readSession, writeSession } from './session.js';
 import type { Session } from './session.js';
@@ -53,6 +54,14 @@ export function suggestName(message: string, now: Date): string {
     name += letter;
   }
   return name.replace(/-+$/, '');
+}
+
+/** Whether a chat that began with this exchange got its name by itself: that of `suggestName`, perhaps numbered. */
+export function isSuggested(name: string, first: Pick<Exchange, 'message' | 'sentAt'> | undefined): boolean {
+  const begun = new Date(first?.sentAt ?? '');
+  if (!first || Number.isNaN(begun.getTime())) return false;
+  const stem = suggestName(first.message, begun);
+  return name === stem || (name.startsWith(`${stem}-`) && /^[1-9]\d*$/.test(name.slice(stem.length + 1)));
 }
 
 /** The newest first. */
@@ -118,4 +127,16 @@ export async function makeFolder(folder: string): Promise<void> {
 export async function removeSession(path: string): Promise<void> {
   await rm(path);
   await rm(kvPathOf(path), { force: true });
+}
+
+/** Gives a saved chat another name, where none is yet. */
+export async function moveSession(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to);
+    await rename(kvPathOf(from), kvPathOf(to)).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code !== 'ENOENT') throw cause;
+    });
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `The chat ${nameOf(from)} cannot be renamed: ${(cause as Error).message}`, { cause });
+  }
 }

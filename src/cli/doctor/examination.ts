@@ -1,5 +1,5 @@
 // What `recua doctor` looks at, and what it finds wrong. Each check stands alone: one that breaks is a finding, not the end.
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { access, mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -44,7 +44,7 @@ export interface Examination {
   /** The package that would make use of this machine's GPU, where none does. */
   advice: GpuAdvice | undefined;
   store: StoreFacts;
-  config: { path: string; error: string };
+  config: { path: string; exists: boolean; error: string };
   server: Status | undefined;
   findings: Finding[];
 }
@@ -81,7 +81,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   if (!store.writable) fatal(`The model store ${store.path} cannot be written. Give it another place with SERVICE_HOME, or make it writable.`);
   else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. recua list and recua rm make room.`);
 
-  const config = { path: configPath(), error: '' };
+  const config = { path: configPath(), exists: existsSync(configPath()), error: '' };
   await Settings.read(() => Promise.resolve(commands)).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
     config.error = RecuaError.from(thrown).message;
     fatal(config.error);

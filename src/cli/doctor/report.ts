@@ -23,7 +23,7 @@ export function asText(result: Examination): string {
     row('Graphics', graphicsText(graphics)),
     ...(advice ? [row('', `To compute on it: ${advice.command}`)] : []),
     row('Model store', `${plain(store.path)}${store.exists ? '' : ' (not made yet)'}, ${store.writable ? 'writable' : 'not writable'}${store.freeBytes === undefined ? '' : `, ${sizeText(store.freeBytes)} free`}`),
-    row('Config file', `${plain(config.path)}: ${config.error === '' ? 'in order' : 'not in order'}`),
+    row('Config file', `${plain(config.path)}: ${config.error !== '' ? 'not in order' : config.exists ? 'in order' : 'there is none, so that the defaults hold'}`),
     row('Server', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
     '',
     ...verdict(findings),
@@ -99,7 +99,7 @@ export function asJson(result: Examination): string {
     },
     advice: advice ?? null,
     store: { path: store.path, exists: store.exists, writable: store.writable, free_bytes: store.freeBytes ?? null },
-    config: { path: config.path, error: config.error || null },
+    config: { path: config.path, exists: config.exists, error: config.error || null },
     server: server ? { state: server.state, url: server.record?.url || null } : null,
     findings,
   }, null, 2)}\n`;

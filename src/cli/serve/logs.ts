@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { RecuaError } from '../../errors.js';
 import { logFiles } from '../log-file.js';
 import { print } from '../output.js';
-import { watchSignals } from '../signals.js';
+import { stopCode, watchSignals } from '../signals.js';
 import { endOf, follow, lastLines } from './log-lines.js';
 import { lastRecord } from './state-file.js';
 import type { ServePlaces } from './state-file.js';
@@ -22,7 +22,7 @@ export async function showLogs(places: ServePlaces, count: number, following: bo
     if (lines.length > 0) await print(`${lines.join('\n')}\n`);
     if (!following) return 0;
     for await (const text of follow(files, end, stop.signal)) await print(text);
-    return 130;
+    return stopCode();
   } finally {
     stop.release();
   }

@@ -19,7 +19,7 @@ import type { ServerValues } from '../api.js';
 import { flagWord, settingNames } from '../flags.js';
 import { LoadingLine, say } from '../output.js';
 import { configPath } from '../settings.js';
-import { watchSignals } from '../signals.js';
+import { stopCode, watchSignals } from '../signals.js';
 import type { StopSignal } from '../signals.js';
 import { recuaVersion } from '../version.js';
 import { askHealth } from './health.js';
@@ -65,7 +65,7 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
   let child: ChildProcess | undefined;
   const stop = watchSignals(() => {
     child?.kill('SIGKILL');
-    process.exit(130);
+    process.exit(stopCode());
   });
   try {
     const lock = await startLock(places, stop.signal);
@@ -117,6 +117,7 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
     throw new RecuaError('server_running', `A server runs already (pid ${pid}, ${record.url || 'still starting'}), with ${record.model.id}. `
       + `recua serve restart ${wanted.name} changes the model, recua serve stop ends it.`);
   }
+  refuseOtherAddress(record, wanted);
   const line = new LoadingLine(`Loading ${record.model.id}`, record.state === 'running');
   try {
     for (;;) {
@@ -143,6 +144,17 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   });
   if (other.length > 0) say(`Note: it runs without ${other.join(' ')}. To change that: recua serve restart ${other.join(' ')}`);
   return 0;
+}
+
+/** Who asks for an address is not served by a server on another one. */
+function refuseOtherAddress({ host, port, url, settings, identity, model }: ServerRecord, { values, given }: Wanted): void {
+  const otherHost = given.has('host') && values.host !== host;
+  // 0 is whichever is free: so is the one it has.
+  const otherPort = given.has('port') && values.port !== 0 && values.port !== port && values.port !== settings['port'];
+  if (!otherHost && !otherPort) return;
+  const words = [...(otherHost ? [`--host ${values.host}`] : []), ...(otherPort ? [`--port ${values.port}`] : [])].join(' ');
+  throw new RecuaError('server_running', `A server runs already (pid ${identity.pid}), with ${model.id}, but at ${url || `port ${port}`}. `
+    + `recua serve restart ${words} moves it there, recua serve stop ends it.`);
 }
 
 async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildProcess> {

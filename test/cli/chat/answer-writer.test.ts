@@ -10,8 +10,9 @@ function written(look: AnswerLook, ...deltas: { content?: string; reasoning?: st
   return all;
 }
 
-const styled = { styles: true, terminal: true };
-const marked = { styles: false, terminal: true };
+const columns = () => Infinity;
+const styled = { styles: true, terminal: true, columns };
+const marked = { styles: false, terminal: true, columns };
 
 t.test('an answer ends with one line break', async (t) => {
   t.equal(written(styled, { content: 'a' }, { content: 'b' }), 'ab\n');
@@ -29,5 +30,13 @@ t.test('thinking is dim, each piece by itself, or marked with words', async (t) 
 t.test('control characters do not reach a terminal, in one piece or in several', async (t) => {
   t.equal(written(marked, { content: 'a\x1b' }, { content: ']0;x\x07' }, { content: '\u009b2J\r\b\x00b\tc\nd' }), 'a]0;x2Jb\tc\nd\n');
   t.equal(written(styled, { reasoning: '\x1b[0mhm' }), '\x1b[2m[0mhm\x1b[22m\n\n');
-  t.equal(written({ styles: false, terminal: false }, { content: 'a\x1b[1m' }), 'a\x1b[1m\n', 'a file gets what was said');
+  t.equal(written({ styles: false, terminal: false, columns }, { content: 'a\x1b[1m' }), 'a\x1b[1m\n', 'a file gets what was said');
+});
+
+t.test('a line is broken between words, styles or not, and nothing is where there is no terminal', (t) => {
+  const narrow = { ...styled, columns: () => 10 };
+  t.equal(written(narrow, { content: 'one two th' }, { content: 'ree four' }), 'one two th\r\x1b[8C\x1b[K\nthree four\n');
+  t.equal(written(narrow, { reasoning: 'one two th' }, { reasoning: 'ree' }), '\x1b[2mone two th\x1b[22m\x1b[2m\r\x1b[8C\x1b[K\nthree\x1b[22m\n\n');
+  t.equal(written({ ...marked, terminal: false }, { content: 'one two three four' }), 'one two three four\n');
+  t.end();
 });

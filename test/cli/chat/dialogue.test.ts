@@ -66,17 +66,36 @@ t.test('a crash while nothing is asked leaves the message half typed alone', asy
   t.match(readSaved(chat.home).messages, [{ content: 'Hello' }, { ended: 'stop' }]);
 });
 
-t.test('a message that does not fit is refused with the numbers, stays to be mended, and nothing is dropped', async (t) => {
+t.test('a message that does not fit is refused with the numbers, leaves the prompt free, and nothing is dropped', async (t) => {
   const chat = await openChat(t, ['-c', '512', '--temp', '0'], { columns: 120 });
   await chat.say('Hello');
   chat.type(`\x1b[200~start ${'word '.repeat(600)}end\x1b[201~\r`);
   await chat.until(/This message does not fit: with it the conversation has \d+ tokens, and the context holds 512/);
   t.match(chat.text(), /\/undo.*\/clear/s);
+  await chat.prompt();
+  // It can be had back, and what the chat suggests works as it stands.
+  chat.type('\x1b[A');
   await chat.until(() => chat.cursor().line.endsWith('end'), 'the message again');
   chat.type('\x15');
   await chat.prompt();
   await chat.say('Hello');
   t.same(readSaved(chat.home).messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant']);
+  chat.type(`\x1b[200~${'word '.repeat(600)}\x1b[201~\r`);
+  await chat.until(() => chat.text().split('does not fit').length === 3, 'another refusal');
+  await chat.prompt();
+  t.match(await chat.say('/clear'), /Cleared/);
+  t.same(readSaved(chat.home).messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant'], 'no message was made of it');
+});
+
+t.test('an answer is broken between words as it comes, and looks the same when the chat goes on', async (t) => {
+  const words = Array.from({ length: 40 }, (_, at) => `word${at}`).join(' ');
+  const chat = await openChat(t, always(words), { columns: 50 });
+  const shown = await chat.say('Hello');
+  for (const line of shown.split('\n')) t.match(line, /^word\d+( word\d+)*$/);
+  t.equal(shown.replaceAll('\n', ' '), words);
+  await chat.leave();
+  const again = await openChat(t, ['--continue'], { columns: 50, home: chat.home });
+  t.ok(again.text().includes(`> Hello\n${shown}\n`), again.text());
 });
 
 t.test('an edited message that gets no answer leaves the old one, in the file too', async (t) => {
@@ -86,9 +105,11 @@ t.test('an edited message that gets no answer leaves the old one, in the file to
   chat.type('/edit\r');
   await chat.until(() => chat.cursor().line === '> Hello');
   chat.type(`\x1b[200~${' word'.repeat(600)} end\x1b[201~\r`);
-  await chat.until(/does not fit/);
-  await chat.until(() => chat.cursor().line.endsWith('end'), 'the message again');
+  await chat.until(/does not fit[^]*The old message stays\./);
+  await chat.prompt();
   t.same(readSaved(chat.home).messages, saved);
+  await chat.say('Hello');
+  t.same(readSaved(chat.home).messages.length, 4, 'the next message takes no other\'s place');
 });
 
 t.test('a context that fills up is told before it is full, and when it is', async (t) => {
@@ -148,7 +169,7 @@ t.test('SIGTERM leaves in order, with the terminal as it was', async (t) => {
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   chat.kill('SIGTERM');
-  t.equal((await chat.ended).exitCode, 130);
+  t.equal((await chat.ended).exitCode, 143);
   t.match(chat.raw.slice(-20), /\x1b\[\?2004l/);
   t.match(readSaved(chat.home).messages[1], { ended: 'stopped' });
 });

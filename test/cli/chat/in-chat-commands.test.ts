@@ -1,6 +1,6 @@
 // Each command inside of a chat, typed by a person.
 import t from 'tap';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { always, openChat, readSaved, sessionFiles } from './chats.js';
 
@@ -28,11 +28,13 @@ t.test('/quit and /exit leave with 0', async (t) => {
   }
 });
 
-t.test('an unknown command gets the nearest name and stays to be mended; two slashes send one', async (t) => {
+t.test('an unknown command gets the nearest name and leaves the prompt free; two slashes send one', async (t) => {
   const chat = await openChat(t, always('ok'));
   chat.type('/sesions\r');
   await chat.until(/Did you mean \/sessions\?/);
-  await chat.until(() => chat.cursor().line === '> /sesions');
+  await chat.prompt();
+  chat.type('\x1b[A');
+  await chat.until(() => chat.cursor().line === '> /sesions', 'the line again, by the Up key');
   await chat.say('\x15//etc is a folder');
   t.match(await chat.say('/help me'), /takes nothing after it/);
   await chat.leave();
@@ -53,27 +55,39 @@ t.test('/clear forgets the conversation and its KV, and keeps the saved one', as
   for (const file of [first!, second!]) t.equal(readSaved(chat.home, file.replace('.json', '')).messages.length, 2);
 });
 
-t.test('/save goes on under a new name, /load goes back, /sessions lists both', async (t) => {
+t.test('/save names the chat, /load goes to another, /sessions lists both', async (t) => {
   const chat = await openChat(t, ['--temp', '0']);
   t.match(await chat.say('/save'), /Expected a name/);
   await chat.say('Hello');
-  t.match(await chat.say('/save my chat'), /Saved as my chat\./);
-  t.ok(existsSync(join(chat.home, 'sessions', 'my chat.kv')));
+  const [automatic] = sessionFiles(chat.home).map((file) => file.replace('.json', ''));
+  t.match(await chat.say('/save my chat'), /Saved as my chat\.$/);
+  t.same(readdirSync(join(chat.home, 'sessions')).sort(), ['my chat.json', 'my chat.json.lock', 'my chat.kv'], 'there is no twin of it under its first name');
   await chat.say('Tell me a joke');
   t.match(await chat.say('/save ../evil'), /Expected a name/);
   t.match(await chat.say('/save my chat'), /Saved as my chat/, 'its own name is no conflict');
-  const listed = await chat.say('/sessions');
-  t.match(listed, /my chat .*\(this one\)/);
-  const automatic = /\d{4}-\d\d-\d\d-hello/.exec(listed)![0];
-  t.match(await chat.say(`/save ${automatic}`), /already/);
-  t.match(await chat.say(`/load ${automatic}`), /Loaded .*hello: 1 exchange\./);
+  t.match(await chat.say('/save other'), /Saved as other\. my chat stays as it was\./, 'a name that was chosen stays');
+  t.match(await chat.say('/sessions'), /other .*\(this one\)/);
+  t.match(await chat.say('/save my chat'), /already/);
   await chat.say('Who are you?');
   t.match(await chat.say('/load my chat'), /Loaded my chat: 2 exchanges\./);
   t.match(await chat.say('/stats'), /Saved KV +\d+ tokens restored/);
   t.match(await chat.say('/load nothing'), /There is no saved chat nothing/);
   await chat.leave();
-  t.same(readSaved(chat.home, automatic).messages.map(({ content }) => content).filter((_, i) => i % 2 === 0), ['Hello', 'Who are you?']);
-  t.same(readSaved(chat.home, 'my chat').messages.map(({ content }) => content).filter((_, i) => i % 2 === 0), ['Hello', 'Tell me a joke']);
+  const asked = (name: string) => readSaved(chat.home, name).messages.map(({ content }) => content).filter((_, i) => i % 2 === 0);
+  t.same(asked('my chat'), ['Hello', 'Tell me a joke']);
+  t.same(asked('other'), ['Hello', 'Tell me a joke', 'Who are you?']);
+  t.same(sessionFiles(chat.home), ['my chat.json', 'other.json'], automatic);
+});
+
+t.test('/save gives a chat that goes on a name instead of the one it had by itself', async (t) => {
+  const chat = await openChat(t, always('ok'));
+  await chat.say('Hello');
+  await chat.leave();
+  const again = await openChat(t, [...always('ok'), '--continue'], { home: chat.home });
+  await again.say('/save kept');
+  await again.leave();
+  t.same(sessionFiles(chat.home), ['kept.json']);
+  t.equal(readSaved(chat.home, 'kept').messages.length, 2);
 });
 
 t.test('/load says which model a chat was held with, where it was another', async (t) => {
