@@ -374,6 +374,8 @@ export interface NativeAddon {
   setLog(sink: ((level: string, text: string) => void) | null): void;
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
+  /** What malloc has given out in this process, and what of its heaps is free; undefined where the C library does not tell (glibc before 2.33, others). */
+  heap(): { usedBytes: number; freeBytes: number } | undefined;
   readGguf(path: string): Promise<GgufHeader>;
   /** Rejects `invalid_schema`. */
   schemaToGrammar(schema: string): Promise<string>;

@@ -298,7 +298,7 @@ export class Engine {
   /** What one step brought; text is made of it later. */
   #take(result: StepResult): void {
     const plan = this.#plan;
-    this.#pace.note(plan, result.decodeMs);
+    this.#pace.note(plan, result.decodeMs, result.guesses);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     const nowMs = performance.now();
     for (let i = 0, from = 0, to = 0; i < this.#asking.length; i++, from = to) {
@@ -308,6 +308,8 @@ export class Engine {
       const given = result.tokens.subarray(from, failed ? to - 1 : to);
       if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
       if (failed) {
+        // The KV of the last that came true is there, too: the sampler failed in the row that was evaluated with it.
+        if (given.length > 0) request.sequence.advance(1);
         // What came before the failure is told first, and may even have ended the answer.
         if (given.length > 0) this.#render();
         if (!this.#active.has(request.id)) continue;

@@ -70,14 +70,14 @@ export class Pace {
   /** The last step. */
   stepMs = 0;
 
-  /** Before what the step brought is accepted: its sequences' states are those it was planned with. */
-  note(plan: Plan, stepMs: number): void {
+  /** Before what the step brought is accepted: its sequences' states are those it was planned with. One with guesses takes longer than a plain one. */
+  note(plan: Plan, stepMs: number, guesses = 0): void {
     this.stepMs = stepMs;
     if (stepMs <= 0) return;
     let decoding = 0;
     for (const { state } of plan.sequences) if (state === 'decode') decoding++;
     const rows = plan.rows - decoding;
-    if (rows === 0) this.decodeMs = average(this.decodeMs, stepMs);
+    if (rows === 0 && guesses === 0) this.decodeMs = average(this.decodeMs, stepMs);
     if (rows < tellingRows) return;
     // At least half is for the prompt, whatever the others took last.
     const promptMs = Math.max(stepMs - (decoding > 0 ? this.decodeMs : 0), stepMs / 2);

@@ -485,6 +485,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
       });
       return { promise, progress: () => 0.5, cancel: () => cancel() };
     },
+    heap: () => undefined,
     readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
     schemaToGrammar: async () => 'root ::= "{}"',
   };

@@ -1,0 +1,43 @@
+// glibc's own account of its heaps, looked up at run time: it is not in every version, and not elsewhere.
+#include "heap.h"
+
+#if defined(__GLIBC__)
+#include <dlfcn.h>
+#include <malloc.h>
+#endif
+
+namespace recua::heap {
+
+namespace {
+
+#if defined(__GLIBC__)
+// struct mallinfo2, which glibc declares from 2.33 on. Sums over all arenas.
+struct Account {
+  size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+#endif
+
+} // namespace
+
+Napi::Value measure(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+#if defined(__GLIBC__)
+  static const auto account = reinterpret_cast<Account (*)()>(dlsym(RTLD_DEFAULT, "mallinfo2"));
+  if (account != nullptr) {
+    const Account now = account();
+    auto result = Napi::Object::New(env);
+    result.Set("usedBytes", static_cast<double>(now.uordblks + now.hblkhd));
+    result.Set("freeBytes", static_cast<double>(now.fordblks));
+    return result;
+  }
+#endif
+  return env.Undefined();
+}
+
+void trim() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+}
+
+} // namespace recua::heap
