@@ -87,7 +87,8 @@ class FakeSampler implements NativeSampler {
     const grammar = options.grammar ?? '';
     if (grammar === 'bad') throw coded('invalid_grammar', 'the grammar is bad');
     if (grammar.startsWith('say:')) this.#script = fakeTokenize(`${grammar.slice(4)}<eos>`, false, true);
-    this.#failAfter = grammar.startsWith('fail:') ? Number(grammar.slice(5)) : Infinity;
+    if (grammar.startsWith('stuck:')) this.#script = fakeTokenize(grammar.slice(6), false, true);
+    this.#failAfter = grammar.startsWith('fail:') ? Number(grammar.slice(5)) : grammar.startsWith('stuck:') ? this.#script!.length : Infinity;
     owner.stats.openSamplers++;
   }
   sample(cell: Cell): number {
