@@ -162,8 +162,9 @@ Napi::Function Context::define(Napi::Env env) {
       {InstanceMethod("step", &Context::step), InstanceMethod("steps", &Context::steps),
        InstanceMethod("copySequence", &Context::copy_sequence),
        InstanceMethod("removeSequence", &Context::remove_sequence),
-       InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("saveSequence", &Context::save_sequence),
-       InstanceMethod("loadSequence", &Context::load_sequence), InstanceMethod("stashSequence", &Context::stash_sequence),
+       InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("createStash", &Context::create_stash),
+       InstanceMethod("readStash", &Context::read_stash), InstanceMethod("writeStash", &Context::write_stash),
+       InstanceMethod("stashSequence", &Context::stash_sequence),
        InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),
        InstanceMethod("pause", &Context::pause), InstanceMethod("abort", &Context::abort),
        InstanceMethod("close", &Context::close)});

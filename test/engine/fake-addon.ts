@@ -327,8 +327,9 @@ class FakeContext implements NativeContext {
     });
   }
   shiftSequence(): Promise<boolean> { return Promise.resolve(false); }
-  saveSequence(): Promise<Uint8Array> { return Promise.resolve(new Uint8Array()); }
-  loadSequence(): Promise<boolean> { return Promise.resolve(false); }
+  createStash(): number { return 0; }
+  readStash(): void {}
+  writeStash(): void {}
   pause(): void {
     this.#paused = true;
   }
