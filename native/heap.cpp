@@ -1,6 +1,9 @@
 // glibc's own account of its heaps, looked up at run time: it is not in every version, and not elsewhere.
 #include "heap.h"
 
+#include <cstdlib>
+#include <string>
+
 #if defined(__GLIBC__)
 #include <dlfcn.h>
 #include <malloc.h>
@@ -34,10 +37,14 @@ Napi::Value measure(const Napi::CallbackInfo &info) {
   return env.Undefined();
 }
 
-void trim() {
-#if defined(__GLIBC__)
-  malloc_trim(0);
-#endif
+void require(size_t bytes, const char *what) {
+  // The compiler may leave out a pair of malloc and free that nothing looks at.
+  void *volatile probe = std::malloc(bytes);
+  const bool there = probe != nullptr;
+  std::free(probe);
+  if (there) return;
+  throw CodedError("model_unusable", "There is too little memory for " + std::string(what) + ": " + std::to_string(bytes >> 20) +
+                                         " MiB more could not be had. A smaller context, fewer requests at once (--parallel) or a higher limit (ulimit -v) help.");
 }
 
 } // namespace recua::heap
