@@ -16,6 +16,7 @@ import { goalModels, greedy, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
 import { resources } from './resources.mjs';
+import { soak, soakKinds } from './soak.mjs';
 import { runClients, startServer, withServer } from './servers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -79,7 +80,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string' }, rounds: { type: 'string', default: '3' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' }, flags: { type: 'boolean' },
+    'in-process': { type: 'boolean' }, soak: { type: 'string' }, flags: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -98,6 +99,14 @@ if (values.growth) {
   if (sizes?.some((size) => !(Number.isInteger(size) && size >= 1))) misuse(`--sizes takes numbers with commas between, not ${values.sizes}.`);
   const settings = { model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), ...(sizes ? { sizes } : {}) };
   await growth(positionals.length > 0 ? positionals : Object.keys(tables), settings);
+  process.exit(0);
+}
+if (values.soak !== undefined) {
+  const minutes = Number(values.soak);
+  if (!(minutes > 0)) misuse(`--soak takes minutes, not ${values.soak}.`);
+  const unknown = positionals.find((name) => !soakKinds.includes(name));
+  if (unknown) misuse(`Unknown kind ${unknown}. There are: ${soakKinds.join(', ')}.`);
+  await soak({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), minutes, only: positionals });
   process.exit(0);
 }
 const rounds = Number(values.rounds);
