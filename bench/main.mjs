@@ -2,7 +2,8 @@
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less. Without
 // loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
-// [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp.
+// [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp;
+// `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it holds.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
