@@ -2,7 +2,8 @@
 // same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less. Without
 // loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
-// [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp.
+// [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp;
+// `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it holds.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
@@ -16,6 +17,7 @@ import { goalModels, greedy, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
 import { resources } from './resources.mjs';
+import { soak, soakKinds } from './soak.mjs';
 import { runClients, startServer, withServer } from './servers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -79,7 +81,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string' }, rounds: { type: 'string', default: '3' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' }, flags: { type: 'boolean' },
+    'in-process': { type: 'boolean' }, soak: { type: 'string' }, flags: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -98,6 +100,14 @@ if (values.growth) {
   if (sizes?.some((size) => !(Number.isInteger(size) && size >= 1))) misuse(`--sizes takes numbers with commas between, not ${values.sizes}.`);
   const settings = { model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), ...(sizes ? { sizes } : {}) };
   await growth(positionals.length > 0 ? positionals : Object.keys(tables), settings);
+  process.exit(0);
+}
+if (values.soak !== undefined) {
+  const minutes = Number(values.soak);
+  if (!(minutes > 0)) misuse(`--soak takes minutes, not ${values.soak}.`);
+  const unknown = positionals.find((name) => !soakKinds.includes(name));
+  if (unknown) misuse(`Unknown kind ${unknown}. There are: ${soakKinds.join(', ')}.`);
+  await soak({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), minutes, only: positionals });
   process.exit(0);
 }
 const rounds = Number(values.rounds);

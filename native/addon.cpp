@@ -1,6 +1,7 @@
 // The addon's entry: versions, the log sink, the backends of backends.h and the classes of addon.h.
 #include "addon.h"
 #include "backends.h"
+#include "heap.h"
 #include "numa.h"
 
 #include "common.h"
@@ -49,6 +50,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("setNuma", Napi::Function::New(env, numa::set, "setNuma"));
   exports.Set("setLog", Napi::Function::New(env, log::set_sink, "setLog"));
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
+  exports.Set("heap", Napi::Function::New(env, heap::measure, "heap"));
   exports.Set("readGguf", Napi::Function::New(env, read_gguf, "readGguf"));
   exports.Set("schemaToGrammar", Napi::Function::New(env, schema_to_grammar, "schemaToGrammar"));
   return exports;

@@ -69,6 +69,21 @@ struct Stash {
   size_t size = 0;
 };
 
+// All of a context, by number. Any thread: the compute thread fills and uses them, JS reads and writes their bytes for files. A stash is
+// written before its number is used elsewhere.
+class Stashes {
+public:
+  int32_t add(Stash stash); // never 0
+  std::shared_ptr<Stash> find(int32_t id);
+  bool erase(int32_t id);
+  void clear();
+
+private:
+  std::mutex mutex;
+  std::unordered_map<int32_t, std::shared_ptr<Stash>> stashes;
+  int32_t last = 0;
+};
+
 // A llama_context and its turns on the compute thread: what contexts and embedders have in common.
 class ContextCore : public std::enable_shared_from_this<ContextCore> {
 public:
@@ -99,8 +114,7 @@ public:
   std::atomic<bool> interrupted{false}; // polled by the backend while it computes
   std::atomic<bool> paused{false};      // of steps that follow each other, the one in flight is the last
   bool closed = false;
-  std::unordered_map<int32_t, Stash> stashes; // of the compute thread
-  int32_t last_stash = 0;
+  Stashes stashes;
   std::unique_ptr<DraftCosts> draft_costs; // null where guesses are not evaluated
   size_t most_outputs = 1;
   int32_t threads = 1; // at most, for steps of one row and of more
@@ -210,11 +224,12 @@ private:
   Napi::Value copy_sequence(const Napi::CallbackInfo &info);
   Napi::Value remove_sequence(const Napi::CallbackInfo &info);
   Napi::Value shift_sequence(const Napi::CallbackInfo &info);
-  Napi::Value save_sequence(const Napi::CallbackInfo &info);
-  Napi::Value load_sequence(const Napi::CallbackInfo &info);
   Napi::Value stash_sequence(const Napi::CallbackInfo &info);
   Napi::Value unstash_sequence(const Napi::CallbackInfo &info);
   Napi::Value drop_stash(const Napi::CallbackInfo &info);
+  Napi::Value create_stash(const Napi::CallbackInfo &info);
+  Napi::Value read_stash(const Napi::CallbackInfo &info);
+  Napi::Value write_stash(const Napi::CallbackInfo &info);
   Napi::Value pause(const Napi::CallbackInfo &info);
   Napi::Value abort(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);

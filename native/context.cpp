@@ -1,6 +1,7 @@
 // A context: KV memory of several sequences, and the thread that computes on it. The hot path is in step.cpp, what is done
 // with the KV between steps in kv.cpp.
 #include "addon.h"
+#include "heap.h"
 
 #include "ggml.h"
 
@@ -8,6 +9,17 @@
 #include <cstring>
 
 namespace recua {
+
+namespace {
+
+// What llama.cpp asks for beside KV and buffers while it makes a context, and what it does not survive without: graphs.
+constexpr size_t context_bytes = 64 << 20;
+// What requests take when all sequences are in use, beside what the context has by then: JavaScript's heap, heaps of threads, samplers.
+constexpr size_t requests_bytes = 256 << 20;
+// Of each thread that computes; they begin with the first step, and OpenMP ends the process where it gets none.
+constexpr size_t stack_bytes = 8 << 20;
+
+} // namespace
 
 // --- ContextCore
 
@@ -24,6 +36,7 @@ void ContextCore::open(llama_context_params params) {
   params.abort_callback_data = &interrupted;
   params.no_perf = true;
   log::clear_errors();
+  heap::require(context_bytes, "a context");
   context = llama_init_from_model(model->model, params);
   if (context == nullptr) {
     const std::string reason = log::last_errors();
@@ -148,6 +161,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         params.n_outputs_max = std::max(params.n_seq_max, 1u) + (drafts ? 2 * draft : 0);
         core->logits.attach(params, core->model->vocab);
         core->open(params);
+        heap::require(requests_bytes + static_cast<size_t>(std::max(params.n_threads, params.n_threads_batch)) * stack_bytes, "the requests");
         core->most_outputs = params.n_outputs_max;
         core->threads = params.n_threads;
         core->threads_batch = params.n_threads_batch;
@@ -169,8 +183,9 @@ Napi::Function Context::define(Napi::Env env) {
       {InstanceMethod("step", &Context::step), InstanceMethod("steps", &Context::steps),
        InstanceMethod("copySequence", &Context::copy_sequence),
        InstanceMethod("removeSequence", &Context::remove_sequence),
-       InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("saveSequence", &Context::save_sequence),
-       InstanceMethod("loadSequence", &Context::load_sequence), InstanceMethod("stashSequence", &Context::stash_sequence),
+       InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("createStash", &Context::create_stash),
+       InstanceMethod("readStash", &Context::read_stash), InstanceMethod("writeStash", &Context::write_stash),
+       InstanceMethod("stashSequence", &Context::stash_sequence),
        InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),
        InstanceMethod("pause", &Context::pause), InstanceMethod("abort", &Context::abort),
        InstanceMethod("close", &Context::close)});

@@ -1,13 +1,37 @@
-// What is done with the KV of sequences between two steps: copied, cut, moved, stashed in memory, turned into bytes for a file.
-// Each runs on the compute thread.
+// What is done with the KV of sequences between two steps: copied, cut, moved, stashed in memory, on the compute thread. A stash's bytes are
+// read and written on the JS thread, piece by piece, for files.
 #include "addon.h"
 
 #include <cstring>
+#include <new>
 
 namespace recua {
 
 bool is_plain_attention(const llama_model *model) {
   return !llama_model_is_recurrent(model) && !llama_model_is_hybrid(model) && llama_model_n_swa(model) == 0;
+}
+
+int32_t Stashes::add(Stash stash) {
+  auto kept = std::make_shared<Stash>(std::move(stash));
+  std::lock_guard<std::mutex> lock(mutex);
+  stashes.emplace(++last, std::move(kept));
+  return last;
+}
+
+std::shared_ptr<Stash> Stashes::find(int32_t id) {
+  std::lock_guard<std::mutex> lock(mutex);
+  const auto found = stashes.find(id);
+  return found == stashes.end() ? nullptr : found->second;
+}
+
+bool Stashes::erase(int32_t id) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return stashes.erase(id) > 0;
+}
+
+void Stashes::clear() {
+  std::lock_guard<std::mutex> lock(mutex);
+  stashes.clear();
 }
 
 namespace {
@@ -69,9 +93,8 @@ Napi::Value Context::stash_sequence(const Napi::CallbackInfo &info) {
         if (llama_memory_seq_pos_max(llama_get_memory(core->context), sequence) < 0) return; // it holds nothing
         Stash stash = read_state(core->context, sequence);
         if (stash.size == 0) return;
-        made->id = ++core->last_stash;
         made->size = stash.size;
-        core->stashes.emplace(made->id, std::move(stash));
+        made->id = core->stashes.add(std::move(stash));
       },
       [made](Napi::Env env) {
         auto result = Napi::Object::New(env);
@@ -86,15 +109,15 @@ Napi::Value Context::unstash_sequence(const Napi::CallbackInfo &info) {
   const int32_t sequence = info[1].ToNumber();
   const int32_t length = info[2].ToNumber();
   return run_yes_no(info.Env(), core, [=, core = core](llama_context *context) {
-    const auto found = core->stashes.find(id);
-    if (found == core->stashes.end() || !write_state(context, sequence, found->second)) return false;
+    const auto stash = core->stashes.find(id);
+    if (!stash || !write_state(context, sequence, *stash)) return false;
     return llama_memory_seq_rm(llama_get_memory(context), sequence, length, -1);
   });
 }
 
 Napi::Value Context::drop_stash(const Napi::CallbackInfo &info) {
   const int32_t id = info[0].ToNumber();
-  return run_yes_no(info.Env(), core, [id, core = core](llama_context *) { return core->stashes.erase(id) > 0; });
+  return run_yes_no(info.Env(), core, [id, core = core](llama_context *) { return core->stashes.erase(id); });
 }
 
 Napi::Value Context::remove_sequence(const Napi::CallbackInfo &info) {
@@ -121,43 +144,52 @@ Napi::Value Context::shift_sequence(const Napi::CallbackInfo &info) {
 
 namespace {
 
-// A saved sequence begins with a checksum of the rest: llama.cpp trusts the counts inside.
-uint64_t checksum(const uint8_t *bytes, size_t size) {
-  uint64_t hash = 0xcbf29ce484222325; // FNV-1a
-  for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3;
-  return hash;
+// What a call of readStash() or writeStash() is about: bytes of a stash, and of the array that is copied from or to. Throws.
+struct Copy {
+  std::shared_ptr<Stash> stash;
+  uint8_t *in_stash;
+  uint8_t *in_array;
+  size_t size;
+};
+
+Copy find_copy(const Napi::CallbackInfo &info, ContextCore &core) {
+  if (core.closed) throw CodedError("closed", "The context is closed.");
+  const auto stash = core.stashes.find(info[0].ToNumber());
+  const double offset = info[1].ToNumber();
+  auto array = info[2].As<Napi::Uint8Array>();
+  const size_t size = array.ByteLength();
+  if (!stash || !(offset >= 0 && offset <= static_cast<double>(stash->size)) || size > stash->size - static_cast<size_t>(offset)) {
+    throw CodedError("invalid_argument", "Expected a part of a stash.");
+  }
+  return {stash, stash->bytes.get() + static_cast<size_t>(offset), array.Data(), size};
 }
 
 } // namespace
 
-Napi::Value Context::save_sequence(const Napi::CallbackInfo &info) {
-  const int32_t sequence = info[0].ToNumber();
-  auto state = std::make_shared<std::vector<uint8_t>>();
-  return core->run(
-      info.Env(), "generation_failed",
-      [core = core, state, sequence] {
-        constexpr size_t head = sizeof(uint64_t);
-        state->resize(head + llama_state_seq_get_size(core->context, sequence));
-        const size_t size =
-            llama_state_seq_get_data(core->context, state->data() + head, state->size() - head, sequence);
-        state->resize(head + size);
-        const uint64_t sum = checksum(state->data() + head, size);
-        std::memcpy(state->data(), &sum, head);
-      },
-      [state](Napi::Env env) { return make_array(env, *state); });
+Napi::Value Context::create_stash(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    if (core->closed) throw CodedError("closed", "The context is closed.");
+    const double size = info[0].ToNumber();
+    Stash stash;
+    stash.size = static_cast<size_t>(size);
+    stash.bytes.reset(new (std::nothrow) uint8_t[stash.size]);
+    return Napi::Number::New(info.Env(), stash.bytes ? core->stashes.add(std::move(stash)) : 0);
+  });
 }
 
-Napi::Value Context::load_sequence(const Napi::CallbackInfo &info) {
-  const int32_t sequence = info[0].ToNumber();
-  auto state = std::make_shared<std::vector<uint8_t>>(copy_array<uint8_t>(info[1]));
-  return run_yes_no(info.Env(), core, [=](llama_context *context) {
-    uint64_t sum = 0;
-    constexpr size_t head = sizeof sum;
-    if (state->size() <= head) return false;
-    std::memcpy(&sum, state->data(), head);
-    const size_t size = state->size() - head;
-    if (sum != checksum(state->data() + head, size)) return false;
-    return llama_state_seq_set_data(context, state->data() + head, size, sequence) > 0;
+Napi::Value Context::read_stash(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const Copy copy = find_copy(info, *core);
+    if (copy.size > 0) std::memcpy(copy.in_array, copy.in_stash, copy.size);
+    return info.Env().Undefined();
+  });
+}
+
+Napi::Value Context::write_stash(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const Copy copy = find_copy(info, *core);
+    if (copy.size > 0) std::memcpy(copy.in_stash, copy.in_array, copy.size);
+    return info.Env().Undefined();
   });
 }
 

@@ -279,14 +279,19 @@ export interface NativeContext {
   removeSequence(sequence: number, from: number, to: number): Promise<boolean>;
   /** Adds delta to the positions [from, to). Resolves false where the memory can't shift. */
   shiftSequence(sequence: number, from: number, to: number, delta: number): Promise<boolean>;
-  saveSequence(sequence: number): Promise<Uint8Array>;
-  /** Resolves to false if the bytes do not fit this model and context. */
-  loadSequence(sequence: number, state: Uint8Array): Promise<boolean>;
   /** Copies a sequence's KV into memory of its own, for as long as the context lives. `id` is 0 where there was nothing to copy. */
   stashSequence(sequence: number): Promise<{ id: number; sizeBytes: number }>;
   /** Gives a sequence the first `length` tokens of a stash, which stays. Resolves false if it is unknown or can't be cut. */
   unstashSequence(id: number, sequence: number, length: number): Promise<boolean>;
   dropStash(id: number): Promise<boolean>;
+  /** Makes a stash of so many bytes, to be filled by `writeStash`; 0 where there is no memory for it. */
+  createStash(sizeBytes: number): number;
+  /**
+   * Copies bytes of a stash, from `offset` on, into an array and back, at once and while steps run. Throws `invalid_argument` beyond its
+   * end. What is written must be what llama.cpp has given: it trusts the counts inside.
+   */
+  readStash(id: number, offset: number, into: Uint8Array): void;
+  writeStash(id: number, offset: number, from: Uint8Array): void;
   /** Stops a running step as soon as the backend can (CPU: within a graph node), which then rejects `cancelled`. */
   abort(): void;
   /** Waits for the step in flight. Idempotent. */
@@ -374,6 +379,8 @@ export interface NativeAddon {
   setLog(sink: ((level: string, text: string) => void) | null): void;
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
+  /** What malloc has given out in this process, and what of its heaps is free; undefined where the C library does not tell (glibc before 2.33, others). */
+  heap(): { usedBytes: number; freeBytes: number } | undefined;
   readGguf(path: string): Promise<GgufHeader>;
   /** Rejects `invalid_schema`. */
   schemaToGrammar(schema: string): Promise<string>;

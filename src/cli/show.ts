@@ -42,6 +42,9 @@ export const show = command({
     parallel: integer(['--parallel', '-np'], 'n', 'Requests at once that the memory is for', { fallback: 1, min: 1, max: 256 }),
     cacheTypeK: engineFlags.cacheTypeK,
     cacheTypeV: engineFlags.cacheTypeV,
+    batchSize: engineFlags.batchSize,
+    microBatchSize: engineFlags.microBatchSize,
+    flashAttention: engineFlags.flashAttention,
     json: perCall(on(['--json'], 'Print JSON')),
   },
   async run({ values, operands }) {

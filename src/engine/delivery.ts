@@ -15,8 +15,8 @@ export function deliver(engine: Engine, m: Question): void {
       checkTokens(m.tokens, model.info.vocabSize, 'tokens');
       return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await model.detokenize(m.tokens, m.special));
     });
-    case 'save': return engine.keep(m.id, (keeper, context) => keeper.save(context, m.path));
-    case 'restore': return engine.keep(m.id, (keeper, context) => keeper.restore(context, m.path));
-    case 'forget': return engine.keep(m.id, (keeper, context) => keeper.forget(context));
+    case 'save': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.save(context, betweenSteps, m.path));
+    case 'restore': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.restore(context, betweenSteps, m.path));
+    case 'forget': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.forget(context, betweenSteps));
   }
 }

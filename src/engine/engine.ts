@@ -16,7 +16,7 @@ import { samplerOptions } from './sampling.js';
 import { Pace } from './pace.js';
 import { isStreaming, Plan, planStep, stepsAhead, unread } from './scheduler.js';
 import { Sequence } from './sequence.js';
-import { StateKeeper } from './state-keeper.js';
+import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 
 export interface EngineHooks {
   /** All that happened since the last call, for all requests together. */
@@ -44,8 +44,9 @@ export class Engine {
   readonly #active = new Map<number, Request | undefined>();
   readonly #requests = new Map<Sequence, Request>();
   readonly #waiting: Sequence[] = [];
-  /** What is to be done with KV between two steps. */
+  /** What is to be done with KV between two steps, and the work under way that may bring more. */
   readonly #jobs: (() => Promise<void>)[] = [];
+  readonly #keeping = new Set<number>();
   readonly #keeper: StateKeeper;
   readonly #running: Sequence[] = [];
   /** Requests with tokens that are not text yet. */
@@ -104,14 +105,18 @@ export class Engine {
       (value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
   }
 
-  /** Work on the KV of idle sequences, for which no step may run; its result is the request's answer. */
-  keep(id: number, work: (keeper: StateKeeper, context: NativeContext) => Promise<SavedState>): void {
+  /** Work on the KV of idle sequences; its result is the request's answer. Only what it gives to `betweenSteps` keeps steps waiting. */
+  keep(id: number, work: (keeper: StateKeeper, context: NativeContext, betweenSteps: BetweenSteps) => Promise<SavedState>): void {
     const { context } = this.#loaded;
-    if (this.#closing) return this.#fail(id, shuttingDown());
-    if (!context) return this.#fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
-    this.#jobs.push(() => work(this.#keeper, context).then(
-      (value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error))));
-    this.#stir();
+    if (this.#closing || !context) return this.#fail(id, this.#closing ? shuttingDown() : new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
+    const betweenSteps: BetweenSteps = (job) => new Promise((resolve, reject) => {
+      this.#jobs.push(() => job().then(resolve, reject));
+      this.#stir();
+    });
+    this.#keeping.add(id);
+    void work(this.#keeper, context, betweenSteps)
+      .then((value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)))
+      .finally(() => this.#keeping.delete(id) && this.#stir());
   }
 
   /** Takes effect before the next step, wherever the request is. Unknown ids have been answered already. */
@@ -199,7 +204,7 @@ export class Engine {
       const step = this.#submit(context);
       this.#render();
       if (step) await this.#settle(context, step);
-      else if (this.#closing && this.#active.size === 0) return;
+      else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
       else if (this.#waiting.length === 0 && this.#running.length === 0 && this.#jobs.length === 0) await this.#bell.sleep();
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
@@ -300,7 +305,7 @@ export class Engine {
   /** What one step brought; text is made of it later. */
   #take(result: StepResult): void {
     const plan = this.#plan;
-    this.#pace.note(plan, result.decodeMs);
+    this.#pace.note(plan, result.decodeMs, result.guesses);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     const nowMs = performance.now();
     for (let i = 0, from = 0, to = 0; i < this.#asking.length; i++, from = to) {
@@ -310,7 +315,9 @@ export class Engine {
       const given = result.tokens.subarray(from, failed ? to - 1 : to);
       if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
       if (failed) {
-        // What came before the failure is told first, and may even have ended the answer.
+        // The KV of the last that came true is there, too: the sampler failed in the row that was evaluated with it.
+        if (given.length > 0) request.sequence.advance(1);
+        // What came before is told first, and may even have ended the answer.
         if (given.length > 0) this.#render();
         if (!this.#active.has(request.id)) continue;
         const reason = result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token';

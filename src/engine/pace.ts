@@ -109,8 +109,8 @@ export class Pace {
     return this.#tiles.known ? 1 / this.#tiles.at(this.#depth) : 0;
   }
 
-  /** Before what the step brought is accepted: its sequences' states are those it was planned with. */
-  note(plan: Plan, stepMs: number): void {
+  /** Before what the step brought is accepted: its sequences' states are those it was planned with. One with guesses takes longer than a plain one. */
+  note(plan: Plan, stepMs: number, guesses = 0): void {
     this.stepMs = stepMs;
     if (stepMs <= 0) return;
     let decoding = 0;
@@ -125,7 +125,7 @@ export class Pace {
     }
     const rows = plan.rows - decoding;
     this.#largest = Math.max(this.#largest, rows);
-    if (rows === 0) this.decodeMs = average(this.decodeMs, stepMs);
+    if (rows === 0 && guesses === 0) this.decodeMs = average(this.decodeMs, stepMs);
     if (rows < (decoding > 0 && this.decodeMs > 0 ? smallSizes.at(-1)! : tellingRows)) return;
     // At least half is for the prompt, whatever the others took last.
     const perRow = Math.max(stepMs - (decoding > 0 ? this.decodeMs : 0), stepMs / 2) / rows;

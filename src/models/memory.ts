@@ -2,7 +2,8 @@
 // KV cache are exact for the architectures it lays out plainly and upper bounds for the rest; compute buffers are an estimate.
 // Called by `show`, by `pull` to tell what fits, and by `chat` for its context.
 import { freemem, totalmem } from 'node:os';
-import { defaults } from '../config.js';
+import { defaults, type Config } from '../config.js';
+import { thisProcessor, weightsOnCpu, type Processor } from './cpu-weights.js';
 import type { MetadataValue } from './gguf.js';
 import type { ModelFile } from './model-file.js';
 import { tensorTypes } from './tensor-types.js';
@@ -15,9 +16,16 @@ export interface MemoryOptions {
   /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
+  /** Most tokens of one pass, which is never more than a step has; the usual ones where they are absent. */
+  batchSize?: number;
+  microBatchSize?: number;
+  flashAttention?: Config['flashAttention'];
+  /** What the CPU can do, if not this one. */
+  processor?: Processor;
 }
 
 export interface MemoryNeed {
+  /** Where the CPU computes: with the copies that it makes of some. */
   weightsBytes: number;
   /** Keys and values of the context, and the states of recurrent layers. */
   kvBytes: number;
@@ -34,17 +42,18 @@ const mostLayers = 1024;
  * Exact: weights, and the KV cache of models whose layers all attend (llama.cpp keeps the whole context for sliding windows too, as
  * Recua runs it). Upper bounds: KV of hybrid models that do not say which layers are recurrent, and of latent attention.
  */
-export function estimateMemory(model: ModelFile, { contextSize, parallel, cacheTypeK, cacheTypeV }: MemoryOptions): MemoryNeed {
+export function estimateMemory(model: ModelFile, options: MemoryOptions): MemoryNeed {
+  const { contextSize, parallel, cacheTypeK, cacheTypeV, processor = thisProcessor() } = options;
   const shape = shapeOf(model);
   const trained = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
   // The engine gives no request more than the training size.
   const wanted = contextSize > 0 ? Math.min(contextSize, model.contextTrain || Infinity) : trained;
   const cells = Math.ceil(wanted / cellStep) * cellStep * parallel;
-  const weightsBytes = model.parts.flatMap((part) => part.tensors).reduce((sum, tensor) => sum + tensor.sizeBytes, 0);
+  const weightsBytes = weightsOnCpu(model.parts.flatMap((part) => part.tensors), processor, shape.causal);
   const rows = shape.layers.map((layer) => (shape.causal ? bytesPerRow(layer.keyWidth, cacheTypeK) + bytesPerRow(layer.valueWidth, cacheTypeV) : 0));
   const states = shape.layers.filter((layer) => layer.recurrent).length * shape.stateBytes * parallel;
   const kvBytes = Math.ceil(rows.reduce((sum, row) => sum + row * cells, 0) + states);
-  const computeBytes = estimateCompute(shape, cells, parallel);
+  const computeBytes = estimateCompute(shape, cells, options);
   return { weightsBytes, kvBytes, computeBytes, totalBytes: weightsBytes + kvBytes + computeBytes };
 }
 
@@ -92,6 +101,7 @@ interface Shape {
   embedding: number;
   /** Widest thing between two matrices of a layer's attention, and of its feed-forward part. */
   attentionWidth: number;
+  heads: number;
   forwardWidth: number;
   vocabulary: number;
 }
@@ -119,6 +129,7 @@ function shapeOf(model: ModelFile): Shape {
     causal: metadata.get(`${model.architecture}.attention.causal`) !== false,
     stateBytes: 4 * (convolutionState(number, embedding) + matrixState(number, embedding)),
     embedding,
+    heads,
     attentionWidth: Math.max(embedding, heads * Math.max(keyLength, valueLength)),
     forwardWidth: Math.max(number('feed_forward_length'), number('expert_feed_forward_length') * number('expert_used_count') + number('expert_shared_feed_forward_length'), number('ssm.inner_size')),
     vocabulary: model.vocabSize,
@@ -138,14 +149,17 @@ function matrixState(number: (key: string) => number, embedding: number): number
 }
 
 /**
- * What the graph of one step holds at once, with flash attention: the mask in half precision, three activations of the attention's and
- * three of the feed-forward's width, and a row of logits for each sequence. Within a few percent for plain transformers.
+ * What the graph of one pass holds at once, with flash attention: the mask in half precision, three activations of the attention's and
+ * three of the feed-forward's width, and a row of logits for each sequence. Without, the mask and each head's weights for all cells are
+ * there in full. Within a few percent for plain transformers.
  */
-function estimateCompute(shape: Shape, cells: number, parallel: number): number {
-  const tokens = Math.min(defaults.microBatchSize, cells);
-  const mask = 2 * tokens * cells / parallel;
+function estimateCompute(shape: Shape, cells: number, options: MemoryOptions): number {
+  const { parallel, batchSize = defaults.batchSize, microBatchSize = defaults.microBatchSize, flashAttention = 'auto' } = options;
+  const tokens = Math.min(microBatchSize, Math.max(batchSize, parallel), cells);
+  const perCell = flashAttention === 'off' ? 4 + 4 * shape.heads : 2;
+  const attention = perCell * tokens * cells / parallel;
   const activations = 4 * tokens * 3 * (shape.attentionWidth + shape.forwardWidth);
-  return Math.ceil(mask + activations + 4 * shape.vocabulary * parallel);
+  return Math.ceil(attention + activations + 4 * shape.vocabulary * parallel);
 }
 
 function bytesPerRow(width: number, typeName: string): number {

@@ -27,8 +27,17 @@ export interface Running {
   ended: Promise<Result>;
 }
 
-export function start(args: readonly string[], { cwd = root, env = {} }: { cwd?: string; env?: Record<string, string> } = {}): Running {
-  const child = spawn(process.execPath, [mainPath, ...args], { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...env }, stdio: 'pipe' });
+interface Options {
+  cwd?: string;
+  env?: Record<string, string>;
+  /** Most KiB of addresses for each process; no limit where it is absent. */
+  addressKib?: number;
+}
+
+export function start(args: readonly string[], { cwd = root, env = {}, addressKib }: Options = {}): Running {
+  const command = [process.execPath, mainPath, ...args] as const;
+  const [file, ...rest] = addressKib === undefined ? command : ['sh', '-c', 'ulimit -v "$0" && exec "$@"', String(addressKib), ...command] as const;
+  const child = spawn(file, rest, { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...env }, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   const watchers = new Set<() => void>();
@@ -51,7 +60,7 @@ export function start(args: readonly string[], { cwd = root, env = {} }: { cwd?:
 }
 
 /** Runs to the end; `input` is all of stdin. */
-export async function recua(args: readonly string[], input = '', options: { cwd?: string; env?: Record<string, string> } = {}): Promise<Result> {
+export async function recua(args: readonly string[], input = '', options: Options = {}): Promise<Result> {
   const running = start(args, options);
   running.child.stdin.end(input);
   return await running.ended;

@@ -191,6 +191,42 @@ t.test('what a step gave beyond a stop string is neither counted nor kept', asyn
   await closeClean(t, open);
 });
 
+t.test('what was evaluated before a sampler failed is known to be there', async (t) => {
+  const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple', parallel: 1 });
+  let prompt = 'q'.repeat(60);
+  for (const answer of ['abc', 'defg', 'hijklmn', 'opqrstuvw', 'x', 'yz', 'abcdefghijklmnop']) {
+    const failed = await open.complete(completion(prompt, { constraint: { kind: 'grammar', grammar: `stuck:${answer}` } })).done;
+    t.match(failed, { content: answer, end: { kind: 'error', error: { message: /no way on/ } } });
+    // The next prompt goes on behind that: a cell that is not known of would be evaluated again, behind itself.
+    prompt += `${answer}!!`;
+    const next = await open.complete(completion(prompt, { constraint: say('ok') })).done;
+    t.match(next.end, { kind: 'done', finishReason: 'stop' });
+  }
+  await closeClean(t, open);
+});
+
+t.test('work on states keeps steps waiting only where it says so, and close() waits for it', async (t) => {
+  const open = await openEngine();
+  let finishFile = () => {};
+  const file = new Promise<void>((resolve) => (finishFile = resolve));
+  const did: string[] = [];
+  const kept = open.keep(async (_, __, betweenSteps) => {
+    await betweenSteps(async () => { did.push('taken'); });
+    await file;
+    await betweenSteps(async () => { did.push('told'); });
+    return { tokens: 1, sizeBytes: 1 };
+  });
+  t.match((await open.complete(completion('while a file is written', { constraint: say('ok') })).done).end, { kind: 'done' });
+  t.same(did, ['taken']);
+  const closed = open.engine.close();
+  await turn();
+  finishFile();
+  t.match((await kept.done).end, { kind: 'result', value: { tokens: 1 } });
+  await closed;
+  t.same(did, ['taken', 'told']);
+  await closeClean(t, open);
+});
+
 t.test('tokens that came before a sampler failed in the same step are told', async (t) => {
   const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple' });
   const one = await openEngine();

@@ -87,7 +87,8 @@ class FakeSampler implements NativeSampler {
     const grammar = options.grammar ?? '';
     if (grammar === 'bad') throw coded('invalid_grammar', 'the grammar is bad');
     if (grammar.startsWith('say:')) this.#script = fakeTokenize(`${grammar.slice(4)}<eos>`, false, true);
-    this.#failAfter = grammar.startsWith('fail:') ? Number(grammar.slice(5)) : Infinity;
+    if (grammar.startsWith('stuck:')) this.#script = fakeTokenize(grammar.slice(6), false, true);
+    this.#failAfter = grammar.startsWith('fail:') ? Number(grammar.slice(5)) : grammar.startsWith('stuck:') ? this.#script!.length : Infinity;
     owner.stats.openSamplers++;
   }
   sample(cell: Cell): number {
@@ -326,8 +327,9 @@ class FakeContext implements NativeContext {
     });
   }
   shiftSequence(): Promise<boolean> { return Promise.resolve(false); }
-  saveSequence(): Promise<Uint8Array> { return Promise.resolve(new Uint8Array()); }
-  loadSequence(): Promise<boolean> { return Promise.resolve(false); }
+  createStash(): number { return 0; }
+  readStash(): void {}
+  writeStash(): void {}
   pause(): void {
     this.#paused = true;
   }
@@ -485,6 +487,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
       });
       return { promise, progress: () => 0.5, cancel: () => cancel() };
     },
+    heap: () => undefined,
     readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
     schemaToGrammar: async () => 'root ::= "{}"',
   };

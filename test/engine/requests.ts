@@ -94,6 +94,11 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
       engine.chat(id, request);
       return { id, done };
     },
+    keep: (work: Parameters<Engine['keep']>[1]) => {
+      const { id, done } = track();
+      engine.keep(id, work);
+      return { id, done };
+    },
     embed: (inputs: (string | Int32Array)[]) => {
       const { id, done } = track();
       engine.embed(id, { inputs });

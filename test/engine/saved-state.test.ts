@@ -1,8 +1,9 @@
 // KV states on disk, over the real addon and the embedded model, in a real engine process each.
 import t from 'tap';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
+import { readState, writeState } from '#recua/engine/saved-state.js';
 import { startEngine } from '#recua/engine/client.js';
 import type { Engine } from '#recua/engine/api.js';
 import { chat, options } from './requests.js';
@@ -76,6 +77,53 @@ t.test('a state that does not serve is refused with its reason and changes nothi
     await writeFile(path, bytes);
     t.ok((await engine.restoreState(path)).tokens > 0, 'the sound one still serves');
   });
+});
+
+t.test('a state is written and read in pieces, whatever their size', async (t) => {
+  const path = join(t.testdir(), 'pieces.kv');
+  const state = Uint8Array.from({ length: 1000 }, (_, i) => (i * 7) & 0xff);
+  const tokens = Int32Array.of(5, 6, 7);
+  const pieces: number[] = [];
+  const read = (offset: number, into: Uint8Array) => {
+    pieces.push(into.length);
+    into.set(state.subarray(offset, offset + into.length));
+  };
+  for (const pieceBytes of [1, 333, 500, 1000, 1 << 20]) {
+    pieces.length = 0;
+    const written = await writeState(path, 'mine', tokens, { sizeBytes: state.length, read }, pieceBytes);
+    t.equal((await stat(path)).size, written);
+    t.equal(Math.max(...pieces), Math.min(pieceBytes, state.length));
+    const back = new Uint8Array(state.length);
+    t.match(await readState(path, 'mine', (header) => {
+      t.same(header, { tokens: 3, stateBytes: 1000 });
+      return (offset, from) => back.set(from, offset);
+    }, 97), { tokens, sizeBytes: written });
+    t.same(back, state);
+    t.equal(await readState(path, 'mine', () => 'it is too large'), 'it is too large');
+    t.match(await readState(path, 'another', () => 'never asked'), /other settings/);
+  }
+  const bytes = await readFile(path);
+  for (let at = 0; at < bytes.length; at += 13) {
+    const changed = Buffer.from(bytes);
+    changed[at] = changed[at]! ^ 0x10;
+    await writeFile(path, changed);
+    t.type(await readState(path, 'mine', () => () => {}), 'string', `byte ${at} changed`);
+    await writeFile(path, bytes.subarray(0, at));
+    t.type(await readState(path, 'mine', () => () => {}), 'string', `${at} bytes of it`);
+  }
+});
+
+t.test('a state that cannot be written leaves what was there, and no draft', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'chat.kv');
+  await writeState(path, 'mine', new Int32Array(1), { sizeBytes: 10, read: () => {} });
+  const before = await readFile(path);
+  const breaks = (offset: number) => { if (offset > 0) throw new Error('the context is closed'); };
+  await t.rejects(writeState(path, 'mine', new Int32Array(1), { sizeBytes: 10, read: breaks }, 5), /closed/);
+  await mkdir(join(folder, 'taken'));
+  await t.rejects(writeState(join(folder, 'taken'), 'mine', new Int32Array(1), { sizeBytes: 10, read: () => {} }));
+  t.same(await readFile(path), before);
+  t.same((await readdir(folder)).sort(), ['chat.kv', 'taken']);
 });
 
 t.test('forget() drops what was evaluated', async (t) => {

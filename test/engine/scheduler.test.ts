@@ -121,10 +121,10 @@ t.test('every plan keeps within its bounds, moves all that decode, and soon the 
 });
 
 /** A pace after such a step: so many prompt tokens beside so many that decode, in milliseconds. */
-function note(pace: Pace, tokens: number, decoding: number, ms: number) {
+function note(pace: Pace, tokens: number, decoding: number, ms: number, guesses = 0) {
   const plan = new Plan();
   planStep([...Array.from({ length: decoding }, () => running(5, 'decode')), ...(tokens > 0 ? [running(tokens)] : [])], 5000, 5000, plan);
-  pace.note(plan, ms);
+  pace.note(plan, ms, guesses);
 }
 function paceOf(tokensPerMs: number) {
   const pace = new Pace();
@@ -157,6 +157,17 @@ t.test('what decodes has its part of the time that a stream may wait', async (t)
   t.equal(pace.tokensPerMs, 1, 'and is no part of the prompt\'s rate');
   note(pace, 0, 4, 900);
   t.equal(pace.budget(true, 2048, 250), 32);
+});
+
+t.test('a step with guesses tells nothing of a plain one', (t) => {
+  const pace = paceOf(1);
+  note(pace, 0, 4, 300, 7);
+  t.equal(pace.decodeMs, 0);
+  note(pace, 0, 4, 100);
+  note(pace, 0, 4, 300, 7);
+  t.equal(pace.decodeMs, 100);
+  t.equal(pace.stepMs, 300);
+  t.end();
 });
 
 /** A sequence that decodes, has given so many tokens and has so many to come. */

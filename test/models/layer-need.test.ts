@@ -1,5 +1,6 @@
 import t from 'tap';
-import { layerNeed } from '#recua/models/layer-need.js';
+import { layerNeed, offloadWish } from '#recua/models/layer-need.js';
+import { defaults } from '#recua/config.js';
 import { estimateMemory } from '#recua/models/memory.js';
 import { readModelFile } from '#recua/models/model-file.js';
 import type { ModelFile } from '#recua/models/model-file.js';
@@ -29,4 +30,10 @@ t.test('embeddings count for the output only where they are its matrix, too', as
   const common = [tensor('token_embd.weight', 1000), tensor('blk.0.attn_q.weight', 500), tensor('output_norm.weight', 10)];
   t.equal(layerNeed(having(...common), options).outputBytes, 1010);
   t.equal(layerNeed(having(...common, tensor('output.weight', 2000)), options).outputBytes, 2010);
+});
+
+t.test('auto knows how much a pass of --ubatch-size takes', async (t) => {
+  const model = await readModelFile(builtinPath);
+  const compute = (microBatchSize: number) => offloadWish({ ...defaults, contextSize: 4096, gpuLayers: 'auto', microBatchSize }, model).layerNeed!.computeBytes;
+  t.ok(compute(2048) > 3 * compute(512), `${compute(2048)} instead of ${compute(512)}`);
 });

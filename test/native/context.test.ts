@@ -48,26 +48,47 @@ t.test('a copied, a cut and a restored sequence go on like the original', async 
   const rest = prompt.subarray(shared);
   t.equal(await context.copySequence(0, 1, shared), true);
   t.same(await generate(context, sampler, rest, 8, 1, shared), original, 'copied to another sequence');
-  const state = await context.saveSequence(0);
+  const { id, sizeBytes } = await context.stashSequence(0);
+  const state = new Uint8Array(sizeBytes);
+  context.readStash(id, 0, state);
   t.equal(await context.removeSequence(0, shared, -1), true);
   t.same(await generate(context, sampler, rest, 8, 0, shared), original, 'cut back');
-  t.equal(await context.loadSequence(2, state), true);
-  t.equal(await context.removeSequence(2, shared, -1), true);
+  const later = context.createStash(sizeBytes);
+  for (let at = 0; at < sizeBytes; at += 1000) context.writeStash(later, at, state.subarray(at, at + 1000));
+  t.equal(await context.unstashSequence(later, 2, shared), true);
   t.same(await generate(context, sampler, rest, 8, 2, shared), original, 'saved and loaded');
 });
 
-t.test('loadSequence() refuses bytes that are no state', async (t) => {
-  t.equal(await context.loadSequence(0, new Uint8Array()), false);
-  t.equal(await context.loadSequence(0, Uint8Array.from({ length: 200 }, (_, i) => i)), false);
-  await generate(context, await greedy(), prompt, 2, 1);
-  const state = await context.saveSequence(1);
-  for (let at = 0; at < state.length; at += Math.ceil(state.length / 50)) {
-    const changed = state.slice();
-    changed[at]! ^= 0xff;
-    t.equal(await context.loadSequence(0, changed), false, `byte ${at} changed`);
+t.test('readStash() and writeStash() keep to their stash', async (t) => {
+  const id = context.createStash(100);
+  const invalid = { code: 'invalid_argument' };
+  for (const [offset, bytes] of [[0, 101], [1, 100], [101, 0], [-1, 1], [NaN, 1], [2 ** 53, 1]] as const) {
+    t.throws(() => context.readStash(id, offset, new Uint8Array(bytes)), invalid, `${bytes} bytes at ${offset}`);
+    t.throws(() => context.writeStash(id, offset, new Uint8Array(bytes)), invalid);
   }
-  const sampler = await greedy();
-  t.equal((await generate(context, sampler, prompt, 3)).length, 3, 'and goes on working');
+  context.writeStash(id, 99, Uint8Array.of(7));
+  const last = new Uint8Array(1);
+  context.readStash(id, 99, last);
+  t.equal(last[0], 7);
+  t.equal(await context.dropStash(id), true);
+  t.throws(() => context.readStash(id, 0, last), invalid, 'it is gone');
+  t.equal(await context.unstashSequence(id, 0, 1), false);
+  t.equal(context.createStash(2 ** 52), 0, 'no machine has that much');
+});
+
+t.test('a stash may be larger than 4 GiB', async (t) => {
+  const size = 2 ** 32 + 2 ** 20;
+  // Only the pages that are written take memory.
+  const id = context.createStash(size);
+  if (id === 0) return void t.comment('this machine gives no 4 GiB of addresses');
+  const mark = Uint8Array.of(1, 2, 3);
+  for (const at of [0, 2 ** 31 - 1, 2 ** 32 - 2, size - 3]) {
+    context.writeStash(id, at, mark);
+    const read = new Uint8Array(3);
+    context.readStash(id, at, read);
+    t.same(read, mark, `at ${at}`);
+  }
+  await context.dropStash(id);
 });
 
 t.test('shiftSequence() moves positions', async (t) => {

@@ -53,8 +53,10 @@ t.test('after close() every method answers closed', async (t) => {
   await t.rejects(context.copySequence(0, 1, 1), closed);
   await t.rejects(context.removeSequence(0, 0, -1), closed);
   await t.rejects(context.shiftSequence(0, 0, -1, 1), closed);
-  await t.rejects(context.saveSequence(0), closed);
-  await t.rejects(context.loadSequence(0, new Uint8Array(1)), closed);
+  await t.rejects(context.stashSequence(0), closed);
+  t.throws(() => context.createStash(1), closed);
+  t.throws(() => context.readStash(1, 0, new Uint8Array(1)), closed);
+  t.throws(() => context.writeStash(1, 0, new Uint8Array(1)), closed);
   await t.rejects(embedder.embed(Int32Array.of(1), Int32Array.of(1)), closed);
   context.abort();
   for (const call of [() => model.metadata(), () => model.chatTemplate(), () => model.piece(1, false)]) t.throws(call, closed);

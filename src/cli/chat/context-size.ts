@@ -16,23 +16,23 @@ const least = 512;
 /** For other programs. */
 const reserveBytes = 512 * 1024 * 1024;
 
-type CacheTypes = Pick<MemoryOptions, 'cacheTypeK' | 'cacheTypeV'>;
+type Settings = Omit<MemoryOptions, 'contextSize' | 'parallel'>;
 
-export function chooseContext(model: ModelFile, types: CacheTypes, availableBytes = machineMemory().availableBytes): ContextChoice {
+export function chooseContext(model: ModelFile, settings: Settings, availableBytes = machineMemory().availableBytes): ContextChoice {
   const trained = model.contextTrain;
   const usual = defaults.contextSize;
   if (trained === 0) return { size: usual, reason: `Context: ${usual} tokens, since the file does not say with how many the model was trained; -c sets another size.` };
-  if (bytesPerToken(model, types) === undefined) {
+  if (bytesPerToken(model, settings) === undefined) {
     return trained <= usual ? { size: trained, reason: `Context: ${trained} tokens, the model's training size.` } : { size: usual, reason: `Context: ${usual} of the ${trained} tokens the model was trained with, since the memory they need is unknown; -c sets another size.` };
   }
-  const fitting = Math.max(least, largestContext(model, availableBytes - reserveBytes, { ...types, parallel: 1 }));
+  const fitting = Math.max(least, largestContext(model, availableBytes - reserveBytes, { ...settings, parallel: 1 }));
   if (fitting >= trained) return { size: trained, reason: `Context: ${trained} tokens, the model's training size.` };
   return { size: fitting, reason: `Context: ${fitting} of the ${trained} tokens the model was trained with, which is what this machine's free memory holds; -c sets another size.` };
 }
 
 /** KV of one token in all layers; undefined where the file does not say enough. */
-export function bytesPerToken(model: ModelFile, types: CacheTypes): number | undefined {
+export function bytesPerToken(model: ModelFile, settings: Settings): number | undefined {
   const contextSize = Math.min(model.contextTrain || defaults.contextSize, defaults.contextSize);
-  const { kvBytes } = estimateMemory(model, { ...types, parallel: 1, contextSize });
+  const { kvBytes } = estimateMemory(model, { ...settings, parallel: 1, contextSize });
   return kvBytes > 0 ? kvBytes / contextSize : undefined;
 }

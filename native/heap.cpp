@@ -1,0 +1,50 @@
+// glibc's own account of its heaps, looked up at run time: it is not in every version, and not elsewhere.
+#include "heap.h"
+
+#include <cstdlib>
+#include <string>
+
+#if defined(__GLIBC__)
+#include <dlfcn.h>
+#include <malloc.h>
+#endif
+
+namespace recua::heap {
+
+namespace {
+
+#if defined(__GLIBC__)
+// struct mallinfo2, which glibc declares from 2.33 on. Sums over all arenas.
+struct Account {
+  size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+#endif
+
+} // namespace
+
+Napi::Value measure(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+#if defined(__GLIBC__)
+  static const auto account = reinterpret_cast<Account (*)()>(dlsym(RTLD_DEFAULT, "mallinfo2"));
+  if (account != nullptr) {
+    const Account now = account();
+    auto result = Napi::Object::New(env);
+    result.Set("usedBytes", static_cast<double>(now.uordblks + now.hblkhd));
+    result.Set("freeBytes", static_cast<double>(now.fordblks));
+    return result;
+  }
+#endif
+  return env.Undefined();
+}
+
+void require(size_t bytes, const char *what) {
+  // The compiler may leave out a pair of malloc and free that nothing looks at.
+  void *volatile probe = std::malloc(bytes);
+  const bool there = probe != nullptr;
+  std::free(probe);
+  if (there) return;
+  throw CodedError("model_unusable", "There is too little memory for " + std::string(what) + ": " + std::to_string(bytes >> 20) +
+                                         " MiB more could not be had. A smaller context, fewer requests at once (--parallel) or a higher limit (ulimit -v) help.");
+}
+
+} // namespace recua::heap

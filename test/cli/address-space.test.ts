@@ -1,0 +1,48 @@
+// With few addresses (`ulimit -v`): a model either does not load, and the user reads why, or it answers as many requests as it takes at once.
+import t from 'tap';
+import { readFileSync } from 'node:fs';
+import { start } from './recua.js';
+
+const { platform } = process;
+const command = ['api', 'builtin', '--port', '0', '--gpu-layers', '0', '-np', '4'];
+
+/** What the engine process has of addresses when it has loaded and nothing was asked. */
+async function sizeKib(): Promise<number> {
+  const running = start(command);
+  await running.saw(/Recua listens/);
+  const { pid } = running.child;
+  const [engine] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+  const size = Number(/^VmSize:\s+(\d+)/m.exec(readFileSync(`/proc/${engine}/status`, 'utf8'))![1]);
+  running.child.kill('SIGTERM');
+  await running.ended;
+  return size;
+}
+
+async function ask(url: string, route: string, body: object): Promise<number> {
+  const response = await fetch(`${url}/v1/${route}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'builtin', ...body }) });
+  await response.text();
+  return response.status;
+}
+
+t.test('a model that loads with few addresses survives all requests at once', { skip: platform !== 'linux' && 'needs /proc and ulimit -v' }, async (t) => {
+  const size = await sizeKib();
+  let refused = 0;
+  let served = 0;
+  for (const more of [-100, 40, 120, 200, 400, 700]) {
+    const running = start(command, { addressKib: size + more * 1024 });
+    t.teardown(() => running.child.kill('SIGKILL'));
+    const url = await running.saw(/Recua listens on (\S+)/).then(([, url]) => url!, () => undefined);
+    if (url === undefined) {
+      refused++;
+      t.match((await running.ended).stderr, /too little memory|could not|failed to allocate|out of memory/i, `${more} MiB more: it says why`);
+      continue;
+    }
+    served++;
+    const chat = { messages: [{ role: 'user', content: 'Tell me a long story.' }], max_tokens: 100 };
+    const answers = await Promise.all([...Array.from({ length: 4 }, () => ask(url, 'chat/completions', chat)), ask(url, 'embeddings', { input: 'hi' })]);
+    t.same(answers.slice(0, 4), [200, 200, 200, 200], `${more} MiB more`);
+    running.child.kill('SIGTERM');
+    t.notMatch((await running.ended).stderr, /process died/);
+  }
+  t.ok(refused > 0 && served > 0, `${refused} refused, ${served} served`);
+});
