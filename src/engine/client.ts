@@ -100,10 +100,14 @@ class EngineClient extends EngineCalls {
   }
 
   protected submit(call: Call): void {
-    if (this.#state.state === 'ready') this.#child!.send(call.message);
+    if (this.#state.state === 'ready') this.#send(call);
     else if (this.calls.size > this.#options.parallel + this.#options.queueSize) {
-      this.settle(call.message.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
+      this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
     }
+  }
+
+  #send(call: Call): void {
+    call.deliver((message, gone) => this.#child!.send(message, gone));
   }
 
   protected withdraw(id: number): void {
@@ -172,7 +176,7 @@ class EngineClient extends EngineCalls {
     this.#status = { running: 0, waiting: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
-    for (const call of this.calls.values()) this.#child!.send(call.message);
+    for (const call of this.calls.values()) this.#send(call);
     this.changed();
   }
 
@@ -210,7 +214,7 @@ class EngineClient extends EngineCalls {
     const output = this.#output.length > 0 ? `; its last output: ${this.#output.join(' | ')}` : '';
     this.#log('error', `the engine process died (${how})${output}`);
     this.failAll(new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`),
-      (call) => call.begun || call.resent || !generates(call.message.type));
+      (call) => call.begun || call.resent || !generates(call.type));
     for (const call of this.calls.values()) call.resent = true;
 
     const { crashes, windowMs, delayMs } = this.#policy;
@@ -254,7 +258,7 @@ class EngineClient extends EngineCalls {
 }
 
 /** What can wait for another engine process; the rest was about the one that died. */
-function generates(type: Call['message']['type']): boolean {
+function generates(type: Call['type']): boolean {
   return type === 'chat' || type === 'complete' || type === 'embed' || type === 'rerank';
 }
 

@@ -4,6 +4,7 @@ import express, { type Express, type NextFunction, type Request, type RequestHan
 import type { Config } from '../config.js';
 import type { Engine } from '../engine/api.js';
 import { RecuaError } from '../errors.js';
+import { BodyMemory, defaultBodyMemory } from './body-memory.js';
 import { chatCompletions } from './chat-completions.js';
 import { cors } from './cors.js';
 import { embeddings } from './embeddings.js';
@@ -15,6 +16,7 @@ import { modelRoutes, type ServedModel } from './models.js';
 import { requestId } from './request-id.js';
 import { rerank } from './rerank.js';
 import { Traffic } from './traffic.js';
+import { inTurn } from './turns.js';
 
 export interface AppOptions {
   engine: Engine;
@@ -33,14 +35,14 @@ export function createApp(options: AppOptions): Express {
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
   app.set('query parser', false);
-  app.use(requestId, cors, (req, res, next) => {
+  app.use(inTurn(), requestId, cors, (req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     logReply(log, req, res);
     next();
   });
 
   const models = modelRoutes(gateway);
-  const inference = [admit(gateway), ...jsonBody(config.bodyLimitBytes)];
+  const inference = [admit(gateway), ...jsonBody(config.bodyLimitBytes, new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory()))];
   route(app, ['/health', '/v1/health'], 'get', health(gateway));
   route(app, ['/v1/models'], 'get', models.list);
   route(app, ['/v1/models/*id'], 'get', models.get);
