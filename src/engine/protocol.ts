@@ -96,6 +96,8 @@ export interface ChatRequest {
   templateKwargs: Record<string, unknown>;
   /** Jinja source for this request alone; '' is the one the engine was loaded with. */
   template: string;
+  /** Time to generate after the first token: the answer ends with the first line break beyond it. */
+  generateMs?: number;
 }
 
 /** Plain continuation of a text, no template. */
@@ -245,11 +247,26 @@ export type Question =
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
+/** Work of one part of an engine: `done` is another number whenever it went on. */
+export interface Work {
+  busy: boolean;
+  done: number;
+}
+
+/** Signs of life: of the loop with the context's thread, of the pool that prepares requests, of the embedder's thread. */
+export interface Pulse {
+  steps: Work;
+  pool: Work;
+  embedding: Work;
+}
+
 export type ToEngine =
   /** Lines below the level stay where they are: llama.cpp has hundreds for each load, and each would be a message. */
   | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
   | Question
   | { type: 'cancel'; id: number }
+  /** Answered by a pulse, at once. */
+  | { type: 'look' }
   /** Finish what runs and end; the parent's disconnect means the same at once. */
   | { type: 'close' };
 
@@ -258,5 +275,6 @@ export type FromEngine =
   | { type: 'ready'; model: ModelDescription }
   | { type: 'failed'; error: PlainError }
   | { type: 'log'; level: LogLevel; text: string }
+  | { type: 'pulse'; pulse: Pulse }
   /** All that one step brought, for all requests together. */
   | { type: 'events'; events: EngineEvent[]; status: EngineStatus };

@@ -14,6 +14,7 @@ import { health } from './health.js';
 import { jsonBody } from './json-body.js';
 import { modelRoutes, type ServedModel } from './models.js';
 import { requestId } from './request-id.js';
+import { requestLog } from './request-log.js';
 import { rerank } from './rerank.js';
 import { Traffic } from './traffic.js';
 import { inTurn } from './turns.js';
@@ -35,9 +36,8 @@ export function createApp(options: AppOptions): Express {
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
   app.set('query parser', false);
-  app.use(inTurn(), requestId, cors, (req, res, next) => {
+  app.use(inTurn(), requestId, requestLog(log), cors, (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
-    logReply(log, req, res);
     next();
   });
 
@@ -72,13 +72,4 @@ function admit({ engine, traffic }: Gateway): RequestHandler {
     readyModel(engine);
     next();
   };
-}
-
-function logReply(log: Log, req: Request, res: Response): void {
-  const startMs = performance.now();
-  const line = `${req.method} ${req.path.slice(0, 200)}`;
-  res.once('close', () => {
-    const how = res.writableFinished ? String(res.statusCode) : `${res.statusCode} cut`;
-    log('debug', `${String(res.getHeader('x-request-id'))} ${line} ${how} ${Math.round(performance.now() - startMs)} ms`);
-  });
 }

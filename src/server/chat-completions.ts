@@ -11,6 +11,7 @@ import { readyModel, type Gateway } from './gateway.js';
 import { lendBody, takeBody } from './json-body.js';
 import { checkModel } from './models.js';
 import { ChatWriter, newCallId } from './openai.js';
+import { noteTokens } from './request-log.js';
 import { EventStream } from './sse.js';
 import { failureOf } from './traffic.js';
 
@@ -48,7 +49,9 @@ function begin({ engine, config, served, traffic }: Gateway, req: Request, res: 
 async function wholeAnswer(res: Response, answer: Answer, writer: ChatWriter): Promise<void> {
   const said = new WholeAnswer(newCallId);
   for await (const delta of answer) said.add(delta);
-  res.json(writer.completion(said, await answer.finished));
+  const finish = await answer.finished;
+  noteTokens(res, finish.usage.promptTokens, finish.usage.completionTokens);
+  res.json(writer.completion(said, finish));
 }
 
 /** Never throws: after the first byte an error is an event, and the missing [DONE] says that the answer is not whole. */
@@ -64,6 +67,7 @@ async function streamAnswer(
       await events.writable();
     }
     const finish = await answer.finished;
+    noteTokens(res, finish.usage.promptTokens, finish.usage.completionTokens);
     events.send(writer.chunk({}, finish));
     if (includeUsage) events.send(writer.usageChunk(finish));
     events.send('[DONE]');

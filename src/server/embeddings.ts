@@ -11,6 +11,7 @@ import { checkNumber, Fields, wrongType, wrongValue } from './fields.js';
 import { readyModel, type Gateway } from './gateway.js';
 import { lendBody, takeBody } from './json-body.js';
 import { checkModel } from './models.js';
+import { noteTokens } from './request-log.js';
 import { failureOf } from './traffic.js';
 
 const maxInputs = 2_048;
@@ -24,6 +25,7 @@ export function embeddings(gateway: Gateway): RequestHandler {
     const { signal, working, format, dimensions } = begin(gateway, req, res);
     try {
       const embedded = await working;
+      noteTokens(res, embedded.tokenCounts.reduce((sum, count) => sum + count, 0));
       const json = await embeddingList(gateway.served.id, embedded, format, dimensions);
       res.type('json').send(json);
     } catch (thrown) {

@@ -3,6 +3,7 @@
 import type { ErrorRequestHandler, Request, Response } from 'express';
 import { RecuaError, type ErrorCode } from '../errors.js';
 import type { Log } from './gateway.js';
+import { noteError } from './request-log.js';
 import { hasLongRest, replyAndHangUp } from './hang-up.js';
 
 export interface ErrorBody {
@@ -32,16 +33,12 @@ export function errorHeaders(error: RecuaError): Record<string, string> {
 }
 
 export function logError(log: Log, res: Response, error: RecuaError): void {
+  noteError(res, error);
+  // The sentence went to the client and may quote its request: the request's own line has the code.
+  if (error.status < 500) return;
   const id = String(res.getHeader('x-request-id'));
-  if (error.code === 'cancelled') log('debug', `${id} ${error.code}: ${error.message}`);
-  // The sentence went to the client and may quote its request; no prompt gets into a log.
-  else if (error.status < 500) log('info', `${id} ${error.code}${paramWords(error)}`);
-  else if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
+  if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
   else log('warn', `${id} ${error.code}: ${error.message}`);
-}
-
-function paramWords({ param }: RecuaError): string {
-  return param !== undefined && /^[\w.[\]]{1,80}$/.test(param) ? ` at ${param}` : '';
 }
 
 export function errorHandler(log: Log): ErrorRequestHandler {

@@ -7,6 +7,7 @@ import { Fields, int32Max, isObject, wrongType, wrongValue } from './fields.js';
 import { readyModel, type Gateway } from './gateway.js';
 import { takeBody } from './json-body.js';
 import { checkModel } from './models.js';
+import { noteTokens } from './request-log.js';
 import { failureOf } from './traffic.js';
 
 const maxDocuments = 2_048;
@@ -33,6 +34,7 @@ export function rerank({ engine, served, traffic }: Gateway): RequestHandler {
         index, relevance_score: score, ...(withText ? { document: { text: documents[index] } } : {}),
       })).sort((a, b) => b.relevance_score - a.relevance_score).slice(0, most);
       const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
+      noteTokens(res, tokens);
       res.json({ object: 'list', model: served.id, usage: { prompt_tokens: tokens, total_tokens: tokens }, results });
     } catch (thrown) {
       throw failureOf(thrown, signal);
