@@ -42,7 +42,11 @@ export function createApp(options: AppOptions): Express {
   });
 
   const models = modelRoutes(gateway);
-  const inference = [admit(gateway), ...jsonBody(config.bodyLimitBytes, new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory()))];
+  const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
+  if (memory.largestBody < config.bodyLimitBytes) {
+    log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
+  }
+  const inference = [admit(gateway), ...jsonBody(config.bodyLimitBytes, memory)];
   route(app, ['/health', '/v1/health'], 'get', health(gateway));
   route(app, ['/v1/models'], 'get', models.list);
   route(app, ['/v1/models/*id'], 'get', models.get);

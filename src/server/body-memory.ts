@@ -32,6 +32,11 @@ export class BodyMemory {
     this.#arrivalMs = patienceMs;
   }
 
+  /** The most bytes that a body may have to fit alone. */
+  get largestBody(): number {
+    return Math.floor(this.sizeBytes / bytesPerByte);
+  }
+
   get usedBytes(): number {
     return this.#usedBytes;
   }

@@ -3,7 +3,7 @@
 // refuse 32 MiB of "[".
 import type { Request, RequestHandler, Response, NextFunction } from 'express';
 import { RecuaError } from '../errors.js';
-import { bytesPerByte, bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
+import { bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
 
 /** Objects and arrays inside each other. JSON schemas, the deepest thing clients send, stay under 30. */
@@ -27,8 +27,7 @@ export function takeBody(req: Request): unknown {
 }
 
 export function jsonBody(limitBytes: number, memory: BodyMemory): RequestHandler[] {
-  // A body of this size, alone, must fit.
-  const most = Math.min(limitBytes, Math.floor(memory.sizeBytes / bytesPerByte));
+  const most = Math.min(limitBytes, memory.largestBody);
   return [requireJson, async (req: Request, res: Response, next: NextFunction) => {
     const share = memory.open();
     res.locals['body'] = share;

@@ -96,7 +96,8 @@ t.test('refused bodies hold nothing', async (t) => {
 });
 
 t.test('a body that does not fit alone is a 413, and so is one of too many fields', async (t) => {
-  const { url } = await startApp(t, { bodyMemoryBytes: 100_000 });
+  const { url, logged } = await startApp(t, { bodyMemoryBytes: 100_000 });
+  t.ok(logged.some((line) => /^warn request bodies may have 25000 bytes, not 33554432/.test(line)), 'told at the start');
   const large = await post(url + path, chatOf(100_000 / bytesPerByte));
   t.equal(large.status, 413);
   t.match(await large.json(), { error: { message: /25000 bytes/ } });
