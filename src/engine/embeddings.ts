@@ -65,7 +65,7 @@ export class Embeddings {
     this.#flush = flush;
   }
 
-  /** Of the embedder's thread. */
+  /** Of the native embedder. */
   get work(): Work {
     return { busy: this.#calling, done: this.#calls + (this.#opened?.polls() ?? 0) };
   }

@@ -253,11 +253,10 @@ export interface Work {
   done: number;
 }
 
-/** Signs of life: of the loop with the context's thread, of the pool that prepares requests, of the embedder's thread. */
+/** Signs of life: of the loop and the thread that computes, and of the pool that prepares requests. */
 export interface Pulse {
-  steps: Work;
+  compute: Work;
   pool: Work;
-  embedding: Work;
 }
 
 export type ToEngine =

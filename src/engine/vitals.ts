@@ -41,14 +41,18 @@ export class Vitals {
   /** What idles gets something to do, so that the next look tells whether it still can. */
   look(): Pulse {
     const { context } = this.#loaded;
+    const embedding = this.#embedding() ?? { busy: false, done: 0 };
     const busy = this.#busy();
-    if (context && !busy) this.#between(() => this.#touch(context));
+    if (context && !busy && !embedding.busy) this.#between(() => this.#touch(context));
     if (!this.#pooling) void this.#askPool();
     return {
-      // While it computes, the backend asks at each node of the graph whether to go on: a step may take as long as it takes.
-      steps: { busy: busy && this.#unhurried === 0, done: this.#steps + (context?.polls() ?? 0) },
+      // One thread computes for the context and the embedder, so either's progress is both's. While it does, the backend asks at
+      // each node of the graph whether to go on: a step may take as long as it takes.
+      compute: {
+        busy: (busy && this.#unhurried === 0) || embedding.busy,
+        done: this.#steps + (context?.polls() ?? 0) + embedding.done,
+      },
       pool: { busy: true, done: this.#pooled },
-      embedding: this.#embedding() ?? { busy: false, done: 0 },
     };
   }
 

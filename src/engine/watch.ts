@@ -13,9 +13,8 @@ export const defaultWatch: WatchPolicy = { everyMs: 5_000, stuckMs: 60_000 };
 
 /** The parts of an engine process that can get stuck, with words for the log. */
 const parts = {
-  steps: 'its decoding makes no progress',
+  compute: 'its computing makes no progress',
   pool: 'its preparation of requests (tokens, templates, grammars) makes no progress',
-  embedding: 'its embedding makes no progress',
 } as const satisfies Record<keyof Pulse, string>;
 
 export type Part = keyof Pulse | 'process';

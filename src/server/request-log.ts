@@ -17,7 +17,7 @@ export function requestLog(log: Log): RequestHandler {
       const { tokens = '', error = '' } = noted(res);
       const status = res.writableFinished ? String(res.statusCode) : 'cut off';
       const ms = Math.round(performance.now() - startMs);
-      log(isRoutine(req, res) ? 'debug' : 'info', `${name} ${status}${error}${tokens} ${ms} ms`);
+      log(isRoutine(req) ? 'debug' : 'info', `${name} ${status}${error}${tokens} ${ms} ms`);
     });
     next();
   };
@@ -37,7 +37,7 @@ function noted(res: Response): Noted {
   return (res.locals['noted'] ??= {}) as Noted;
 }
 
-/** What monitors and browsers ask every few seconds. */
-function isRoutine(req: Request, res: Response): boolean {
-  return res.statusCode < 400 && (req.method === 'OPTIONS' || /^(\/v1)?\/health$/.test(req.path));
+/** What monitors, browsers and `recua serve` ask again and again. */
+function isRoutine(req: Request): boolean {
+  return req.method === 'OPTIONS' || /^(\/v1)?\/health$/.test(req.path);
 }

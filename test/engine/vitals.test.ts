@@ -9,10 +9,10 @@ async function turns(count: number): Promise<void> {
 t.test('a look at an idle engine sends a turn through the loop and the pool, which the next look sees', async (t) => {
   const { engine, addon } = await openEngine();
   const first = engine.vitals.look();
-  t.same(first, { steps: { busy: false, done: 0 }, pool: { busy: true, done: 0 }, embedding: { busy: false, done: 0 } });
+  t.same(first, { compute: { busy: false, done: 0 }, pool: { busy: true, done: 0 } });
   await turns(20);
   const second = engine.vitals.look();
-  t.ok(second.steps.done > 0);
+  t.ok(second.compute.done > 0);
   t.ok(second.pool.done > 0);
   await turns(20);
   await engine.close();
@@ -42,8 +42,8 @@ t.test('polls of a step count as a sign of life, a stuck step gives none', async
     complete(completion(marks.stuckStep));
     await turns(20);
     const [first, second] = [engine.vitals.look(), engine.vitals.look()];
-    t.ok(first.steps.busy && second.steps.busy);
-    t.equal(first.steps.done !== second.steps.done, polling);
+    t.ok(first.compute.busy && second.compute.busy);
+    t.equal(first.compute.done !== second.compute.done, polling);
   }
 });
 
@@ -54,7 +54,7 @@ t.test('work on saved states may take as long as it takes', async (t) => {
   const held = new Promise<{ tokens: number; sizeBytes: number }>((resolve) => (end = () => resolve({ tokens: 0, sizeBytes: 0 })));
   engine.keep(99, () => held);
   await turns(5);
-  t.equal(engine.vitals.look().steps.busy, false);
+  t.equal(engine.vitals.look().compute.busy, false);
   end();
   await engine.close();
 });

@@ -15,7 +15,7 @@ function watched(stuckLooks: number) {
   const answer = (parts: Partial<Pulse>): void => {
     watch.tick();
     const idle = { busy: false, done: 0 };
-    watch.heard({ steps: idle, pool: { busy: true, done: looks }, embedding: idle, ...parts });
+    watch.heard({ compute: idle, pool: { busy: true, done: looks }, ...parts });
   };
   return { watch, told, answer, looks: () => looks };
 }
@@ -23,7 +23,7 @@ function watched(stuckLooks: number) {
 t.test('a part that has work and goes on is never stuck, however slow it is', (t) => {
   const { told, answer } = watched(3);
   // The backend polls within a step that takes very long; between two polls there may be a look or two.
-  for (let look = 0; look < 100; look++) answer({ steps: { busy: true, done: Math.floor(look / 3) }, embedding: { busy: true, done: Math.floor(look / 2) } });
+  for (let look = 0; look < 100; look++) answer({ compute: { busy: true, done: Math.floor(look / 3) }, pool: { busy: true, done: Math.floor(look / 2) } });
   t.same(told, []);
   t.end();
 });
@@ -32,13 +32,13 @@ t.test('a part without work need not go on', (t) => {
   const { told, answer } = watched(3);
   for (let look = 0; look < 100; look++) answer({});
   // Work that came since the last look has not been looked at twice.
-  for (let look = 0; look < 100; look++) answer({ steps: { busy: look % 2 === 0, done: 7 } });
+  for (let look = 0; look < 100; look++) answer({ compute: { busy: look % 2 === 0, done: 7 } });
   t.same(told, []);
   t.end();
 });
 
-for (const part of ['steps', 'pool', 'embedding'] as const) {
-  t.test(`${part} with work and without a sign of life are told as stuck, once`, (t) => {
+for (const part of ['compute', 'pool'] as const) {
+  t.test(`${part} with work and without a sign of life is told as stuck, once`, (t) => {
     const { told, answer } = watched(3);
     for (let look = 0; look < 3; look++) answer({ [part]: { busy: true, done: 7 } });
     t.same(told, [], 'not before the time is up');
@@ -86,7 +86,7 @@ t.test('a process whose decoding is stuck is ended and started again; what waite
   t.match(await waiting.finished, { finishReason: 'stop' });
   t.not(engine.pid, pid);
   t.equal(engine.crashes, 1);
-  t.ok(log.some((line) => /^error .*is stuck: its decoding makes no progress for 2 s; it is ended and started again/.test(line)), log.join('\n'));
+  t.ok(log.some((line) => /^error .*is stuck: its computing makes no progress for 2 s; it is ended and started again/.test(line)), log.join('\n'));
   const changes = states.filter((state, at) => state !== 'loading' && state !== states[at - 1]);
   t.same(changes, ['ready', 'restarting', 'ready'], 'not ready from the moment it was known');
 });
