@@ -112,6 +112,7 @@ public:
   LogitsInPlace logits; // of contexts that generate
   llama_context *context = nullptr;
   std::atomic<bool> interrupted{false}; // polled by the backend while it computes
+  std::atomic<uint64_t> polls{0};       // how often: a sign that it does
   std::atomic<bool> paused{false};      // of steps that follow each other, the one in flight is the last
   bool closed = false;
   Stashes stashes;
@@ -232,6 +233,7 @@ private:
   Napi::Value write_stash(const Napi::CallbackInfo &info);
   Napi::Value pause(const Napi::CallbackInfo &info);
   Napi::Value abort(const Napi::CallbackInfo &info);
+  Napi::Value polls(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 
   std::shared_ptr<ContextCore> core;
@@ -252,6 +254,7 @@ public:
   static Napi::Promise create(Napi::Env env, const std::shared_ptr<ContextCore> &core, const Options &options);
 
 private:
+  Napi::Value polls(const Napi::CallbackInfo &info);
   Napi::Value embed(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 

@@ -32,8 +32,12 @@ ContextCore::~ContextCore() {
 }
 
 void ContextCore::open(llama_context_params params) {
-  params.abort_callback = [](void *data) { return static_cast<std::atomic<bool> *>(data)->load(std::memory_order_relaxed); };
-  params.abort_callback_data = &interrupted;
+  params.abort_callback = [](void *data) {
+    auto *core = static_cast<ContextCore *>(data);
+    core->polls.fetch_add(1, std::memory_order_relaxed);
+    return core->interrupted.load(std::memory_order_relaxed);
+  };
+  params.abort_callback_data = this;
   params.no_perf = true;
   log::clear_errors();
   heap::require(context_bytes, "a context");
@@ -188,6 +192,7 @@ Napi::Function Context::define(Napi::Env env) {
        InstanceMethod("stashSequence", &Context::stash_sequence),
        InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),
        InstanceMethod("pause", &Context::pause), InstanceMethod("abort", &Context::abort),
+       InstanceMethod("polls", &Context::polls),
        InstanceMethod("close", &Context::close)});
 }
 
@@ -202,6 +207,10 @@ Napi::Value Context::pause(const Napi::CallbackInfo &info) {
 Napi::Value Context::abort(const Napi::CallbackInfo &info) {
   core->interrupted = true; // cleared by the next step()
   return info.Env().Undefined();
+}
+
+Napi::Value Context::polls(const Napi::CallbackInfo &info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(core->polls.load(std::memory_order_relaxed)));
 }
 
 Napi::Value Context::close(const Napi::CallbackInfo &info) { return core->close(info.Env()); }

@@ -226,7 +226,8 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
 
 Napi::Function Embedder::define(Napi::Env env) {
   return DefineClass(env, "Embedder",
-                     {InstanceMethod("embed", &Embedder::embed), InstanceMethod("close", &Embedder::close)});
+                     {InstanceMethod("embed", &Embedder::embed), InstanceMethod("polls", &Embedder::polls),
+                      InstanceMethod("close", &Embedder::close)});
 }
 
 Embedder::Embedder(const Napi::CallbackInfo &info)
@@ -238,6 +239,10 @@ Napi::Value Embedder::embed(const Napi::CallbackInfo &info) {
   return core->run_slices(
       info.Env(), "generation_failed", [work] { return work->compute(); },
       [work](Napi::Env env) { return make_array(env, work->vectors); });
+}
+
+Napi::Value Embedder::polls(const Napi::CallbackInfo &info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(core->polls.load(std::memory_order_relaxed)));
 }
 
 Napi::Value Embedder::close(const Napi::CallbackInfo &info) { return core->close(info.Env()); }

@@ -294,6 +294,8 @@ export interface NativeContext {
   writeStash(id: number, offset: number, from: Uint8Array): void;
   /** Stops a running step as soon as the backend can (CPU: within a graph node), which then rejects `cancelled`. */
   abort(): void;
+  /** How often the backend has asked whether to go on since the context was made: it grows while something is computed. */
+  polls(): number;
   /** Waits for the step in flight. Idempotent. */
   close(): Promise<void>;
 }
@@ -306,6 +308,8 @@ export interface NativeEmbedder {
    * embeddingSize floats, unit length; with pooling 'rank' to the scores of each input, one for each label of the model's head.
    */
   embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;
+  /** As of a context. */
+  polls(): number;
   close(): Promise<void>;
 }
 

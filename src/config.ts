@@ -53,6 +53,8 @@ export interface Config {
   pooling: 'auto' | 'none' | 'mean' | 'cls' | 'last' | 'rank';
   /** Largest request body in bytes. */
   bodyLimitBytes: number;
+  /** Memory for the bodies of all requests together, in bytes; 0 is a quarter of what V8 may use for objects. */
+  bodyMemoryBytes: number;
   /** How long a stop waits for running answers. */
   drainMs: number;
   /** An empty chunk after so much silence on an event stream, so that clients and proxies keep it open; 0 is off. */
@@ -90,6 +92,7 @@ export const defaults: Readonly<Config> = Object.freeze({
   chatTemplate: '',
   pooling: 'auto',
   bodyLimitBytes: 32 * 1024 * 1024,
+  bodyMemoryBytes: 0,
   drainMs: 10_000,
   pingIntervalMs: 10_000,
   logLevel: 'info',

@@ -43,7 +43,7 @@ const show = (edge: Edge) => `${edge.from} imports ${edge.to}`;
 
 /** The engine as the gateway process has it; the rest of src/engine runs beside the addon, in the engine process. */
 const gatewaySide = new Set([
-  ...['client', 'answer', 'calls', 'child', 'early', 'open-mp'].map((name) => `src/engine/${name}.ts`), 'src/native/survey.ts', 'src/native/machine-text.ts',
+  ...['client', 'answer', 'calls', 'child', 'early', 'open-mp', 'watch'].map((name) => `src/engine/${name}.ts`), 'src/native/survey.ts', 'src/native/machine-text.ts',
 ]);
 
 /** The floor of the house a file stands on. A file may import from its own room and from those listed for it. */

@@ -40,6 +40,8 @@ export const serverFlags = {
   queueSize: integer(['--queue-size'], 'n', 'Requests that may wait beyond those', { fallback: defaults.queueSize, min: 0, max: 1_000_000 }),
   drainSeconds: integer(['--drain-timeout'], 'seconds', 'How long a stop waits for running answers', { fallback: defaults.drainMs / secondMs, min: 0, max: 86_400 }),
   bodyLimitMib: integer(['--body-limit'], 'MiB', 'Largest request body', { fallback: defaults.bodyLimitBytes / mebibyte, min: 1, max: 1024 }),
+  bodyMemoryMib: integer(['--body-memory'], 'MiB', 'Memory for the bodies of all requests together, 4 bytes for each of theirs; 0 is a quarter of what V8 may use',
+    { fallback: defaults.bodyMemoryBytes / mebibyte, min: 0, max: 1_048_576 }),
   pingSeconds: integer(['--ping-interval'], 'seconds', 'Empty chunk on a stream silent for so long, so that clients keep it open; 0 is off',
     { fallback: defaults.pingIntervalMs / secondMs, min: 0, max: 86_400 }),
   logLevel: choice(['--log-level'], 'How much to tell', ['debug', 'info', 'warn', 'error', 'silent'], defaults.logLevel),
@@ -80,6 +82,7 @@ export const api = command({
       model: model.path, port, host, maxTokens, temperature, alias, parallel, queueSize, logLevel,
       drainMs: values.drainSeconds * secondMs,
       bodyLimitBytes: values.bodyLimitMib * mebibyte,
+      bodyMemoryBytes: values.bodyMemoryMib * mebibyte,
       pingIntervalMs: values.pingSeconds * secondMs,
     });
     const output = await openOutput(config.logLevel, values.logFile, values.stateFile !== '');

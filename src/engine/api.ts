@@ -43,6 +43,12 @@ export interface Reranked {
   tokenCounts: Int32Array;
 }
 
+/**
+ * Called once, always: this process no longer holds the request. It does until the engine works on it, in order to send it to
+ * another engine process if this one dies before.
+ */
+export type Released = () => void;
+
 export type Log = (level: LogLevel, text: string) => void;
 
 /** What whoever starts an engine may want to hear of it. */
@@ -62,11 +68,11 @@ export interface Engine {
   /** Resolves when the model is ready; rejects when loading failed for good. */
   ready(): Promise<ModelDescription>;
   /** Starts an answer. Aborting stops its work within one step; `finished` then rejects `cancelled`. */
-  chat(request: ChatRequest, signal?: AbortSignal): Answer;
-  complete(request: CompletionRequest, signal?: AbortSignal): Answer;
-  embed(request: EmbedRequest, signal?: AbortSignal): Promise<Embedded>;
+  chat(request: ChatRequest, signal?: AbortSignal, released?: Released): Answer;
+  complete(request: CompletionRequest, signal?: AbortSignal, released?: Released): Answer;
+  embed(request: EmbedRequest, signal?: AbortSignal, released?: Released): Promise<Embedded>;
   /** Scores how well each document answers the query. Rejects `rerank_unsupported` where the model is no reranker. */
-  rerank(request: RerankRequest, signal?: AbortSignal): Promise<Reranked>;
+  rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked>;
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
   /** The text of tokens; bytes that are no UTF-8 become U+FFFD. Control tokens only if `special`. */
   detokenize(tokens: Int32Array, special: boolean): Promise<string>;

@@ -12,6 +12,8 @@ export interface Prepared {
   tokens: Int32Array;
   grammar: GrammarSource;
   stops: string[];
+  /** Time to generate; 0 is without a limit. */
+  generateMs: number;
   /** Control tokens that the parser must see, with their bytes; all others have no text. */
   shown: Map<number, Uint8Array>;
   parser: AnswerParser;
@@ -46,6 +48,7 @@ export async function prepareChat(model: NativeModel, template: string, request:
     tokens: await promptTokens(model, prompt.prompt, 'messages'),
     grammar: prompt,
     stops: [...request.stop, ...prompt.stops],
+    generateMs: request.generateMs ?? 0,
     shown: shownTokens(model, prompt),
     parser: new ChatParser(model.createParser(prompt, parseToolCalls)),
   };
@@ -63,7 +66,7 @@ export async function prepareCompletion(addon: NativeAddon, model: NativeModel, 
     if (prompt.length === 0) throw emptyPrompt('prompt');
   }
   const tokens = typeof prompt === 'string' ? await promptTokens(model, prompt, 'prompt') : prompt;
-  return { param: 'prompt', tokens, grammar, stops: request.stop, shown: new Map(), parser: new PlainParser() };
+  return { param: 'prompt', tokens, grammar, stops: request.stop, generateMs: 0, shown: new Map(), parser: new PlainParser() };
 }
 
 /** @throws RecuaError `invalid_value` where a token is not one of the vocabulary's. */

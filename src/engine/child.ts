@@ -48,8 +48,10 @@ export class Child {
     return this.#gone ? undefined : this.#process.pid;
   }
 
-  send(message: ToEngine): void {
-    if (this.#process.connected) this.#process.send(message, () => {});
+  /** `gone` is called when no copy of the message is left in this process, whether it arrives or not. */
+  send(message: ToEngine, gone: () => void = () => {}): void {
+    if (this.#process.connected) this.#process.send(message, () => gone());
+    else gone();
   }
 
   /** Whether it keeps a program alive that has nothing else to do. One that ends without it takes it along: see engine/host. */

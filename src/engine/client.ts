@@ -7,6 +7,7 @@ import { EngineCalls, type Call } from './calls.js';
 import { Child } from './child.js';
 import { engineEntry } from './early.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from './protocol.js';
+import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
 
 export interface ClientSettings extends EngineSettings {
   /** False lets a program end that has nothing else to do, though it did not close the engine; the default is true. */
@@ -14,6 +15,8 @@ export interface ClientSettings extends EngineSettings {
   /** The file that is forked. Tests give one with a fake addon. */
   entry?: string | URL;
   restart?: Partial<RestartPolicy>;
+  /** When an engine process that lives and does nothing is given up. */
+  watch?: WatchPolicy;
 }
 
 /** When a dead engine process is started again. */
@@ -52,6 +55,10 @@ class EngineClient extends EngineCalls {
   readonly #keepAlive: boolean;
   readonly #entry: string;
   readonly #policy: RestartPolicy;
+  readonly #watchPolicy: WatchPolicy;
+  #watch: Watch | undefined;
+  /** The part of the process for which it was ended. */
+  #stuck: Part | undefined;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #child: Child | undefined;
   #status: EngineStatus = { running: 0, waiting: 0 };
@@ -73,6 +80,7 @@ class EngineClient extends EngineCalls {
     this.#keepAlive = settings.keepAlive ?? true;
     this.#entry = entryPath(settings.entry ?? engineEntry);
     this.#policy = { ...defaultRestart, ...settings.restart };
+    this.#watchPolicy = settings.watch ?? defaultWatch;
     this.#spawn();
   }
 
@@ -100,10 +108,14 @@ class EngineClient extends EngineCalls {
   }
 
   protected submit(call: Call): void {
-    if (this.#state.state === 'ready') this.#child!.send(call.message);
+    if (this.#state.state === 'ready') this.#send(call);
     else if (this.calls.size > this.#options.parallel + this.#options.queueSize) {
-      this.settle(call.message.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
+      this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
     }
+  }
+
+  #send(call: Call): void {
+    call.deliver((message, gone) => this.#child!.send(message, gone));
   }
 
   protected withdraw(id: number): void {
@@ -155,6 +167,7 @@ class EngineClient extends EngineCalls {
 
   #receive(message: FromEngine): void {
     if (message.type === 'log') this.#log(message.level, message.text);
+    else if (message.type === 'pulse') this.#watch?.heard(message.pulse);
     else if (message.type === 'events') {
       this.#status = message.status;
       for (const event of message.events) this.dispatch(event);
@@ -172,8 +185,21 @@ class EngineClient extends EngineCalls {
     this.#status = { running: 0, waiting: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
-    for (const call of this.calls.values()) this.#child!.send(call.message);
+    for (const call of this.calls.values()) this.#send(call);
+    const child = this.#child!;
+    this.#watch = new Watch(this.#watchPolicy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, why));
+    this.#watch.start();
     this.changed();
+  }
+
+  /** A process that is stuck answers nobody any more: it goes the way of one that crashed. */
+  #giveUpOn(child: Child, part: Part, why: string): void {
+    if (this.#child !== child || this.#closing || this.#stuck) return;
+    this.#log('error', `the engine process is stuck: ${why} for ${Math.round(this.#watchPolicy.stuckMs / 1000)} s; it is ended and started again`);
+    this.#stuck = part;
+    // Its end may take a while, and until then nothing can succeed.
+    this.#turn({ state: 'restarting', fraction: 0 });
+    child.kill();
   }
 
   /** A load that failed the first time fails for good; later (the file was there, memory may come back) it is tried again. */
@@ -196,6 +222,8 @@ class EngineClient extends EngineCalls {
 
   #gone(how: string, clean: boolean): void {
     this.#child = undefined;
+    this.#watch?.stop();
+    this.#watch = undefined;
     this.#status = { running: 0, waiting: 0 };
     this.#whenGone?.();
     if (this.#closing) {
@@ -209,8 +237,14 @@ class EngineClient extends EngineCalls {
     this.crashes++;
     const output = this.#output.length > 0 ? `; its last output: ${this.#output.join(' | ')}` : '';
     this.#log('error', `the engine process died (${how})${output}`);
-    this.failAll(new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`),
-      (call) => call.begun || call.resent || !generates(call.message.type));
+    const stuck = this.#stuck;
+    this.#stuck = undefined;
+    // What was being prepared may be what the others wait for.
+    const suspects = stuck === 'pool' || stuck === 'process';
+    this.failAll(stuck
+      ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
+      : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`),
+    (call) => call.begun || call.resent || (suspects && !call.accepted) || !generates(call.type));
     for (const call of this.calls.values()) call.resent = true;
 
     const { crashes, windowMs, delayMs } = this.#policy;
@@ -223,7 +257,7 @@ class EngineClient extends EngineCalls {
       const message = `The engine process died ${this.#crashTimes.length} times within ${Math.round(windowMs / 1000)} s (last by ${how}); it is tried again in ${seconds} s.`;
       this.#giveUp(new RecuaError('model_crashed', message));
     } else {
-      if (this.#everReady) this.#turn({ state: 'restarting', fraction: 0 });
+      if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
       const wait = delayMs * 2 ** (this.#crashTimes.length - 1);
       if (this.#everReady) this.#restartIn(wait);
       else this.#spawn();
@@ -232,6 +266,7 @@ class EngineClient extends EngineCalls {
 
   async #close(drainMs: number): Promise<void> {
     this.#turn({ state: 'closed' });
+    this.#watch?.stop();
     clearTimeout(this.#restartTimer);
     const stopped = new RecuaError('shutting_down', 'The engine is stopping.');
     for (const { reject } of this.#readyWaiters.splice(0)) reject(stopped);
@@ -254,7 +289,7 @@ class EngineClient extends EngineCalls {
 }
 
 /** What can wait for another engine process; the rest was about the one that died. */
-function generates(type: Call['message']['type']): boolean {
+function generates(type: Call['type']): boolean {
   return type === 'chat' || type === 'complete' || type === 'embed' || type === 'rerank';
 }
 

@@ -4,7 +4,7 @@
 import type { EmbedderOptions, NativeEmbedder, NativeModel } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { checkTokens } from './chat.js';
-import type { EmbedRequest, EngineEvent, ModelDescription, RerankRequest } from './protocol.js';
+import type { EmbedRequest, EngineEvent, ModelDescription, RerankRequest, Work } from './protocol.js';
 import { pairReader } from './rerank.js';
 
 interface Job {
@@ -46,6 +46,10 @@ export class Embeddings {
   readonly #emit: (event: EngineEvent) => void;
   readonly #flush: () => void;
   #embedder: Promise<NativeEmbedder> | undefined;
+  /** The same, once it is there. */
+  #opened: NativeEmbedder | undefined;
+  #calling = false;
+  #calls = 0;
   /** Ids taken and not answered: being tokenised, waiting or running. */
   readonly #active = new Set<number>();
   /** Those with inputs that no call has taken; the first is next. */
@@ -59,6 +63,11 @@ export class Embeddings {
     this.#queueSize = queueSize;
     this.#emit = emit;
     this.#flush = flush;
+  }
+
+  /** Of the native embedder. */
+  get work(): Work {
+    return { busy: this.#calling, done: this.#calls + (this.#opened?.polls() ?? 0) };
   }
 
   get active(): number {
@@ -179,6 +188,7 @@ export class Embeddings {
       at += input.length;
     }
     let vectors: Float32Array;
+    this.#calling = true;
     try {
       vectors = await embedder.embed(tokens, Int32Array.from(inputs, ({ length }) => length));
     } catch (error) {
@@ -186,6 +196,9 @@ export class Embeddings {
       if (items.every(({ job }) => job === items[0]!.job)) return jobs.forEach(({ id }) => this.#fail(id, RecuaError.from(error)));
       for (const job of jobs) await this.#compute(embedder, items.filter((item) => item.job === job));
       return;
+    } finally {
+      this.#calling = false;
+      this.#calls++;
     }
     const dimensions = vectors.length / items.length;
     for (const [i, { job, index }] of items.entries()) {
@@ -203,7 +216,7 @@ export class Embeddings {
     if (this.#closing) throw new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
     const opening = (this.#embedder ??= this.#model.createEmbedder(this.#options));
     try {
-      return await opening;
+      return (this.#opened = await opening);
     } catch (error) {
       // Too little memory now may be enough later.
       this.#embedder = undefined;

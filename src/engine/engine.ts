@@ -17,6 +17,7 @@ import { Pace } from './pace.js';
 import { isStreaming, Plan, planStep, stepsAhead, unread } from './scheduler.js';
 import { Sequence } from './sequence.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
+import { Vitals } from './vitals.js';
 
 export interface EngineHooks {
   /** All that happened since the last call, for all requests together. */
@@ -59,6 +60,7 @@ export class Engine {
   readonly #pace = new Pace();
   readonly #bell = new Bell();
   readonly #arrivals = new Arrivals(this.#bell);
+  readonly vitals: Vitals;
   #closing: Promise<void> | undefined;
   /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
   readonly ended: Promise<void>;
@@ -80,6 +82,11 @@ export class Engine {
     if (embedderOptions) {
       this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, (event) => this.#emit(event), () => this.#flush());
     }
+    const busy = (): boolean => this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0;
+    this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
+      this.#jobs.push(job);
+      this.#stir();
+    });
     this.ended = context ? this.#run(context) : Promise.resolve();
   }
 
@@ -110,7 +117,7 @@ export class Engine {
     const { context } = this.#loaded;
     if (this.#closing || !context) return this.#fail(id, this.#closing ? shuttingDown() : new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
     const betweenSteps: BetweenSteps = (job) => new Promise((resolve, reject) => {
-      this.#jobs.push(() => job().then(resolve, reject));
+      this.#jobs.push(() => this.vitals.unhurried(job()).then(resolve, reject));
       this.#stir();
     });
     this.#keeping.add(id);
@@ -305,6 +312,7 @@ export class Engine {
   /** What one step brought; text is made of it later. */
   #take(result: StepResult): void {
     const plan = this.#plan;
+    this.vitals.stepped();
     this.#pace.note(plan, result.decodeMs, result.guesses);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     const nowMs = performance.now();
@@ -387,9 +395,8 @@ export class Engine {
   }
 
   #hasNews(): boolean {
-    if (this.#events.length > 0) return true;
     const { running, waiting } = this.status;
-    return running !== this.#told.running || waiting !== this.#told.waiting;
+    return this.#events.length > 0 || running !== this.#told.running || waiting !== this.#told.waiting;
   }
 
   get status(): EngineStatus {

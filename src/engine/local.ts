@@ -61,8 +61,13 @@ class LocalEngine extends EngineCalls {
     return undefined;
   }
 
-  protected submit({ message }: Call): void {
-    deliver(this.#engine!, message);
+  protected submit(call: Call): void {
+    call.deliver((message, gone) => {
+      deliver(this.#engine!, message);
+      gone();
+    });
+    // There is no other engine to send it to.
+    call.drop();
   }
 
   protected withdraw(id: number): void {

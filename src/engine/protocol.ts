@@ -98,6 +98,8 @@ export interface ChatRequest {
   templateKwargs: Record<string, unknown>;
   /** Jinja source for this request alone; '' is the one the engine was loaded with. */
   template: string;
+  /** Time to generate after the first token: the answer ends with the first line break beyond it. */
+  generateMs?: number;
 }
 
 /** Plain continuation of a text, no template. */
@@ -249,11 +251,25 @@ export type Question =
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
+/** Work of one part of an engine: `done` is another number whenever it went on. */
+export interface Work {
+  busy: boolean;
+  done: number;
+}
+
+/** Signs of life: of the loop and the thread that computes, and of the pool that prepares requests. */
+export interface Pulse {
+  compute: Work;
+  pool: Work;
+}
+
 export type ToEngine =
   /** Lines below the level stay where they are: llama.cpp has hundreds for each load, and each would be a message. */
   | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
   | Question
   | { type: 'cancel'; id: number }
+  /** Answered by a pulse, at once. */
+  | { type: 'look' }
   /** Finish what runs and end; the parent's disconnect means the same at once. */
   | { type: 'close' };
 
@@ -262,5 +278,6 @@ export type FromEngine =
   | { type: 'ready'; model: ModelDescription }
   | { type: 'failed'; error: PlainError }
   | { type: 'log'; level: LogLevel; text: string }
+  | { type: 'pulse'; pulse: Pulse }
   /** All that one step brought, for all requests together. */
   | { type: 'events'; events: EngineEvent[]; status: EngineStatus };

@@ -6,6 +6,8 @@ import type { Delta, EngineEvent, FinishReason } from './protocol.js';
 import type { Sequence } from './sequence.js';
 import { Text } from './text.js';
 
+const lineFeed = 0x0a;
+
 export class Request {
   readonly id: number;
   readonly sequence: Sequence;
@@ -66,15 +68,27 @@ export class Request {
       const token = sequence.tokens[this.#rendered]!;
       const last = this.#rendered === sequence.length - 1;
       if (last && this.#finishReason === 'stop') break;
-      this.#text.push(this.#prepared.shown.get(token) ?? pieces.bytes.subarray(pieces.offsets[token], pieces.offsets[token + 1]));
+      const bytes = this.#prepared.shown.get(token) ?? pieces.bytes.subarray(pieces.offsets[token], pieces.offsets[token + 1]);
+      this.#text.push(bytes);
       if (this.#text.stop !== undefined) {
         this.#finishReason = 'stop';
+        sequence.cut(this.#rendered + 1);
+        break;
+      }
+      if (this.#isOverdue() && bytes.includes(lineFeed)) {
+        this.#finishReason = 'length';
         sequence.cut(this.#rendered + 1);
         break;
       }
     }
     if (this.#finishReason !== undefined) this.#end(this.#finishReason, events);
     else this.#emit(this.#prepared.parser.push(this.#text.whole), events);
+  }
+
+  /** As llama-server has it: a line that was begun is completed. */
+  #isOverdue(): boolean {
+    const { generateMs } = this.#prepared;
+    return generateMs > 0 && this.#lastMs - this.#firstMs > generateMs;
   }
 
   #end(reason: FinishReason, events: EngineEvent[]): void {

@@ -16,6 +16,8 @@ export interface ServerOptions {
   temperature?: number | undefined;
   /** Largest request body in bytes. Default 32 MiB. */
   bodyLimitBytes?: number | undefined;
+  /** Memory for the bodies of all requests together, in bytes, 4 for each of theirs; more get a 503. 0, the default, is a quarter of what V8 may use. */
+  bodyMemoryBytes?: number | undefined;
   /** An empty chunk after so much silence on an event stream, so that clients keep it open; 0 is off. Default 10,000. */
   pingIntervalMs?: number | undefined;
 }
@@ -38,12 +40,13 @@ export interface ServerApp {
  */
 export function createServer(model: Model, options: ServerOptions = {}): ServerApp {
   const { engine, served, path } = loadedOf(model);
-  const fields = openOptions(options, ['alias', 'maxTokens', 'temperature', 'bodyLimitBytes', 'pingIntervalMs']);
+  const fields = openOptions(options, ['alias', 'maxTokens', 'temperature', 'bodyLimitBytes', 'bodyMemoryBytes', 'pingIntervalMs']);
   const alias = fields.string('alias') ?? '';
   const given = {
     maxTokens: fields.integer('maxTokens', { min: 1, max: int32Max }),
     temperature: fields.number('temperature', { min: 0, max: 100 }),
     bodyLimitBytes: fields.integer('bodyLimitBytes', { min: 1, max: 1024 ** 3 }),
+    bodyMemoryBytes: fields.integer('bodyMemoryBytes', { min: 0, max: 1024 ** 4 }),
     pingIntervalMs: fields.integer('pingIntervalMs', { min: 0, max: int32Max }),
   };
   return createApp({

@@ -4,6 +4,7 @@ import express, { type Express, type NextFunction, type Request, type RequestHan
 import type { Config } from '../config.js';
 import type { Engine } from '../engine/api.js';
 import { RecuaError } from '../errors.js';
+import { BodyMemory, defaultBodyMemory } from './body-memory.js';
 import { chatCompletions } from './chat-completions.js';
 import { cors } from './cors.js';
 import { embeddings } from './embeddings.js';
@@ -13,8 +14,10 @@ import { health } from './health.js';
 import { jsonBody } from './json-body.js';
 import { modelRoutes, type ServedModel } from './models.js';
 import { requestId } from './request-id.js';
+import { requestLog } from './request-log.js';
 import { rerank } from './rerank.js';
 import { Traffic } from './traffic.js';
+import { inTurn } from './turns.js';
 
 export interface AppOptions {
   engine: Engine;
@@ -33,14 +36,17 @@ export function createApp(options: AppOptions): Express {
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
   app.set('query parser', false);
-  app.use(requestId, cors, (req, res, next) => {
+  app.use(inTurn(), requestId, requestLog(log), cors, (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
-    logReply(log, req, res);
     next();
   });
 
   const models = modelRoutes(gateway);
-  const inference = [admit(gateway), ...jsonBody(config.bodyLimitBytes)];
+  const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
+  if (memory.largestBody < config.bodyLimitBytes) {
+    log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
+  }
+  const inference = [admit(gateway), ...jsonBody(config.bodyLimitBytes, memory)];
   route(app, ['/health', '/v1/health'], 'get', health(gateway));
   route(app, ['/v1/models'], 'get', models.list);
   route(app, ['/v1/models/*id'], 'get', models.get);
@@ -70,13 +76,4 @@ function admit({ engine, traffic }: Gateway): RequestHandler {
     readyModel(engine);
     next();
   };
-}
-
-function logReply(log: Log, req: Request, res: Response): void {
-  const startMs = performance.now();
-  const line = `${req.method} ${req.path.slice(0, 200)}`;
-  res.once('close', () => {
-    const how = res.writableFinished ? String(res.statusCode) : `${res.statusCode} cut`;
-    log('debug', `${String(res.getHeader('x-request-id'))} ${line} ${how} ${Math.round(performance.now() - startMs)} ms`);
-  });
 }

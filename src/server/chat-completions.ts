@@ -8,27 +8,17 @@ import { readChatRequest, readModelName } from './chat-request.js';
 import { errorBody, logError } from './error-reply.js';
 import { Fields } from './fields.js';
 import { readyModel, type Gateway } from './gateway.js';
+import { lendBody, takeBody } from './json-body.js';
 import { checkModel } from './models.js';
 import { ChatWriter, newCallId } from './openai.js';
+import { noteTokens } from './request-log.js';
 import { EventStream } from './sse.js';
 import { failureOf } from './traffic.js';
 
 export function chatCompletions(gateway: Gateway): RequestHandler {
-  const { engine, config, served, traffic } = gateway;
   return async (req: Request, res: Response) => {
-    const model = readyModel(engine);
-    const body = Fields.of(req.body);
-    checkModel(served, readModelName(body));
-    if (!model.canGenerate) {
-      throw new RecuaError('chat_unsupported', 'This model cannot generate text; it gives embeddings only.', { param: 'model' });
-    }
-    const { request, stream, includeUsage } = readChatRequest(body, { config, model });
-    const signal = traffic.enter(res);
-    const writer = new ChatWriter({ model: served.id, fingerprint: `llama.cpp-${model.llamaCpp}`, includeUsage });
+    const { answer, signal, writer, stream, includeUsage } = begin(gateway, req, res);
     try {
-      const answer = engine.chat(request, signal);
-      // The iterator throws the same error; nobody else waits on this promise before the iteration ends.
-      answer.finished.catch(() => undefined);
       await answer.accepted;
       if (stream) await streamAnswer(gateway, res, answer, writer, signal, includeUsage);
       else await wholeAnswer(res, answer, writer);
@@ -38,10 +28,30 @@ export function chatCompletions(gateway: Gateway): RequestHandler {
   };
 }
 
+/** Hands the request to the engine. What it is given is nowhere in the result: the engine says when the text is gone. */
+function begin({ engine, config, served, traffic }: Gateway, req: Request, res: Response) {
+  const model = readyModel(engine);
+  const body = Fields.of(takeBody(req));
+  checkModel(served, readModelName(body));
+  if (!model.canGenerate) {
+    throw new RecuaError('chat_unsupported', 'This model cannot generate text; it gives embeddings only.', { param: 'model' });
+  }
+  const { request, stream, includeUsage } = readChatRequest(body, { config, model });
+  const signal = traffic.enter(res);
+  const writer = new ChatWriter({ model: served.id, fingerprint: `llama.cpp-${model.llamaCpp}`, includeUsage });
+  const answer = engine.chat(request, signal, lendBody(res));
+  // The iterator throws the same error; nobody else waits on this promise before the iteration ends.
+  answer.finished.catch(() => undefined);
+  answer.accepted.catch(() => undefined);
+  return { answer, signal, writer, stream, includeUsage };
+}
+
 async function wholeAnswer(res: Response, answer: Answer, writer: ChatWriter): Promise<void> {
   const said = new WholeAnswer(newCallId);
   for await (const delta of answer) said.add(delta);
-  res.json(writer.completion(said, await answer.finished));
+  const finish = await answer.finished;
+  noteTokens(res, finish.usage.promptTokens, finish.usage.completionTokens);
+  res.json(writer.completion(said, finish));
 }
 
 /** Never throws: after the first byte an error is an event, and the missing [DONE] says that the answer is not whole. */
@@ -57,6 +67,7 @@ async function streamAnswer(
       await events.writable();
     }
     const finish = await answer.finished;
+    noteTokens(res, finish.usage.promptTokens, finish.usage.completionTokens);
     events.send(writer.chunk({}, finish));
     if (includeUsage) events.send(writer.usageChunk(finish));
     events.send('[DONE]');

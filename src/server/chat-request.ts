@@ -38,6 +38,26 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   lora: isEmptyArray,
   add_generation_prompt: (value) => value === true,
   continue_final_message: (value) => value === false,
+  adaptive_target: isNegative,
+  n_cmpl: (value) => value === 1,
+  n_indent: (value) => value === 0,
+  min_keep: (value) => value === 0,
+  reasoning_budget_tokens: isNegative,
+  thinking_budget_tokens: isNegative,
+  reasoning_budget_message: (value) => value === '',
+  reasoning_format: (value) => value === 'auto' || value === 'deepseek',
+  reasoning_control: (value) => value === false,
+  parse_tool_calls: (value) => value === true,
+  echo: (value) => value === false,
+  grammar_lazy: (value) => value === false,
+  grammar_triggers: isEmptyArray,
+  generation_prompt: (value) => value === '',
+  return_tokens: (value) => value === false,
+  return_progress: (value) => value === false,
+  timings_per_token: (value) => value === false,
+  post_sampling_probs: (value) => value === false,
+  response_fields: isEmptyArray,
+  verbosity: (value) => value === 'medium',
 };
 
 /** `model` is checked by the route before. */
@@ -51,13 +71,28 @@ export function readChatRequest(body: Fields, { config, model }: ChatContext): C
   if (constraint.kind === 'grammar' && tools.tools.length > 0 && tools.toolChoice !== 'none') {
     throw conflict('grammar', 'tools');
   }
-  const older = body.integer('max_tokens', { min: 1, max: int32Max });
-  const maxTokens = body.integer('max_completion_tokens', { min: 1, max: int32Max }) ?? older ?? config.maxTokens;
+  const generateMs = body.integer('t_max_predict_ms', { min: -1, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   return {
-    request: { messages, ...tools, constraint, sampling, maxTokens, stop: readStop(body), ...readThinking(body), template: '' },
+    request: {
+      messages, ...tools, constraint, sampling, maxTokens: readMaxTokens(body) ?? config.maxTokens, stop: readStop(body), ...readThinking(body), template: '',
+      ...(generateMs > 0 ? { generateMs } : {}),
+    },
     stream: body.boolean('stream') ?? false,
     includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
   };
+}
+
+/** OpenAI's two names, of which the newer one counts, and llama-server's, with -1 for no bound but the context. */
+function readMaxTokens(body: Fields): number | undefined {
+  const range = { min: 1, max: int32Max };
+  const older = body.integer('max_tokens', range);
+  const openAi = body.integer('max_completion_tokens', range) ?? older;
+  const predict = body.integer('n_predict', { min: -1, max: int32Max });
+  if (predict === undefined) return openAi;
+  if (predict === 0) throw wrongValue('n_predict', `an integer from 1 to ${int32Max}, or -1`, predict);
+  const most = predict < 0 ? int32Max : predict;
+  if (openAi !== undefined && openAi !== most) throw conflict('n_predict', 'max_tokens');
+  return most;
 }
 
 function refuseUnsupported(body: Fields): void {
@@ -73,6 +108,10 @@ function refuse(body: Fields, name: string, instead = 'leave it out'): void {
   const value = body.get(name);
   if (value === undefined) return;
   throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; ${instead}.`, { param: name });
+}
+
+function isNegative(value: unknown): boolean {
+  return typeof value === 'number' && value < 0;
 }
 
 function isEmptyArray(value: unknown): boolean {

@@ -9,7 +9,9 @@ import { RecuaError } from '../errors.js';
 import { readModelName } from './chat-request.js';
 import { checkNumber, Fields, wrongType, wrongValue } from './fields.js';
 import { readyModel, type Gateway } from './gateway.js';
+import { lendBody, takeBody } from './json-body.js';
 import { checkModel } from './models.js';
+import { noteTokens } from './request-log.js';
 import { failureOf } from './traffic.js';
 
 const maxInputs = 2_048;
@@ -18,26 +20,33 @@ const floatsPerSlice = 16_384;
 
 type EncodingFormat = 'float' | 'base64';
 
-export function embeddings({ engine, served, traffic }: Gateway): RequestHandler {
+export function embeddings(gateway: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
-    const model = readyModel(engine);
-    const body = Fields.of(req.body);
-    checkModel(served, readModelName(body));
-    if (!model.canEmbed) {
-      throw new RecuaError('embeddings_unsupported', 'This model cannot give embeddings; it has no pooled output.', { param: 'model' });
-    }
-    const inputs = readInputs(body, model);
-    const format: EncodingFormat = body.word('encoding_format', ['float', 'base64']) ?? 'float';
-    const dimensions = body.integer('dimensions', { min: 1, max: model.embeddingSize });
-    const signal = traffic.enter(res);
+    const { signal, working, format, dimensions } = begin(gateway, req, res);
     try {
-      const embedded = await engine.embed({ inputs }, signal);
-      const json = await embeddingList(served.id, embedded, format, dimensions);
+      const embedded = await working;
+      noteTokens(res, embedded.tokenCounts.reduce((sum, count) => sum + count, 0));
+      const json = await embeddingList(gateway.served.id, embedded, format, dimensions);
       res.type('json').send(json);
     } catch (thrown) {
       throw failureOf(thrown, signal);
     }
   };
+}
+
+/** Hands the texts to the engine; the result holds none of them. */
+function begin({ engine, served, traffic }: Gateway, req: Request, res: Response) {
+  const model = readyModel(engine);
+  const body = Fields.of(takeBody(req));
+  checkModel(served, readModelName(body));
+  if (!model.canEmbed) {
+    throw new RecuaError('embeddings_unsupported', 'This model cannot give embeddings; it has no pooled output.', { param: 'model' });
+  }
+  const inputs = readInputs(body, model);
+  const format: EncodingFormat = body.word('encoding_format', ['float', 'base64']) ?? 'float';
+  const dimensions = body.integer('dimensions', { min: 1, max: model.embeddingSize });
+  const signal = traffic.enter(res);
+  return { signal, working: engine.embed({ inputs }, signal, lendBody(res)), format, dimensions };
 }
 
 /** One entry per input: a string, or its tokens. */

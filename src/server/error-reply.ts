@@ -3,13 +3,15 @@
 import type { ErrorRequestHandler, Request, Response } from 'express';
 import { RecuaError, type ErrorCode } from '../errors.js';
 import type { Log } from './gateway.js';
+import { noteError } from './request-log.js';
+import { hasLongRest, replyAndHangUp } from './hang-up.js';
 
 export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: string; [detail: string]: unknown };
 }
 
 /** Seconds after which the same request may succeed. */
-const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1 };
+const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1, body_memory_full: 1 };
 
 /** Coming again cannot help: OpenAI's clients retry every 5xx twice unless told so. */
 const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'addon_missing', 'invalid_argument', 'closed', 'internal_error']);
@@ -31,50 +33,38 @@ export function errorHeaders(error: RecuaError): Record<string, string> {
 }
 
 export function logError(log: Log, res: Response, error: RecuaError): void {
+  noteError(res, error);
+  // The sentence went to the client and may quote its request: the request's own line has the code.
+  if (error.status < 500) return;
   const id = String(res.getHeader('x-request-id'));
-  if (error.code === 'cancelled') log('debug', `${id} ${error.code}: ${error.message}`);
-  // The sentence went to the client and may quote its request; no prompt gets into a log.
-  else if (error.status < 500) log('info', `${id} ${error.code}${paramWords(error)}`);
-  else if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
+  if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
   else log('warn', `${id} ${error.code}: ${error.message}`);
-}
-
-function paramWords({ param }: RecuaError): string {
-  return param !== undefined && /^[\w.[\]]{1,80}$/.test(param) ? ` at ${param}` : '';
 }
 
 export function errorHandler(log: Log): ErrorRequestHandler {
   // Express knows an error handler by its four parameters.
-  return (thrown: unknown, _req: Request, res: Response, _next: unknown) => {
+  return (thrown: unknown, req: Request, res: Response, _next: unknown) => {
     const error = fromExpress(thrown);
     logError(log, res, error);
     if (res.headersSent || error.code === 'cancelled') {
       res.destroy();
       return;
     }
-    res.status(error.status).set(errorHeaders(error)).json(errorBody(error));
+    res.status(error.status).set(errorHeaders(error));
+    if (hasLongRest(req)) replyAndHangUp(req, res, errorBody(error));
+    else {
+      // What is left of a short body must not stand before the connection's next request.
+      req.resume();
+      res.json(errorBody(error));
+    }
   };
 }
 
-/** Errors of Express and its body reader carry a `type` or a 4xx `status`; all others are ours already. */
+/** Errors of Express itself carry a 4xx `status`; all others are ours already. */
 function fromExpress(thrown: unknown): RecuaError {
   if (thrown instanceof RecuaError) return thrown;
-  const { type, status, limit, message, code } = (thrown ?? {}) as {
-    type?: string; status?: number; limit?: number; message?: string; code?: string;
-  };
-  if (type === 'entity.too.large') {
-    return new RecuaError('body_too_large', `The request body is over the limit of ${limit} bytes.`);
-  }
-  if (type === 'encoding.unsupported') {
-    return new RecuaError('unsupported_media_type', `Cannot read this body: ${message}. Send plain JSON in UTF-8.`);
-  }
-  if (type === 'request.aborted') {
-    return new RecuaError('cancelled', 'The client went away while its request was being read.');
-  }
+  const { status, message } = (thrown ?? {}) as { status?: number; message?: string };
   if (typeof status === 'number' && status >= 400 && status < 500) {
-    if (code?.startsWith('Z_') || code?.startsWith('ERR_') || type !== undefined) {
-      return new RecuaError('invalid_json', `The request body cannot be read: ${message}.`, { cause: thrown });
-    }
     return new RecuaError('invalid_value', `The request cannot be read: ${message}.`, { cause: thrown });
   }
   return RecuaError.from(thrown);

@@ -6,6 +6,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { RecuaError } from '../errors.js';
 import { createApp, type AppOptions } from './app.js';
+import { keepWaiting } from './body-reader.js';
 import { corsHeaders } from './cors.js';
 import { errorBody } from './error-reply.js';
 import { newRequestId } from './request-id.js';
@@ -42,7 +43,12 @@ export interface Listening {
 export async function listen(options: Omit<AppOptions, 'traffic'>): Promise<Listening> {
   const { host, port: wanted, drainMs: configuredDrainMs } = options.config;
   const traffic = new Traffic();
-  const server = createServer(limits, createApp({ ...options, traffic }));
+  const app = createApp({ ...options, traffic });
+  const server = createServer(limits, app);
+  server.on('checkContinue', (req, res) => {
+    keepWaiting(req);
+    app(req, res);
+  });
   server.on('clientError', answerBrokenHttp);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => reject(listenError(cause, host, wanted)));

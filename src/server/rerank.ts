@@ -5,7 +5,9 @@ import { RecuaError } from '../errors.js';
 import { readModelName } from './chat-request.js';
 import { Fields, int32Max, isObject, wrongType, wrongValue } from './fields.js';
 import { readyModel, type Gateway } from './gateway.js';
+import { takeBody } from './json-body.js';
 import { checkModel } from './models.js';
+import { noteTokens } from './request-log.js';
 import { failureOf } from './traffic.js';
 
 const maxDocuments = 2_048;
@@ -13,7 +15,7 @@ const maxDocuments = 2_048;
 export function rerank({ engine, served, traffic }: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
     const model = readyModel(engine);
-    const body = Fields.of(req.body);
+    const body = Fields.of(takeBody(req));
     checkModel(served, readModelName(body));
     if (!model.canRerank) {
       throw new RecuaError('rerank_unsupported', 'This model is no reranker; serve a reranking model, with --pooling rank if its file does not say that it is one.', { param: 'model' });
@@ -26,11 +28,13 @@ export function rerank({ engine, served, traffic }: Gateway): RequestHandler {
     const withText = body.boolean('return_documents') ?? false;
     const signal = traffic.enter(res);
     try {
+      // The documents may be part of the answer: their memory is counted until that is sent.
       const { scores, tokenCounts } = await engine.rerank({ query, documents }, signal);
       const results = Array.from(scores, (score, index) => ({
         index, relevance_score: score, ...(withText ? { document: { text: documents[index] } } : {}),
       })).sort((a, b) => b.relevance_score - a.relevance_score).slice(0, most);
       const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
+      noteTokens(res, tokens);
       res.json({ object: 'list', model: served.id, usage: { prompt_tokens: tokens, total_tokens: tokens }, results });
     } catch (thrown) {
       throw failureOf(thrown, signal);

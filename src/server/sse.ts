@@ -3,9 +3,6 @@
 // instead of piling up in this process.
 import type { Response } from 'express';
 
-/** A reader that takes nothing for so long is given up, and its work with it. */
-const stalledReaderMs = 10 * 60_000;
-
 export interface PingOptions {
   /** Silence after which `ping` is sent; 0 is never. */
   afterMs: number;
@@ -48,18 +45,16 @@ export class EventStream {
     this.#timer?.refresh();
   }
 
-  /** Resolves when the socket takes more, or is gone. */
+  /** Resolves when the socket takes more, or is gone: one that takes nothing for long is closed by traffic. */
   async writable(): Promise<void> {
     const res = this.#res;
     if (!this.#clogged || res.destroyed) return;
     await new Promise<void>((resolve) => {
       const done = (): void => {
-        clearTimeout(giveUp);
         res.off('drain', done);
         res.off('close', done);
         resolve();
       };
-      const giveUp = setTimeout(() => res.destroy(), stalledReaderMs);
       res.on('drain', done);
       res.on('close', done);
     });

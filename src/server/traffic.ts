@@ -3,8 +3,13 @@
 import type { Response } from 'express';
 import { RecuaError } from '../errors.js';
 
+/** A client that takes nothing of what is there for it is given up after so long, and its work with it. */
+const stalledClientMs = 2 * 60_000;
+/** The same while the server stops: its answer may be complete, and only its client late. */
+const stalledWhileStoppingMs = 1_000;
+
 export class Traffic {
-  readonly #running = new Set<AbortController>();
+  readonly #running = new Map<Response, AbortController>();
   readonly #whenIdle: (() => void)[] = [];
   #draining = false;
   #total = 0;
@@ -27,31 +32,52 @@ export class Traffic {
     if (this.#draining) throw new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
   }
 
-  /** Counts a request until its response is flushed or its client gone. The signal aborts when its work has become useless. */
+  /**
+   * Counts a request until its response is flushed or its client gone. The signal aborts when its work has become useless.
+   * The response must have its socket: see turns.
+   */
   enter(res: Response): AbortSignal {
     this.admit();
     this.#total++;
     const controller = new AbortController();
-    this.#running.add(controller);
+    this.#running.set(res, controller);
     const leave = (): void => {
-      if (!this.#running.delete(controller)) return;
+      if (!this.#running.delete(res)) return;
       if (!res.writableFinished) controller.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.'));
       if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     };
     // A socket that closed while the body was parsed has had its 'close' already.
     if (res.destroyed || res.socket?.destroyed) leave();
-    else res.once('close', leave);
+    else {
+      res.once('close', leave);
+      this.#watchReader(res);
+    }
     return controller.signal;
   }
 
-  /** From now on nothing enters. */
+  /** From now on nothing enters, and clients that take nothing are not waited for. */
   drain(): void {
     this.#draining = true;
+    for (const res of this.#running.keys()) res.setTimeout(this.#stalledMs);
+  }
+
+  get #stalledMs(): number {
+    return this.#draining ? stalledWhileStoppingMs : stalledClientMs;
+  }
+
+  /** Closes the connection once data has waited for so long of which the client took not a byte. */
+  #watchReader(res: Response): void {
+    // Node's own clock for sockets: it begins anew with each byte that the kernel takes of what is written.
+    res.setTimeout(this.#stalledMs, () => {
+      if (res.socket && res.socket.writableLength > 0) res.destroy();
+      // The answer is not ready: its client waits for us. The clock stands still until it is set again.
+      else res.setTimeout(this.#stalledMs);
+    });
   }
 
   /** Ends all that runs with `shutting_down`. */
   cancelAll(): void {
-    for (const controller of this.#running) {
+    for (const controller of this.#running.values()) {
       controller.abort(new RecuaError('shutting_down', 'The server stopped before the answer was complete.'));
     }
   }

@@ -132,6 +132,47 @@ t.test('kill -9 under load: what had begun fails, what waited runs, and the next
   t.equal(await read(engine.complete(completion('x', { constraint: say('next') }))), 'next');
 });
 
+t.test('the text of a request is told as gone once the engine works on it, or nobody wants it, and never twice', async (t) => {
+  const { engine } = start(t, { stepMs: 1 }, { parallel: 1 });
+  await engine.ready();
+  const released: string[] = [];
+  const release = (name: string) => (): void => void released.push(name);
+  const long = engine.complete(completion('~', { maxTokens: 1900 }), undefined, release('long'));
+  await begun(long);
+  t.same(released, ['long'], 'it is not sent again');
+  const controller = new AbortController();
+  const waiting = engine.complete(completion('x', { constraint: say('w') }), undefined, release('waiting'));
+  const leaving = engine.complete(completion('x'), controller.signal, release('leaving'));
+  await Promise.all([waiting.accepted, leaving.accepted]);
+  t.same(released, ['long'], 'a crash would send these again');
+  controller.abort();
+  t.equal(await code(leaving.finished), 'cancelled');
+  process.kill(engine.pid!, 'SIGKILL');
+  t.equal(await code(long.finished), 'model_crashed');
+  t.equal(await read(waiting), 'w');
+  t.equal(await code(engine.complete(completion('x'), AbortSignal.abort(), release('late')).finished), 'cancelled');
+  await engine.embed({ inputs: ['a'] }, undefined, release('embed'));
+  await engine.close();
+  t.equal(await code(engine.complete(completion('x'), undefined, release('closed')).finished), 'shutting_down');
+  t.same(released.sort(), ['closed', 'embed', 'late', 'leaving', 'long', 'waiting']);
+});
+
+t.test('what a stuck process does not take counts as held until it is gone, though its clients left', async (t) => {
+  const { engine } = start(t, {}, { parallel: 1 });
+  await engine.ready();
+  void engine.complete(completion(marks.stuckProcess)).finished.catch(() => {});
+  const leaving = new AbortController();
+  let released = 0;
+  // More than a pipe takes.
+  const requests = Array.from({ length: 20 }, () => engine.complete(completion('x'.repeat(1_000_000)), leaving.signal, () => released++));
+  leaving.abort();
+  t.same(await Promise.all(requests.map(({ finished }) => code(finished))), requests.map(() => 'cancelled'));
+  t.ok(released < requests.length);
+  process.kill(engine.pid!, 'SIGKILL');
+  while (engine.crashes === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(released, requests.length);
+});
+
 t.test('a request that kills the engine fails alone and is not sent again', async (t) => {
   const { engine } = start(t, {}, { parallel: 1 });
   await engine.ready();

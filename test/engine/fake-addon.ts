@@ -11,7 +11,11 @@ const wide: Record<number, number[]> = { 259: [0xc3, 0xa9], 260: [0xf0, 0x9f], 2
 const vocabSize = 263;
 
 /** A prompt with one of these bytes makes a step fail, or kills the process, or never ends. */
-export const marks = { failStep: '\x06', kill: '\x07', endless: '~' };
+export const marks = {
+  failStep: '\x06', kill: '\x07', endless: '~',
+  /** Blocks for ever: the step, the JavaScript thread, all that is prepared from then on. */
+  stuckStep: '\x03', stuckProcess: '\x04', stuckPool: '\x05',
+};
 
 export interface FakeOptions {
   recurrent?: boolean;
@@ -33,6 +37,8 @@ export interface FakeOptions {
   decodeMs?: number;
   /** Milliseconds each step takes beyond. */
   stepMs?: number;
+  /** While a step takes its time it polls, as a backend does that computes. */
+  polling?: boolean;
   loadMs?: number;
   loadError?: { code: string; message: string };
   /** Dies while loading. */
@@ -121,6 +127,8 @@ function lastsOf({ tokens: all, counts }: StepResult): number[] {
 class FakeContext implements NativeContext {
   readonly #kv: Cell[][];
   #paused = false;
+  #stuck = false;
+  #polls = 0;
   readonly #stashes = new Map<number, Cell[]>();
   #lastStash = 0;
   #last: Promise<unknown> = Promise.resolve();
@@ -180,6 +188,7 @@ class FakeContext implements NativeContext {
         let result = this.#decode(input.rows, following);
         for (let done = 1; ; done++) {
           await this.#turns();
+          if (this.#stuck) await new Promise(() => {});
           const report = result();
           const lasts = lastsOf(report);
           following.rooms?.forEach((_, i, rooms) => (rooms[i]! -= report.counts?.[i] ?? 1));
@@ -233,6 +242,8 @@ class FakeContext implements NativeContext {
       if (row.length >= this.options.contextSize) throw this.#violation('the context is over-full');
       if (token === marks.kill.charCodeAt(0)) process.kill(process.pid, 'SIGKILL');
       if (token === marks.failStep.charCodeAt(0)) fails = true;
+      if (token === marks.stuckStep.charCodeAt(0)) this.#stuck = true;
+      while (token === marks.stuckProcess.charCodeAt(0)) ;
       this.#append(row, token);
       if (input.outputs[i] === 1) asking.push(row.at(-1)!);
     }
@@ -275,6 +286,9 @@ class FakeContext implements NativeContext {
     this.#random = mix(this.#random, 7);
     for (let turns = least + (this.#random % (most - least + 1)); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
     if (this.fake.stepMs) await new Promise((resolve) => setTimeout(resolve, this.fake.stepMs));
+  }
+  polls(): number {
+    return this.fake.polling ? ++this.#polls : 0;
   }
   copySequence(from: number, to: number, length: number): Promise<boolean> {
     return this.#queue(() => {
@@ -350,11 +364,13 @@ class FakeEmbedder implements NativeEmbedder {
   closed = false;
   constructor(readonly options: EmbedderOptions, readonly owner: FakeAddon) { owner.stats.openContexts++; }
   get contextSize() { return this.options.contextSize; }
+  polls() { return 0; }
   async embed(all: Int32Array, lengths: Int32Array): Promise<Float32Array> {
     this.owner.stats.embedCalls++;
     if (this.closed) throw coded('closed', 'the embedder is closed');
     if (lengths.length > 1 && all.length > 1024) this.owner.violations.push('an embedding call is too big');
     await new Promise((resolve) => setImmediate(resolve));
+    if (all.includes(marks.stuckStep.charCodeAt(0))) await new Promise(() => {});
     if (all.includes(marks.failStep.charCodeAt(0))) throw coded('generation_failed', 'the embedding failed');
     const vectors = new Float32Array(lengths.length * 4);
     let at = 0;
@@ -411,6 +427,7 @@ class FakeParser implements NativeParser {
 class FakeModel implements NativeModel {
   readonly info: ModelInfo;
   #closed = false;
+  #stuckPool = false;
   constructor(readonly fake: FakeOptions, readonly owner: FakeAddon) {
     owner.stats.openModels++;
     this.info = {
@@ -424,6 +441,8 @@ class FakeModel implements NativeModel {
   chatTemplate() { return 'fake'; }
   async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean) {
     if (this.#closed) throw coded('closed', 'the model is closed');
+    if (text.includes(marks.stuckPool)) this.#stuckPool = true;
+    if (this.#stuckPool) await new Promise(() => {});
     await new Promise((resolve) => setImmediate(resolve));
     return fakeTokenize(text, addSpecial, parseSpecial);
   }

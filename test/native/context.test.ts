@@ -41,6 +41,28 @@ t.test('a prompt in chunks gives what it gives whole', async (t) => {
   t.same(await generate(context, sampler, prompt.subarray(-1), 8, 1, prompt.length - 1), whole);
 });
 
+t.test('polls() grows while a step or an embedding computes, and only then', async (t) => {
+  const sampler = await greedy();
+  const idle = context.polls();
+  t.equal(await context.removeSequence(0, context.contextSize, -1), true, 'a turn that changes nothing');
+  t.equal(context.polls(), idle);
+  let seen = 0;
+  const computing = generate(context, sampler, prompt, 8, 0);
+  let over = false;
+  void computing.then(() => (over = true));
+  while (!over) {
+    seen = context.polls();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.ok(context.polls() > idle + 8, 'many in each step');
+  t.ok(seen > idle, 'told while it computes');
+  const embedder = await model.createEmbedder({ contextSize: 64, sequences: 1, threads: 1, pooling: 'mean' });
+  const before = embedder.polls();
+  await embedder.embed(prompt, Int32Array.of(prompt.length));
+  t.ok(embedder.polls() > before);
+  await embedder.close();
+});
+
 t.test('a copied, a cut and a restored sequence go on like the original', async (t) => {
   const sampler = await greedy();
   const original = await generate(context, sampler, prompt, 8, 0);

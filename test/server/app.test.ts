@@ -145,8 +145,24 @@ t.test('a media type that is not JSON is a 415 that names the header to send', a
   for (const type of ['application/json', 'application/json; charset=UTF-8', 'application/vnd.api+json', 'APPLICATION/JSON']) {
     t.equal((await post(`${url}/v1/chat/completions`, hello, { 'content-type': type })).status, 200, type);
   }
-  const none = await fetch(`${url}/v1/chat/completions`, { method: 'POST', body: new TextEncoder().encode(JSON.stringify(hello)) });
-  t.equal(none.status, 200, 'no Content-Type at all');
+});
+
+t.test('no request that a browser sends without asking first starts work', async (t) => {
+  const { url, engine } = await startApp(t);
+  // What fetch(), forms and beacons of a page can send to any address: no type at all, or one of three.
+  const bytes = new TextEncoder().encode(JSON.stringify(hello));
+  for (const path of ['/v1/chat/completions', '/v1/embeddings', '/v1/rerank']) {
+    for (const origin of [[], [['origin', 'https://example.org'] as [string, string]]]) {
+      const none = await fetch(url + path, { method: 'POST', body: bytes, headers: origin });
+      t.equal(none.status, 415, 'bytes without a type');
+      t.match(await none.json(), { error: { code: 'unsupported_media_type', message: /without Content-Type.*"Content-Type: application\/json"/ } });
+    }
+  }
+  const curl = await post(`${url}/v1/chat/completions`, hello, { 'content-type': 'application/x-www-form-urlencoded' });
+  t.match((await curl.json()).error.message, /curl -d.*"Content-Type: application\/json"/);
+  const empty = await fetch(`${url}/v1/chat/completions`, { method: 'POST' });
+  t.match(await empty.json(), { error: { code: 'invalid_json' } }, 'nothing has no type');
+  t.equal(engine.requests.length, 0);
 });
 
 t.test('a byte order mark before the JSON does no harm', async (t) => {

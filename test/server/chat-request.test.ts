@@ -39,6 +39,8 @@ t.test('unknown and neutral fields are ignored', async (t) => {
   t.same(read({
     messages, unheard_of: { x: 1 }, user: 'u', metadata: {}, store: true, service_tier: 'auto', n: 1, logprobs: false, top_logprobs: 0, functions: [],
     function_call: 'none', modalities: ['text'], samplers: [], lora: [], dynatemp_range: 0, add_generation_prompt: true, dry_sequence_breakers: ['\n'],
+    adaptive_target: -1, adaptive_decay: 0.9, n_indent: 0, min_keep: 0, reasoning_budget_tokens: -1, reasoning_format: 'auto', parse_tool_calls: true,
+    return_progress: false, timings_per_token: false, response_fields: [], verbosity: 'medium', cache_prompt: true, n_keep: 0,
   }), read({ messages }));
 });
 
@@ -69,6 +71,18 @@ t.test('both names of the token limit count, the newer one first', async (t) => 
   t.equal(read({ messages, max_completion_tokens: 6 }).request.maxTokens, 6);
   t.equal(read({ messages, max_tokens: 5, max_completion_tokens: 6 }).request.maxTokens, 6);
   t.equal(read({ messages, max_tokens: 100_000 }).request.maxTokens, 100_000, 'the setting is a default, no bound');
+});
+
+t.test('n_predict is the token limit by its name in llama-server, and -1 leaves the bound to the context', async (t) => {
+  t.equal(read({ messages, n_predict: 7 }).request.maxTokens, 7);
+  t.equal(read({ messages, n_predict: -1 }).request.maxTokens, 2 ** 31 - 1);
+  t.equal(read({ messages, n_predict: 7, max_tokens: 7 }).request.maxTokens, 7);
+  t.equal(read({ messages, n_predict: null, max_tokens: 5 }).request.maxTokens, 5);
+});
+
+t.test('the time to generate reaches the engine; -1 and 0 are without a limit', async (t) => {
+  t.equal(read({ messages, t_max_predict_ms: 1500 }).request.generateMs, 1500);
+  for (const off of [0, -1, null]) t.same(read({ messages, t_max_predict_ms: off }), read({ messages }));
 });
 
 t.test('content may be null, absent, empty or parts, in every role', async (t) => {
@@ -162,6 +176,16 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ max_tokens: 0 }, 'invalid_value', 'max_tokens'], [{ max_tokens: -1 }, 'invalid_value', 'max_tokens'], [{ max_tokens: 1.5 }, 'invalid_type', 'max_tokens'],
     [{ max_tokens: '5' }, 'invalid_type', 'max_tokens'], [{ max_tokens: Infinity }, 'invalid_type', 'max_tokens'], [{ max_completion_tokens: 2 ** 31 }, 'invalid_value', 'max_completion_tokens'],
     [{ max_completion_tokens: 5, max_tokens: 'x' }, 'invalid_type', 'max_tokens'],
+    [{ n_predict: 0 }, 'invalid_value', 'n_predict'], [{ n_predict: -2 }, 'invalid_value', 'n_predict'], [{ n_predict: '5' }, 'invalid_type', 'n_predict'],
+    [{ n_predict: 5, max_tokens: 6 }, 'invalid_value', 'n_predict'], [{ n_predict: -1, max_completion_tokens: 6 }, 'invalid_value', 'n_predict'],
+    [{ t_max_predict_ms: 'x' }, 'invalid_type', 't_max_predict_ms'], [{ t_max_predict_ms: -2 }, 'invalid_value', 't_max_predict_ms'],
+    [{ adaptive_target: 0.5 }, 'unsupported_parameter', 'adaptive_target'], [{ n_cmpl: 2 }, 'unsupported_parameter', 'n_cmpl'],
+    [{ n_indent: 4 }, 'unsupported_parameter', 'n_indent'], [{ min_keep: 3 }, 'unsupported_parameter', 'min_keep'],
+    [{ reasoning_budget_tokens: 100 }, 'unsupported_parameter', 'reasoning_budget_tokens'], [{ thinking_budget_tokens: 0 }, 'unsupported_parameter', 'thinking_budget_tokens'],
+    [{ reasoning_format: 'none' }, 'unsupported_parameter', 'reasoning_format'], [{ parse_tool_calls: false }, 'unsupported_parameter', 'parse_tool_calls'],
+    [{ echo: true }, 'unsupported_parameter', 'echo'], [{ return_tokens: true }, 'unsupported_parameter', 'return_tokens'],
+    [{ return_progress: true }, 'unsupported_parameter', 'return_progress'], [{ timings_per_token: true }, 'unsupported_parameter', 'timings_per_token'],
+    [{ response_fields: ['content'] }, 'unsupported_parameter', 'response_fields'], [{ verbosity: 'low' }, 'unsupported_parameter', 'verbosity'],
     [{ temperature: -0.1 }, 'invalid_value', 'temperature'], [{ temperature: 101 }, 'invalid_value', 'temperature'], [{ temperature: Infinity }, 'invalid_type', 'temperature'],
     [{ temperature: [] }, 'invalid_type', 'temperature'], [{ temperature: true }, 'invalid_type', 'temperature'],
     [{ top_p: 1.1 }, 'invalid_value', 'top_p'], [{ top_k: 2.5 }, 'invalid_type', 'top_k'], [{ top_k: 2 ** 31 }, 'invalid_value', 'top_k'], [{ min_p: -1 }, 'invalid_value', 'min_p'],

@@ -1,6 +1,6 @@
 // An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash and hang on command.
 // Used by all tests of server/. Keeps the contract of engine/api: deltas merge while nobody reads, aborts end the work.
-import type { Answer, Embedded, Engine, EngineState, Finish, Reranked } from '#recua/engine/api.js';
+import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
 import type { ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
 import { RecuaError } from '#recua/errors.js';
 
@@ -50,10 +50,12 @@ export class FakeEngine implements Engine {
     return description;
   }
 
-  chat(request: ChatRequest, signal = new AbortController().signal): Answer {
+  chat(request: ChatRequest, signal = new AbortController().signal, released: Released = () => undefined): Answer {
     this.requests.push(request);
     const answer = new FakeAnswer(this);
     this.running.add(answer);
+    // As a real one: held while it waits, gone when it begins or is cancelled.
+    void Promise.race([answer.accepted, answer.finished]).catch(() => undefined).then(released);
     void this.#run(answer, request, signal);
     return answer;
   }
@@ -91,8 +93,9 @@ export class FakeEngine implements Engine {
     for (const answer of this.running) answer.fail(new RecuaError('model_crashed', 'The engine process died.'));
   }
 
-  async embed(request: EmbedRequest, signal?: AbortSignal): Promise<Embedded> {
+  async embed(request: EmbedRequest, signal?: AbortSignal, released: Released = () => undefined): Promise<Embedded> {
     this.embedded.push(request);
+    released();
     if (this.script === hang) {
       await new Promise((_, reject) => signal?.addEventListener('abort', () => {
         this.cancelled++;

@@ -33,7 +33,7 @@ const chatFields = ['messages', 'model', 'stream', 'stream_options', 'max_tokens
   'top_n_sigma', 'presence_penalty', 'frequency_penalty', 'repeat_penalty', 'repeat_last_n', 'penalty_last_n', 'dry_multiplier', 'dry_base', 'dry_allowed_length',
   'dry_penalty_last_n', 'xtc_probability', 'xtc_threshold', 'mirostat', 'mirostat_tau', 'mirostat_eta', 'seed', 'stop', 'logit_bias', 'grammar', 'response_format',
   'json_schema', 'tools', 'tool_choice', 'parallel_tool_calls', 'chat_template_kwargs', 'enable_thinking', 'reasoning_effort', 'ignore_eos', 'n', 'logprobs',
-  'top_logprobs', 'functions', 'function_call', 'audio', 'modalities', 'prediction', 'user', 'metadata', '__proto__', 'constructor', 'nonsense'];
+  'top_logprobs', 'functions', 'function_call', 'audio', 'modalities', 'prediction', 'n_predict', 't_max_predict_ms', 'adaptive_target', 'reasoning_format', 'verbosity', 'user', 'metadata', '__proto__', 'constructor', 'nonsense'];
 const messageFields = ['role', 'content', 'name', 'tool_calls', 'tool_call_id', 'reasoning_content', 'function_call'];
 
 function set(object: object, name: string, value: unknown): void {

@@ -1,0 +1,22 @@
+// A server in a process of its own, whose engine never begins with long prompts. Started by body-memory.test with a small heap.
+import { makeConfig } from '#recua/config.js';
+import type { Answer } from '#recua/engine/api.js';
+import type { ChatRequest } from '#recua/engine/protocol.js';
+import { listen } from '#recua/server/listen.js';
+import { FakeEngine } from './fake-engine.js';
+
+class SlowEngine extends FakeEngine {
+  override chat(...[request, ...rest]: Parameters<FakeEngine['chat']>): Answer {
+    this.acceptAfter = isLong(request) ? new Promise(() => undefined) : Promise.resolve();
+    return super.chat(request, ...rest);
+  }
+}
+
+function isLong({ messages }: ChatRequest): boolean {
+  return (messages[0]?.content?.length ?? 0) > 1_000;
+}
+
+const model = { id: 'owner/model', aliases: [], createdSeconds: 1 };
+const bodyMemoryBytes = Number(process.env['TEST_BODY_MEMORY'] ?? 0);
+const { url } = await listen({ engine: new SlowEngine(), model, config: makeConfig({ port: 0, bodyMemoryBytes }) });
+process.send?.(url);
