@@ -1,7 +1,7 @@
 // A deterministic stand-in for the native addon. Its next token depends on every token of the sequence as it was when
 // evaluated (a hash chain), so any mix-up of KV changes the output; and it notes each breach of addon.ts's contract.
 import type {
-  ChatInput, ChatPrompt, ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
+  ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
   NativeParser, NativeSampler, ParsedDelta, Pieces, SamplerOptions, StepInput, StepResult,
 } from '#recua/addon.js';
 
@@ -45,6 +45,8 @@ export const stashBytesPerToken = 1000;
 export interface FakeAddon extends NativeAddon {
   /** Breaches of the contract, which must stay empty. */
   violations: string[];
+  /** What each call of `tokenize` was given beside its text. */
+  tokenized: TokenizeOptions[];
   stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; largestStep: number };
 }
 
@@ -420,7 +422,8 @@ class FakeModel implements NativeModel {
   }
   metadata() { return {}; }
   chatTemplate() { return 'fake'; }
-  async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean) {
+  async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, options: TokenizeOptions = {}) {
+    this.owner.tokenized.push(options);
     if (this.#closed) throw coded('closed', 'the model is closed');
     await new Promise((resolve) => setImmediate(resolve));
     return fakeTokenize(text, addSpecial, parseSpecial);
@@ -463,6 +466,7 @@ class FakeModel implements NativeModel {
 export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
+    tokenized: [],
     stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
