@@ -15,6 +15,7 @@
 #include "logits.h"
 #include "sampling.h"
 #include "templates.h"
+#include "tokens.h"
 
 #include <atomic>
 #include <future>
@@ -49,6 +50,8 @@ struct ModelState {
 
   // Any thread. The tokens that end a generation: looked for once, among all.
   const std::vector<llama_token> &end_tokens();
+  // Any thread. Tokens that are looked for in a text before the others; made at the first call.
+  const Specials &special_tokens();
   // Any thread. Compiled templates of `source` ('' is the file's own).
   std::shared_ptr<Templates> chat_templates(const std::string &source);
   // Any thread. What to tell where outputs are no numbers; without the folder, since clients hear it.
@@ -59,6 +62,8 @@ struct ModelState {
   ~ModelState();
 
 private:
+  std::once_flag specials_made;
+  std::unique_ptr<Specials> specials;
   std::once_flag ends_found;
   std::vector<llama_token> ends;
 };

@@ -2,6 +2,7 @@
 #include "addon.h"
 
 #include "json-schema-to-grammar.h"
+#include "message_text.h"
 
 #include <random>
 
@@ -55,7 +56,8 @@ struct Input {
 };
 
 struct Rendered {
-  std::string prompt, grammar, grammar_kind;
+  Prompt prompt;
+  std::string grammar, grammar_kind;
   std::shared_ptr<const ChatShape> shape;
   bool continuation = false;
 };
@@ -92,7 +94,8 @@ void check_depth(const std::string &text) {
   }
 }
 
-void render(ModelState &model, const Input &input, Rendered &out) {
+void render(ModelState &model, const Input &input, const volatile int32_t *cancelled, Rendered &out) {
+  check_wanted(cancelled);
   std::shared_ptr<Templates> templates;
   const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
@@ -101,7 +104,14 @@ void render(ModelState &model, const Input &input, Rendered &out) {
   const auto inputs = to_inputs(input, *templates);
   out.continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
   auto rendered = templates->apply(inputs, input.shape_key(), input.remember);
-  out.prompt = std::move(rendered.prompt);
+  check_wanted(cancelled);
+  const auto render_texts = [&](const MessageTexts &texts) {
+    auto other = input;
+    other.messages = texts.messages;
+    other.tools = texts.tools;
+    return templates->prompt(to_inputs(other, *templates));
+  };
+  out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates->source(), render_texts);
   out.shape = std::move(rendered.shape);
   const bool made = !out.shape->params.grammar.empty();
   out.grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
@@ -133,12 +143,14 @@ std::string schema_grammar(const std::string &schema) {
 
 Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options) {
   auto input = std::make_shared<Input>(options);
+  const auto flag = Flag::of(options.get("cancelled"));
   return Task<Rendered>::run(
-      env, "invalid_messages", [=](Rendered &out) { render(*model, *input, out); },
+      env, "invalid_messages", [=](Rendered &out) { render(*model, *input, flag->value(), out); },
       [](Napi::Env env, Rendered &out) {
         const auto &params = out.shape->params;
         auto prompt = Napi::Object::New(env);
-        prompt.Set("prompt", out.prompt);
+        prompt.Set("prompt", out.prompt.text);
+        prompt.Set("literal", make_array(env, out.prompt.literal));
         prompt.Set("grammar", out.grammar);
         prompt.Set("grammarKind", out.grammar_kind);
         prompt.Set("grammarLazy", params.grammar_lazy);

@@ -2,21 +2,16 @@
 // Included by every native file; functions here run on the JS thread unless they say otherwise.
 #pragma once
 
+#include "coded_error.h"
+
 #include <napi.h>
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace recua {
-
-// An error with a code of src/errors.ts. Thrown on any thread; becomes a JS Error with `code` on the JS thread.
-struct CodedError : std::runtime_error {
-  const char *code;
-  CodedError(const char *code, const std::string &message) : std::runtime_error(message), code(code) {}
-};
 
 inline Napi::Error make_error(Napi::Env env, const char *code, const std::string &message) {
   Napi::Error error = Napi::Error::New(env, message);
@@ -39,27 +34,6 @@ auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
     throw make_error(env, "internal_error", "unknown C++ exception");
   }
 }
-
-// What a piece of off-thread work ended with, carried back to the JS thread.
-struct Outcome {
-  const char *code = nullptr; // nullptr: it went well
-  std::string message;
-
-  // Runs `work` on the current thread; `fallback` is the code of exceptions that carry none.
-  template <typename Work>
-  static Outcome of(Work &&work, const char *fallback = "internal_error") {
-    try {
-      work();
-      return {};
-    } catch (const CodedError &error) {
-      return {error.code, error.what()};
-    } catch (const std::exception &error) {
-      return {fallback, error.what()};
-    } catch (...) {
-      return {fallback, "unknown C++ exception"};
-    }
-  }
-};
 
 // JS thread. Ends a promise: with the outcome's error, with what `convert` makes, or with what it throws.
 template <typename Convert>
@@ -163,6 +137,25 @@ public:
 
 private:
   Napi::Object object;
+};
+
+// The first number of an Int32Array, which JS may set while a task runs; kept alive as long as this is. To be captured by the task,
+// and so destroyed on the JS thread.
+class Flag {
+public:
+  static std::shared_ptr<Flag> of(const Napi::Value &value) {
+    auto flag = std::make_shared<Flag>();
+    if (!value.IsTypedArray()) return flag;
+    flag->held = Napi::Persistent(value.As<Napi::Object>());
+    flag->at = value.As<Napi::Int32Array>().Data();
+    return flag;
+  }
+  // Any thread.
+  const volatile int32_t *value() const { return at; }
+
+private:
+  Napi::ObjectReference held;
+  const volatile int32_t *at = nullptr;
 };
 
 // A typed array's numbers, copied, so that nothing off-thread depends on a buffer JS may detach.

@@ -57,6 +57,8 @@ Napi::Object describe(Napi::Env env, const llama_model *model) {
   info.Set("addBos", llama_vocab_get_add_bos(vocab));
   info.Set("addEos", llama_vocab_get_add_eos(vocab));
   info.Set("addSep", llama_vocab_get_add_sep(vocab));
+  info.Set("longestPiece", static_cast<double>(longest_piece(vocab)));
+  info.Set("takesSpaces", takes_spaces(vocab));
   info.Set("hasDecoder", llama_model_has_decoder(model) && is_causal(model));
   info.Set("hasEncoder", llama_model_has_encoder(model));
   info.Set("recurrent", llama_model_is_recurrent(model) || llama_model_is_hybrid(model));
@@ -124,6 +126,11 @@ const std::vector<llama_token> &ModelState::end_tokens() {
     }
   });
   return ends;
+}
+
+const Specials &ModelState::special_tokens() {
+  std::call_once(specials_made, [this] { specials = std::make_unique<Specials>(vocab); });
+  return *specials;
 }
 
 ModelState::~ModelState() {
@@ -236,24 +243,19 @@ Napi::Value Model::chat_template(const Napi::CallbackInfo &info) {
 Napi::Value Model::tokenize(const Napi::CallbackInfo &info) {
   return promised(info.Env(), [&]() -> Napi::Value {
     auto model = open(info.Env());
-    const std::string text = info[0].As<Napi::String>().Utf8Value();
-    const bool add_special = info[1].ToBoolean();
-    const bool parse_special = info[2].ToBoolean();
+    auto text = std::make_shared<std::string>(info[0].As<Napi::String>().Utf8Value());
+    const Options given(info[3].IsObject() ? info[3] : Napi::Object::New(info.Env()));
+    TokenizeOptions options;
+    options.add_special = info[1].ToBoolean();
+    options.parse_special = info[2].ToBoolean();
+    if (given.get("literal").IsTypedArray()) options.literal = copy_array<int32_t>(given.get("literal"));
+    const auto flag = Flag::of(given.get("cancelled"));
     using Tokens = std::vector<llama_token>;
     return Task<Tokens>::run(
         info.Env(), "internal_error",
         [=](Tokens &tokens) {
-          // A token is at least a byte; two more for BOS and EOS.
-          tokens.resize(text.size() + 2);
-          const auto size = static_cast<int32_t>(text.size());
-          int32_t count = llama_tokenize(model->vocab, text.data(), size, tokens.data(),
-                                         static_cast<int32_t>(tokens.size()), add_special, parse_special);
-          if (count < 0) {
-            tokens.resize(static_cast<size_t>(-static_cast<int64_t>(count)));
-            count = llama_tokenize(model->vocab, text.data(), size, tokens.data(), static_cast<int32_t>(tokens.size()),
-                                   add_special, parse_special);
-          }
-          tokens.resize(static_cast<size_t>(std::max(count, 0)));
+          check_wanted(flag->value());
+          tokens = recua::tokenize(model->vocab, model->special_tokens(), *text, options, flag->value());
         },
         [](Napi::Env env, Tokens &tokens) { return make_array(env, tokens); });
   });

@@ -86,6 +86,15 @@ common_chat_params Templates::render_only(const common_chat_templates_inputs &in
   return common_chat_templates_apply(compiled.get(), cheap);
 }
 
+std::string Templates::prompt(const common_chat_templates_inputs &inputs) const {
+  const bool continues = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
+  return (continues ? common_chat_templates_apply(compiled.get(), inputs) : render_only(inputs)).prompt;
+}
+
+std::string Templates::source() const {
+  return common_chat_templates_source(compiled.get()) + common_chat_templates_source(compiled.get(), "tool_use");
+}
+
 // Some of llama.cpp's formats leave a schema out of their grammar without a word, more of them where there are tools.
 void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const {
   auto &params = shape.params;

@@ -36,6 +36,9 @@ public:
 
   // `shape_key` is all of the request that `inputs` was made of, except the messages. `remember` off asks llama.cpp for everything.
   RenderedChat apply(const common_chat_templates_inputs &inputs, const std::string &shape_key, bool remember);
+  // The prompt alone, as apply() makes it.
+  std::string prompt(const common_chat_templates_inputs &inputs) const;
+  std::string source() const;
   bool parallel_tool_calls() const { return parallel; }
 
 private:

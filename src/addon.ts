@@ -59,6 +59,10 @@ export interface ModelInfo {
   addBos: boolean;
   addEos: boolean;
   addSep: boolean;
+  /** The most bytes of text that can become one token; 0 where there is no bound. */
+  longestPiece: number;
+  /** True if there are tokens that take any number of spaces around them with them. */
+  takesSpaces: boolean;
   /** False for encoder-only models (BERT): they embed, but cannot generate. */
   hasDecoder: boolean;
   hasEncoder: boolean;
@@ -157,6 +161,8 @@ export interface SamplerOptions {
 export interface ChatPrompt {
   /** The rendered prompt text. */
   prompt: string;
+  /** Bytes of the prompt at which no control token begins, though its text may be there: they stem from messages. For `tokenize`. */
+  literal: Int32Array;
   /** GBNF, or '' */
   grammar: string;
   grammarKind: 'user' | 'schema' | 'tools';
@@ -180,6 +186,7 @@ export interface ChatPrompt {
 
 /** Input of a chat template. JSON texts are in OpenAI's shape, as llama.cpp's `common_chat` reads them. */
 export interface ChatInput {
+  cancelled?: CancelFlag;
   /** JSON array of messages. */
   messages: string;
   /** JSON array of tools, or ''. */
@@ -322,13 +329,23 @@ export interface Pieces {
   flags: Uint8Array;
 }
 
+/** One number, 0 until nobody waits for the work that was given it. */
+export type CancelFlag = Int32Array;
+
+export interface TokenizeOptions {
+  /** Bytes of the text at which no control token begins. */
+  literal?: Int32Array;
+  cancelled?: CancelFlag;
+}
+
 export interface NativeModel {
   readonly info: ModelInfo;
   /** The file's metadata, scalars as text. */
   metadata(): Record<string, string>;
   /** The chat template's source, '' if none. */
   chatTemplate(): string;
-  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
+  /** Rejects `cancelled` where that is wanted before it is done. */
+  tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, options?: TokenizeOptions): Promise<Int32Array>;
   /** The bytes of tokens in order; control tokens only if `special`. */
   detokenize(tokens: Int32Array, special: boolean): Promise<Uint8Array>;
   piece(token: number, special: boolean): Uint8Array;

@@ -1,9 +1,10 @@
 // Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool calls).
 // Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
-import type { ChatPrompt, NativeAddon, NativeModel, NativeParser } from '../addon.js';
+import type { CancelFlag, ChatPrompt, NativeAddon, NativeModel, NativeParser, TokenizeOptions } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import type { ChatRequest, CompletionRequest, Delta, FinishReason } from './protocol.js';
 import { unconstrained, type GrammarSource } from './sampling.js';
+import { leastTokens } from './text-length.js';
 
 /** All that a request needs before its first step. */
 export interface Prepared {
@@ -25,7 +26,15 @@ export interface AnswerParser {
   end(whole: string, reason: FinishReason): { delta: Delta | undefined; finishReason: FinishReason; warnings: string[] };
 }
 
-export async function prepareChat(model: NativeModel, template: string, request: ChatRequest): Promise<Prepared> {
+/** What preparing takes beside the request. */
+export interface Preparing {
+  model: NativeModel;
+  contextSize: number;
+  cancelled: CancelFlag;
+}
+
+export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<Prepared> {
+  const { model, cancelled } = preparing;
   const { constraint } = request;
   const templateKwargs: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
@@ -40,12 +49,13 @@ export async function prepareChat(model: NativeModel, template: string, request:
     enableThinking: request.enableThinking,
     templateKwargs,
     template: request.template || template,
+    cancelled,
   });
   const parseToolCalls = request.tools.length > 0 && request.toolChoice !== 'none';
   return {
     param: 'messages',
     // As llama-server does: the template stripped a BOS of its own, tokenising adds the vocabulary's.
-    tokens: await promptTokens(model, prompt.prompt, 'messages'),
+    tokens: await promptTokens(preparing, prompt.prompt, 'messages', prompt.literal),
     grammar: prompt,
     stops: [...request.stop, ...prompt.stops],
     generateMs: request.generateMs ?? 0,
@@ -54,7 +64,7 @@ export async function prepareChat(model: NativeModel, template: string, request:
   };
 }
 
-export async function prepareCompletion(addon: NativeAddon, model: NativeModel, request: CompletionRequest): Promise<Prepared> {
+export async function prepareCompletion(addon: NativeAddon, preparing: Preparing, request: CompletionRequest): Promise<Prepared> {
   const { constraint, prompt } = request;
   let grammar = unconstrained;
   if (constraint.kind === 'grammar') grammar = { ...unconstrained, grammar: constraint.grammar };
@@ -62,10 +72,10 @@ export async function prepareCompletion(addon: NativeAddon, model: NativeModel, 
     grammar = { ...unconstrained, grammar: await addon.schemaToGrammar(constraint.schema), grammarKind: 'schema' };
   }
   if (typeof prompt !== 'string') {
-    checkTokens(prompt, model.info.vocabSize, 'prompt');
+    checkTokens(prompt, preparing.model.info.vocabSize, 'prompt');
     if (prompt.length === 0) throw emptyPrompt('prompt');
   }
-  const tokens = typeof prompt === 'string' ? await promptTokens(model, prompt, 'prompt') : prompt;
+  const tokens = typeof prompt === 'string' ? await promptTokens(preparing, prompt, 'prompt') : prompt;
   return { param: 'prompt', tokens, grammar, stops: request.stop, generateMs: 0, shown: new Map(), parser: new PlainParser() };
 }
 
@@ -80,17 +90,23 @@ export function checkTokens(tokens: Iterable<number>, vocabSize: number, param: 
 
 /** @throws RecuaError `context_length_exceeded` where there is no room for an answer. */
 export function checkLength({ tokens, param }: Prepared, contextSize: number): void {
-  if (tokens.length < contextSize) return;
-  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${tokens.length}; shorten it or raise the context size.`;
-  throw new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: tokens.length, n_ctx: contextSize } });
+  if (tokens.length >= contextSize) throw tooLong(tokens.length, '', contextSize, param);
+}
+
+function tooLong(count: number, atLeast: '' | 'at least ', contextSize: number, param: string): RecuaError {
+  const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${atLeast}${count}; shorten it or raise the context size.`;
+  return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: count, n_ctx: contextSize } });
 }
 
 function emptyPrompt(param: string): RecuaError {
   return new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
 }
 
-async function promptTokens(model: NativeModel, text: string, param: string): Promise<Int32Array> {
-  const tokens = await model.tokenize(text, true, true);
+async function promptTokens({ model, contextSize, cancelled }: Preparing, text: string, param: string, literal?: Int32Array): Promise<Int32Array> {
+  const least = leastTokens(model.info, text);
+  if (least >= contextSize) throw tooLong(least, 'at least ', contextSize, param);
+  const options: TokenizeOptions = literal ? { literal, cancelled } : { cancelled };
+  const tokens = await model.tokenize(text, true, true, options);
   if (tokens.length > 0) return tokens;
   if (model.info.bosToken >= 0) return Int32Array.of(model.info.bosToken);
   throw emptyPrompt(param);

@@ -1,11 +1,12 @@
 // Embedding and reranking requests inside the engine: a queue and a native context of their own, opened on first use, so that they
 // run beside chat. A native call takes inputs of all requests that wait, one of each in turn, so that small requests share it and a
 // big one keeps nobody waiting.
-import type { EmbedderOptions, NativeEmbedder, NativeModel } from '../addon.js';
+import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { checkTokens } from './chat.js';
 import type { EmbedRequest, EngineEvent, ModelDescription, RerankRequest, Work } from './protocol.js';
 import { pairReader } from './rerank.js';
+import { leastTokens } from './text-length.js';
 
 interface Job {
   id: number;
@@ -50,8 +51,8 @@ export class Embeddings {
   #opened: NativeEmbedder | undefined;
   #calling = false;
   #calls = 0;
-  /** Ids taken and not answered: being tokenised, waiting or running. */
-  readonly #active = new Set<number>();
+  /** Ids taken and not answered (being tokenised, waiting or running), with what tells tokenising that nobody waits for it. */
+  readonly #active = new Map<number, CancelFlag>();
   /** Those with inputs that no call has taken; the first is next. */
   readonly #jobs: Job[] = [];
   #running: Promise<void> | undefined;
@@ -79,23 +80,26 @@ export class Embeddings {
       this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
       return;
     }
-    this.#active.add(id);
+    const cancelled = new Int32Array(1);
+    this.#active.set(id, cancelled);
     try {
       const inputs: Int32Array[] = [];
-      for (const read of this.#readers(request)) {
+      for (const read of this.#readers(request, cancelled)) {
         inputs.push(await read());
         if (!this.#active.has(id)) return;
       }
       this.#jobs.push({ id, inputs, vectors: new Float32Array(0), taken: 0, done: 0 });
       this.#running ??= this.#run();
     } catch (error) {
-      this.#fail(id, RecuaError.from(error));
+      if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     }
   }
 
   /** True if the id was one of these. A call in flight is finished, the rest never begins. */
   cancel(id: number): boolean {
-    if (!this.#active.has(id)) return false;
+    const cancelled = this.#active.get(id);
+    if (!cancelled) return false;
+    cancelled[0] = 1;
     this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
     return true;
   }
@@ -112,15 +116,21 @@ export class Embeddings {
   }
 
   /** One for each input; each gives the tokens. */
-  #readers(request: EmbedRequest | RerankRequest): (() => Promise<Int32Array>)[] {
+  #readers(request: EmbedRequest | RerankRequest, cancelled: CancelFlag): (() => Promise<Int32Array>)[] {
     if ('documents' in request) {
-      const pair = pairReader(this.#model, request.query);
-      return request.documents.map((document, index) => async () => this.#check(await pair(document), `documents[${index}]`, index));
+      const pair = pairReader(this.#model, request.query, cancelled);
+      return request.documents.map((document, index) => async () => {
+        const param = `documents[${index}]`;
+        this.#checkText(request.query, 'query', index);
+        this.#checkText(document, param, index);
+        return this.#check(await pair(document), param, index);
+      });
     }
     return request.inputs.map((input, index) => async () => {
       const param = `input[${index}]`;
       if (typeof input !== 'string') checkTokens(input, this.#model.info.vocabSize, param);
-      return this.#check(typeof input === 'string' ? await this.#model.tokenize(input, true, true) : input, param, index);
+      else this.#checkText(input, param, index);
+      return this.#check(typeof input === 'string' ? await this.#model.tokenize(input, true, true, { cancelled }) : input, param, index);
     });
   }
 
@@ -128,14 +138,22 @@ export class Embeddings {
     if (tokens.length === 0) {
       throw new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
     }
-    if (tokens.length > this.#options.contextSize) {
-      const message = `Expected at most ${this.#options.contextSize} tokens in ${param}, got ${tokens.length}; split the text or raise the context size.`;
-      throw new RecuaError('context_length_exceeded', message, {
-        param,
-        details: { n_prompt_tokens: tokens.length, n_ctx: this.#options.contextSize, index },
-      });
-    }
+    if (tokens.length > this.#options.contextSize) throw this.#tooLong(tokens.length, '', param, index);
     return tokens;
+  }
+
+  /** Before it is read. */
+  #checkText(text: string, param: string, index: number): void {
+    const least = leastTokens(this.#model.info, text);
+    if (least > this.#options.contextSize) throw this.#tooLong(least, 'at least ', param, index);
+  }
+
+  #tooLong(count: number, atLeast: '' | 'at least ', param: string, index: number): RecuaError {
+    const message = `Expected at most ${this.#options.contextSize} tokens in ${param}, got ${atLeast}${count}; split the text or raise the context size.`;
+    return new RecuaError('context_length_exceeded', message, {
+      param,
+      details: { n_prompt_tokens: count, n_ctx: this.#options.contextSize, index },
+    });
   }
 
   async #run(): Promise<void> {

@@ -1,12 +1,12 @@
 // The loop of the engine process: plan → step → settle, one native promise per step for all sequences together.
 // The next step is submitted before the text work of the last one, so that detokenising, stop strings, parsing and IPC
 // happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
-import type { NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
+import type { CancelFlag, NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { Admission, stashBudget } from './admission.js';
 import { Arrivals } from './arrivals.js';
 import { Bell } from './bell.js';
-import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared } from './chat.js';
+import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared, type Preparing } from './chat.js';
 import { Embeddings, notPooled } from './embeddings.js';
 import { canRemoveParts, type Loaded } from './load.js';
 import { PrefixCache } from './prefix.js';
@@ -43,6 +43,8 @@ export class Engine {
   readonly #asking: Sequence[] = [];
   /** Requests taken and not answered, by id; undefined while being prepared. */
   readonly #active = new Map<number, Request | undefined>();
+  /** Of those being prepared, what tells the work off-thread that nobody waits for it. */
+  readonly #preparing = new Map<number, CancelFlag>();
   readonly #requests = new Map<Sequence, Request>();
   readonly #waiting: Sequence[] = [];
   /** What is to be done with KV between two steps, and the work under way that may bring more. */
@@ -91,12 +93,11 @@ export class Engine {
   }
 
   chat(id: number, request: ChatRequest): void {
-    const { model, options } = this.#loaded;
-    void this.#start(id, request, () => prepareChat(model, options.chatTemplate, request));
+    void this.#start(id, request, (preparing) => prepareChat(preparing, this.#loaded.options.chatTemplate, request));
   }
 
   complete(id: number, request: CompletionRequest): void {
-    void this.#start(id, request, () => prepareCompletion(this.#addon, this.#loaded.model, request));
+    void this.#start(id, request, (preparing) => prepareCompletion(this.#addon, preparing, request));
   }
 
   embed(id: number, request: EmbedRequest | RerankRequest): void {
@@ -130,6 +131,7 @@ export class Engine {
   cancel(id: number): void {
     if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
     const request = this.#active.get(id);
+    this.#preparing.get(id)?.fill(1);
     this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
     if (!request) return;
     const { sequence } = request;
@@ -168,7 +170,7 @@ export class Engine {
   }
 
   /** Prepares a request off-thread and queues it; every early error ends here. */
-  async #start(id: number, request: { sampling: Sampling; maxTokens: number }, prepare: () => Promise<Prepared>): Promise<void> {
+  async #start(id: number, request: { sampling: Sampling; maxTokens: number }, prepare: (preparing: Preparing) => Promise<Prepared>): Promise<void> {
     const { context, model, options } = this.#loaded;
     const arrivedMs = performance.now();
     if (this.#closing) return this.#fail(id, shuttingDown());
@@ -177,11 +179,13 @@ export class Engine {
       const message = `${context.sequences} requests run and ${this.#active.size - context.sequences} wait already; try again in a moment.`;
       return this.#fail(id, new RecuaError('queue_full', message));
     }
+    const cancelled = new Int32Array(1);
     this.#active.set(id, undefined);
+    this.#preparing.set(id, cancelled);
     this.#arrivals.came();
     try {
       checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
-      const prepared = await prepare();
+      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
       checkLength(prepared, context.contextSize);
       if (!this.#active.has(id)) return;
       const sampler = await model.createSampler(samplerOptions(request.sampling, prepared.grammar, this.#rooms !== undefined), prepared.tokens);
@@ -195,6 +199,7 @@ export class Engine {
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     } finally {
+      this.#preparing.delete(id);
       this.#arrivals.prepared();
       this.#stir();
     }

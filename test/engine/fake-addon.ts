@@ -1,7 +1,7 @@
 // A deterministic stand-in for the native addon. Its next token depends on every token of the sequence as it was when
 // evaluated (a hash chain), so any mix-up of KV changes the output; and it notes each breach of addon.ts's contract.
 import type {
-  ChatInput, ChatPrompt, ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
+  ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
   NativeParser, NativeSampler, ParsedDelta, Pieces, SamplerOptions, StepInput, StepResult,
 } from '#recua/addon.js';
 
@@ -51,6 +51,8 @@ export const stashBytesPerToken = 1000;
 export interface FakeAddon extends NativeAddon {
   /** Breaches of the contract, which must stay empty. */
   violations: string[];
+  /** What each call of `tokenize` was given beside its text. */
+  tokenized: TokenizeOptions[];
   stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; largestStep: number };
 }
 
@@ -432,14 +434,15 @@ class FakeModel implements NativeModel {
     owner.stats.openModels++;
     this.info = {
       description: 'fake', architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
-      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, addBos: true, addEos: false, addSep: false,
+      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, addBos: true, addEos: false, addSep: false, longestPiece: 6, takesSpaces: false,
       hasDecoder: fake.hasDecoder ?? true, hasEncoder: false, recurrent: fake.recurrent ?? false, slidingWindow: fake.slidingWindow ?? 0,
       pooling: fake.pooling ?? 'unspecified', hasChatTemplate: true,
     };
   }
   metadata() { return {}; }
   chatTemplate() { return 'fake'; }
-  async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean) {
+  async tokenize(text: string, addSpecial: boolean, parseSpecial: boolean, options: TokenizeOptions = {}) {
+    this.owner.tokenized.push(options);
     if (this.#closed) throw coded('closed', 'the model is closed');
     if (text.includes(marks.stuckPool)) this.#stuckPool = true;
     if (this.#stuckPool) await new Promise(() => {});
@@ -467,6 +470,7 @@ class FakeModel implements NativeModel {
     const messages = JSON.parse(input.messages) as { role: string; content: string | null }[];
     if (messages.some(({ role }) => role === 'tool')) throw coded('invalid_messages', 'the template knows no tools');
     return {
+      literal: new Int32Array(0),
       prompt: `${messages.map(({ role, content }) => `${role}:${content ?? ''}\n`).join('')}assistant:`,
       grammar: input.grammar, grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: input.tools ? ['<tool>'] : [],
       preservedIds: Int32Array.from(input.tools ? [tokens.tool] : []), continuation: false, thinkingStart: '', thinkingEnds: [],
@@ -483,6 +487,7 @@ class FakeModel implements NativeModel {
 export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
+    tokenized: [],
     stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],

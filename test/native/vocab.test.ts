@@ -30,3 +30,16 @@ for (const name of names) {
     t.ok(compared > 20, `compared ${compared} texts`);
   });
 }
+
+// Each once ended the process, in one vocabulary or another: matching words recursed once per character.
+const longRuns = ['a', 'A', '7', ' ', '!', '中', '\u0301', 'aA'].map((of) => of.repeat(40_000));
+
+t.test('a long run of one kind of character is only text', async (t) => {
+  for (const name of readdirSync(folder).filter((name) => /^ggml-vocab-.*\.gguf$/.test(name))) {
+    const model = await addon.loadModel({ path: fileURLToPath(new URL(name, folder)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true }).promise;
+    let tokens = 0;
+    for (const text of longRuns) tokens += (await model.tokenize(text, false, false)).length;
+    await model.close();
+    t.ok(tokens > 0, `${name}: ${tokens} tokens`);
+  }
+});

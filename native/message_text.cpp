@@ -1,0 +1,247 @@
+// See message_text.h.
+#include "message_text.h"
+
+#include "coded_error.h"
+#include "json.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <unordered_map>
+
+namespace recua {
+
+namespace {
+
+size_t character_length(const std::string &text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  const size_t length = byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+  return std::min(length, text.size() - at);
+}
+
+// U+0800 to U+FFFF.
+std::string utf8(uint32_t character) {
+  return {static_cast<char>(0xE0 | character >> 12), static_cast<char>(0x80 | (character >> 6 & 0x3F)), static_cast<char>(0x80 | (character & 0x3F))};
+}
+
+// As JSON may spell it.
+std::string escaped(uint32_t character) {
+  char text[8];
+  std::snprintf(text, sizeof text, "\\u%04x", character);
+  return text;
+}
+
+std::optional<uint32_t> decoded(const std::string &text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (text.size() == 1) return byte(0);
+  if (text.size() == 2) return (byte(0) & 0x1Fu) << 6 | (byte(1) & 0x3Fu);
+  if (text.size() == 3) return (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+  return std::nullopt;
+}
+
+// A character that begins control tokens, and what stands for it.
+struct Twin {
+  std::string character;
+  uint32_t plain = 0;
+  uint32_t spelled = 0; // of what JSON in JSON has as \uXXXX
+};
+
+class Twins {
+public:
+  Twins(const Specials &specials, const MessageTexts &texts, const std::string &source, const std::string &rendered)
+      : specials(specials), source(source) {
+    uint32_t next = 0xF000; // private use
+    const auto unused = [&] {
+      for (; next <= 0xF8FF; next++) {
+        const std::string text = utf8(next);
+        const bool used = [&] {
+          for (const std::string *in : {&texts.messages, &texts.tools, &source, &rendered}) {
+            if (in->find(text) != std::string::npos || in->find(escaped(next).substr(1)) != std::string::npos) return true;
+          }
+          return false;
+        }();
+        if (!used) return next++;
+      }
+      throw CodedError("invalid_messages", "Expected messages without so many private characters (U+F000 to U+F8FF).");
+    };
+    for (const std::string &character : specials.control_starts()) {
+      Twin twin{character};
+      twin.plain = unused();
+      twin.spelled = unused();
+      of.push_back(twin);
+    }
+  }
+
+  // `every`: all such characters; else all but those of what the template mentions, such as </think>: it looks for that.
+  MessageTexts replace(const MessageTexts &texts, bool every) {
+    replaced = false;
+    all = every;
+    return {replace(texts.messages), texts.tools.empty() ? "" : replace(texts.tools)};
+  }
+
+  Prompt restore(const std::string &rendered) const {
+    Prompt prompt;
+    prompt.text.reserve(rendered.size());
+    for (size_t at = 0; at < rendered.size();) {
+      if (const size_t length = restore_one(rendered, at, prompt)) at += length;
+      else prompt.text += rendered[at++];
+    }
+    return prompt;
+  }
+
+  bool replaced = false;
+
+private:
+  size_t restore_one(const std::string &rendered, size_t at, Prompt &prompt) const {
+    if (rendered[at] != '\\' && static_cast<unsigned char>(rendered[at]) != 0xEF) return 0; // what twins begin with
+    for (const Twin &twin : of) {
+      for (const uint32_t character : {twin.plain, twin.spelled}) {
+        for (const std::string &spelling : {utf8(character), escaped(character)}) {
+          if (rendered.compare(at, spelling.size(), spelling) != 0) continue;
+          if (character == twin.spelled && spelling[0] == '\\') {
+            prompt.text += escaped(*decoded(twin.character)); // JSON that stayed JSON
+          } else {
+            prompt.literal.push_back(static_cast<int32_t>(prompt.text.size()));
+            prompt.text += twin.character;
+          }
+          return spelling.size();
+        }
+      }
+    }
+    return 0;
+  }
+
+  const Twin *twin_at(const std::string &text, size_t at) const {
+    for (const Twin &twin : of) {
+      if (text.compare(at, twin.character.size(), twin.character) == 0) return &twin;
+    }
+    return nullptr;
+  }
+
+  std::string replace(const std::string &json) { return replaced_value(common_json::parse(json), "").dump(); }
+
+  common_json replaced_value(const common_json &value, const std::string &key) {
+    if (value.is_string()) {
+      if (key == "role" || key == "type") return value; // templates make control tokens of roles
+      const auto text = value.get<std::string>();
+      return common_json::make(key == "arguments" ? arguments(text) : string(text, all));
+    }
+    if (value.is_array()) {
+      auto array = common_json::array();
+      for (const auto &part : value) array.push_back(replaced_value(part, key));
+      return array;
+    }
+    if (!value.is_object()) return value;
+    auto object = common_json::object();
+    for (const auto &[name, part] : value.items()) object.set({string(name, all), replaced_value(part, name)});
+    return object;
+  }
+
+  std::string string(const std::string &text, bool every) {
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+      const Twin *twin = twin_at(text, at);
+      if (twin != nullptr && (every || !mentioned(text, at))) {
+        out += utf8(twin->plain);
+        at += twin->character.size();
+        replaced = true;
+        continue;
+      }
+      const size_t length = character_length(text, at);
+      out.append(text, at, length);
+      at += length;
+    }
+    return out;
+  }
+
+  // JSON in a string, which templates may print as it is or read: only in its strings, and there whatever way it is spelled.
+  std::string arguments(const std::string &text) {
+    if (common_json::parse_no_throw(text).is_discarded()) return string(text, true);
+    std::string out;
+    bool inside = false;
+    for (size_t at = 0; at < text.size();) {
+      if (inside && text[at] == '\\') {
+        at += escape(text, at, out);
+      } else if (const Twin *twin = inside ? twin_at(text, at) : nullptr) {
+        out += utf8(twin->plain);
+        at += twin->character.size();
+        replaced = true;
+      } else {
+        if (text[at] == '"') inside = !inside;
+        out += text[at++];
+      }
+    }
+    return out;
+  }
+
+  size_t escape(const std::string &text, size_t at, std::string &out) {
+    if (text[at + 1] == 'u') {
+      const auto value = static_cast<uint32_t>(std::stoul(text.substr(at + 2, 4), nullptr, 16));
+      for (const Twin &twin : of) {
+        if (decoded(twin.character) != value) continue;
+        out += escaped(twin.spelled);
+        replaced = true;
+        return 6;
+      }
+    }
+    out.append(text, at, 2);
+    return 2;
+  }
+
+  // True if a bracket opens here and what is in it is in the template, and is no control token.
+  bool mentioned(const std::string &text, size_t at) {
+    const size_t end = text.substr(at, 48).find_first_of(">]");
+    if (end == std::string::npos) return false;
+    const std::string tag = text.substr(at, end + 1);
+    const auto known = tags.find(tag);
+    const bool found = known != tags.end() ? known->second : (tags[tag] = source.find(tag) != std::string::npos);
+    return found && !specials.control_at(text, at);
+  }
+
+  const Specials &specials;
+  const std::string &source;
+  std::unordered_map<std::string, bool> tags;
+  std::vector<Twin> of;
+  bool all = true;
+};
+
+// What is no character becomes U+FFFD, as it does on the way to JavaScript, so that places stay what they are.
+std::string sound(const std::string &text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = character_length(text, at);
+    const auto first = static_cast<unsigned char>(text[at]);
+    bool good = first < 0x80 || (first >= 0xC2 && first < 0xF5);
+    for (size_t i = 1; good && i < length; i++) good = (static_cast<unsigned char>(text[at + i]) & 0xC0) == 0x80;
+    const size_t wanted = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    good = good && length == wanted;
+    if (good) out.append(text, at, length);
+    else out += "\xEF\xBF\xBD";
+    at += good ? length : 1;
+  }
+  return out;
+}
+
+} // namespace
+
+Prompt keep_text(const Specials &specials, const std::string &rendered, const MessageTexts &texts,
+                 const std::string &source, const std::function<std::string(const MessageTexts &)> &render) {
+  Prompt prompt{sound(rendered), {}};
+  Twins twins(specials, texts, source, rendered);
+  std::string reason;
+  for (const bool every : {true, false}) {
+    const MessageTexts other = twins.replace(texts, every);
+    if (!twins.replaced) return prompt;
+    Prompt restored;
+    const Outcome outcome = Outcome::of([&] { restored = twins.restore(sound(render(other))); });
+    if (outcome.code != nullptr) {
+      reason = outcome.message;
+      continue;
+    }
+    // A template that looks at the text may have made something else of it.
+    if (!every || restored.text == prompt.text) return restored;
+  }
+  throw CodedError("invalid_messages", "Expected messages without the text of control tokens: this chat template fails without them (" + reason + ").");
+}
+
+} // namespace recua

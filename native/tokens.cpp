@@ -1,0 +1,211 @@
+// See tokens.h. How special tokens are looked for was read from v0.5.0 (llama_vocab::impl::tokenizer_st_partition): the longest
+// first, each from left to right in what is still text. tokens.test.ts compares.
+#include "tokens.h"
+
+#include "coded_error.h"
+
+#include <algorithm>
+
+namespace recua {
+
+namespace {
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+void append_text(const llama_vocab *vocab, const char *text, size_t length, std::vector<llama_token> &tokens) {
+  const size_t begin = tokens.size();
+  size_t room = length + 8; // a token is at least a byte
+  for (;;) {
+    tokens.resize(begin + room);
+    const int32_t count = llama_tokenize(vocab, text, static_cast<int32_t>(length), tokens.data() + begin,
+                                         static_cast<int32_t>(room), false, false);
+    if (count >= 0) {
+      tokens.resize(begin + static_cast<size_t>(count));
+      return;
+    }
+    room = static_cast<size_t>(-static_cast<int64_t>(count));
+  }
+}
+
+} // namespace
+
+Specials::Specials(const llama_vocab *vocab) : nodes(1) {
+  std::vector<llama_token> found;
+  for (llama_token token = 0; token < llama_vocab_n_tokens(vocab); token++) {
+    const int kind = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED | LLAMA_TOKEN_ATTR_UNKNOWN;
+    if ((llama_vocab_get_attr(vocab, token) & kind) != 0) found.push_back(token);
+  }
+  const auto size = [&](llama_token token) { return std::string(llama_vocab_get_text(vocab, token)).size(); };
+  // llama.cpp's very call: which of two of one length comes first is up to the library.
+  std::sort(found.begin(), found.end(), [&](const llama_token a, const llama_token b) { return size(a) > size(b); });
+  for (const llama_token token : found) {
+    const int attributes = llama_vocab_get_attr(vocab, token);
+    const bool control = (attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
+    Special special{token, llama_vocab_get_text(vocab, token), control, (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
+                    (attributes & LLAMA_TOKEN_ATTR_RSTRIP) != 0};
+    if (special.text.empty()) continue;
+    const auto byte = static_cast<unsigned char>(special.text[0]);
+    const std::string first = special.text.substr(0, byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4);
+    if (control && std::find(starts.begin(), starts.end(), first) == starts.end()) starts.push_back(first);
+    all.push_back(std::move(special));
+    insert(all.size() - 1);
+  }
+}
+
+int32_t Specials::child(int32_t node, unsigned char byte) const {
+  const auto found = children.find(static_cast<uint64_t>(node) << 8 | byte);
+  return found == children.end() ? -1 : found->second;
+}
+
+void Specials::insert(size_t index) {
+  int32_t node = 0;
+  for (const char c : all[index].text) {
+    int32_t next = child(node, static_cast<unsigned char>(c));
+    if (next < 0) {
+      next = static_cast<int32_t>(nodes.size());
+      nodes.emplace_back();
+      children[static_cast<uint64_t>(node) << 8 | static_cast<unsigned char>(c)] = next;
+    }
+    node = next;
+    if (all[index].control) nodes[static_cast<size_t>(node)].control = true;
+  }
+  nodes[static_cast<size_t>(node)].ends.push_back(index);
+}
+
+bool Specials::control_at(const std::string &text, size_t at) const {
+  int32_t node = 0;
+  for (; at < text.size(); at++) {
+    node = child(node, static_cast<unsigned char>(text[at]));
+    if (node < 0 || !nodes[static_cast<size_t>(node)].control) return false;
+    for (const size_t index : nodes[static_cast<size_t>(node)].ends) {
+      if (all[index].control) return true;
+    }
+  }
+  return true;
+}
+
+// Which of all are in the text at all. In steps of the text × the longest.
+std::vector<bool> Specials::occurring(const std::string &text) const {
+  std::vector<bool> occurs(all.size(), false);
+  std::vector<bool> begins(256, false);
+  for (const auto &special : all) begins[static_cast<unsigned char>(special.text[0])] = true;
+  for (size_t at = 0; at < text.size(); at++) {
+    if (!begins[static_cast<unsigned char>(text[at])]) continue;
+    int32_t node = 0;
+    for (size_t end = at; end < text.size(); end++) {
+      node = child(node, static_cast<unsigned char>(text[end]));
+      if (node < 0) break;
+      for (const size_t index : nodes[static_cast<size_t>(node)].ends) occurs[index] = true;
+    }
+  }
+  return occurs;
+}
+
+std::vector<Specials::Found> Specials::find(const std::string &text, bool control, const std::vector<bool> &literal) const {
+  std::vector<Found> found;
+  std::vector<bool> taken(text.size(), false);
+  const auto occurs = occurring(text);
+  for (size_t index = 0; index < all.size(); index++) {
+    const Special &special = all[index];
+    if (!occurs[index] || (special.control && !control)) continue;
+    for (size_t from = 0; (from = text.find(special.text, from)) != std::string::npos;) {
+      const size_t end = from + special.text.size();
+      size_t free = end; // where nothing of it, nor behind it, is taken
+      while (free > from && !taken[free - 1]) free--;
+      if (free > from) {
+        from = free;
+        continue;
+      }
+      if (special.control && !literal.empty() && literal[from]) {
+        from++;
+        continue;
+      }
+      Found match{from, special.text.size(), special.token};
+      const auto take = [&](size_t at) {
+        if (!is_space(text[at]) || taken[at]) return false;
+        return taken[at] = true, true;
+      };
+      if (special.takes_before) {
+        while (match.before < from && take(from - match.before - 1)) match.before++;
+      }
+      if (special.takes_after) {
+        while (end + match.after < text.size() && take(end + match.after)) match.after++;
+      }
+      std::fill(taken.begin() + static_cast<std::ptrdiff_t>(from), taken.begin() + static_cast<std::ptrdiff_t>(end), true);
+      found.push_back(match);
+      from = end;
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Found &a, const Found &b) { return a.at < b.at; });
+  return found;
+}
+
+void check_wanted(const volatile int32_t *cancelled) {
+  if (cancelled != nullptr && *cancelled != 0) throw CodedError("cancelled", "The request was cancelled.");
+}
+
+std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,
+                                  const TokenizeOptions &options, const volatile int32_t *cancelled) {
+  check_wanted(cancelled);
+  std::vector<bool> literal;
+  if (!options.literal.empty()) literal.resize(text.size(), false);
+  for (const int32_t at : options.literal) {
+    if (at >= 0 && static_cast<size_t>(at) < text.size()) literal[static_cast<size_t>(at)] = true;
+  }
+  std::vector<llama_token> tokens;
+  std::vector<llama_token> around(8); // what goes before a text and behind it
+  if (options.add_special) {
+    const int32_t count = llama_tokenize(vocab, "", 0, around.data(), static_cast<int32_t>(around.size()), true, false);
+    around.resize(static_cast<size_t>(std::max(count, 0)));
+    const bool begins = around.size() == 2 || (around.size() == 1 && llama_vocab_get_add_bos(vocab));
+    if (begins) tokens.push_back(around.front());
+    if (begins) around.erase(around.begin());
+  } else {
+    around.clear();
+  }
+  size_t at = 0;
+  const auto text_until = [&](size_t end) {
+    check_wanted(cancelled);
+    if (end > at) append_text(vocab, text.data() + at, end - at, tokens);
+  };
+  for (const auto &special : specials.find(text, options.parse_special, literal)) {
+    text_until(special.at - special.before);
+    tokens.push_back(special.token);
+    at = special.at + special.length + special.after;
+  }
+  text_until(text.size());
+  tokens.insert(tokens.end(), around.begin(), around.end());
+  return tokens;
+}
+
+size_t longest_piece(const llama_vocab *vocab) {
+  const auto type = llama_vocab_type(vocab);
+  // The others drop characters, or make one token of any number of unknown ones.
+  if (type != LLAMA_VOCAB_TYPE_SPM && type != LLAMA_VOCAB_TYPE_BPE && type != LLAMA_VOCAB_TYPE_RWKV) return 0;
+  size_t longest = 4; // a character's bytes
+  size_t spelled = 0, written = 0;
+  for (llama_token token = 0; token < llama_vocab_n_tokens(vocab); token++) {
+    const std::string text = llama_vocab_get_text(vocab, token);
+    longest = std::max(longest, text.size());
+    const auto first = static_cast<unsigned char>(text[0]);
+    // GPT-2's characters for bytes are ! to U+0143; or a byte is <0x0A>.
+    if (text.size() == 1) spelled += first > ' ' && first < 0x7F;
+    if (text.size() == 2) {
+      const unsigned character = (first & 0x1Fu) << 6 | (static_cast<unsigned char>(text[1]) & 0x3Fu);
+      spelled += character >= 0xA1 && character <= 0x143 && character != 0xAD;
+    }
+    written += text.size() == 6 && text.compare(0, 3, "<0x") == 0;
+  }
+  // Else BPE drops the bytes that it has no token for.
+  if (type == LLAMA_VOCAB_TYPE_BPE && spelled < 256 && written < 256) return 0;
+  return longest;
+}
+
+bool takes_spaces(const llama_vocab *vocab) {
+  for (llama_token token = 0; token < llama_vocab_n_tokens(vocab); token++) {
+    if ((llama_vocab_get_attr(vocab, token) & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0) return true;
+  }
+  return false;
+}
+
+} // namespace recua

@@ -1,0 +1,68 @@
+// Text → tokens: which parts of a text are control tokens or others that a vocabulary takes whole, and llama.cpp for the text
+// between. As llama_tokenize() does it, but in steps that are in proportion to the text however many such tokens it holds, with
+// places that must stay text, and with an end when nobody waits any more. Any thread.
+#pragma once
+
+#include "llama.h"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace recua {
+
+class Specials {
+public:
+  explicit Specials(const llama_vocab *vocab);
+
+  struct Found {
+    size_t at, length; // bytes of the text
+    llama_token token;
+    size_t before = 0, after = 0; // spaces that the token takes with it
+  };
+  // In order. Where `literal` is true (it may be empty) no control token begins; without `control` there is none at all.
+  std::vector<Found> find(const std::string &text, bool control, const std::vector<bool> &literal) const;
+
+  // Characters with which control tokens begin.
+  const std::vector<std::string> &control_starts() const { return starts; }
+  // True if a control token's text is at this place; or may be, behind the text's end.
+  bool control_at(const std::string &text, size_t at) const;
+
+private:
+  struct Special {
+    llama_token token;
+    std::string text;
+    bool control, takes_before, takes_after;
+  };
+  int32_t child(int32_t node, unsigned char byte) const;
+  void insert(size_t index);
+  std::vector<bool> occurring(const std::string &text) const;
+
+  std::vector<Special> all; // what llama.cpp looks for first is first
+  std::vector<std::string> starts;
+  struct Node {
+    std::vector<size_t> ends; // the specials that are spelled once one is here
+    bool control = false;     // or on the way to one
+  };
+  std::vector<Node> nodes;
+  std::unordered_map<uint64_t, int32_t> children;
+};
+
+struct TokenizeOptions {
+  bool add_special = false;
+  bool parse_special = false;
+  std::vector<int32_t> literal = {};      // bytes of the text at which no control token begins
+};
+
+// Throws `cancelled` once `cancelled` points to something else than 0; it may be null.
+std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,
+                                  const TokenizeOptions &options, const volatile int32_t *cancelled = nullptr);
+// The same.
+void check_wanted(const volatile int32_t *cancelled);
+
+// The most bytes of text that can become one token; 0 where there is no such bound.
+size_t longest_piece(const llama_vocab *vocab);
+// True if there are tokens that take the spaces around them with them, however many.
+bool takes_spaces(const llama_vocab *vocab);
+
+} // namespace recua
