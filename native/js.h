@@ -15,12 +15,14 @@ namespace recua {
 // An error with a code of src/errors.ts. Thrown on any thread; becomes a JS Error with `code` on the JS thread.
 struct CodedError : std::runtime_error {
   const char *code;
-  CodedError(const char *code, const std::string &message) : std::runtime_error(message), code(code) {}
+  int32_t index; // of what it is about, where that is one of several; -1 where not. `index` in JS
+  CodedError(const char *code, const std::string &message, int32_t index = -1) : std::runtime_error(message), code(code), index(index) {}
 };
 
-inline Napi::Error make_error(Napi::Env env, const char *code, const std::string &message) {
+inline Napi::Error make_error(Napi::Env env, const char *code, const std::string &message, int32_t index = -1) {
   Napi::Error error = Napi::Error::New(env, message);
   error.Value().Set("code", Napi::String::New(env, code));
+  if (index >= 0) error.Value().Set("index", Napi::Number::New(env, index));
   return error;
 }
 
@@ -32,7 +34,7 @@ auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
   } catch (const Napi::Error &) {
     throw;
   } catch (const CodedError &error) {
-    throw make_error(env, error.code, error.what());
+    throw make_error(env, error.code, error.what(), error.index);
   } catch (const std::exception &error) {
     throw make_error(env, "internal_error", error.what());
   } catch (...) {
@@ -44,6 +46,7 @@ auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
 struct Outcome {
   const char *code = nullptr; // nullptr: it went well
   std::string message;
+  int32_t index = -1;
 
   // Runs `work` on the current thread; `fallback` is the code of exceptions that carry none.
   template <typename Work>
@@ -52,7 +55,7 @@ struct Outcome {
       work();
       return {};
     } catch (const CodedError &error) {
-      return {error.code, error.what()};
+      return {error.code, error.what(), error.index};
     } catch (const std::exception &error) {
       return {fallback, error.what()};
     } catch (...) {
@@ -67,7 +70,7 @@ void settle(Napi::Env env, Napi::Promise::Deferred &deferred, const Outcome &out
   Napi::HandleScope scope(env);
   try {
     deferred.Resolve(guarded(env, [&]() -> Napi::Value {
-      if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message);
+      if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);
       return convert();
     }));
   } catch (const Napi::Error &error) {

@@ -11,11 +11,31 @@ namespace recua {
 
 namespace {
 
-std::string checked_grammar(const std::string &schema) {
-  std::string grammar;
-  const Outcome outcome = Outcome::of([&] { grammar = schema_grammar(schema); });
-  if (outcome.code != nullptr) throw CodedError("invalid_schema", "The JSON schema cannot be enforced: " + outcome.message);
-  return grammar;
+// All that llama.cpp converts for one prompt shares one budget.
+common_chat_params apply_templates(const common_chat_templates *templates, const common_chat_templates_inputs &inputs) {
+  const schema::Session session;
+  return common_chat_templates_apply(templates, inputs);
+}
+
+// The schemas as llama.cpp will see them, one after the other: so that an error says which, and what is lost is known.
+std::vector<schema::Loss> check_schemas(const common_chat_templates_inputs &inputs) {
+  std::vector<schema::Loss> all;
+  const schema::Session session;
+  const auto check = [&](const std::string &text, int32_t tool) {
+    std::vector<schema::Loss> losses;
+    schema::refusing(tool, [&] { schema::check(common_json::parse(text), losses); });
+    for (auto &loss : losses) {
+      loss.tool = tool;
+      all.push_back(std::move(loss));
+    }
+  };
+  if (!inputs.json_schema.empty()) check(inputs.json_schema, -1);
+  if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) return all;
+  for (size_t i = 0; i < inputs.tools.size(); i++) {
+    const std::string &parameters = inputs.tools[i].parameters;
+    if (!parameters.empty() && parameters != "null") check(parameters, static_cast<int32_t>(i));
+  }
+  return all;
 }
 
 // Whether an answer that is JSON from its first character on is understood as just that.
@@ -83,14 +103,14 @@ common_chat_params Templates::render_only(const common_chat_templates_inputs &in
     cheap.grammar.clear();
     if (chosen == Way::special) cheap.json_schema.clear();
   }
-  return common_chat_templates_apply(compiled.get(), cheap);
+  return apply_templates(compiled.get(), cheap);
 }
 
 // Some of llama.cpp's formats leave a schema out of their grammar without a word, more of them where there are tools.
 void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const {
   auto &params = shape.params;
   if (inputs.tools.empty() && !params.grammar.empty()) return;
-  std::string grammar = checked_grammar(inputs.json_schema);
+  std::string grammar = schema::refusing(-1, [&] { return schema::convert(inputs.json_schema, nullptr); });
   if (!params.grammar.empty() && has_place_for_schema(inputs)) return;
   const bool tools = !inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
   if (tools && inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED) return; // a call, and no JSON beside it
@@ -112,23 +132,18 @@ bool Templates::has_place_for_schema(const common_chat_templates_inputs &inputs)
   const std::string mark = "wxqzkv";
   auto probe = inputs;
   probe.json_schema = "{\"enum\": [\"" + mark + "\"]}";
-  const auto params = common_chat_templates_apply(compiled.get(), probe);
+  const auto params = apply_templates(compiled.get(), probe);
   return !params.grammar_lazy && params.grammar.find(mark) != std::string::npos;
 }
 
 RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
   auto shape = std::make_shared<ChatShape>();
-  const bool by_schema = !inputs.json_schema.empty();
-  try {
-    shape->params = common_chat_templates_apply(compiled.get(), inputs);
-  } catch (const std::exception &) {
-    if (by_schema) checked_grammar(inputs.json_schema); // the more precise error, if it is that
-    throw;
-  }
+  shape->losses = check_schemas(inputs);
+  shape->params = apply_templates(compiled.get(), inputs);
   std::string prompt = std::move(shape->params.prompt);
   shape->params.prompt.clear();
   if (!shape->params.parser.empty()) shape->parser.load(shape->params.parser);
-  if (by_schema) enforce_schema(inputs, *shape);
+  if (!inputs.json_schema.empty()) enforce_schema(inputs, *shape);
   shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
   shape->params.parser = {};
   shape->triggers = triggers_of(shape->params);

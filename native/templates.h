@@ -4,6 +4,7 @@
 #pragma once
 
 #include "chat.h"
+#include "schema.h"
 
 #include <list>
 #include <memory>
@@ -21,6 +22,7 @@ struct ChatShape {
   std::string triggers; // JSON
   std::string schema_grammar; // for a schema that the template's own grammar leaves out
   std::vector<int32_t> preserved_ids;
+  std::vector<schema::Loss> losses; // of the schema and of the tools
   size_t bytes = 0; // roughly
 };
 
