@@ -116,8 +116,14 @@ common_chat_schema_document read(const common_json &schema, Budget &budget, std:
 std::string grammar_of(const common_chat_schema_document &document, Budget &budget);
 // All of it: text → grammar.
 std::string convert(const std::string &schema, std::vector<Loss> *losses);
-// Makes the same checks for a schema that goes through llama.cpp.
-void check(const common_json &schema, std::vector<Loss> &losses);
+// Makes the same checks for a schema that goes through llama.cpp. `free_texts` is whether arguments that are texts are written as they
+// are, with nothing that holds them to the schema.
+void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses);
+// Throws where llama.cpp would take too long to find out what types of values a node has.
+void count_walks(const common_chat_schema_document &document, Budget &budget);
+// Names of the properties that may be texts, and not any text.
+std::vector<std::string> constrained_texts(const common_chat_schema_document &document, Budget &budget);
+std::string escaped(const std::string &name); // as a part of a JSON pointer
 
 // One schema that follows several, as far as keywords can say so.
 struct Part {

@@ -163,7 +163,7 @@ private:
   }
 
   NameRule namer(const std::string &name) {
-    return [this, name](const std::string &content) { return add_rule(name + "-part", content); };
+    return [this, name](const std::string &content) { return add_rule((name.empty() ? "root" : name) + "-part", content); };
   }
 
   std::string expression(const common_chat_schema &node, const std::string &name) {
@@ -199,7 +199,7 @@ private:
       }
       case common_chat_schema::KIND_STRING: {
         const auto &text = as<Text>(node);
-        if (!text.follows.empty()) return "\"\\\"\" (" + pattern_expression(text.follows, budget, namer(name.empty() ? "root" : name)) + ") \"\\\"\"";
+        if (!text.follows.empty()) return "\"\\\"\" (" + pattern_expression(text.follows, budget, namer(name)) + ") \"\\\"\"";
         return "\"\\\"\" " + repeat(builtin("char"), static_cast<size_t>(text.min_length), text.max_length, namer(name)) + " \"\\\"\"";
       }
       case common_chat_schema::KIND_INTEGER: {
@@ -445,10 +445,14 @@ std::string convert(const std::string &schema, std::vector<Loss> *losses) {
   return grammar_of(read(common_json::parse(schema), budget, losses), budget);
 }
 
-void check(const common_json &schema, std::vector<Loss> &losses) {
+void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses) {
   Budget own;
   Budget &budget = shared(own);
-  grammar_of(read(schema, budget, &losses), budget);
+  const auto document = read(schema, budget, &losses);
+  count_walks(document, budget);
+  grammar_of(document, budget);
+  if (!free_texts) return;
+  for (const auto &name : constrained_texts(document, budget)) losses.push_back({"/properties/" + escaped(name), "this chat template writes texts without quotes, as they are"});
 }
 
 void install() {

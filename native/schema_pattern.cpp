@@ -55,16 +55,14 @@ std::string in_class(uint32_t character) {
   }
 }
 
-// The characters as they stand in a JSON string. Those that need an escape get the one that all writers use.
+// The characters as they stand in a JSON string. Those that need an escape get the one that all writers use; control characters that
+// have none but their number are left out where there are others.
 std::string expression_of(const Ranges &given) {
-  static const std::map<uint32_t, std::string> escapes = {
-      {'"', "\"\\\\\\\"\""}, {'\\', "\"\\\\\\\\\""}, {'\b', "\"\\\\b\""}, {'\f', "\"\\\\f\""}, {'\n', "\"\\\\n\""}, {'\r', "\"\\\\r\""}, {'\t', "\"\\\\t\""}};
-  std::string plain;
-  std::vector<std::string> ways;
-  // Surrogates are no characters of their own, and DEL is written by its number, as llama.cpp does.
+  static const std::map<uint32_t, std::string> escapes = {{'"', "\""}, {'\\', "\\\\"}, {'\b', "b"}, {'\f', "f"}, {'\n', "n"}, {'\r', "r"}, {'\t', "t"}};
+  // Surrogates are no characters of their own.
   const Ranges usable = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0xD7FF}, {0xE000, last_character}};
-  const Ranges ranges = tidy(given);
-  for (const auto &[from, to] : ranges) {
+  std::string plain, letters, numbers;
+  for (const auto &[from, to] : tidy(given)) {
     for (const auto &[low, high] : usable) {
       const uint32_t first = std::max(from, low), last = std::min(to, high);
       if (first > last) continue;
@@ -73,19 +71,20 @@ std::string expression_of(const Ranges &given) {
     }
     for (uint32_t character = from; character <= std::min(to, 0x7Fu); character++) {
       const auto known = escapes.find(character);
-      if (known != escapes.end()) ways.push_back(known->second);
+      if (known != escapes.end()) letters += known->second;
       else if (character < 0x20 || character == 0x7F) {
         static const char hex[] = "0123456789abcdef";
-        ways.push_back(std::string("\"\\\\u00") + hex[character >> 4] + hex[character & 15] + "\"");
+        numbers += std::string(numbers.empty() ? "" : " | ") + "\"\\\\u00" + hex[character >> 4] + hex[character & 15] + "\"";
       }
     }
   }
-  if (!plain.empty()) ways.insert(ways.begin(), "[" + plain + "]");
-  if (ways.empty()) throw InvalidPattern("a class of no characters");
-  if (ways.size() == 1) return ways[0];
-  std::string joined = "(";
-  for (size_t i = 0; i < ways.size(); i++) joined += (i > 0 ? " | " : "") + ways[i];
-  return joined + ")";
+  const std::string some = plain.empty() ? "" : "[" + plain + "]";
+  const std::string marked = letters.empty() ? "" : "\"\\\\\" [" + letters + "]";
+  if (!some.empty() && !marked.empty()) return "(" + some + " | " + marked + ")";
+  if (!some.empty()) return some;
+  if (!marked.empty()) return "(" + marked + ")";
+  if (numbers.empty()) throw InvalidPattern("a class of no characters");
+  return "(" + numbers + ")";
 }
 
 const std::string &any_character() {

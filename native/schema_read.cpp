@@ -34,16 +34,6 @@ const std::map<std::string, std::string> &assertions() {
   return all;
 }
 
-std::string escaped(const std::string &name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '~') out += "~0";
-    else if (c == '/') out += "~1";
-    else out += c;
-  }
-  return out;
-}
-
 [[noreturn]] void fail(const std::string &pointer, const std::string &message) { throw Refusal(pointer, message); }
 
 std::string type_of(const common_json &value) {
@@ -193,6 +183,12 @@ private:
       fail(part.pointer, "Expected a schema, an object, got " + shorten(part.schema->dump()) + ".");
     }
     const bool refers = part.schema->contains("$ref"), joins = part.schema->contains("allOf");
+    if ((refers || joins) && asserts_beside_both(*part.schema)) {
+      own.push_back(std::make_unique<common_json>(*part.schema));
+      if (refers) own.back()->erase("$ref");
+      if (joins) own.back()->erase("allOf");
+      parts.push_back({own.back().get(), part.pointer});
+    }
     if (refers) {
       const std::string pointer = pointer_of(*part.schema, part.pointer);
       if (!seen.insert(pointer).second) fail(part.pointer + "/$ref", "The schema refers to itself in a circle.");
@@ -205,15 +201,7 @@ private:
       size_t i = 0;
       for (const auto &one : all) collect({&one, part.pointer + "/allOf/" + std::to_string(i++)}, parts, seen);
     }
-    if (!refers && !joins) {
-      parts.push_back(part);
-      return;
-    }
-    if (!asserts_beside_both(*part.schema)) return;
-    own.push_back(std::make_unique<common_json>(*part.schema));
-    if (refers) own.back()->erase("$ref");
-    if (joins) own.back()->erase("allOf");
-    parts.push_back({own.back().get(), part.pointer});
+    if (!refers && !joins) parts.push_back(part);
   }
 
   static bool asserts_beside_both(const common_json &schema) {
@@ -699,6 +687,16 @@ private:
 };
 
 } // namespace
+
+std::string escaped(const std::string &name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '~') out += "~0";
+    else if (c == '/') out += "~1";
+    else out += c;
+  }
+  return out;
+}
 
 common_chat_schema_document read(const common_json &schema, Budget &budget, std::vector<Loss> *losses) {
   common_chat_schema_document document;

@@ -17,27 +17,6 @@ common_chat_params apply_templates(const common_chat_templates *templates, const
   return common_chat_templates_apply(templates, inputs);
 }
 
-// The schemas as llama.cpp will see them, one after the other: so that an error says which, and what is lost is known.
-std::vector<schema::Loss> check_schemas(const common_chat_templates_inputs &inputs) {
-  std::vector<schema::Loss> all;
-  const schema::Session session;
-  const auto check = [&](const std::string &text, int32_t tool) {
-    std::vector<schema::Loss> losses;
-    schema::refusing(tool, [&] { schema::check(common_json::parse(text), losses); });
-    for (auto &loss : losses) {
-      loss.tool = tool;
-      all.push_back(std::move(loss));
-    }
-  };
-  if (!inputs.json_schema.empty()) check(inputs.json_schema, -1);
-  if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) return all;
-  for (size_t i = 0; i < inputs.tools.size(); i++) {
-    const std::string &parameters = inputs.tools[i].parameters;
-    if (!parameters.empty() && parameters != "null") check(parameters, static_cast<int32_t>(i));
-  }
-  return all;
-}
-
 // Whether an answer that is JSON from its first character on is understood as just that.
 bool takes_plain_json(const ChatShape &shape) {
   common_chat_parser_params params;
@@ -126,6 +105,44 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
   params.grammar.clear();
   params.grammar_lazy = false;
   params.grammar_triggers.clear();
+}
+
+// The schemas as llama.cpp will see them, one after the other: so that an error says which, and what is lost is known.
+std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_inputs &inputs) const {
+  std::vector<schema::Loss> all;
+  const schema::Session session;
+  const auto check = [&](const std::string &text, int32_t tool, bool free_texts) {
+    std::vector<schema::Loss> losses;
+    schema::refusing(tool, [&] { schema::check(common_json::parse(text), free_texts, losses); });
+    for (auto &loss : losses) {
+      loss.tool = tool;
+      all.push_back(std::move(loss));
+    }
+  };
+  if (!inputs.json_schema.empty()) check(inputs.json_schema, -1, false);
+  if (inputs.tools.empty() || inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) return all;
+  const bool free_texts = writes_free_texts(inputs);
+  for (size_t i = 0; i < inputs.tools.size(); i++) {
+    const std::string &parameters = inputs.tools[i].parameters;
+    if (!parameters.empty() && parameters != "null" && parameters != "{}") check(parameters, static_cast<int32_t>(i), free_texts);
+  }
+  return all;
+}
+
+// Formats that mark each argument by a tag leave its text to the model, whatever the tool's schema says.
+bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) const {
+  const std::string mark = "wxqzkv";
+  auto probe = inputs;
+  probe.json_schema.clear();
+  probe.grammar.clear();
+  probe.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
+  probe.tools = {{"probe", "", "{\"type\":\"object\",\"properties\":{\"text\":{\"enum\":[\"" + mark + "\"]}},\"required\":[\"text\"]}"}};
+  try {
+    const std::string grammar = apply_templates(compiled.get(), probe).grammar;
+    return !grammar.empty() && grammar.find(mark) == std::string::npos;
+  } catch (const std::exception &) {
+    return false; // the request's own way will tell
+  }
 }
 
 bool Templates::has_place_for_schema(const common_chat_templates_inputs &inputs) const {

@@ -49,6 +49,8 @@ private:
   Way way_of(const std::string &source) const;
   common_chat_params render_only(const common_chat_templates_inputs &inputs) const;
   RenderedChat make(const common_chat_templates_inputs &inputs) const;
+  std::vector<schema::Loss> check_schemas(const common_chat_templates_inputs &inputs) const;
+  bool writes_free_texts(const common_chat_templates_inputs &inputs) const;
   bool has_place_for_schema(const common_chat_templates_inputs &inputs) const;
   void enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const;
   bool find(const std::string &key, Known &known);

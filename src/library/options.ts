@@ -262,7 +262,7 @@ function readConstraint(fields: Fields): Constraint {
   if (grammar) return { kind: 'grammar', grammar };
   if (schema === undefined) return { kind: 'none' };
   if (!isObject(schema) && typeof schema !== 'function') throw wrongType('schema', 'a schema', schema);
-  return { kind: 'schema', schema: JSON.stringify(jsonSchemaOf(schema as Schema, 'schema')) };
+  return { kind: 'schema', schema: JSON.stringify(jsonSchemaOf(schema as Schema, 'schema')), strict: false, param: 'schema' };
 }
 
 function conflict(one: string, other: string): RecuaError {
