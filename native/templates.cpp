@@ -11,6 +11,8 @@ namespace recua {
 
 namespace {
 
+constexpr size_t large_shape = 32u << 10;
+
 // All that llama.cpp converts for one prompt shares one budget.
 common_chat_params apply_templates(const common_chat_templates *templates, const common_chat_templates_inputs &inputs) {
   const schema::Session session;
@@ -173,6 +175,8 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
 
 RenderedChat Templates::apply(const common_chat_templates_inputs &inputs, const std::string &shape_key, bool remember) {
   if (!remember || inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE) return make(inputs);
+  // Templates take long to write large tools into the prompt: those that will be refused are not.
+  if (shape_key.size() > large_shape) check_schemas(inputs);
   common_chat_params rendered;
   try {
     rendered = render_only(inputs);

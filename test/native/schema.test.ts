@@ -53,6 +53,7 @@ t.test('integers with one bound, and bounds as JavaScript and others write them'
     ['"minimum":1e3,"maximum":1.2e3', ['1000', '1200'], ['999', '1201']],
     // What JSON.stringify makes of -(2 ** 63) and of the largest int64.
     ['"minimum":-9223372036854776000,"maximum":9223372036854776000', ['9223372036854775807', '-9223372036854775808'], ['9223372036854775808', '-9223372036854775809']],
+    [`"minimum":${2 ** 63 - 1024},"maximum":${2 ** 63 - 1024}`, [`${2n ** 63n - 1024n}`], [`${2n ** 63n - 1023n}`, '9223372036854775000']],
     ['"maximum":1e300', ['5', '-5'], []],
   ];
   for (const [keywords, yes, no] of cases) {
@@ -178,7 +179,7 @@ t.test('hostile schemas end in counted steps, and a plain chat goes on beside th
     const text = typeof schema === 'string' ? schema : JSON.stringify(schema);
     const tools = `[{"type":"function","function":{"name":"f","description":"d","parameters":${text}}}]`;
     const outcomes = await Promise.all([
-      ...[addon.compileSchema(text), chatPrompt(model, 'Hi', { jsonSchema: text }), chatPrompt(model, 'Hi', { tools }), chatPrompt(model, 'Hi', { tools, toolChoice: 'required' })]
+      ...[addon.compileSchema(text), chatPrompt(model, 'Hi', { jsonSchema: text }), chatPrompt(model, 'Hi', { tools, toolChoice: 'required' })]
         .map((work: Promise<unknown>) => work.then(() => 'made', ({ code }: { code: string }) => code)),
       chatPrompt(model, 'Hi').then(({ prompt }) => (/Hi/.test(prompt) ? 'answered' : prompt)),
     ]);
