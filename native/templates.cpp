@@ -133,6 +133,8 @@ std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_i
 
 // Formats that mark each argument by a tag leave its text to the model, whatever the tool's schema says.
 bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) const {
+  const int known = free_texts.load();
+  if (known >= 0) return known == 1;
   const std::string mark = "wxqzkv";
   auto probe = inputs;
   probe.json_schema.clear();
@@ -141,7 +143,9 @@ bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) co
   probe.tools = {{"probe", "", "{\"type\":\"object\",\"properties\":{\"text\":{\"enum\":[\"" + mark + "\"]}},\"required\":[\"text\"]}"}};
   try {
     const std::string grammar = apply_templates(compiled.get(), probe).grammar;
-    return !grammar.empty() && grammar.find(mark) == std::string::npos;
+    const bool free = !grammar.empty() && grammar.find(mark) == std::string::npos;
+    free_texts = free ? 1 : 0;
+    return free;
   } catch (const std::exception &) {
     return false; // the request's own way will tell
   }

@@ -6,6 +6,7 @@
 #include "chat.h"
 #include "schema.h"
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -61,6 +62,7 @@ private:
   bool parallel = false;
   bool has_tool_use = false;
   Way way = Way::generic;
+  mutable std::atomic<int> free_texts{-1}; // whether arguments that are texts are; -1 is not known yet
   Way tool_use_way = Way::generic; // of the template for requests with tools, where there is one of its own
 
   static constexpr size_t most = 64;

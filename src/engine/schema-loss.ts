@@ -35,6 +35,8 @@ export function chatError(thrown: unknown, constraint: Constraint, tools: Tool[]
   const error = RecuaError.from(thrown);
   if (error.code === 'invalid_schema') {
     const { index } = thrown as { index?: number };
+    // The tools' JSON is looked at as a whole before it is taken apart.
+    if (/ the tools[,.]/.test(error.message)) return new RecuaError('invalid_schema', error.message, { param: 'tools', cause: thrown });
     const { name, param } = sourceOf(index ?? -1, constraint, tools);
     const message = index === undefined ? error.message : error.message.replace('The JSON schema', () => `The JSON schema of ${name}`);
     return new RecuaError('invalid_schema', message, { param, cause: thrown });

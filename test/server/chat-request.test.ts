@@ -103,7 +103,7 @@ t.test('a named function is forced by offering it alone', async (t) => {
   const { tools, toolChoice, parallelToolCalls } = read({
     messages, tools: [tool, other], tool_choice: { type: 'function', function: { name: 'g' } }, parallel_tool_calls: false,
   }).request;
-  t.same({ tools, toolChoice, parallelToolCalls }, { tools: [other], toolChoice: 'required', parallelToolCalls: false });
+  t.same({ tools, toolChoice, parallelToolCalls }, { tools: [{ ...other, param: 'tools[1].function.parameters' }], toolChoice: 'required', parallelToolCalls: false });
   t.equal(read({ messages, tools: [tool], tool_choice: 'required' }).request.toolChoice, 'required');
   t.equal(read({ messages, tools: [tool], tool_choice: 'none' }).request.toolChoice, 'none');
 });
