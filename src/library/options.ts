@@ -130,13 +130,13 @@ export interface GenerateOptions {
 
 /** How to complete a text. */
 export interface CompleteOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
-  /** The text has to be JSON that follows this; it comes parsed as `object`. */
+  /** The text has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced is among the `warnings`. */
   schema?: S;
 }
 
 /** How to answer a conversation. */
 export interface ChatOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
-  /** The answer has to be JSON that follows this; it comes parsed as `object`. */
+  /** The answer has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced is among the `warnings`. */
   schema?: S;
   /** Tools that the model may call, by name. */
   tools?: Tools | undefined;
