@@ -1,4 +1,5 @@
 // What a JSON schema's grammar lets through and what it does not, what it says that it leaves out, and that no schema takes more than counted steps.
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { GbnfMatcher } from './gbnf-matcher.js';
 import { hostileSchemas } from './hostile-schemas.js';
@@ -186,4 +187,17 @@ t.test('hostile schemas end in counted steps, and a plain chat goes on beside th
     t.equal(outcomes.pop(), 'answered', name);
     for (const outcome of outcomes) t.match(outcome, /^(made|invalid_schema)$/, name);
   }
+});
+
+t.test('arguments that a template writes as bare text are listed where the schema holds them to more', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const parameters = { type: 'object', properties: { unit: { enum: ['C', 'F'] }, city: { type: 'string' }, days: { type: 'integer', minimum: 1 } } };
+  const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters } }]);
+  const lost = async (name: string) => {
+    const template = readFileSync(new URL(`../../vendor/llama.cpp/models/templates/${name}.jinja`, import.meta.url), 'utf8');
+    return (await chatPrompt(model, 'Hi', { tools, template })).unenforced.map(({ pointer, tool }) => `${tool} ${pointer}`);
+  };
+  t.same(await lost('Qwen3-Coder'), ['0 /properties/unit']);
+  t.same(await lost('NousResearch-Hermes-3-Llama-3.1-8B-tool_use'), []);
 });
