@@ -3,6 +3,7 @@
 #include "backends.h"
 #include "heap.h"
 #include "numa.h"
+#include "schema.h"
 
 #include "common.h"
 
@@ -20,11 +21,28 @@ Napi::Value version(const Napi::CallbackInfo &info) {
   return object;
 }
 
+Napi::Value compile_schema(const Napi::CallbackInfo &info) {
+  const std::string text = info[0].As<Napi::String>().Utf8Value();
+  struct Made {
+    std::string grammar;
+    std::vector<schema::Loss> losses;
+  };
+  return Task<Made>::run(
+      info.Env(), "invalid_schema",
+      [text](Made &made) { made.grammar = schema::refusing(-1, [&] { return schema::convert(text, &made.losses); }); },
+      [](Napi::Env env, Made &made) {
+        auto result = Napi::Object::New(env);
+        result.Set("grammar", made.grammar);
+        result.Set("unenforced", schema::to_js(env, made.losses));
+        return result;
+      });
+}
+
 Napi::Value schema_to_grammar(const Napi::CallbackInfo &info) {
-  const std::string schema = info[0].As<Napi::String>().Utf8Value();
+  const std::string text = info[0].As<Napi::String>().Utf8Value();
   return Task<std::string>::run(
       info.Env(), "invalid_schema",
-      [schema](std::string &grammar) { grammar = schema_grammar(schema); },
+      [text](std::string &grammar) { grammar = schema::refusing(-1, [&] { return schema::convert(text, nullptr); }); },
       [](Napi::Env env, std::string &grammar) { return Napi::String::New(env, grammar); });
 }
 
@@ -32,6 +50,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   static std::once_flag once;
   std::call_once(once, [] {
     log::install();
+    schema::install();
     backends::start();
   });
   auto *data = new AddonData();
@@ -52,6 +71,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
   exports.Set("heap", Napi::Function::New(env, heap::measure, "heap"));
   exports.Set("readGguf", Napi::Function::New(env, read_gguf, "readGguf"));
+  exports.Set("compileSchema", Napi::Function::New(env, compile_schema, "compileSchema"));
   exports.Set("schemaToGrammar", Napi::Function::New(env, schema_to_grammar, "schemaToGrammar"));
   return exports;
 }

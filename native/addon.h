@@ -281,9 +281,6 @@ private:
 };
 
 // --- chat.cpp
-// Any thread. A JSON schema's grammar; and the bound that keeps llama.cpp's recursion along references off the stack's end.
-std::string schema_grammar(const std::string &schema);
-void check_references(const std::string &schema);
 Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &input);
 
 class Parser : public Napi::ObjectWrap<Parser> {

@@ -1,8 +1,8 @@
 // llama.cpp's chat templates and output parsers (common_chat): messages → prompt text, answer text → parts.
 #include "addon.h"
 
-#include "json-schema-to-grammar.h"
 #include "message_text.h"
+#include "schema.h"
 
 #include <random>
 
@@ -55,6 +55,8 @@ struct Input {
   }
 };
 
+constexpr size_t most_kwargs = 64;
+
 struct Rendered {
   Prompt prompt;
   std::string grammar, grammar_kind;
@@ -65,6 +67,9 @@ struct Rendered {
 common_chat_templates_inputs to_inputs(const Input &input, const Templates &templates) {
   common_chat_templates_inputs inputs;
   inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(input.messages));
+  for (const auto &message : inputs.messages) {
+    for (const auto &call : message.tool_calls) schema::check_json(call.arguments, "invalid_messages", "the arguments of " + call.name);
+  }
   if (!input.tools.empty()) inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(input.tools));
   inputs.tool_choice = common_chat_tool_choice_parse_oaicompat(input.tool_choice);
   inputs.json_schema = input.json_schema;
@@ -94,13 +99,21 @@ void check_depth(const std::string &text) {
   }
 }
 
+// llama.cpp reads all of these as JSON.
+void check_texts(const Input &input) {
+  schema::check_json(input.tools, "invalid_schema", "the tools");
+  schema::check_json(input.json_schema, "invalid_schema", "the schema");
+  schema::check_json(input.messages, "invalid_messages", "the messages");
+  for (const auto &[name, value] : input.kwargs) schema::check_json(value, "invalid_value", "the chat template's arguments");
+  if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " arguments of the chat template, got " + std::to_string(input.kwargs.size()) + ".");
+}
+
 void render(ModelState &model, const Input &input, const volatile int32_t *cancelled, Rendered &out) {
   check_wanted(cancelled);
   std::shared_ptr<Templates> templates;
   const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
-  check_references(input.tools);
-  check_references(input.json_schema);
+  check_texts(input);
   const auto inputs = to_inputs(input, *templates);
   out.continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
   auto rendered = templates->apply(inputs, input.shape_key(), input.remember);
@@ -129,18 +142,6 @@ std::string random_call_id() {
 
 } // namespace
 
-void check_references(const std::string &schema) {
-  constexpr int most = 1000;
-  int references = 0;
-  for (size_t at = schema.find("\"$ref\""); at != std::string::npos; at = schema.find("\"$ref\"", at + 6)) references++;
-  if (references > most) throw CodedError("invalid_schema", "Expected a schema with at most " + std::to_string(most) + " $ref, got " + std::to_string(references) + ".");
-}
-
-std::string schema_grammar(const std::string &schema) {
-  check_references(schema);
-  return json_schema_to_grammar(common_json::parse(schema));
-}
-
 Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options) {
   auto input = std::make_shared<Input>(options);
   const auto flag = Flag::of(options.get("cancelled"));
@@ -161,6 +162,7 @@ Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &m
         prompt.Set("stops", make_texts(env, params.additional_stops));
         using Shared = std::shared_ptr<const ChatShape>;
         prompt.Set("shape", Napi::External<Shared>::New(env, new Shared(out.shape), [](Napi::Env, Shared *shared) { delete shared; }));
+        prompt.Set("unenforced", schema::to_js(env, out.shape->losses));
         prompt.Set("continuation", out.continuation);
         prompt.Set("supportsThinking", params.supports_thinking);
         prompt.Set("thinkingStart", params.thinking_start_tag);

@@ -1,6 +1,7 @@
 // Errors of C++ with a code of src/errors.ts, and what work that may throw them ended with. Any thread; nothing of JS.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -10,13 +11,16 @@ namespace recua {
 // An error with a code of src/errors.ts. Thrown on any thread; becomes a JS Error with `code` on the JS thread.
 struct CodedError : std::runtime_error {
   const char *code;
-  CodedError(const char *code, const std::string &message) : std::runtime_error(message), code(code) {}
+  int32_t index; // of what it is about, where that is one of several; -1 where not. `index` in JS
+  CodedError(const char *code, const std::string &message, int32_t index = -1)
+      : std::runtime_error(message), code(code), index(index) {}
 };
 
 // What a piece of off-thread work ended with, carried back to the JS thread.
 struct Outcome {
   const char *code = nullptr; // nullptr: it went well
   std::string message;
+  int32_t index = -1;
 
   // Runs `work` on the current thread; `fallback` is the code of exceptions that carry none.
   template <typename Work>
@@ -25,11 +29,11 @@ struct Outcome {
       work();
       return {};
     } catch (const CodedError &error) {
-      return {error.code, error.what()};
+      return {error.code, error.what(), error.index};
     } catch (const std::exception &error) {
-      return {fallback, error.what()};
+      return {fallback, error.what(), -1};
     } catch (...) {
-      return {fallback, "unknown C++ exception"};
+      return {fallback, "unknown C++ exception", -1};
     }
   }
 };

@@ -13,9 +13,10 @@
 
 namespace recua {
 
-inline Napi::Error make_error(Napi::Env env, const char *code, const std::string &message) {
+inline Napi::Error make_error(Napi::Env env, const char *code, const std::string &message, int32_t index = -1) {
   Napi::Error error = Napi::Error::New(env, message);
   error.Value().Set("code", Napi::String::New(env, code));
+  if (index >= 0) error.Value().Set("index", Napi::Number::New(env, index));
   return error;
 }
 
@@ -27,7 +28,7 @@ auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
   } catch (const Napi::Error &) {
     throw;
   } catch (const CodedError &error) {
-    throw make_error(env, error.code, error.what());
+    throw make_error(env, error.code, error.what(), error.index);
   } catch (const std::exception &error) {
     throw make_error(env, "internal_error", error.what());
   } catch (...) {
@@ -41,7 +42,7 @@ void settle(Napi::Env env, Napi::Promise::Deferred &deferred, const Outcome &out
   Napi::HandleScope scope(env);
   try {
     deferred.Resolve(guarded(env, [&]() -> Napi::Value {
-      if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message);
+      if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);
       return convert();
     }));
   } catch (const Napi::Error &error) {

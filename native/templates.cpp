@@ -11,11 +11,12 @@ namespace recua {
 
 namespace {
 
-std::string checked_grammar(const std::string &schema) {
-  std::string grammar;
-  const Outcome outcome = Outcome::of([&] { grammar = schema_grammar(schema); });
-  if (outcome.code != nullptr) throw CodedError("invalid_schema", "The JSON schema cannot be enforced: " + outcome.message);
-  return grammar;
+constexpr size_t large_shape = 32u << 10;
+
+// All that llama.cpp converts for one prompt shares one budget.
+common_chat_params apply_templates(const common_chat_templates *templates, const common_chat_templates_inputs &inputs) {
+  const schema::Session session;
+  return common_chat_templates_apply(templates, inputs);
 }
 
 // Whether an answer that is JSON from its first character on is understood as just that.
@@ -83,7 +84,7 @@ common_chat_params Templates::render_only(const common_chat_templates_inputs &in
     cheap.grammar.clear();
     if (chosen == Way::special) cheap.json_schema.clear();
   }
-  return common_chat_templates_apply(compiled.get(), cheap);
+  return apply_templates(compiled.get(), cheap);
 }
 
 std::string Templates::prompt(const common_chat_templates_inputs &inputs) const {
@@ -99,7 +100,7 @@ std::string Templates::source() const {
 void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const {
   auto &params = shape.params;
   if (inputs.tools.empty() && !params.grammar.empty()) return;
-  std::string grammar = checked_grammar(inputs.json_schema);
+  std::string grammar = schema::refusing(-1, [&] { return schema::convert(inputs.json_schema, nullptr); });
   if (!params.grammar.empty() && has_place_for_schema(inputs)) return;
   const bool tools = !inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
   if (tools && inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED) return; // a call, and no JSON beside it
@@ -117,27 +118,64 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
   params.grammar_triggers.clear();
 }
 
+// The schemas as llama.cpp will see them, one after the other: so that an error says which, and what is lost is known.
+std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_inputs &inputs) const {
+  std::vector<schema::Loss> all;
+  const schema::Session session;
+  const auto check = [&](const std::string &text, int32_t tool, bool free_texts) {
+    std::vector<schema::Loss> losses;
+    schema::refusing(tool, [&] { schema::check(common_json::parse(text), free_texts, losses); });
+    for (auto &loss : losses) {
+      loss.tool = tool;
+      all.push_back(std::move(loss));
+    }
+  };
+  if (!inputs.json_schema.empty()) check(inputs.json_schema, -1, false);
+  if (inputs.tools.empty() || inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) return all;
+  const bool free_texts = writes_free_texts(inputs);
+  for (size_t i = 0; i < inputs.tools.size(); i++) {
+    const std::string &parameters = inputs.tools[i].parameters;
+    if (!parameters.empty() && parameters != "null" && parameters != "{}") check(parameters, static_cast<int32_t>(i), free_texts);
+  }
+  return all;
+}
+
+// Formats that mark each argument by a tag leave its text to the model, whatever the tool's schema says.
+bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) const {
+  const int known = free_texts.load();
+  if (known >= 0) return known == 1;
+  const std::string mark = "wxqzkv";
+  auto probe = inputs;
+  probe.json_schema.clear();
+  probe.grammar.clear();
+  probe.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
+  probe.tools = {{"probe", "", "{\"type\":\"object\",\"properties\":{\"text\":{\"enum\":[\"" + mark + "\"]}},\"required\":[\"text\"]}"}};
+  try {
+    const std::string grammar = apply_templates(compiled.get(), probe).grammar;
+    const bool free = !grammar.empty() && grammar.find(mark) == std::string::npos;
+    free_texts = free ? 1 : 0;
+    return free;
+  } catch (const std::exception &) {
+    return false; // the request's own way will tell
+  }
+}
+
 bool Templates::has_place_for_schema(const common_chat_templates_inputs &inputs) const {
   const std::string mark = "wxqzkv";
   auto probe = inputs;
   probe.json_schema = "{\"enum\": [\"" + mark + "\"]}";
-  const auto params = common_chat_templates_apply(compiled.get(), probe);
+  const auto params = apply_templates(compiled.get(), probe);
   return !params.grammar_lazy && params.grammar.find(mark) != std::string::npos;
 }
 
 RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
   auto shape = std::make_shared<ChatShape>();
-  const bool by_schema = !inputs.json_schema.empty();
-  try {
-    shape->params = common_chat_templates_apply(compiled.get(), inputs);
-  } catch (const std::exception &) {
-    if (by_schema) checked_grammar(inputs.json_schema); // the more precise error, if it is that
-    throw;
-  }
+  shape->losses = check_schemas(inputs);
+  shape->params = apply_templates(compiled.get(), inputs);
   std::string prompt = std::move(shape->params.prompt);
   shape->params.prompt.clear();
   if (!shape->params.parser.empty()) shape->parser.load(shape->params.parser);
-  if (by_schema) enforce_schema(inputs, *shape);
+  if (!inputs.json_schema.empty()) enforce_schema(inputs, *shape);
   shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
   shape->params.parser = {};
   shape->triggers = triggers_of(shape->params);
@@ -150,6 +188,8 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
 
 RenderedChat Templates::apply(const common_chat_templates_inputs &inputs, const std::string &shape_key, bool remember) {
   if (!remember || inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE) return make(inputs);
+  // Templates take long to write large tools into the prompt: those that will be refused are not.
+  if (shape_key.size() > large_shape) check_schemas(inputs);
   common_chat_params rendered;
   try {
     rendered = render_only(inputs);

@@ -4,7 +4,9 @@
 #pragma once
 
 #include "chat.h"
+#include "schema.h"
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -21,6 +23,7 @@ struct ChatShape {
   std::string triggers; // JSON
   std::string schema_grammar; // for a schema that the template's own grammar leaves out
   std::vector<int32_t> preserved_ids;
+  std::vector<schema::Loss> losses; // of the schema and of the tools
   size_t bytes = 0; // roughly
 };
 
@@ -50,6 +53,8 @@ private:
   Way way_of(const std::string &source) const;
   common_chat_params render_only(const common_chat_templates_inputs &inputs) const;
   RenderedChat make(const common_chat_templates_inputs &inputs) const;
+  std::vector<schema::Loss> check_schemas(const common_chat_templates_inputs &inputs) const;
+  bool writes_free_texts(const common_chat_templates_inputs &inputs) const;
   bool has_place_for_schema(const common_chat_templates_inputs &inputs) const;
   void enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const;
   bool find(const std::string &key, Known &known);
@@ -60,6 +65,7 @@ private:
   bool parallel = false;
   bool has_tool_use = false;
   Way way = Way::generic;
+  mutable std::atomic<int> free_texts{-1}; // whether arguments that are texts are; -1 is not known yet
   Way tool_use_way = Way::generic; // of the template for requests with tools, where there is one of its own
 
   static constexpr size_t most = 64;

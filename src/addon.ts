@@ -157,6 +157,16 @@ export interface SamplerOptions {
   draft?: boolean;
 }
 
+/** A keyword of a JSON schema that the grammar does not enforce. */
+export interface Unenforced {
+  /** JSON pointer of the keyword in its schema. */
+  pointer: string;
+  /** Why, as a clause. */
+  why: string;
+  /** Index of the tool whose parameters it is in; -1 is the answer's own schema. */
+  tool: number;
+}
+
 /** What a chat template made of messages. */
 export interface ChatPrompt {
   /** The rendered prompt text. */
@@ -173,6 +183,8 @@ export interface ChatPrompt {
   /** Control tokens whose text the parser wants to see in the answer. */
   preservedIds: Int32Array;
   generationPrompt: string;
+  /** What the grammar leaves out of the schema and of the tools' parameters. */
+  unenforced: Unenforced[];
   /** Strings that end the answer beside the request's own. */
   stops: string[];
   /** Opaque, for `Model.createParser`: what all requests with the same tools, schema and flags share. */
@@ -355,7 +367,7 @@ export interface NativeModel {
   createEmbedder(options: EmbedderOptions): Promise<NativeEmbedder>;
   /** Compiles the grammar off-thread. `history`: prompt tokens the penalties shall know. Rejects `invalid_grammar`. */
   createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
-  /** Rejects `invalid_messages`, `invalid_schema` or `chat_unsupported`. */
+  /** Rejects `invalid_messages`, `invalid_schema` (with the tool's `index`, if it is a tool's), `invalid_value` or `chat_unsupported`. */
   applyChatTemplate(input: ChatInput): Promise<ChatPrompt>;
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
   /** Closes contexts, embedders and samplers of this model first, then the model. Idempotent. */
@@ -403,6 +415,8 @@ export interface NativeAddon {
   /** What malloc has given out in this process, and what of its heaps is free; undefined where the C library does not tell (glibc before 2.33, others). */
   heap(): { usedBytes: number; freeBytes: number } | undefined;
   readGguf(path: string): Promise<GgufHeader>;
-  /** Rejects `invalid_schema`. */
+  /** A JSON schema's grammar, and what it leaves out. Rejects `invalid_schema`. */
+  compileSchema(schema: string): Promise<{ grammar: string; unenforced: Unenforced[] }>;
+  /** The grammar alone. Rejects `invalid_schema`. */
   schemaToGrammar(schema: string): Promise<string>;
 }

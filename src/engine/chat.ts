@@ -4,6 +4,7 @@ import type { CancelFlag, ChatPrompt, NativeAddon, NativeModel, NativeParser, To
 import { RecuaError } from '../errors.js';
 import type { ChatRequest, CompletionRequest, Delta, FinishReason } from './protocol.js';
 import { unconstrained, type GrammarSource } from './sampling.js';
+import { chatError, schemaWarnings } from './schema-loss.js';
 import { leastTokens } from './text-length.js';
 
 /** All that a request needs before its first step. */
@@ -18,6 +19,8 @@ export interface Prepared {
   /** Control tokens that the parser must see, with their bytes; all others have no text. */
   shown: Map<number, Uint8Array>;
   parser: AnswerParser;
+  /** What the answer's end says beside the parser's own. */
+  warnings: string[];
 }
 
 /** Turns the text so far into what is new of the answer. */
@@ -38,9 +41,10 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   const { constraint } = request;
   const templateKwargs: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
+  const tools = request.tools.map(({ type, function: called }) => ({ type, function: called }));
   const prompt = await model.applyChatTemplate({
     messages: JSON.stringify(request.messages),
-    tools: request.tools.length > 0 ? JSON.stringify(request.tools) : '',
+    tools: tools.length > 0 ? JSON.stringify(tools) : '',
     toolChoice: request.toolChoice,
     ...(request.parallelToolCalls === undefined ? {} : { parallelToolCalls: request.parallelToolCalls }),
     jsonSchema: constraint.kind === 'schema' ? constraint.schema : '',
@@ -50,7 +54,8 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     templateKwargs,
     template: request.template || template,
     cancelled,
-  });
+  }).catch((thrown: unknown) => { throw chatError(thrown, constraint, request.tools); });
+  const warnings = schemaWarnings(prompt.unenforced, constraint, request.tools);
   const parseToolCalls = request.tools.length > 0 && request.toolChoice !== 'none';
   return {
     param: 'messages',
@@ -61,22 +66,26 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     generateMs: request.generateMs ?? 0,
     shown: shownTokens(model, prompt),
     parser: new ChatParser(model.createParser(prompt, parseToolCalls)),
+    warnings,
   };
 }
 
 export async function prepareCompletion(addon: NativeAddon, preparing: Preparing, request: CompletionRequest): Promise<Prepared> {
   const { constraint, prompt } = request;
   let grammar = unconstrained;
+  let warnings: string[] = [];
   if (constraint.kind === 'grammar') grammar = { ...unconstrained, grammar: constraint.grammar };
   if (constraint.kind === 'schema') {
-    grammar = { ...unconstrained, grammar: await addon.schemaToGrammar(constraint.schema), grammarKind: 'schema' };
+    const compiled = await addon.compileSchema(constraint.schema).catch((thrown: unknown) => { throw chatError(thrown, constraint, []); });
+    warnings = schemaWarnings(compiled.unenforced, constraint, []);
+    grammar = { ...unconstrained, grammar: compiled.grammar, grammarKind: 'schema' };
   }
   if (typeof prompt !== 'string') {
     checkTokens(prompt, preparing.model.info.vocabSize, 'prompt');
     if (prompt.length === 0) throw emptyPrompt('prompt');
   }
   const tokens = typeof prompt === 'string' ? await promptTokens(preparing, prompt, 'prompt') : prompt;
-  return { param: 'prompt', tokens, grammar, stops: request.stop, generateMs: 0, shown: new Map(), parser: new PlainParser() };
+  return { param: 'prompt', tokens, grammar, stops: request.stop, generateMs: 0, shown: new Map(), parser: new PlainParser(), warnings };
 }
 
 /** @throws RecuaError `invalid_value` where a token is not one of the vocabulary's. */

@@ -74,15 +74,21 @@ export interface ChatMessage {
 
 export interface Tool {
   type: 'function';
+  /** `strict`: a keyword of the parameters that cannot be enforced is an error, and no warning. */
   function: { name: string; description?: string; parameters?: object; strict?: boolean };
+  /** The request's field that the parameters come from, for errors. */
+  param?: string;
 }
 
 /** What constrains the answer's text. */
 export type Constraint =
   | { kind: 'none' }
   | { kind: 'grammar'; grammar: string }
-  /** JSON schema text; `{"type":"object"}` is any object. */
-  | { kind: 'schema'; schema: string };
+  /**
+   * JSON schema text; `{"type":"object"}` is any object. A keyword that cannot be enforced is an error where `strict`, else a warning. `param` is the request's field
+   * that it comes from, for errors.
+   */
+  | { kind: 'schema'; schema: string; strict: boolean; param: string };
 
 export interface ChatRequest {
   messages: ChatMessage[];

@@ -94,7 +94,8 @@ export class Request {
   #end(reason: FinishReason, events: EngineEvent[]): void {
     this.answered = true;
     this.#text.end();
-    const { delta, finishReason, warnings } = this.#prepared.parser.end(this.#text.whole, reason);
+    const { delta, finishReason, warnings: parsing } = this.#prepared.parser.end(this.#text.whole, reason);
+    const warnings = [...this.#prepared.warnings, ...parsing];
     this.#emit(delta, events);
     events.push({
       id: this.id,

@@ -33,6 +33,10 @@ export interface ServerApp {
 /**
  * The HTTP API over a model: what `recua api` serves, in OpenAI's words, under `/v1` of wherever it is mounted.
  *
+ * A JSON schema is enforced as a whole where the request says `strict: true`, of `response_format.json_schema` or of a tool's `function`: a keyword
+ * that cannot be enforced (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer. Without `strict`, or with `false`, which is the default
+ * as in OpenAI's API, and with `json_object` or `json_schema`, the answer's `warnings` name it.
+ *
  * It reads bodies itself: mount it before any `express.json()`. It asks for no key. The model stays the program's: dispose of it after the
  * server is closed; from then on requests get a 503.
  *

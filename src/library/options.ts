@@ -130,13 +130,13 @@ export interface GenerateOptions {
 
 /** How to complete a text. */
 export interface CompleteOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
-  /** The text has to be JSON that follows this; it comes parsed as `object`. */
+  /** The text has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced is among the `warnings`. */
   schema?: S;
 }
 
 /** How to answer a conversation. */
 export interface ChatOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
-  /** The answer has to be JSON that follows this; it comes parsed as `object`. */
+  /** The answer has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced is among the `warnings`. */
   schema?: S;
   /** Tools that the model may call, by name. */
   tools?: Tools | undefined;
@@ -262,7 +262,7 @@ function readConstraint(fields: Fields): Constraint {
   if (grammar) return { kind: 'grammar', grammar };
   if (schema === undefined) return { kind: 'none' };
   if (!isObject(schema) && typeof schema !== 'function') throw wrongType('schema', 'a schema', schema);
-  return { kind: 'schema', schema: JSON.stringify(jsonSchemaOf(schema as Schema, 'schema')) };
+  return { kind: 'schema', schema: JSON.stringify(jsonSchemaOf(schema as Schema, 'schema')), strict: false, param: 'schema' };
 }
 
 function conflict(one: string, other: string): RecuaError {

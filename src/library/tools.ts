@@ -67,6 +67,7 @@ function describeTool(name: string, fields: Fields): EngineTool {
       ...(description === undefined ? {} : { description }),
       parameters: parameters === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(parameters as Schema, fields.param('parameters')),
     },
+    param: fields.param('parameters'),
   };
 }
 

@@ -10,6 +10,8 @@ import { readTools } from './tools.js';
 
 const maxStops = 16;
 const maxStopLength = 1_024;
+/** Templates know a handful; llama.cpp compares each name with all others. */
+const maxTemplateKwargs = 63;
 
 export interface ChatContext {
   config: Readonly<Config>;
@@ -136,16 +138,16 @@ function readConstraint(body: Fields): Constraint {
   const bare = body.object('json_schema');
   const format = readResponseFormat(body);
   if (bare !== undefined && format !== undefined) throw conflict('json_schema', 'response_format');
-  const schema = bare ?? format;
+  const given = bare === undefined ? format : { schema: bare, strict: false, param: 'json_schema' };
   if (grammar) {
-    if (schema !== undefined) throw conflict('grammar', 'a JSON schema');
+    if (given !== undefined) throw conflict('grammar', 'a JSON schema');
     return { kind: 'grammar', grammar };
   }
-  return schema === undefined ? { kind: 'none' } : { kind: 'schema', schema: JSON.stringify(schema) };
+  return given === undefined ? { kind: 'none' } : { kind: 'schema', ...given, schema: JSON.stringify(given.schema) };
 }
 
-/** The schema that `response_format` asks for; undefined for plain text. */
-function readResponseFormat(body: Fields): Record<string, unknown> | undefined {
+/** The schema that `response_format` asks for; undefined for plain text. As with OpenAI, it is strict only where the request says so. */
+function readResponseFormat(body: Fields): { schema: object; strict: boolean; param: string } | undefined {
   const format = body.fields('response_format');
   if (format === undefined) return undefined;
   const type = format.word('type', ['text', 'json_object', 'json_schema']);
@@ -153,14 +155,14 @@ function readResponseFormat(body: Fields): Record<string, unknown> | undefined {
     case 'text':
       return undefined;
     case 'json_object':
-      return format.object('schema') ?? { type: 'object' };
+      return { schema: format.object('schema') ?? { type: 'object' }, strict: false, param: format.param('schema') };
     case 'json_schema': {
       const given = Fields.of(format.get('json_schema'), format.param('json_schema'));
       given.string('name');
-      given.boolean('strict');
+      const strict = given.boolean('strict') ?? false;
       const schema = given.object('schema');
       if (schema === undefined) throw wrongType(given.param('schema'), 'an object', undefined);
-      return schema;
+      return { schema, strict, param: given.param('schema') };
     }
     default:
       throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
@@ -172,6 +174,10 @@ const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as 
 /** The most specific word wins: chat_template_kwargs, then enable_thinking, then reasoning_effort. */
 function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
   const { enable_thinking: inKwargs, ...templateKwargs } = body.object('chat_template_kwargs') ?? {};
+  const names = Object.keys(templateKwargs).length;
+  if (names > maxTemplateKwargs) {
+    throw new RecuaError('invalid_value', `Expected at most ${maxTemplateKwargs} names in chat_template_kwargs, got ${names}.`, { param: 'chat_template_kwargs' });
+  }
   if (inKwargs !== undefined && inKwargs !== null && typeof inKwargs !== 'boolean') {
     throw wrongType('chat_template_kwargs.enable_thinking', 'true or false', inKwargs);
   }

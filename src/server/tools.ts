@@ -22,7 +22,7 @@ function readTool(fields: Fields): Tool {
   }
   const given = fields.fields('function');
   if (given === undefined) throw wrongType(fields.param('function'), 'an object', undefined);
-  const tool: Tool = { type: 'function', function: { name: given.name('name', maxNameLength) } };
+  const tool: Tool = { type: 'function', function: { name: given.name('name', maxNameLength) }, param: given.param('parameters') };
   const description = given.string('description');
   const parameters = given.object('parameters');
   const strict = given.boolean('strict');

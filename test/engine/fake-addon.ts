@@ -474,7 +474,7 @@ class FakeModel implements NativeModel {
       prompt: `${messages.map(({ role, content }) => `${role}:${content ?? ''}\n`).join('')}assistant:`,
       grammar: input.grammar, grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: input.tools ? ['<tool>'] : [],
       preservedIds: Int32Array.from(input.tools ? [tokens.tool] : []), continuation: false, thinkingStart: '', thinkingEnds: [],
-      generationPrompt: 'assistant:', stops: [], shape: 'fake', supportsThinking: false,
+      generationPrompt: 'assistant:', unenforced: [], stops: [], shape: 'fake', supportsThinking: false,
     };
   }
   createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls); }
@@ -513,6 +513,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     },
     heap: () => undefined,
     readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
+    compileSchema: async () => ({ grammar: 'root ::= "{}"', unenforced: [] }),
     schemaToGrammar: async () => 'root ::= "{}"',
   };
   return addon;

@@ -117,7 +117,7 @@ t.test('a named function is forced by offering it alone', async (t) => {
   const { tools, toolChoice, parallelToolCalls } = read({
     messages, tools: [tool, other], tool_choice: { type: 'function', function: { name: 'g' } }, parallel_tool_calls: false,
   }).request;
-  t.same({ tools, toolChoice, parallelToolCalls }, { tools: [other], toolChoice: 'required', parallelToolCalls: false });
+  t.same({ tools, toolChoice, parallelToolCalls }, { tools: [{ ...other, param: 'tools[1].function.parameters' }], toolChoice: 'required', parallelToolCalls: false });
   t.equal(read({ messages, tools: [tool], tool_choice: 'required' }).request.toolChoice, 'required');
   t.equal(read({ messages, tools: [tool], tool_choice: 'none' }).request.toolChoice, 'none');
 });
@@ -129,10 +129,11 @@ t.test('formats and grammars become one constraint', async (t) => {
   t.same(constraint({ grammar: 'root ::= "a"' }), { kind: 'grammar', grammar: 'root ::= "a"' });
   t.same(constraint({ grammar: '' }), { kind: 'none' });
   t.same(constraint({ response_format: { type: 'text' } }), { kind: 'none' });
-  t.same(constraint({ response_format: { type: 'json_object' } }), { kind: 'schema', schema: '{"type":"object"}' });
-  t.same(constraint({ response_format: { type: 'json_object', schema } }), { kind: 'schema', schema: text });
-  t.same(constraint({ response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema } } }), { kind: 'schema', schema: text });
-  t.same(constraint({ json_schema: schema }), { kind: 'schema', schema: text });
+  t.same(constraint({ response_format: { type: 'json_object' } }), { kind: 'schema', schema: '{"type":"object"}', strict: false, param: 'response_format.schema' });
+  t.same(constraint({ response_format: { type: 'json_object', schema } }), { kind: 'schema', schema: text, strict: false, param: 'response_format.schema' });
+  t.same(constraint({ response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema } } }), { kind: 'schema', schema: text, strict: true, param: 'response_format.json_schema.schema' });
+  t.match(constraint({ response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } }), { strict: false });
+  t.same(constraint({ json_schema: schema }), { kind: 'schema', schema: text, strict: false, param: 'json_schema' });
   t.same(constraint({ grammar: 'root ::= "a"', tools: [tool], tool_choice: 'none' }).kind, 'grammar');
 });
 

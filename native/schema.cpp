@@ -1,0 +1,76 @@
+// What bounds the conversion of schemas, and the JSON that llama.cpp is given.
+#include "schema.h"
+
+#include <algorithm>
+
+namespace recua::schema {
+
+namespace {
+
+thread_local Budget *current = nullptr;
+
+} // namespace
+
+void Budget::step(size_t count) {
+  steps += count;
+  if (steps > most_steps) throw Refusal("", "The schema is too large or too involved: its conversion would take over " + std::to_string(most_steps) + " steps.");
+}
+
+void Budget::write(size_t count) {
+  bytes += count;
+  if (bytes > most_bytes) throw Refusal("", "The schema is too large or too involved: its grammar would have over " + std::to_string(most_bytes) + " bytes.");
+}
+
+Napi::Array to_js(Napi::Env env, const std::vector<Loss> &losses) {
+  auto array = Napi::Array::New(env, losses.size());
+  for (size_t i = 0; i < losses.size(); i++) {
+    auto entry = Napi::Object::New(env);
+    entry.Set("pointer", losses[i].pointer);
+    entry.Set("why", losses[i].why);
+    entry.Set("tool", losses[i].tool);
+    array.Set(static_cast<uint32_t>(i), entry);
+  }
+  return array;
+}
+
+Session::Session() : outer(current) { current = &budget; }
+Session::~Session() { current = outer; }
+Budget *current_budget() { return current; }
+
+// Each `{` counts its names; llama.cpp compares every new one with those before.
+void check_json(const std::string &text, const char *code, const std::string &name) {
+  constexpr size_t most_depth = 128;
+  constexpr size_t most_comparisons = 64'000'000;
+  struct Level {
+    bool object;
+    size_t names;
+  };
+  std::vector<Level> levels;
+  size_t comparisons = 0;
+  for (size_t at = 0; at < text.size(); at++) {
+    switch (text[at]) {
+      case '"':
+        for (at++; at < text.size() && text[at] != '"'; at++) {
+          if (text[at] == '\\') at++;
+        }
+        break;
+      case '{': case '[':
+        levels.push_back({text[at] == '{', 0});
+        if (levels.size() > most_depth) throw CodedError(code, "Expected JSON of at most " + std::to_string(most_depth) + " levels in " + name + ", got more.");
+        break;
+      case '}': case ']':
+        if (!levels.empty()) levels.pop_back();
+        break;
+      case ':':
+        if (levels.empty() || !levels.back().object) break;
+        comparisons += ++levels.back().names;
+        if (comparisons > most_comparisons) {
+          throw CodedError(code, "Expected fewer names in the objects of " + name + ", got " + std::to_string(levels.back().names) + " in one of them.");
+        }
+        break;
+      default: break;
+    }
+  }
+}
+
+} // namespace recua::schema

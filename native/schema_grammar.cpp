@@ -1,0 +1,380 @@
+// The nodes of a schema → rules of GBNF. Rules and their names are llama.cpp's where it has the same; those that its chat parsers
+// name ("space", "tool-…-schema") keep their names. Its recursion is as deep as schemas are nested; references wait in a queue.
+#include "schema_text.h"
+
+#include "schema_hooks.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <unordered_map>
+
+namespace recua::schema {
+
+namespace {
+
+constexpr size_t longest_name = 80;
+// Each may come next, which the automaton follows at every character.
+constexpr size_t most_optional = 2000;
+
+struct Builtin {
+  const char *content;
+  std::vector<const char *> needs;
+};
+
+const std::map<std::string, Builtin> &builtins() {
+  static const std::map<std::string, Builtin> all = {
+      {"space", {"| \" \" | \"\\n\"{1,2} [ \\t]{0,20}", {}}},
+      {"boolean", {"(\"true\" | \"false\")", {}}},
+      {"decimal-part", {"[0-9]{1,16}", {}}},
+      {"integral-part", {"[0] | [1-9] [0-9]{0,15}", {}}},
+      {"number", {"(\"-\"? integral-part) (\".\" decimal-part)? ([eE] [-+]? integral-part)?", {"integral-part", "decimal-part"}}},
+      {"integer", {"(\"-\"? integral-part)", {"integral-part"}}},
+      {"value", {"object | array | string | number | boolean | null", {"object", "array", "string", "number", "boolean", "null"}}},
+      {"object", {"\"{\" space ( string \":\" space value (\",\" space string \":\" space value)* )? space \"}\"", {"string", "value"}}},
+      {"array", {"\"[\" space ( value (\",\" space value)* )? space \"]\"", {"value"}}},
+      {"uuid", {"\"\\\"\" [0-9a-fA-F]{8} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{12} \"\\\"\"", {}}},
+      {"char", {"[^\"\\\\\\x7F\\x00-\\x1F] | [\\\\] ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4})", {}}},
+      {"string", {"\"\\\"\" char* \"\\\"\"", {"char"}}},
+      {"null", {"\"null\"", {}}},
+      {"date", {"[0-9]{4} \"-\" ( \"0\" [1-9] | \"1\" [0-2] ) \"-\" ( \"0\" [1-9] | [1-2] [0-9] | \"3\" [0-1] )", {}}},
+      {"time", {"([01] [0-9] | \"2\" [0-3]) \":\" [0-5] [0-9] \":\" [0-5] [0-9] ( \".\" [0-9]{3} )? ( \"Z\" | ( \"+\" | \"-\" ) ( [01] [0-9] | \"2\" [0-3] ) \":\" [0-5] [0-9] )", {}}},
+      {"date-time", {"date \"T\" time", {"date", "time"}}},
+      {"date-string", {"\"\\\"\" date \"\\\"\"", {"date"}}},
+      {"time-string", {"\"\\\"\" time \"\\\"\"", {"time"}}},
+      {"date-time-string", {"\"\\\"\" date-time \"\\\"\"", {"date-time"}}},
+  };
+  return all;
+}
+
+template <typename T>
+const T &as(const common_chat_schema &node) {
+  return static_cast<const T &>(node);
+}
+
+class Writer {
+public:
+  explicit Writer(Budget &budget) : budget(budget) { builtin("space"); }
+
+  std::string add_rule(const std::string &wanted, const std::string &content) {
+    budget.write(wanted.size() + content.size() + 8);
+    std::string name = clean(wanted);
+    const auto known = rules.find(name);
+    if (known != rules.end() && known->second == content) return name;
+    if (known != rules.end() || reserved.count(name) > 0 || builtins().count(name) > 0) name = unique(name);
+    rules[name] = content;
+    return name;
+  }
+
+  // The name of the rule, which is called as wanted where that is free.
+  std::string add_schema(const std::string &wanted, const common_chat_schema &schema) {
+    const std::string made = visit(schema, wanted);
+    while (!waiting.empty()) {
+      const auto [node, name] = waiting.front();
+      waiting.pop_front();
+      const std::string content = expression(*node, name);
+      budget.write(name.size() + content.size() + 8);
+      rules[name] = content;
+    }
+    return made;
+  }
+
+  std::string text() const {
+    std::string all;
+    for (const auto &[name, content] : rules) all.append(name).append(" ::= ").append(content).append(1, '\n');
+    return all;
+  }
+
+private:
+  static std::string clean(const std::string &wanted) {
+    std::string name;
+    for (const char c : wanted) {
+      const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+      if (fits) name += c;
+      else if (name.empty() || name.back() != '-' || c == '-') name += '-';
+      if (name.size() >= longest_name) break;
+    }
+    return name.empty() ? "rule" : name;
+  }
+
+  // A name that no rule has, made of this one.
+  std::string unique(const std::string &name) {
+    size_t &next = numbers[name];
+    std::string made;
+    do made = name + std::to_string(next++);
+    while (rules.count(made) > 0 || reserved.count(made) > 0);
+    return made;
+  }
+
+  const std::string &builtin(const std::string &name) {
+    const auto found = builtins().find(name);
+    if (rules.emplace(name, found->second.content).second) {
+      for (const char *need : found->second.needs) builtin(need);
+    }
+    return found->first;
+  }
+
+  // The name of a rule for the schema.
+  std::string visit(const common_chat_schema &node, const std::string &name) {
+    budget.step();
+    const std::string rule = name.empty() ? "root" : name;
+    if (rule != "root") {
+      const std::string simple = simple_name(node);
+      if (!simple.empty()) return builtin(simple);
+      if (node.kind() == common_chat_schema::KIND_REF) return reference(as<common_chat_schema_ref>(node));
+    }
+    return add_rule(rule, expression(node, name));
+  }
+
+  // What needs no rule of its own; '' for all else.
+  static std::string simple_name(const common_chat_schema &node) {
+    switch (node.kind()) {
+      case common_chat_schema::KIND_ANY: return "value";
+      case common_chat_schema::KIND_NULL: return "null";
+      case common_chat_schema::KIND_BOOLEAN: return "boolean";
+      case common_chat_schema::KIND_INTEGER: {
+        const auto &integer = as<Integer>(node);
+        return integer.bounds.any() || integer.multiple > 0 ? "" : "integer";
+      }
+      case common_chat_schema::KIND_NUMBER: {
+        const auto &number = as<Number>(node);
+        return number.bounds.any() || number.decimals > 0 ? "" : "number";
+      }
+      case common_chat_schema::KIND_OBJECT: {
+        const auto &object = as<common_chat_schema_object>(node);
+        return object.properties.empty() && object.additional_properties && object.additional_properties->kind() == common_chat_schema::KIND_ANY ? "object" : "";
+      }
+      case common_chat_schema::KIND_ARRAY: {
+        const auto &array = as<common_chat_schema_array>(node);
+        return array.items->kind() == common_chat_schema::KIND_ANY && array.min_items == 0 && array.max_items < 0 ? "array" : "";
+      }
+      case common_chat_schema::KIND_STRING: {
+        const auto &text = as<Text>(node);
+        if (!text.follows.empty()) return "";
+        if (text.format == common_chat_schema::FORMAT_UUID) return "uuid";
+        if (text.format == common_chat_schema::FORMAT_DATE) return "date-string";
+        if (text.format == common_chat_schema::FORMAT_TIME) return "time-string";
+        if (text.format == common_chat_schema::FORMAT_DATE_TIME) return "date-time-string";
+        return text.min_length > 0 || text.max_length >= 0 ? "" : "string";
+      }
+      default: return "";
+    }
+  }
+
+  NameRule namer(const std::string &name) {
+    return [this, name](const std::string &content) { return add_rule((name.empty() ? "root" : name) + "-part", content); };
+  }
+
+  std::string expression(const common_chat_schema &node, const std::string &name) {
+    const std::string simple = simple_name(node);
+    if (!simple.empty()) {
+      builtin(simple);
+      return simple;
+    }
+    const std::string sub = name.empty() ? "" : name + "-";
+    switch (node.kind()) {
+      case common_chat_schema::KIND_REF: return reference(as<common_chat_schema_ref>(node));
+      case common_chat_schema::KIND_ANY_OF: {
+        std::string ways;
+        size_t i = 0;
+        for (const auto &child : as<common_chat_schema_any_of>(node).children) {
+          ways += (i > 0 ? " | " : "") + visit(*child, (name.empty() ? "alternative-" : sub) + std::to_string(i));
+          i++;
+        }
+        return ways;
+      }
+      case common_chat_schema::KIND_CONST: return constant(as<common_chat_schema_const>(node).value);
+      case common_chat_schema::KIND_ENUM: {
+        std::string ways = "(";
+        for (const auto &value : as<common_chat_schema_enum>(node).values) ways += (ways.size() > 1 ? " | " : "") + constant(value);
+        return ways + ")";
+      }
+      case common_chat_schema::KIND_OBJECT: return object(as<common_chat_schema_object>(node), name);
+      case common_chat_schema::KIND_TUPLE: return tuple(as<Tuple>(node), name);
+      case common_chat_schema::KIND_ARRAY: {
+        const auto &array = as<common_chat_schema_array>(node);
+        const std::string items = list(visit(*array.items, sub + "item"), static_cast<size_t>(array.min_items), array.max_items, name);
+        return "\"[\" space " + items + " space \"]\"";
+      }
+      case common_chat_schema::KIND_STRING: {
+        const auto &text = as<Text>(node);
+        if (!text.follows.empty()) return "\"\\\"\" (" + pattern_expression(text.follows, budget, namer(name)) + ") \"\\\"\"";
+        return "\"\\\"\" " + repeat(builtin("char"), static_cast<size_t>(text.min_length), text.max_length, namer(name)) + " \"\\\"\"";
+      }
+      case common_chat_schema::KIND_INTEGER: {
+        const auto &integer = as<Integer>(node);
+        return integer.multiple > 0 ? multiples(integer.multiple, name) : *integer_range(integer.bounds);
+      }
+      case common_chat_schema::KIND_NUMBER: {
+        const auto &number = as<Number>(node);
+        if (number.decimals > 0) return "\"-\"? " + builtin("integral-part") + " (\".\" [0-9]{1," + std::to_string(number.decimals) + "})?";
+        return *number_range(number.bounds);
+      }
+      default: throw Refusal("", "The schema has a part of an unknown kind.");
+    }
+  }
+
+  std::string constant(const common_json &value) {
+    const std::string text = literal(value.dump());
+    budget.step();
+    budget.write(text.size());
+    return text;
+  }
+
+  std::string reference(const common_chat_schema_ref &node) {
+    const common_chat_schema &target = *node.target;
+    const auto known = targets.find(&target);
+    if (known != targets.end()) return known->second;
+    const std::string simple = simple_name(target);
+    if (!simple.empty()) return builtin(simple);
+    std::string name = clean("ref" + node.ref.substr(1));
+    if (rules.count(name) > 0 || reserved.count(name) > 0) name = unique(name);
+    reserved.insert(name);
+    targets[&target] = name;
+    waiting.emplace_back(&target, name);
+    return name;
+  }
+
+  // `item`s with commas between them.
+  std::string list(const std::string &item, size_t min, long long max, const std::string &name) {
+    if (max == 0) return "";
+    if (max == 1 && min == 0) return item + "?";
+    std::string more = repeat("(\",\" space " + item + ")", min == 0 ? 0 : min - 1, max < 0 ? max : max - 1, namer(name));
+    if (!more.empty()) more = " " + more;
+    return min == 0 ? "(" + item + more + ")?" : item + more;
+  }
+
+  std::string tuple(const Tuple &node, const std::string &name) {
+    const std::string sub = name.empty() ? "" : name + "-";
+    std::string all = "\"[\" space ";
+    for (size_t i = 0; i < node.items.size(); i++) all += (i > 0 ? " \",\" space " : "") + visit(*node.items[i], sub + "tuple-" + std::to_string(i));
+    if (node.rest) {
+      const size_t min = node.min_items > static_cast<int>(node.items.size()) ? static_cast<size_t>(node.min_items) - node.items.size() : 0;
+      const long long max = node.max_items < 0 ? -1 : static_cast<long long>(node.max_items) - static_cast<long long>(node.items.size());
+      if (max != 0) all += " " + repeat("(\",\" space " + visit(*node.rest, sub + "rest") + ")", min, max, namer(name));
+    }
+    return all + " space \"]\"";
+  }
+
+  std::string object(const common_chat_schema_object &node, const std::string &name) {
+    const std::string sub = name.empty() ? "" : name + "-";
+    std::string required;
+    std::vector<std::string> optional;
+    for (const auto &property : node.properties) {
+      budget.step();
+      const std::string value = visit(*property.schema, sub + property.name);
+      const std::string pair = add_rule(sub + property.name + "-kv", literal(common_json::make(property.name).dump()) + " space \":\" space " + value);
+      if (property.required) required += (required.empty() ? "" : " \",\" space ") + pair;
+      else optional.push_back(pair);
+    }
+    std::string others;
+    if (node.additional_properties) {
+      const std::string value = visit(*node.additional_properties, sub + "additional-value");
+      const std::string key = node.properties.empty() ? builtin("string") : add_rule(sub + "additional-k", names_but(node.properties, sub));
+      others = add_rule(sub + "additional-kv", key + " \":\" space " + value);
+    }
+    if (optional.size() > most_optional) {
+      throw Refusal("", "The schema has an object with " + std::to_string(optional.size()) + " properties that are not required; at most " + std::to_string(most_optional) + " are possible.");
+    }
+    if (required.empty() && optional.empty() && others.empty()) return "\"{\" space \"}\"";
+    std::string all = "\"{\" space " + required;
+    std::string tail = optional_tail(optional, others, sub);
+    if (!tail.empty()) all += required.empty() ? " (" + tail + " )?" : " ( \",\" space ( " + tail + " ) )?";
+    return all + " space \"}\"";
+  }
+
+  // Any of the optional pairs in their order, and then others; not nothing.
+  std::string optional_tail(const std::vector<std::string> &optional, const std::string &others, const std::string &sub) {
+    std::string rest; // what may come behind the pair, each with its comma
+    std::string ways;
+    if (!others.empty()) {
+      const std::string more = "( \",\" space " + others + " )*";
+      ways = others + " " + more;
+      rest = optional.empty() ? "" : add_rule(sub + "others-rest", more);
+    }
+    for (size_t i = optional.size(); i-- > 0;) {
+      ways = optional[i] + (rest.empty() ? "" : " " + rest) + (ways.empty() ? "" : " | " + ways);
+      budget.step(1 + ways.size() / 256);
+      if (i > 0) rest = add_rule(optional[i] + "-rest", "( \",\" space " + optional[i] + " )?" + (rest.empty() ? "" : " " + rest));
+    }
+    return ways;
+  }
+
+  std::string names_but(const std::vector<common_chat_schema_property> &properties, const std::string &sub) {
+    builtin("char");
+    return other_names(properties, budget, [&](const std::string &content) { return add_rule(sub + "name", content); });
+  }
+
+  // Of up to 16 digits or so: one rule for each remainder.
+  std::string multiples(unsigned divisor, const std::string &name) {
+    const std::string base = unique(clean((name.empty() ? "root" : name) + "-remainder")) + "-";
+    const auto rule_of = [&](unsigned remainder) { return base + std::to_string(remainder); };
+    const auto ways_of = [&](unsigned remainder, unsigned first) {
+      std::map<unsigned, std::string> by_next;
+      for (unsigned digit = first; digit < 10; digit++) by_next[(remainder * 10 + digit) % divisor] += static_cast<char>('0' + digit);
+      std::string ways;
+      for (const auto &[next, digits] : by_next) ways += (ways.empty() ? "[" : " | [") + digits + "] " + rule_of(next);
+      return ways;
+    };
+    for (unsigned remainder = 0; remainder < divisor; remainder++) add_rule(rule_of(remainder), ways_of(remainder, 0) + (remainder == 0 ? " | \"\"" : ""));
+    return "\"0\" | \"-\"? (" + ways_of(0, 1) + ")";
+  }
+
+  Budget &budget;
+  std::map<std::string, std::string> rules;
+  std::unordered_map<std::string, size_t> numbers;
+  std::set<std::string> reserved;
+  std::map<const common_chat_schema *, std::string> targets;
+  std::deque<std::pair<const common_chat_schema *, std::string>> waiting;
+};
+
+Budget &shared(Budget &own) {
+  Budget *current = current_budget();
+  return current != nullptr ? *current : own;
+}
+
+} // namespace
+
+std::string grammar_of(const common_chat_schema_document &document, Budget &budget) {
+  Writer writer(budget);
+  writer.add_schema("", *document.root);
+  return writer.text();
+}
+
+std::string convert(const std::string &schema, std::vector<Loss> *losses) {
+  check_json(schema, "invalid_schema", "the schema");
+  Budget budget;
+  return grammar_of(read(common_json::parse(schema), budget, losses), budget);
+}
+
+void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses) {
+  Budget own;
+  Budget &budget = shared(own);
+  const auto document = read(schema, budget, &losses);
+  count_walks(document, budget);
+  grammar_of(document, budget);
+  if (!free_texts) return;
+  for (const auto &name : constrained_texts(document, budget)) losses.push_back({"/properties/" + escaped(name), "this chat template writes texts without quotes, as they are"});
+}
+
+void install() {
+  recua_schema_hooks hooks;
+  hooks.read = [](const common_json &schema) {
+    Budget own;
+    return read(schema, shared(own), nullptr);
+  };
+  hooks.grammar = [](const common_chat_schema_document &document) {
+    Budget own;
+    return grammar_of(document, shared(own));
+  };
+  hooks.build = [](const std::function<void(const common_grammar_builder &)> &build, const common_grammar_options &) {
+    Budget own;
+    Writer writer(shared(own));
+    build({[&](const std::string &name, const std::string &rule) { return writer.add_rule(name, rule); },
+           [&](const std::string &name, const common_chat_schema &schema) { return writer.add_schema(name == "root" ? "" : name, schema); }});
+    return writer.text();
+  };
+  recua_set_schema_hooks(hooks);
+}
+
+} // namespace recua::schema

@@ -1,0 +1,163 @@
+// Schemas that a value must follow all at once → one schema: what allOf says, and keywords beside $ref or anyOf.
+#include "schema.h"
+
+#include <algorithm>
+#include <set>
+
+namespace recua::schema {
+
+bool is_annotation(const std::string &keyword) {
+  static const std::set<std::string> known = {
+      "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id", "$anchor",
+      "$vocabulary", "$defs", "definitions", "discriminator", "externalDocs", "xml", "contentEncoding", "contentMediaType", "contentSchema"};
+  return known.count(keyword) > 0 || keyword.compare(0, 2, "x-") == 0;
+}
+
+namespace {
+
+std::set<std::string> names_of(const common_json &types) {
+  std::set<std::string> names;
+  if (types.is_string()) names.insert(types.get<std::string>());
+  if (types.is_array()) {
+    for (const auto &type : types) {
+      if (type.is_string()) names.insert(type.get<std::string>());
+    }
+  }
+  return names;
+}
+
+common_json both_types(const common_json &a, const common_json &b, const std::string &pointer) {
+  const auto first = names_of(a), second = names_of(b);
+  auto both = common_json::array();
+  for (const auto &name : first) {
+    if (second.count(name) > 0 || (name == "integer" && second.count("number") > 0)) both.push_back(name);
+    else if (name == "number" && second.count("integer") > 0) both.push_back("integer");
+  }
+  if (both.empty()) throw Refusal(pointer, "No value has the types that are asked for together.");
+  if (both.size() == 1) return both.at(static_cast<size_t>(0));
+  return both;
+}
+
+common_json all_of(const common_json &a, const common_json &b) {
+  auto parts = common_json::array();
+  parts.push_back(a);
+  parts.push_back(b);
+  common_json schema = common_json::object();
+  schema["allOf"] = parts;
+  return schema;
+}
+
+class Merger {
+public:
+  Merger(Budget &budget, std::vector<Loss> *losses) : budget(budget), losses(losses) {}
+
+  void add(const Part &part) {
+    for (const auto &[keyword, value] : part.schema->items()) {
+      budget.step(1 + size_of(value));
+      if (!is_annotation(keyword)) add(keyword, value, part.pointer + "/" + keyword);
+    }
+  }
+
+  common_json merged = common_json::object();
+
+private:
+  // What a copy costs.
+  size_t size_of(const common_json &value) {
+    size_t size = 1;
+    if (value.is_object() || value.is_array()) {
+      for (const auto &entry : value.items()) size += size_of(entry.value());
+    } else if (value.is_string()) {
+      size += value.get<std::string>().size() / 64;
+    }
+    return size;
+  }
+
+  void add(const std::string &keyword, const common_json &value, const std::string &pointer) {
+    if (keyword == "const") {
+      auto values = common_json::array();
+      values.push_back(value);
+      return add("enum", values, pointer);
+    }
+    if (!merged.contains(keyword)) {
+      merged[keyword] = value;
+      return;
+    }
+    const common_json known = merged.at(keyword);
+    if (known == value) return;
+    if (keyword == "type") {
+      merged["type"] = both_types(known, value, pointer);
+    } else if (keyword == "properties" && known.is_object() && value.is_object()) {
+      common_json properties = known;
+      for (const auto &[name, schema] : value.items()) {
+        budget.step(1 + properties.size());
+        const bool twice = properties.contains(name) && properties.at(name) != schema;
+        const common_json made = twice ? all_of(properties.at(name), schema) : schema;
+        properties[name] = made;
+      }
+      merged["properties"] = properties;
+    } else if (keyword == "required" && known.is_array() && value.is_array()) {
+      common_json names = known;
+      names.insert(value);
+      merged["required"] = names;
+    } else if (keyword == "enum" && known.is_array() && value.is_array()) {
+      auto both = common_json::array();
+      budget.step(known.size() * value.size());
+      for (const auto &one : known) {
+        for (const auto &other : value) {
+          if (one == other) {
+            both.push_back(one);
+            break;
+          }
+        }
+      }
+      if (both.empty()) throw Refusal(pointer, "No value is in all the lists that it must be in.");
+      merged["enum"] = both;
+    } else if (is_one_of(keyword, {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"}) && known.is_number() && value.is_number()) {
+      if (greater(value, known)) merged[keyword] = value;
+    } else if (is_one_of(keyword, {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"}) && known.is_number() && value.is_number()) {
+      if (greater(known, value)) merged[keyword] = value;
+    } else if (is_one_of(keyword, {"items", "additionalProperties"}) && known.is_object() && value.is_object()) {
+      merged[keyword] = all_of(known, value);
+    } else if (keyword == "additionalProperties" && (value.is_boolean() || known.is_boolean())) {
+      // The narrower one: false before a schema before true.
+      if ((value.is_boolean() && !value.get<bool>()) || (known.is_boolean() && known.get<bool>())) merged[keyword] = value;
+    } else if (losses != nullptr) {
+      losses->push_back({pointer, "it stands beside another " + keyword});
+    }
+  }
+
+  static bool is_one_of(const std::string &keyword, std::initializer_list<const char *> list) {
+    return std::any_of(list.begin(), list.end(), [&](const char *one) { return keyword == one; });
+  }
+
+  static bool greater(const common_json &a, const common_json &b) {
+    const auto one = read_decimal(a), other = read_decimal(b);
+    return one && other ? compare(*one, *other) > 0 : a.get<double>() > b.get<double>();
+  }
+
+  Budget &budget;
+  std::vector<Loss> *losses;
+};
+
+} // namespace
+
+common_json merge(const std::vector<Part> &parts, Budget &budget, std::vector<Loss> *losses) {
+  Merger merger(budget, losses);
+  for (const Part &part : parts) merger.add(part);
+  if (losses != nullptr && merger.merged.contains("properties") && merger.merged.at("properties").is_object()) {
+    for (const Part &part : parts) {
+      const common_json &schema = *part.schema;
+      if (!schema.contains("additionalProperties") || schema.at("additionalProperties") != false) continue;
+      for (const auto &property : merger.merged.at("properties").items()) {
+        budget.step(1 + schema.size());
+        const bool own = schema.contains("properties") && schema.at("properties").contains(property.key());
+        if (own) continue;
+        losses->push_back({part.pointer + "/additionalProperties", "another part of the schema adds properties"});
+        break;
+      }
+    }
+  }
+  return std::move(merger.merged);
+}
+
+} // namespace recua::schema
