@@ -134,13 +134,19 @@ ModelState::~ModelState() {
 
 std::shared_ptr<Templates> ModelState::chat_templates(const std::string &source) {
   constexpr size_t most = 4; // the file's own, and some that requests bring
-  std::lock_guard<std::mutex> lock(templates_mutex);
-  const auto found = std::find_if(templates.begin(), templates.end(), [&](const auto &entry) { return entry.first == source; });
-  if (found != templates.end()) {
+  const auto known = [&]() -> std::shared_ptr<Templates> {
+    const auto found = std::find_if(templates.begin(), templates.end(), [&](const auto &entry) { return entry.first == source; });
+    if (found == templates.end()) return nullptr;
     templates.splice(templates.begin(), templates, found);
     return found->second;
+  };
+  {
+    const std::lock_guard<std::mutex> lock(templates_mutex);
+    if (auto found = known()) return found;
   }
-  auto made = std::make_shared<Templates>(model, source);
+  auto made = std::make_shared<Templates>(model, source); // others do not wait for it
+  const std::lock_guard<std::mutex> lock(templates_mutex);
+  if (auto found = known()) return found;
   templates.emplace_front(source, made);
   if (templates.size() > most) templates.pop_back();
   return made;
