@@ -15,7 +15,9 @@ export class Decisions {
     this.#done = done;
   }
 
-  add(request: Request): void {
+  /** The step gave `given` tokens before this one. */
+  add(request: Request, given: number): void {
+    request.sequence.defer(given);
     this.#last = this.#last
       .then(() => request.sampler.decide())
       .catch((error: unknown) => RecuaError.from(error))

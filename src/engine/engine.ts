@@ -193,11 +193,8 @@ export class Engine {
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
-      if (this.#waiting.length + this.#running.length > 0 && !isStreaming(this.#running)) {
-        // Before prompts are read with nothing beside them.
-        const readMs = this.#pace.readMs(unread(this.#waiting) + unread(this.#running));
-        await this.#arrivals.gather(readMs, context.sequences - this.#waiting.length - this.#running.length);
-      }
+      const present = [...this.#waiting, ...this.#running]; // gathered before prompts are read with nothing beside them
+      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.readMs(unread(present)), context.sequences - present.length);
       if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
       await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);
@@ -306,10 +303,8 @@ export class Engine {
       const last = result.tokens[to - 1]!;
       const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);
       if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
-      if (last === undecided) {
-        request.sequence.await(given.length);
-        this.#decisions.add(request);
-      } else if (last < 0) {
+      if (last === undecided) this.#decisions.add(request, given.length);
+      else if (last < 0) {
         // What came before the failure is told first, and may even have ended the answer.
         if (given.length > 0) this.#render();
         if (!this.#active.has(request.id)) continue;

@@ -111,7 +111,7 @@ export class Sequence {
   }
 
   /** The step that gave the last `given` tokens evaluated all of them, but left open what follows. */
-  await(given: number): void {
+  defer(given: number): void {
     if (this.state === 'finished') return;
     if (given > 0) this.advance(1);
     this.state = 'deciding';
