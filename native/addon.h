@@ -146,7 +146,7 @@ struct Penalties {
   std::unordered_map<llama_token, int32_t> counts = {};
 };
 
-// What one request is sampled with; made on a pool thread. Either llama.cpp's chain, or all the rest.
+// What one request is sampled with; made on a pool thread. Either llama.cpp's chain or `choice` draws.
 struct SamplerParts {
   common_sampler_ptr chain;
   std::unique_ptr<Choice> choice;
@@ -168,16 +168,29 @@ struct SamplerState {
   std::atomic<bool> closed{false};
 
   // The compute thread or one of its team. Reads and changes the logits of row `row` of the last decode, picks a token and
-  // accepts it. `threads` may share the row. Throws on failure.
+  // accepts it. `threads` may share the row. Throws on failure. `undecided` where the grammar needs more work than others should wait
+  // for: decide() then has the token, and no step may use the sampler before.
   llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
-  bool by_chain() const { return parts.chain != nullptr; }
+  static constexpr llama_token undecided = -3;
+  // Pool thread. Once for each undecided token.
+  llama_token decide();
+  // llama.cpp's chain with a grammar of its own, which only tests ask for, or with none.
+  bool by_chain() const { return parts.chain != nullptr && !parts.constraint; }
   const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
   // JS thread, when no step can use it any more.
   void release();
 
 private:
   llama_token sample_by_chain(llama_context *context, int32_t row);
-  llama_token sample_by_choice(float *logits, int32_t threads);
+  llama_token sample_own(float *logits, int32_t threads);
+  int64_t pick(float *logits, size_t count, int32_t threads);
+  int64_t pick_allowed(float *logits, size_t count, Effort &work);
+  int64_t pick_masked(const Grammar::Mask &mask, const float *logits, size_t count);
+  llama_token take(int64_t found, const float *logits, size_t count);
+
+  std::mutex deciding; // held by decide()
+  std::vector<float> held; // the row of an undecided token
+  llama_token held_winner = -1; // what would have come without the grammar
 };
 
 // --- model.cpp
@@ -277,6 +290,7 @@ public:
   std::shared_ptr<SamplerState> state;
 
 private:
+  Napi::Value decide(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 };
 

@@ -1,4 +1,5 @@
-// Follows common_sampler of llama.cpp v0.5.0 (common/sampling.cpp) in when a grammar applies and what it is fed.
+// Follows common_sampler of llama.cpp v0.5.0 (common/sampling.cpp) in when a grammar applies and
+// what it is fed.
 #include "constraint.h"
 
 #include "reasoning-budget.h"
@@ -9,72 +10,32 @@
 
 namespace recua {
 
-std::shared_ptr<const PieceTree> GrammarCache::tree(const llama_vocab *vocab) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (!pieces) pieces = std::make_shared<PieceTree>(vocab);
-  return pieces;
-}
-
-std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const std::string &text) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  const auto found = std::find_if(grammars.begin(), grammars.end(), [&](const auto &entry) { return entry.first == text; });
-  if (found != grammars.end() && found->second && found->second->is_large()) {
-    grammars.erase(found); // who uses it keeps it
-  } else if (found != grammars.end()) {
-    grammars.splice(grammars.begin(), grammars, found);
-    return found->second;
-  }
-  auto made = Grammar::parse(vocab, text);
-  grammars.emplace_front(text, made);
-  if (grammars.size() > most) grammars.pop_back();
-  return made;
-}
-
-std::shared_ptr<const llama_grammar> GrammarCache::waiting(const std::string &text, const std::string &triggers, const std::function<llama_grammar *()> &parse) {
-  const std::lock_guard<std::mutex> lock(mutex);
-  const auto found = std::find_if(prototypes.begin(), prototypes.end(), [&](const auto &entry) { return entry.text == text && entry.triggers == triggers; });
-  if (found != prototypes.end()) {
-    prototypes.splice(prototypes.begin(), prototypes, found);
-    return found->grammar;
-  }
-  const std::shared_ptr<const llama_grammar> made(parse(), FreeGrammar());
-  if (!made) throw std::runtime_error("failed to parse grammar");
-  prototypes.push_front({text, triggers, made});
-  if (prototypes.size() > most) prototypes.pop_back();
-  return made;
-}
-
 namespace {
+
+// A grammar of some megabytes; in time less than a second.
+constexpr uint64_t compile_steps = 200u << 20;
+// One token. Others may wait for the same grammar meanwhile, so it is some milliseconds at most.
+constexpr uint64_t accept_steps = 1u << 20;
 
 // Tells triggers apart.
 std::string key_of(const std::vector<common_grammar_trigger> &triggers) {
   std::string key;
   for (const auto &[type, value, token] : triggers) {
-    key += std::to_string(static_cast<int>(type)) + ',' + std::to_string(token) + ',' + std::to_string(value.size()) + ':' + value;
+    key += std::to_string(static_cast<int>(type)) + ',' + std::to_string(token) + ',' +
+           std::to_string(value.size()) + ':' + value;
   }
   return key;
 }
 
-llama_grammar *parse_lazy(const llama_vocab *vocab, const std::string &text, const std::vector<common_grammar_trigger> &triggers) {
-  std::vector<std::string> patterns;
-  std::vector<llama_token> tokens;
-  for (const auto &trigger : triggers) {
-    switch (trigger.type) {
-      case COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN: tokens.push_back(trigger.token); break;
-      case COMMON_GRAMMAR_TRIGGER_TYPE_WORD: patterns.push_back(regex_escape(trigger.value)); break;
-      case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN: patterns.push_back(trigger.value); break;
-      case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN_FULL: {
-        const std::string &value = trigger.value;
-        const bool begun = !value.empty() && value.front() == '^';
-        const bool ended = !value.empty() && value.back() == '$';
-        patterns.push_back((begun ? "" : "^") + value + (ended ? "" : "$"));
-        break;
-      }
-    }
-  }
-  std::vector<const char *> texts;
-  for (const auto &pattern : patterns) texts.push_back(pattern.c_str());
-  return llama_grammar_init_impl(vocab, text.c_str(), "root", true, texts.data(), texts.size(), tokens.data(), tokens.size());
+// Of a list with the last used first.
+template <typename T>
+std::shared_ptr<T> find_in(std::list<std::pair<std::string, std::shared_ptr<T>>> &list,
+                           const std::string &key) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const auto &entry) { return entry.first == key; });
+  if (found == list.end()) return nullptr;
+  list.splice(list.begin(), list, found);
+  return found->second;
 }
 
 // The tokens that the template has put into the prompt already as the answer's beginning.
@@ -84,31 +45,91 @@ std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prom
   if (!tokens.empty() && !prompt.empty()) {
     const std::string first = token_bytes(vocab, tokens.front(), true);
     const auto is_space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
-    if (!first.empty() && is_space(first.front()) && !is_space(prompt.front())) tokens.erase(tokens.begin());
+    if (!first.empty() && is_space(first.front()) && !is_space(prompt.front()))
+      tokens.erase(tokens.begin());
   }
   return tokens;
 }
 
 } // namespace
 
-std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCache &cache, const common_params_sampling &params) {
-  const std::string &text = common_grammar_value(params.grammar);
+std::shared_ptr<const PieceTree> GrammarCache::tree(const llama_vocab *vocab) {
+  std::call_once(tree_made, [&] { pieces = std::make_shared<PieceTree>(vocab); });
+  return pieces;
+}
+
+std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const std::string &text) {
+  std::shared_ptr<const GrammarRules> rules;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto found = find_in(grammars, text);
+    if (found && !found->is_large()) return found;
+    if (found) {
+      rules = found->rules();
+      grammars.pop_front(); // who uses it keeps it
+    }
+  }
+  Effort work(compile_steps);
+  if (!rules) {
+    const auto token_named = [&](const std::string &name) {
+      const auto ids = common_tokenize(vocab, name, false, true);
+      return ids.size() == 1 ? ids.front() : -1;
+    };
+    rules = parse_gbnf(text, token_named, llama_vocab_n_tokens(vocab), work);
+  }
+  auto made = std::make_shared<Grammar>(std::move(rules), work);
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto other = find_in(grammars, text); // made meanwhile
+  if (other) return other;
+  grammars.emplace_front(text, made);
+  size_t bytes = 0;
+  for (auto entry = grammars.begin(); entry != grammars.end();) {
+    bytes += 2 * entry->first.size() + entry->second->size();
+    const bool keep = entry == grammars.begin() || bytes <= most_bytes;
+    entry = keep ? std::next(entry) : grammars.erase(entry);
+  }
+  if (grammars.size() > most) grammars.pop_back();
+  return made;
+}
+
+std::shared_ptr<const Triggers> GrammarCache::triggers(
+    const std::vector<common_grammar_trigger> &given) {
+  const std::string key = key_of(given);
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (auto found = find_in(waits, key)) return found;
+  }
+  const auto made = std::make_shared<const Triggers>(given);
+  const std::lock_guard<std::mutex> lock(mutex);
+  waits.emplace_front(key, made);
+  if (waits.size() > most) waits.pop_back();
+  return made;
+}
+
+std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCache &cache,
+                                             const common_params_sampling &params) {
   std::unique_ptr<Constraint> made(new Constraint());
-  made->grammar = cache.grammar(vocab, text);
-  if (!made->grammar) return nullptr;
+  made->grammar = cache.grammar(vocab, common_grammar_value(params.grammar));
   made->tree = cache.tree(vocab);
   made->position = made->grammar->start();
-  const auto prefill = begun(vocab, params.generation_prompt);
+  const std::string &prompt = params.generation_prompt;
   if (params.grammar_lazy) {
-    const auto prototype = cache.waiting(text, key_of(params.grammar_triggers), [&] { return parse_lazy(vocab, text, params.grammar_triggers); });
-    made->waiting.reset(llama_grammar_clone_impl(*prototype));
+    made->waiting = std::make_unique<Trigger>(cache.triggers(params.grammar_triggers));
     if (!params.reasoning_budget_start.empty() && !params.reasoning_budget_end.empty()) {
-      made->budget.reset(common_reasoning_budget_init(vocab, {params.reasoning_budget_start}, params.reasoning_budget_end,
+      made->budget.reset(common_reasoning_budget_init(vocab, {params.reasoning_budget_start},
+                                                      params.reasoning_budget_end,
                                                       params.reasoning_budget_forced, INT_MAX));
-      for (const llama_token token : prefill) llama_sampler_accept(made->budget.get(), token);
+      for (const llama_token token : begun(vocab, prompt))
+        llama_sampler_accept(made->budget.get(), token);
     }
-  } else if (common_grammar_needs_prefill(params.grammar)) {
-    for (const llama_token token : prefill) made->feed(token);
+  } else if (common_grammar_needs_prefill(params.grammar) && !prompt.empty()) {
+    // Its text, unless the grammar names tokens: vocabularies may put a space before the first, or
+    // take it together with that.
+    if (made->grammar->rules()->names_tokens) {
+      for (const llama_token token : begun(vocab, prompt)) made->feed(token);
+    } else {
+      made->feed_piece(-1, prompt);
+    }
   }
   return made;
 }
@@ -121,23 +142,54 @@ bool Constraint::thinking() const {
 
 bool Constraint::active() const { return !waiting && !thinking(); }
 
-bool Constraint::allows(llama_token token) const {
+bool Constraint::allows(llama_token token, Effort &work) const {
   if (tree->is_end(token)) return grammar->may_end(position);
   Grammar::Position moved = position;
-  return grammar->accept(moved, tree->piece(token));
+  const std::string &piece = tree->piece(token);
+  return grammar->accept(moved, token, piece.data(), piece.size(), work);
+}
+
+std::shared_ptr<const Grammar::Mask> Constraint::mask(Effort &work) {
+  if (laborious > 0 && !has_mask()) {
+    laborious--;
+    throw TooMuchWork();
+  }
+  try {
+    return grammar->mask(position, *tree, work);
+  } catch (const TooMuchWork &) {
+    laborious = 8;
+    throw;
+  }
+}
+
+std::shared_ptr<const Grammar::Mask> Constraint::mask_apart(Effort &work) {
+  Effort copying(accept_steps);
+  Grammar::Position moved = position;
+  const auto apart = grammar->begin_anew(moved, copying);
+  const auto mask = apart->mask(moved, *tree, work);
+  grammar->remember(position, mask);
+  return mask;
+}
+
+void Constraint::feed_piece(llama_token token, const std::string &bytes) {
+  Effort work(accept_steps);
+  if (grammar->is_crowded())
+    grammar = grammar->begin_anew(position, work); // others may go on with the old one
+  const bool end = token >= 0 && tree->is_end(token);
+  const bool fits = end ? grammar->may_end(position)
+                        : grammar->accept(position, token, bytes.data(), bytes.size(), work);
+  if (!fits)
+    throw std::runtime_error("the grammar does not go on with \"" + bytes + '"' +
+                             (token < 0 ? "" : ", token " + std::to_string(token)));
 }
 
 void Constraint::feed(llama_token token) {
-  if (waiting) {
-    llama_grammar_accept_impl(*waiting, token);
-    if (waiting->awaiting_trigger) return;
-    position = grammar->locate(*waiting);
-    waiting.reset();
-    return;
-  }
-  if (grammar->is_crowded()) grammar = grammar->begin_anew(position); // others may go on with the old one
-  const bool fits = tree->is_end(token) ? grammar->may_end(position) : grammar->accept(position, tree->piece(token));
-  if (!fits) throw std::runtime_error("the grammar does not go on with token " + std::to_string(token));
+  const std::string &piece = tree->piece(token);
+  if (!waiting) return feed_piece(token, piece);
+  std::vector<Trigger::Piece> pieces;
+  if (!waiting->accept(token, piece, pieces)) return;
+  waiting.reset();
+  for (const auto &[one, bytes] : pieces) feed_piece(one, bytes);
 }
 
 void Constraint::accept(llama_token token) {

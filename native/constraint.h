@@ -1,64 +1,70 @@
-// What a grammar asks of one sampler: the grammar's position, and for a lazy grammar the wait for its trigger, which is
-// llama.cpp's own. Made on a pool thread, used on the context's thread.
+// What a grammar asks of one sampler: the grammar's position, and for a lazy grammar the wait for
+// its trigger. Made on a pool thread, used on the context's thread, or on a pool thread while no
+// step may use it.
 #pragma once
 
 #include "grammar.h"
+#include "trigger.h"
 
 #include "sampling.h"
 
-#include <functional>
 #include <list>
 
 namespace recua {
 
-struct FreeGrammar { void operator()(const llama_grammar *grammar) const { llama_grammar_free_impl(const_cast<llama_grammar *>(grammar)); } };
-
-// The grammars of one model that were used last, and the tree they are walked with.
+// The grammars of one model that were used last, and the tree they are walked with. Nothing is made
+// under its lock.
 class GrammarCache {
 public:
-  // Any thread. Null where the grammar names tokens.
+  // Any thread. Throws GrammarError, TooMuchWork.
   std::shared_ptr<Grammar> grammar(const llama_vocab *vocab, const std::string &text);
-  // A lazy grammar that has seen nothing yet, to be cloned: parsing it takes as long as the rest of a request's start.
-  std::shared_ptr<const llama_grammar> waiting(const std::string &text, const std::string &triggers, const std::function<llama_grammar *()> &parse);
+  std::shared_ptr<const Triggers> triggers(const std::vector<common_grammar_trigger> &given);
   std::shared_ptr<const PieceTree> tree(const llama_vocab *vocab);
 
 private:
   static constexpr size_t most = 32;
-  std::mutex mutex;
+  static constexpr size_t most_bytes = 256u << 20;
+
+  std::mutex mutex;                                                     // guards the lists
   std::list<std::pair<std::string, std::shared_ptr<Grammar>>> grammars; // the last used first
-  struct Prototype {
-    std::string text, triggers;
-    std::shared_ptr<const llama_grammar> grammar;
-  };
-  std::list<Prototype> prototypes; // the last used first
+  std::list<std::pair<std::string, std::shared_ptr<const Triggers>>> waits;
+  std::once_flag tree_made;
   std::shared_ptr<const PieceTree> pieces;
 };
 
 class Constraint {
 public:
-  // Null where only llama.cpp's own sampler knows the grammar. Throws where it does not compile.
-  static std::unique_ptr<Constraint> make(const llama_vocab *vocab, GrammarCache &cache, const common_params_sampling &params);
+  // Throws where the grammar does not compile, or does not begin as the prompt ends.
+  static std::unique_ptr<Constraint> make(const llama_vocab *vocab, GrammarCache &cache,
+                                          const common_params_sampling &params);
 
   // Whether the next token is constrained at all.
   bool active() const;
-  bool allows(llama_token token) const;
+  bool allows(llama_token token, Effort &work) const;
   bool has_mask() const { return grammar->has_mask(position); }
-  std::shared_ptr<const Grammar::Mask> mask() const { return grammar->mask(position, *tree); }
+  std::shared_ptr<const Grammar::Mask> mask(Effort &work);
+  // The same where it takes so many steps that others must not wait for the grammar meanwhile.
+  std::shared_ptr<const Grammar::Mask> mask_apart(Effort &work);
   // Throws where an active constraint does not allow the token.
   void accept(llama_token token);
 
 private:
-  struct FreeSampler { void operator()(llama_sampler *sampler) const { llama_sampler_free(sampler); } };
+  struct FreeSampler {
+    void operator()(llama_sampler *sampler) const { llama_sampler_free(sampler); }
+  };
 
   Constraint() = default;
   void feed(llama_token token);
+  void feed_piece(llama_token token, const std::string &bytes);
   bool thinking() const;
 
   std::shared_ptr<const PieceTree> tree;
   std::shared_ptr<Grammar> grammar;
   Grammar::Position position;
-  std::unique_ptr<llama_grammar, FreeGrammar> waiting; // until the trigger comes
-  std::unique_ptr<llama_sampler, FreeSampler> budget;  // knows where a thinking block is, in which the grammar rests
+  uint32_t laborious = 0; // masks that are not tried here: of the last ones some took too much work
+  std::unique_ptr<Trigger> waiting; // until the trigger comes
+  std::unique_ptr<llama_sampler, FreeSampler>
+      budget; // knows where a thinking block is, in which the grammar rests
 };
 
 } // namespace recua

@@ -1,24 +1,26 @@
-// A GBNF grammar as an automaton that remembers: the same language as llama.cpp's, whose parser makes its rules, but states
-// are interned, steps between them are looked up, and the tokens a state allows are found by walking the vocabulary's tree
-// once. Shared by all samplers of the same text; used on pool threads and on the context's thread, under a lock of its own.
+// A GBNF grammar as an automaton that remembers: the same language as llama.cpp's, token by token,
+// but sets of stacks are numbered (stacks.h), steps between them are looked up, and the tokens that
+// one allows are found by walking the vocabulary's tree once. Shared by all samplers of the same
+// text; used on pool threads and on the context's thread, under a lock of its own, which is never
+// held for more than the steps that the caller grants.
 #pragma once
 
 #include "piece_tree.h"
+#include "stacks.h"
 
-#include "llama-grammar.h"
-
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 
 namespace recua {
 
 class Grammar {
 public:
-  // Where a sampler is: a set of stacks, and the beginning of a character whose last bytes are still to come.
+  // Where a sampler is: what may still come, and the beginning of a character whose last bytes are
+  // missing.
   struct Position {
-    int32_t state = 0;
+    uint32_t state = 0;
     uint32_t value = 0;
     int32_t remaining = 0;
   };
@@ -31,78 +33,49 @@ public:
   };
   static constexpr size_t few_tokens = 16384;
 
-  // Null for grammars that name tokens, which llama.cpp judges itself. Throws std::runtime_error where the text is none.
-  static std::shared_ptr<Grammar> parse(const llama_vocab *vocab, const std::string &text);
+  // All that takes a `work` throws TooMuchWork where its steps are used up, and WorkCancelled.
+  Grammar(std::shared_ptr<const GrammarRules> rules, Effort &work);
 
   Position start() const { return {first_state, 0, 0}; }
-  // The position of a llama_grammar of the same text.
-  Position locate(const llama_grammar &grammar);
-
-  // Moves over a piece; false, and unmoved, where the grammar refuses it.
-  bool accept(Position &position, const std::string &piece);
+  // Moves over a token, or over bytes that are none (`token` -1); false, and unmoved, where the
+  // grammar refuses it.
+  bool accept(Position &position, llama_token token, const char *bytes, size_t count, Effort &work);
   // Whether the text may end here.
   bool may_end(const Position &position);
-  std::shared_ptr<const Mask> mask(const Position &position, const PieceTree &tree);
+  std::shared_ptr<const Mask> mask(const Position &position, const PieceTree &tree, Effort &work);
   // Whether the mask is known already.
   bool has_mask(const Position &position);
-  // Whether it remembers so much that a new one should take its place: nested texts lead to new states without end.
-  bool is_large();
+  // One that was made elsewhere for the same position.
+  void remember(const Position &position, std::shared_ptr<const Mask> mask);
+  // Whether it remembers so much that a new one should take its place: nested texts lead to new
+  // states without end.
+  bool is_large() const;
   // Whether even one text had better go on in a new one.
-  bool is_crowded();
+  bool is_crowded() const { return crowded(); }
   // One that knows nothing but this position, which becomes one of its own.
-  std::shared_ptr<Grammar> begin_anew(Position &position);
+  std::shared_ptr<Grammar> begin_anew(Position &position, Effort &work);
+  const std::shared_ptr<const GrammarRules> &rules() const { return stacks.rules; }
+  // Bytes, roughly.
+  size_t size() const { return size_bytes; }
 
 private:
-  // A stack is its top element and the stack below it; 0 is the empty one.
-  struct Stack {
-    uint32_t below;
-    uint32_t element;
-    std::vector<uint32_t> closure; // the stacks it unfolds to: tops are characters, or it is empty
-    bool closed = false;
-  };
-  struct State {
-    std::vector<uint32_t> stacks; // sorted
-    bool may_end = false;
-    std::vector<int32_t> next; // by class of characters, where these are few: a state, refused or unknown
-  };
-  static constexpr int32_t unknown = -2;
-  static constexpr int32_t refused = -1;
-  static constexpr size_t few_classes = 256;
-
-  Grammar() = default;
-  size_t remembered_bytes() const;
+  explicit Grammar(std::shared_ptr<const GrammarRules> rules) : stacks(std::move(rules)) {}
   bool crowded() const;
-  std::shared_ptr<Grammar> successor(Position &position) const;
-  uint32_t push(uint32_t below, uint32_t element);
-  const std::vector<uint32_t> &unfold(uint32_t stack);
-  int32_t intern(std::vector<uint32_t> stacks);
-  int32_t step(int32_t state, uint32_t character);
-  int32_t compute_step(int32_t state, uint32_t character);
-  void classify();
-  size_t class_of(uint32_t character) const;
-  bool feed(Position &position, uint8_t byte, bool continues);
-  bool matches(uint32_t element, uint32_t character) const;
-  bool may_begin(int32_t state, uint32_t value, int32_t remaining) const;
-  bool element_may_begin(uint32_t element, uint32_t value, int32_t remaining) const;
-  bool ends_alternative(uint32_t element) const;
-  uint32_t after(uint32_t element) const;
+  std::shared_ptr<Grammar> successor(Position &position, Effort &work) const;
+  bool feed(Position &position, uint8_t byte, bool continues, Effort &work);
+  void walk(const Position &position, const PieceTree &tree, std::vector<llama_token> &allowed,
+            Effort &work);
+  void note_size();
+  void keep(const Position &position, const std::shared_ptr<const Mask> &mask);
 
   std::mutex mutex;
-  std::vector<llama_grammar_element> elements; // all rules one after the other
-  std::vector<uint32_t> rule_starts;
-  int32_t first_state = 0;
-  std::vector<Stack> stacks;
-  std::unordered_map<uint64_t, uint32_t> stack_ids;
-  std::vector<State> states;
-  std::map<std::vector<uint32_t>, int32_t> state_ids;
-  std::unordered_map<uint64_t, int32_t> steps; // by state and class of characters, where these are many
-  // Characters that no element tells apart are one class: `bounds` has the first of each, `low_classes` the class of the 65,536 lowest.
-  std::vector<uint32_t> bounds;
-  std::vector<uint16_t> low_classes;
+  Stacks stacks;
+  uint32_t first_state = 0;
   std::map<std::pair<uint64_t, int32_t>, std::shared_ptr<const Mask>> masks;
   size_t mask_bytes = 0;
-  size_t listed = 0; // stacks in all states together
-  size_t first_bytes = 0; // what it remembered from the start
+  size_t first_bytes = 0;              // what it remembered from the start
+  std::atomic<size_t> stacks_bytes{0}; // for those who do not wait for the lock
+  std::atomic<size_t> size_bytes{0};
 };
 
 } // namespace recua

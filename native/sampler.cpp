@@ -33,24 +33,11 @@ std::vector<float> &own_row(size_t count) {
   return row;
 }
 
-// The unconstrained winner was refused: the draw is made again among what the grammar allows.
-int64_t pick_allowed(Choice &choice, Constraint &constraint, const float *logits, size_t count) {
-  // Where nearly all is allowed, so are enough of the best; their masks would be large and different at every character of a text.
-  if (!constraint.has_mask()) {
-    const auto found = choice.pick_of_allowed(logits, count, [&](uint32_t token) { return constraint.allows(static_cast<llama_token>(token)); });
-    if (found >= 0) return found;
-  }
-  const auto mask = constraint.mask();
-  std::vector<float> &row = own_row(count);
-  if (mask->few) {
-    for (size_t i = 0; i < mask->tokens.size(); i++) row[i] = logits[mask->tokens[i]];
-    const auto found = choice.pick(row.data(), mask->tokens.size());
-    return found < 0 ? found : mask->tokens[static_cast<size_t>(found)];
-  }
-  const uint8_t *allowed = mask->allowed.data();
-  for (size_t i = 0; i < count; i++) row[i] = allowed[i] != 0 ? logits[i] : -INFINITY;
-  return choice.pick(row.data(), count);
-}
+// What one token may take of the context's thread beyond the passes over its row: some milliseconds. The whole vocabulary can be walked
+// within it, where the grammar has been there before.
+constexpr uint64_t step_work = 500000;
+// And of a pool thread: a second or so, after which the request fails.
+constexpr uint64_t apart_work = 100000000;
 
 } // namespace
 
@@ -76,26 +63,93 @@ void Penalties::apply(float *logits) const {
 
 llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits, int32_t threads) {
   if (closed || !(parts.chain || parts.choice)) throw CodedError("closed", "The sampler is closed.");
-  const llama_token token = parts.chain ? sample_by_chain(context, row) : sample_by_choice(logits, threads);
-  if (parts.drafter) parts.drafter->accept(token);
+  const llama_token token = by_chain() ? sample_by_chain(context, row) : sample_own(logits, threads);
+  if (parts.drafter && token != undecided) parts.drafter->accept(token);
   return token;
 }
 
-llama_token SamplerState::sample_by_choice(float *logits, int32_t threads) {
+llama_token SamplerState::sample_own(float *logits, int32_t threads) {
   auto &[chain, choice, constraint, drafter, biases, penalties] = parts;
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
   const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
   for (const auto &[token, bias] : biases) logits[token] += bias;
   if (penalties.active()) penalties.apply(logits);
 
-  auto found = choice->pick(logits, count, threads);
-  if (found >= 0 && constraint && constraint->active() && !constraint->allows(static_cast<llama_token>(found))) {
-    found = pick_allowed(*choice, *constraint, logits, count);
+  auto found = pick(logits, count, threads);
+  if (found >= 0 && constraint && constraint->active()) {
+    Effort work(step_work);
+    try {
+      if (!constraint->allows(static_cast<llama_token>(found), work)) found = pick_allowed(logits, count, work);
+    } catch (const TooMuchWork &) {
+      held.assign(logits, logits + count);
+      held_winner = static_cast<llama_token>(found);
+      return undecided;
+    }
   }
+  return take(found, logits, count);
+}
+
+llama_token SamplerState::decide() {
+  const std::lock_guard<std::mutex> lock(deciding);
+  if (closed || held.empty()) throw CodedError("closed", "The sampler is closed.");
+  std::vector<float> logits;
+  logits.swap(held);
+  Effort work(apart_work, &closed);
+  int64_t found = held_winner;
+  if (!parts.constraint->allows(held_winner, work)) {
+    const auto mask = parts.constraint->mask_apart(work);
+    found = pick_masked(*mask, logits.data(), logits.size());
+  }
+  const llama_token token = take(found, logits.data(), logits.size());
+  if (parts.drafter) parts.drafter->accept(token);
+  return token;
+}
+
+// The draw without the grammar.
+int64_t SamplerState::pick(float *logits, size_t count, int32_t threads) {
+  if (parts.choice) return parts.choice->pick(logits, count, threads);
+  std::vector<llama_token_data> candidates(count);
+  for (size_t i = 0; i < count; i++) candidates[i] = {static_cast<llama_token>(i), logits[i], 0};
+  llama_token_data_array array{candidates.data(), count, -1, false};
+  llama_sampler_apply(common_sampler_get(parts.chain.get()), &array);
+  // Where every token is refused the chain still picks one. False for NaN too.
+  if (array.selected < 0 || !(array.data[array.selected].logit > -INFINITY)) return -1;
+  return array.data[array.selected].id;
+}
+
+// The unconstrained winner was refused: the draw is made again among what the grammar allows.
+int64_t SamplerState::pick_allowed(float *logits, size_t count, Effort &work) {
+  Constraint &constraint = *parts.constraint;
+  // Where nearly all is allowed, so are enough of the best; their masks would be large and different at every character of a text.
+  if (parts.choice && !constraint.has_mask()) {
+    const auto found = parts.choice->pick_of_allowed(logits, count, [&](uint32_t token) { return constraint.allows(static_cast<llama_token>(token), work); });
+    if (found >= 0) return found;
+  }
+  return pick_masked(*constraint.mask(work), logits, count);
+}
+
+int64_t SamplerState::pick_masked(const Grammar::Mask &mask, const float *logits, size_t count) {
+  std::vector<float> &row = own_row(count);
+  if (mask.few && parts.choice) {
+    for (size_t i = 0; i < mask.tokens.size(); i++) row[i] = logits[mask.tokens[i]];
+    const auto found = pick(row.data(), mask.tokens.size(), 1);
+    return found < 0 ? found : mask.tokens[static_cast<size_t>(found)];
+  }
+  if (mask.few) {
+    std::fill_n(row.begin(), count, -INFINITY);
+    for (const llama_token token : mask.tokens) row[static_cast<size_t>(token)] = logits[token];
+  } else {
+    for (size_t i = 0; i < count; i++) row[i] = mask.allowed[i] != 0 ? logits[i] : -INFINITY;
+  }
+  return pick(row.data(), count, 1);
+}
+
+llama_token SamplerState::take(int64_t found, const float *logits, size_t count) {
   if (found < 0) throw no_token(*model, logits, count);
   const auto token = static_cast<llama_token>(found);
-  penalties.accept(token);
-  if (constraint) constraint->accept(token);
+  if (parts.chain) common_sampler_accept(parts.chain.get(), token, true);
+  parts.penalties.accept(token);
+  if (parts.constraint) parts.constraint->accept(token);
   return token;
 }
 
@@ -113,12 +167,13 @@ llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
 SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_sampling &params,
                            const std::vector<llama_token> &history, bool by_chain) {
   const llama_vocab *vocab = of->vocab;
-  bool own = !by_chain && !needs_chain(params);
-  if (own && !params.grammar.empty()) {
+  if (!by_chain && !params.grammar.empty()) {
     constraint = Constraint::make(vocab, of->grammars, params);
-    own = constraint != nullptr;
+    // The chain draws, the grammar is not its business.
+    params.grammar = {};
+    params.grammar_lazy = false;
   }
-  if (!own) {
+  if (by_chain || needs_chain(params)) {
     chain.reset(common_sampler_init(of->model, params));
     for (const llama_token token : history) common_sampler_accept(chain.get(), token, false);
     return;
@@ -136,7 +191,8 @@ SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_
 }
 
 void SamplerState::release() {
-  closed = true;
+  closed = true; // ends what decides
+  const std::lock_guard<std::mutex> lock(deciding);
   parts = {};
   model.reset();
 }
@@ -167,7 +223,7 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
         if (outcome.code == nullptr && draft) made.drafter = std::make_unique<Drafter>(history);
         if (outcome.code != nullptr) {
           if (grammar->source.empty()) throw CodedError("generation_failed", outcome.message);
-          throw CodedError("invalid_grammar", "The grammar does not compile: " + outcome.message + ".");
+          throw CodedError("invalid_grammar", "The grammar cannot be used: " + outcome.message + ".");
         }
       },
       [=](Napi::Env env, SamplerParts &made) -> Napi::Value {
@@ -179,12 +235,18 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
 }
 
 Napi::Function Sampler::define(Napi::Env env) {
-  return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close)});
+  return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide)});
 }
 
 Sampler::Sampler(const Napi::CallbackInfo &info)
     : Napi::ObjectWrap<Sampler>(info), state(*info[0].As<Napi::External<std::shared_ptr<SamplerState>>>().Data()) {
   info.This().As<Napi::Object>().Set("seed", state->seed);
+}
+
+Napi::Value Sampler::decide(const Napi::CallbackInfo &info) {
+  return Task<llama_token>::run(
+      info.Env(), "generation_failed", [held = state](llama_token &token) { token = held->decide(); },
+      [](Napi::Env env, llama_token &token) { return Napi::Number::New(env, token); });
 }
 
 Napi::Value Sampler::close(const Napi::CallbackInfo &info) {

@@ -8,30 +8,6 @@ namespace recua {
 
 namespace {
 
-// llama.cpp recurses once per open parenthesis of a grammar, and once per rule of a chain of rules: bounds keep it
-// off the stack's end.
-constexpr int max_grammar_depth = 200;
-constexpr int max_grammar_rules = 10000;
-
-void check_grammar(const std::string &grammar) {
-  if (grammar.compare(0, 11, "%llguidance") == 0) {
-    throw CodedError("invalid_grammar", "Expected a GBNF grammar, got an llguidance one.");
-  }
-  int depth = 0;
-  for (const char c : grammar) {
-    if (c == '(' && ++depth > max_grammar_depth) {
-      throw CodedError("invalid_grammar", "Expected a grammar with at most " + std::to_string(max_grammar_depth) +
-                                              " open parentheses at once.");
-    }
-    if (c == ')') depth--;
-  }
-  int rules = 0;
-  for (size_t at = grammar.find("::="); at != std::string::npos; at = grammar.find("::=", at + 3)) rules++;
-  if (rules > max_grammar_rules) {
-    throw CodedError("invalid_grammar", "Expected a grammar of at most " + std::to_string(max_grammar_rules) + " rules, got " + std::to_string(rules) + ".");
-  }
-}
-
 void add_trigger(const llama_vocab *vocab, const common_json &entry, common_params_sampling &params) {
   common_grammar_trigger trigger;
   trigger.type = static_cast<common_grammar_trigger_type>(entry.at("type").get<int>());
@@ -107,7 +83,9 @@ GrammarOptions::GrammarOptions(const Options &options) {
 
 void GrammarOptions::apply(const llama_vocab *vocab, common_params_sampling &params) const {
   if (source.empty()) return;
-  check_grammar(source);
+  if (source.compare(0, 11, "%llguidance") == 0) {
+    throw CodedError("invalid_grammar", "Expected a GBNF grammar, got an llguidance one.");
+  }
   const auto type = kind == "tools"    ? COMMON_GRAMMAR_TYPE_TOOL_CALLS
                     : kind == "schema" ? COMMON_GRAMMAR_TYPE_OUTPUT_FORMAT
                                        : COMMON_GRAMMAR_TYPE_USER;

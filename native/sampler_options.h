@@ -1,4 +1,4 @@
-// A sampler's options, read from JS into llama.cpp's struct, and the bounds that keep its grammar parser off the stack's end.
+// A sampler's options, read from JS into llama.cpp's struct.
 #pragma once
 
 #include "js.h"

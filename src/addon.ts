@@ -244,6 +244,11 @@ export interface NativeParser {
 export interface NativeSampler {
   /** The seed in use. */
   readonly seed: number;
+  /**
+   * The token of a row that a step left undecided (-3), for which its grammar needs more work than other rows should wait for. Until it
+   * resolves no step may have the sampler. Rejects `generation_failed` where the grammar needs too much, or close() came first.
+   */
+  decide(): Promise<number>;
   close(): void;
 }
 
@@ -266,7 +271,10 @@ export interface StepInput {
 }
 
 export interface StepResult {
-  /** One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2 and an entry in `failures`. */
+  /**
+   * One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2 and an entry in `failures`; -3 is yet
+   * to be decided (NativeSampler.decide), and the row's KV is in the sequence.
+   */
   tokens: Int32Array;
   /** Where guesses were evaluated: how many of the tokens each wanted row gave. The KV of all of them but the last is in the sequence then. */
   counts?: Int32Array;
@@ -408,7 +416,7 @@ export interface NativeAddon {
    * True if there are several. To be called before weights are loaded; throws `invalid_argument` where another strategy was chosen before.
    */
   setNuma(strategy: 'distribute' | 'isolate' | 'numactl'): boolean;
-  /** Native log lines of the whole process: level 'debug' | 'info' | 'warn' | 'error'; one function per thread of JavaScript, null for none. Never stdout; llama.cpp itself prints grammar errors to stderr. */
+  /** Native log lines of the whole process: level 'debug' | 'info' | 'warn' | 'error'; one function per thread of JavaScript, null for none. Never stdout; llama.cpp itself prints some errors to stderr. */
   setLog(sink: ((level: string, text: string) => void) | null): void;
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;

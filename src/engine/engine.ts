@@ -7,14 +7,14 @@ import { Admission, stashBudget } from './admission.js';
 import { Arrivals } from './arrivals.js';
 import { Bell } from './bell.js';
 import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared, type Preparing } from './chat.js';
+import { Decisions, undecided } from './decisions.js';
 import { Embeddings, notPooled } from './embeddings.js';
 import { canRemoveParts, type Loaded } from './load.js';
-import { PrefixCache } from './prefix.js';
-import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, Sampling, SavedState } from './protocol.js';
-import { Request } from './request.js';
-import { samplerOptions } from './sampling.js';
 import { Pace } from './pace.js';
-import { isStreaming, Plan, planStep, stepsAhead, unread } from './scheduler.js';
+import { PrefixCache } from './prefix.js';
+import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from './protocol.js';
+import { makeSampler, Request } from './request.js';
+import { isIdle, isStreaming, Plan, planStep, stepsAhead, unread } from './scheduler.js';
 import { Sequence } from './sequence.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 import { Vitals } from './vitals.js';
@@ -63,6 +63,7 @@ export class Engine {
   readonly #bell = new Bell();
   readonly #arrivals = new Arrivals(this.#bell);
   readonly vitals: Vitals;
+  readonly #decisions = new Decisions((request, outcome) => this.#decided(request, outcome));
   #closing: Promise<void> | undefined;
   /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
   readonly ended: Promise<void>;
@@ -170,7 +171,7 @@ export class Engine {
   }
 
   /** Prepares a request off-thread and queues it; every early error ends here. */
-  async #start(id: number, request: { sampling: Sampling; maxTokens: number }, prepare: (preparing: Preparing) => Promise<Prepared>): Promise<void> {
+  async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<Prepared>): Promise<void> {
     const { context, model, options } = this.#loaded;
     const arrivedMs = performance.now();
     if (this.#closing) return this.#fail(id, shuttingDown());
@@ -188,7 +189,7 @@ export class Engine {
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
       checkLength(prepared, context.contextSize);
       if (!this.#active.has(id)) return;
-      const sampler = await model.createSampler(samplerOptions(request.sampling, prepared.grammar, this.#rooms !== undefined), prepared.tokens);
+      const sampler = await makeSampler(model, request, prepared, this.#rooms !== undefined);
       if (!this.#active.has(id)) return sampler.close();
       const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
       const made = new Request(id, sequence, sampler, prepared, arrivedMs);
@@ -210,23 +211,18 @@ export class Engine {
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
-      if (this.#waiting.length + this.#running.length > 0 && !isStreaming(this.#running)) await this.#gather(context);
+      const present = [...this.#waiting, ...this.#running]; // gathered before prompts are read with nothing beside them
+      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.readMs(unread(present)), context.sequences - present.length);
       if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
       await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);
       this.#render();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
-      else if (this.#waiting.length === 0 && this.#running.length === 0 && this.#jobs.length === 0) await this.#bell.sleep();
+      else if (isIdle(this.#waiting, this.#running) && this.#jobs.length === 0) await this.#bell.sleep();
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
     }
-  }
-
-  /** Before prompts are read with nothing beside them. */
-  async #gather(context: NativeContext): Promise<void> {
-    const readMs = this.#pace.readMs(unread(this.#waiting) + unread(this.#running));
-    await this.#arrivals.gather(readMs, context.sequences - this.#waiting.length - this.#running.length);
   }
 
   /** Finished sequences leave; their KV stays in the slot as a prefix for others. */
@@ -324,20 +320,31 @@ export class Engine {
     for (let i = 0, from = 0, to = 0; i < this.#asking.length; i++, from = to) {
       const request = this.#requests.get(this.#asking[i]!)!;
       to = from + (result.counts?.[i] ?? 1);
-      const failed = result.tokens[to - 1]! < 0;
-      const given = result.tokens.subarray(from, failed ? to - 1 : to);
+      const last = result.tokens[to - 1]!;
+      const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);
       if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
-      if (failed) {
+      if (last === undecided) this.#decisions.add(request, given.length);
+      else if (last < 0) {
         // The KV of the last that came true is there, too: the sampler failed in the row that was evaluated with it.
         if (given.length > 0) request.sequence.advance(1);
         // What came before is told first, and may even have ended the answer.
         if (given.length > 0) this.#render();
         if (!this.#active.has(request.id)) continue;
-        const reason = result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token';
-        request.sequence.finish();
-        this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
+        this.#failSampling(request, result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token');
       }
     }
+  }
+
+  #decided(request: Request, outcome: number | RecuaError): void {
+    if (!this.#active.has(request.id)) return;
+    if (typeof outcome !== 'number') this.#failSampling(request, outcome.message);
+    else if (request.accept(Int32Array.of(outcome), 0, this.#loaded.pieces.flags, performance.now())) this.#fresh.add(request);
+    this.#stir();
+  }
+
+  #failSampling(request: Request, reason: string): void {
+    request.sequence.finish();
+    this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
   }
 
   /** The KV of all in the step is undefined. Aborted work that somebody still wants is done again; else its requests fail. */

@@ -1,8 +1,10 @@
 // One generating request inside the engine: its sequence with all that hangs on it (sampler, text, parser, times),
 // and the text work of its new tokens. The engine calls it between steps.
-import type { NativeSampler, Pieces } from '../addon.js';
+import type { NativeModel, NativeSampler, Pieces } from '../addon.js';
+import { RecuaError } from '../errors.js';
 import type { Prepared } from './chat.js';
-import type { Delta, EngineEvent, FinishReason } from './protocol.js';
+import type { ChatRequest, CompletionRequest, Delta, EngineEvent, FinishReason } from './protocol.js';
+import { samplerOptions } from './sampling.js';
 import type { Sequence } from './sequence.js';
 import { Text } from './text.js';
 
@@ -114,5 +116,17 @@ export class Request {
 
   #emit(delta: Delta | undefined, events: EngineEvent[]): void {
     if (delta) events.push({ id: this.id, kind: 'delta', delta });
+  }
+}
+
+/** A grammar that cannot be used is told of where it was given: text of the request, or made of its schema or tools. */
+export async function makeSampler(model: NativeModel, request: ChatRequest | CompletionRequest, prepared: Prepared, draft: boolean): Promise<NativeSampler> {
+  try {
+    return await model.createSampler(samplerOptions(request.sampling, prepared.grammar, draft), prepared.tokens);
+  } catch (thrown) {
+    const error = RecuaError.from(thrown);
+    if (error.code !== 'invalid_grammar') throw error;
+    if (request.constraint.kind === 'grammar') throw new RecuaError('invalid_grammar', error.message, { param: 'grammar' });
+    throw new RecuaError('invalid_schema', error.message.replace('The grammar', 'The grammar of the schema or the tools'));
   }
 }

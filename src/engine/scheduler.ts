@@ -49,6 +49,12 @@ export function isStreaming(running: readonly Sequence[]): boolean {
   return running.some((sequence) => sequence.state === 'decode');
 }
 
+/** Nothing to do before something comes: nobody is there, or all who run wait for tokens that are worked out beside the steps. */
+export function isIdle(waiting: readonly Sequence[], running: readonly Sequence[]): boolean {
+  if (running.length === 0) return waiting.length === 0;
+  return running.every((sequence) => sequence.state === 'deciding');
+}
+
 /** Prompt tokens to be evaluated before all of them decode. */
 export function unread(sequences: readonly Sequence[]): number {
   return sequences.reduce((sum, { state, pending }) => (state === 'waiting' || state === 'prefill' ? sum + pending : sum), 0);

@@ -2,8 +2,11 @@
 // Pure; the engine drives it, the scheduler and the prefix cache read it.
 import type { FinishReason, Usage } from './protocol.js';
 
-/** waiting: no slot yet. prefill: known tokens are being evaluated. decode: one token per step. finished: leaves at the next settle. */
-export type SequenceState = 'waiting' | 'prefill' | 'decode' | 'finished';
+/**
+ * waiting: no slot yet. prefill: known tokens are being evaluated. decode: one token per step. deciding: all is evaluated, the next token
+ * is worked out beside the steps. finished: leaves at the next settle.
+ */
+export type SequenceState = 'waiting' | 'prefill' | 'decode' | 'deciding' | 'finished';
 
 export class Sequence {
   state: SequenceState = 'waiting';
@@ -105,6 +108,13 @@ export class Sequence {
     this.length = length;
     this.evaluated = Math.min(this.evaluated, length);
     this.finish();
+  }
+
+  /** The step that gave the last `given` tokens evaluated all of them, but left open what follows. */
+  defer(given: number): void {
+    if (this.state === 'finished') return;
+    if (given > 0) this.advance(1);
+    this.state = 'deciding';
   }
 
   finish(): void {

@@ -30,6 +30,23 @@ t.test('maxTokens and the context end an answer with length', async (t) => {
   await closeClean(t, open);
 });
 
+t.test('a token that takes its grammar long is decided beside the steps, and the others go on', async (t) => {
+  for (const fake of [{}, { mostTokens: 4 }]) {
+    const open = await openEngine(fake, fake.mostTokens ? { specType: 'ngram-simple' } : {});
+    const slow = (text: string) => open.complete(completion(text, { constraint: { kind: 'grammar', grammar: `slow:${text} and on` } })).done;
+    const outcomes = await Promise.all([slow('one'), slow('two'), open.complete(completion('x', { constraint: say('good day') })).done, slow('three')]);
+    t.strictSame(outcomes.map(({ content }) => content), ['one and on', 'two and on', 'good day', 'three and on']);
+    t.ok(open.addon.stats.decided >= 9, `${open.addon.stats.decided} tokens were decided so`);
+    const alone = open.complete(completion('y', { constraint: { kind: 'grammar', grammar: 'slow:abc' }, maxTokens: 2 }));
+    t.equal((await alone.done).content, 'ab', 'the last token may be such a one');
+    const left = open.complete(completion('z', { constraint: { kind: 'grammar', grammar: 'slow:abcdef' } }));
+    while (open.addon.stats.steps < 1) await turn();
+    open.engine.cancel(left.id);
+    t.match((await left.done).end, { error: { code: 'cancelled' } });
+    await closeClean(t, open);
+  }
+});
+
 t.test('a prompt that fills the context is refused before it is accepted', async (t) => {
   const open = await openEngine({}, { contextSize: 8 });
   for (const [start, param] of [['chat', 'messages'], ['complete', 'prompt']] as const) {

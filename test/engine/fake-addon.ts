@@ -53,7 +53,7 @@ export interface FakeAddon extends NativeAddon {
   violations: string[];
   /** What each call of `tokenize` was given beside its text. */
   tokenized: TokenizeOptions[];
-  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; largestStep: number };
+  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; largestStep: number };
 }
 
 export function coded(code: string, message: string): Error {
@@ -88,12 +88,17 @@ class FakeSampler implements NativeSampler {
   readonly seed: number;
   closed = false;
   #count = 0;
+  /** Of a grammar `slow:text` every third token is left to decide(). */
+  readonly #slow: boolean;
+  #undecided: number | undefined;
   readonly #script: Int32Array | undefined;
   readonly #failAfter: number;
   constructor(options: SamplerOptions, readonly owner: FakeAddon) {
     this.seed = options.seed ?? 42;
     const grammar = options.grammar ?? '';
     if (grammar === 'bad') throw coded('invalid_grammar', 'the grammar is bad');
+    this.#slow = grammar.startsWith('slow:');
+    if (this.#slow) this.#script = fakeTokenize(`${grammar.slice(5)}<eos>`, false, true);
     if (grammar.startsWith('say:')) this.#script = fakeTokenize(`${grammar.slice(4)}<eos>`, false, true);
     if (grammar.startsWith('stuck:')) this.#script = fakeTokenize(grammar.slice(6), false, true);
     this.#failAfter = grammar.startsWith('fail:') ? Number(grammar.slice(5)) : grammar.startsWith('stuck:') ? this.#script!.length : Infinity;
@@ -101,7 +106,12 @@ class FakeSampler implements NativeSampler {
   }
   sample(cell: Cell): number {
     if (this.closed) this.owner.violations.push('a closed sampler was used');
+    if (this.#undecided !== undefined) this.owner.violations.push('an undecided sampler was used');
     const count = this.#count++;
+    if (this.#slow && count % 3 === 1) {
+      this.#undecided = this.#script![count] ?? tokens.eos;
+      return -3;
+    }
     if (count >= this.#failAfter) return -2;
     if (this.#script) return this.#script[count] ?? tokens.eos;
     const h = mix(mix(cell.hash, this.seed), count);
@@ -112,6 +122,15 @@ class FakeSampler implements NativeSampler {
     if (r < 24) return tokens.faceEnd;
     if (r < 27) return tokens.world;
     return 97 + ((h >>> 8) % 26);
+  }
+  async decide(): Promise<number> {
+    if (this.#undecided === undefined) this.owner.violations.push('a sampler had nothing to decide');
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    if (this.closed) throw coded('generation_failed', 'cancelled');
+    const token = this.#undecided!;
+    this.#undecided = undefined;
+    this.owner.stats.decided++;
+    return token;
   }
   close(): void {
     if (this.closed) return;
@@ -194,7 +213,7 @@ class FakeContext implements NativeContext {
           const report = result();
           const lasts = lastsOf(report);
           following.rooms?.forEach((_, i, rooms) => (rooms[i]! -= report.counts?.[i] ?? 1));
-          if (done >= most || this.#paused || report.failures || lasts.some((token) => token === tokens.eos) || following.rooms?.some((room) => room < 1)) {
+          if (done >= most || this.#paused || report.failures || lasts.some((token) => token === tokens.eos || token === -3) || following.rooms?.some((room) => room < 1)) {
             untold.push(report);
             break;
           }
@@ -488,7 +507,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
     tokenized: [],
-    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, largestStep: 0 },
+    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     backends: () => [],

@@ -213,7 +213,7 @@ inBothModes('wrong arguments are refused by name, before any work', async (t, lo
     ['x', { schema: {}, grammar: 'root ::= "x"' }, 'invalid_value', 'grammar'],
     ['x', { tools: { a: {} }, toolChoice: { name: 'b' } }, 'invalid_value', 'toolChoice.name'],
     ['x', { tools: { a: { execute: 1 } } }, 'invalid_type', 'tools.a.execute'],
-    ['x', { grammar: 'nonsense' }, 'invalid_grammar', undefined],
+    ['x', { grammar: 'nonsense' }, 'invalid_grammar', 'grammar'],
     ['x '.repeat(9000), undefined, 'context_length_exceeded', 'messages'],
   ];
   for (const [input, options, code, param] of wrong) {

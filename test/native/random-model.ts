@@ -15,30 +15,29 @@ export async function loadRandom(t: Test, doublings = 0): Promise<NativeModel> {
   return await addon.loadModel({ path, gpuLayers, mmap: false, mlock: false }).promise;
 }
 
-/**
- * Tokens that a sampler of these options gives after a prompt, up to one that ends the text (or -2 where none is allowed): by
- * Recua's own samplers, and by llama.cpp's chain.
- */
-export async function bothWays(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<{ own: number[]; chain: number[] }> {
+/** Tokens that a sampler of these options gives after a prompt, up to one that ends the text, or -2 where none is allowed. */
+export async function tokensOf(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<number[]> {
   const { flags } = await model.pieces(false);
   const context = await model.createContext(contextOptions({ sequences: 1 }));
-  const run = async (chain: boolean) => {
-    await context.removeSequence(0, 0, -1);
-    const sampler = await model.createSampler({ ...options, chain }, prompt);
+  try {
+    const sampler = await model.createSampler(options, prompt);
     const out: number[] = [];
     let from = 0;
     for (let tokens = prompt; out.length < count; tokens = Int32Array.of(out.at(-1)!)) {
       const result = await step(context, [{ sequence: 0, from, tokens, sampler }]);
       from += tokens.length;
-      out.push(result.tokens[0]!);
+      out.push(result.tokens[0] === -3 ? await sampler.decide() : result.tokens[0]!);
       if (out.at(-1)! < 0 || (flags[out.at(-1)!]! & 1) !== 0) break;
     }
     sampler.close();
     return out;
-  };
-  try {
-    return { own: await run(false), chain: await run(true) };
   } finally {
     await context.close();
   }
+}
+
+/** By Recua's own samplers, and by llama.cpp's chain. */
+export async function bothWays(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<{ own: number[]; chain: number[] }> {
+  const own = await tokensOf(model, { ...options, chain: false }, prompt, count);
+  return { own, chain: await tokensOf(model, { ...options, chain: true }, prompt, count) };
 }

@@ -1,0 +1,43 @@
+// Effort that is counted. What a request may make us do has a bound in steps, never in time, and
+// can be cancelled in between: a step is about as much as looking at one element of a grammar (some
+// 10 ns). Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+
+namespace recua {
+
+// Thrown where the steps are used up. What was being computed is as if it had never been begun.
+struct TooMuchWork : std::runtime_error {
+  TooMuchWork()
+      : std::runtime_error(
+            "the grammar leaves too many ways to go on at once; make it less ambiguous") {}
+};
+
+struct WorkCancelled : std::runtime_error {
+  WorkCancelled() : std::runtime_error("cancelled") {}
+};
+
+class Effort {
+public:
+  // `cancelled` may be null; else it outlives this.
+  explicit Effort(uint64_t steps, const std::atomic<bool> *cancelled = nullptr)
+      : left(steps), cancelled(cancelled) {}
+
+  void spend(uint64_t steps = 1) {
+    if (steps > left) {
+      left = 0;
+      throw TooMuchWork();
+    }
+    left -= steps;
+    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) throw WorkCancelled();
+  }
+
+private:
+  uint64_t left;
+  const std::atomic<bool> *cancelled;
+};
+
+} // namespace recua

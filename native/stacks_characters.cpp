@@ -1,0 +1,104 @@
+// Which characters the elements on top of stacks take.
+#include "stacks.h"
+
+#include <algorithm>
+
+namespace recua {
+
+namespace {
+
+using Kind = GrammarRules::Kind;
+
+constexpr size_t low_characters = 2048; // those of one or two bytes
+
+} // namespace
+
+void Stacks::fill_low_classes() {
+  const auto &bounds = rules->bounds;
+  if (bounds.size() <= UINT16_MAX) {
+    low_classes.resize(low_characters);
+    size_t current = 0;
+    for (uint32_t character = 0; character < low_characters; character++) {
+      while (current + 1 < bounds.size() && bounds[current + 1] <= character) current++;
+      low_classes[character] = static_cast<uint16_t>(current);
+    }
+  }
+}
+
+size_t Stacks::class_of(uint32_t character) const {
+  if (character < low_classes.size()) return low_classes[character];
+  const auto &bounds = rules->bounds;
+  return static_cast<size_t>(std::upper_bound(bounds.begin(), bounds.end(), character) -
+                             bounds.begin()) -
+         1;
+}
+
+void Stacks::index_by_class(Id id, Effort &work) {
+  const Set set = sets[id];
+  const auto [any, added] = by_class.try_emplace(key_of(id, UINT32_MAX));
+  if (!added) return;
+  work.spend((set.end - set.begin) * 4u);
+  grew((set.end - set.begin) * 8u);
+  std::vector<uint32_t> several;
+  for (uint32_t at = set.begin; at < set.end; at++) {
+    const auto &element = rules->elements[entries[at].element];
+    if (element.kind == Kind::character)
+      by_class[key_of(id, static_cast<uint32_t>(class_of(element.value)))].push_back(at);
+    else if (element.kind == Kind::set)
+      several.push_back(at);
+  }
+  by_class[key_of(id, UINT32_MAX)] = std::move(several);
+}
+
+bool Stacks::matches(uint32_t at, uint32_t character) const {
+  const auto &element = rules->elements[at];
+  if (element.kind == Kind::character) return element.value == character;
+  if (element.kind != Kind::set) return false;
+  const auto &set = rules->sets[element.value];
+  const auto begin = rules->ranges.begin() + set.begin;
+  const auto end = rules->ranges.begin() + set.end;
+  const auto behind = std::upper_bound(
+      begin, end, character, [](uint32_t value, const auto &range) { return value < range.first; });
+  return (behind != begin && character <= (behind - 1)->last) != set.negated;
+}
+
+// As llama.cpp has it: a negated set takes no beginning that one of its characters has too.
+bool Stacks::set_may_begin(const GrammarRules::Element &element, uint32_t low,
+                           uint32_t high) const {
+  const auto &set = rules->sets[element.value];
+  const auto begin = rules->ranges.begin() + set.begin;
+  const auto end = rules->ranges.begin() + set.end;
+  const auto behind = std::upper_bound(
+      begin, end, high, [](uint32_t value, const auto &range) { return value < range.first; });
+  return (behind != begin && low <= (behind - 1)->last) != set.negated;
+}
+
+bool Stacks::may_begin(Id from, uint32_t value, int32_t remaining, Effort &work) {
+  if (remaining == 1 && value < 2) return false; // an ASCII character in two bytes
+  uint32_t low = value << (remaining * 6);
+  const uint32_t high = low | ((1u << (remaining * 6)) - 1);
+  if (low == 0 && remaining == 2) low = 1u << 11;
+  if (low == 0 && remaining == 3) low = 1u << 16;
+  const bool many = sets[from].end - sets[from].begin > wide;
+  const uint64_t key = key_of(from, (static_cast<uint32_t>(remaining) << 24) | value);
+  if (many) {
+    const auto found = beginnings.find(key);
+    if (found != beginnings.end()) return found->second;
+  }
+  bool fits = false;
+  for (uint32_t at = sets[from].begin; at < sets[from].end && !fits; at++) {
+    work.spend();
+    const auto &element = rules->elements[entries[at].element];
+    if (element.kind == Kind::character)
+      fits = low <= element.value && element.value <= high;
+    else if (element.kind == Kind::set)
+      fits = set_may_begin(element, low, high);
+  }
+  if (many) {
+    grew(48);
+    beginnings.emplace(key, fits);
+  }
+  return fits;
+}
+
+} // namespace recua

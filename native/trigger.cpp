@@ -1,0 +1,84 @@
+// Follows llama_grammar_accept_impl of llama.cpp v0.5.0 (src/llama-grammar.cpp) in what triggers,
+// and from where on the text counts.
+#include "trigger.h"
+
+#include <algorithm>
+
+namespace recua {
+
+namespace {
+
+// Patterns look no further back than this: std::regex takes stack for each repetition, and each
+// token would read the whole answer again.
+constexpr size_t pattern_window = 2048;
+
+// Of the first group that matched something, else of all.
+size_t start_of(const std::smatch &match) {
+  for (size_t i = 1; i < match.size(); i++) {
+    if (match.length(i) > 0) return static_cast<size_t>(match.position(i));
+  }
+  return static_cast<size_t>(match.position(0));
+}
+
+} // namespace
+
+Triggers::Triggers(const std::vector<common_grammar_trigger> &given) {
+  for (const auto &[type, value, token] : given) {
+    const bool begun = !value.empty() && value.front() == '^';
+    const bool ended = !value.empty() && value.back() == '$';
+    switch (type) {
+      case COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN: tokens.push_back(token); break;
+      case COMMON_GRAMMAR_TRIGGER_TYPE_WORD: words.push_back(value); break;
+      case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN:
+        patterns.push_back({std::regex(value), begun && ended});
+        break;
+      case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN_FULL:
+        patterns.push_back({std::regex((begun ? "" : "^") + value + (ended ? "" : "$")), true});
+        break;
+    }
+  }
+}
+
+// Where in the text the grammar's part begins; npos where nothing has triggered yet. `added`: bytes
+// that are new.
+size_t Trigger::find(size_t added) const {
+  for (const auto &word : triggers->words) {
+    const size_t from = text.size() - std::min(text.size(), added + word.size());
+    const size_t found = text.find(word, from);
+    if (found != std::string::npos) return found;
+  }
+  for (const auto &[regex, whole] : triggers->patterns) {
+    const size_t from = text.size() - std::min(text.size(), std::max(pattern_window, added));
+    const auto begin = text.begin() + static_cast<std::ptrdiff_t>(from);
+    std::smatch match;
+    if (whole && from == 0 && std::regex_match(begin, text.end(), match, regex))
+      return start_of(match);
+    const auto flags =
+        from == 0 ? std::regex_constants::match_default : std::regex_constants::match_not_bol;
+    if (std::regex_search(begin, text.end(), match, regex, flags)) return from + start_of(match);
+  }
+  return std::string::npos;
+}
+
+bool Trigger::accept(llama_token token, const std::string &bytes, std::vector<Piece> &out) {
+  out.clear();
+  if (std::find(triggers->tokens.begin(), triggers->tokens.end(), token) !=
+      triggers->tokens.end()) {
+    out.push_back({token, bytes});
+    return true;
+  }
+  text += bytes;
+  ends.emplace_back(token, text.size());
+  const size_t start = find(bytes.size());
+  if (start == std::string::npos) return false;
+  size_t begin = 0;
+  for (const auto &[one, end] : ends) {
+    if (end > start)
+      out.push_back({begin >= start ? one : -1,
+                     text.substr(std::max(begin, start), end - std::max(begin, start))});
+    begin = end;
+  }
+  return true;
+}
+
+} // namespace recua
