@@ -1,7 +1,7 @@
 // The loop of the engine process: plan → step → settle, one native promise per step for all sequences together.
 // The next step is submitted before the text work of the last one, so that detokenising, stop strings, parsing and IPC
 // happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
-import type { CancelFlag, NativeAddon, NativeContext, NativeModel, StepInput, StepResult } from '../addon.js';
+import type { CancelFlag, NativeAddon, NativeContext, NativeModel, StepResult } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { Admission, stashBudget } from './admission.js';
 import { Arrivals } from './arrivals.js';
@@ -16,6 +16,7 @@ import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineS
 import { makeSampler, Request } from './request.js';
 import { isIdle, isStreaming, Plan, planStep, stepsAhead, unread } from './scheduler.js';
 import { Sequence } from './sequence.js';
+import { StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 import { Vitals } from './vitals.js';
 
@@ -35,12 +36,7 @@ export class Engine {
   readonly #embeddings: Embeddings | undefined;
   readonly #cache: PrefixCache;
   readonly #plan = new Plan();
-  /** A step is only built when none is in flight, so one is enough. */
-  readonly #batch: StepInput;
-  /** Most tokens that each row may give; undefined where nothing is guessed ahead. */
-  readonly #rooms: Int32Array | undefined;
-  /** The sequences whose rows want a token. */
-  readonly #asking: Sequence[] = [];
+  readonly #batch: StepBatch;
   /** Requests taken and not answered, by id; undefined while being prepared. */
   readonly #active = new Map<number, Request | undefined>();
   /** Of those being prepared, what tells the work off-thread that nobody waits for it. */
@@ -75,13 +71,8 @@ export class Engine {
     const { context, model, embedderOptions, options } = loaded;
     const partial = canRemoveParts(model.info);
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
-    this.#rooms = partial && options.specType !== 'none' ? new Int32Array(context?.sequences ?? 0) : undefined;
-    const rows = context?.batchSize ?? 0;
+    this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial && options.specType !== 'none');
     this.#keeper = new StateKeeper(loaded, this.#cache);
-    this.#batch = {
-      tokens: new Int32Array(rows), positions: new Int32Array(rows), sequences: new Int32Array(rows),
-      outputs: new Uint8Array(rows), rows: 0, samplers: [], ...(this.#rooms ? { rooms: this.#rooms } : {}),
-    };
     if (embedderOptions) {
       this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, (event) => this.#emit(event), () => this.#flush());
     }
@@ -189,7 +180,7 @@ export class Engine {
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
       checkLength(prepared, context.contextSize);
       if (!this.#active.has(id)) return;
-      const sampler = await makeSampler(model, request, prepared, this.#rooms !== undefined);
+      const sampler = await makeSampler(model, request, prepared, this.#batch.guesses);
       if (!this.#active.has(id)) return sampler.close();
       const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
       const made = new Request(id, sequence, sampler, prepared, arrivedMs);
@@ -253,41 +244,23 @@ export class Engine {
     const budget = this.#pace.promptRows(this.#running, context.batchSize, maxStallMs);
     planStep(this.#running, context.batchSize, budget, plan, (sequence, most) => this.#pace.part(sequence, most, maxStallMs));
     if (plan.rows === 0) return undefined;
-    const { tokens, positions, sequences, outputs, samplers } = this.#batch;
     const nowMs = performance.now();
-    let row = 0;
     let begun = false;
-    samplers.length = this.#asking.length = 0;
-    for (let i = 0; i < plan.sequences.length; i++) {
-      const sequence = plan.sequences[i]!;
+    for (const sequence of plan.sequences) {
       const request = this.#requests.get(sequence)!;
-      const end = sequence.evaluated + plan.counts[i]!;
-      for (let position = sequence.evaluated; position < end; position++, row++) {
-        tokens[row] = sequence.tokens[position]!;
-        positions[row] = position;
-        sequences[row] = sequence.slot;
-        outputs[row] = 0;
-      }
-      if (end === sequence.length) {
-        outputs[row - 1] = 1;
-        if (this.#rooms) this.#rooms[samplers.length] = sequence.limit - sequence.length;
-        samplers.push(request.sampler);
-        this.#asking.push(sequence);
-      }
-      if (request.start(nowMs)) {
-        this.#emit({ id: request.id, kind: 'started' });
-        begun = true;
-      }
+      if (!request.start(nowMs)) continue;
+      this.#emit({ id: request.id, kind: 'started' });
+      begun = true;
     }
-    this.#batch.rows = row;
-    if (!this.#cache.memory.partial) delete this.#batch.rooms;
+    if (!this.#cache.memory.partial) this.#batch.dropGuesses();
+    this.#batch.fill(plan, (sequence) => this.#requests.get(sequence)!.sampler);
     // The gateway must know who may have caused a crash before the step that may crash.
     if (begun) this.#flush();
     this.#inFlight = true;
-    return context.steps(this.#batch, this.#mostSteps(), (results) => {
+    return context.steps(this.#batch.input, this.#mostSteps(), (results) => {
       for (const result of results) this.#take(result);
       this.#render();
-      if (this.#asking.some(({ state }) => state === 'finished')) context.pause();
+      if (this.#batch.asking.some(({ state }) => state === 'finished')) context.pause();
     });
   }
 
@@ -295,7 +268,7 @@ export class Engine {
   #mostSteps(): number {
     // What a stop string's sequence evaluated too much has to be removed from its end.
     if (!this.#cache.memory.partial || this.#closing || this.#jobs.length > 0) return 1;
-    return this.#waiting.length > 0 && this.#cache.freeSlots > 0 ? 1 : stepsAhead(this.#plan, this.#asking);
+    return this.#waiting.length > 0 && this.#cache.freeSlots > 0 ? 1 : stepsAhead(this.#plan, this.#batch.asking);
   }
 
   async #settle(context: NativeContext, step: Promise<StepResult[]>): Promise<void> {
@@ -317,8 +290,8 @@ export class Engine {
     this.#pace.note(plan, result.decodeMs, result.guesses);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     const nowMs = performance.now();
-    for (let i = 0, from = 0, to = 0; i < this.#asking.length; i++, from = to) {
-      const request = this.#requests.get(this.#asking[i]!)!;
+    for (let i = 0, from = 0, to = 0; i < this.#batch.asking.length; i++, from = to) {
+      const request = this.#requests.get(this.#batch.asking[i]!)!;
       to = from + (result.counts?.[i] ?? 1);
       const last = result.tokens[to - 1]!;
       const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);

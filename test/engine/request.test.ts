@@ -10,7 +10,7 @@ import { chat, openEngine, sampling } from './requests.js';
 async function answering(generateMs: number | undefined) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;
-  const prepared: Prepared = await prepareChat(model, '', chat('x', generateMs === undefined ? {} : { generateMs }));
+  const prepared: Prepared = await prepareChat({ model, contextSize: 2_000, cancelled: new Int32Array(1) }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
   const sequence = new Sequence(prepared.tokens, 1_000, 2_000);
   const sampler = await model.createSampler(samplerOptions(sampling, unconstrained, false), prepared.tokens);
   const request = new Request(1, sequence, sampler, prepared, 0);
