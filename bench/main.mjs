@@ -3,12 +3,13 @@
 // loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
 // [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp;
-// `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it holds.
+// `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it holds; `--day MINUTES [LOAD …]` then measures it beside a fresh one.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { day, dayLoads } from './day.mjs';
 import { loadAlone } from './engine-alone.mjs';
 import { flags } from './flags.mjs';
 import { growth, tables } from './growth.mjs';
@@ -81,7 +82,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string' }, rounds: { type: 'string', default: '3' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' }, soak: { type: 'string' }, flags: { type: 'boolean' },
+    'in-process': { type: 'boolean' }, soak: { type: 'string' }, day: { type: 'string' }, flags: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -109,6 +110,14 @@ if (values.soak !== undefined) {
   if (unknown) misuse(`Unknown kind ${unknown}. There are: ${soakKinds.join(', ')}.`);
   await soak({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), minutes, only: positionals });
   process.exit(0);
+}
+if (values.day !== undefined) {
+  const minutes = Number(values.day);
+  if (!(minutes > 0)) misuse(`--day takes minutes, not ${values.day}.`);
+  const unknown = positionals.find((name) => !dayLoads.includes(name));
+  if (unknown) misuse(`Unknown load ${unknown}. There are: ${dayLoads.join(', ')}.`);
+  const good = await day({ model: modelFile(values.model ?? '135m'), threads: Number(values.threads), minutes, rounds: Number(values.rounds), only: positionals });
+  process.exit(good ? 0 : 1);
 }
 const rounds = Number(values.rounds);
 if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);

@@ -4,9 +4,10 @@
 import { closeSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** Shapes by name; `nano` is so small that only overhead shows, `135m` is SmolLM's. */
+/** Shapes by name; `nano` is so small that only overhead shows, `135m` is SmolLM's, `rows256` has rows that every quantisation can hold. */
 export const shapes = {
   nano: { layers: 2, width: 64, heads: 4, kvHeads: 2, feedForward: 192, context: 32768, vocabulary: 'qwen2' },
+  rows256: { layers: 2, width: 256, heads: 4, kvHeads: 4, feedForward: 512, context: 2048, vocabulary: 'llama-spm' },
   '135m': { layers: 30, width: 576, heads: 9, kvHeads: 3, feedForward: 1536, context: 32768, vocabulary: 'qwen2' },
 };
 

@@ -36,6 +36,19 @@ async function send(url, kind, i) {
   return undefined;
 }
 
+/** Some clients send requests of these kinds, in turn, for so long. */
+export async function mix(url, names, milliseconds, onFailure, onSent = () => {}) {
+  let sent = 0;
+  const end = performance.now() + milliseconds;
+  const client = async () => {
+    while (performance.now() < end) {
+      onSent(sent + 1);
+      await send(url, names[sent % names.length], sent++).catch(onFailure);
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, client));
+}
+
 /** RssAnon of each process: what is mapped from files comes and goes as the kernel likes. MiB. */
 function ownMib(pid) {
   return processTree(pid).map((one) => {
@@ -53,11 +66,7 @@ export async function soak({ model, threads, minutes, only = [] }) {
   await withServer('recua', { model, threads, parallel: 4, context: 1024, flags: ['--cache-ram', 0] }, async ({ url, pid }) => {
     let sent = 0;
     const failures = [];
-    const end = performance.now() + minutes * 60_000;
-    const client = async () => {
-      while (performance.now() < end) await send(url, names[sent % names.length], sent++).catch((error) => failures.push(error.message));
-    };
-    const all = Promise.all(Array.from({ length: clients }, client));
+    const all = mix(url, names, minutes * 60_000, (error) => failures.push(error.message), (count) => { sent = count; });
     console.log('minute   requests   gateway MiB   engine MiB   grown MiB');
     let before = 0;
     const print = (minute) => {

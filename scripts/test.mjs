@@ -76,7 +76,7 @@ await program(async () => {
     extra += await check('Type checking and compiling the tests', async () => (await compileTests(), true));
     const lint = await check('Linting', async () => (await eslint()) === 0);
     const args = process.argv.slice(2);
-    if (extra === 0 && comparesPeers(args)) extra += await check('llama-server to compare with', async () => (await ensurePeers(['llama-server']), true));
+    if (extra === 0 && comparesPeers(args)) extra += await check('llama-server and llama-quantize to compare with', async () => (await ensurePeers(['llama-server', 'llama-quantize']), true));
     if (extra === 0) result = await tap(args);
     extra += lint;
   }
