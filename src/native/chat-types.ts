@@ -1,0 +1,87 @@
+// The native addon's types for chats: messages in, a prompt and a parser out. A part of addon.ts, which gives them to all others.
+
+/** One number, 0 until nobody waits for the work that was given it. */
+export type CancelFlag = Int32Array;
+
+/** A keyword of a JSON schema that the grammar does not enforce. */
+export interface Unenforced {
+  /** JSON pointer of the keyword in its schema. */
+  pointer: string;
+  /** Why, as a clause. */
+  why: string;
+  /** Index of the tool whose parameters it is in; -1 is the answer's own schema. */
+  tool: number;
+}
+
+/** What a chat template made of messages. */
+export interface ChatPrompt {
+  /** The rendered prompt text. */
+  prompt: string;
+  /** Bytes of the prompt at which no control token begins, though its text may be there: they stem from messages. For `tokenize`. */
+  literal: Int32Array;
+  /** GBNF, or '' */
+  grammar: string;
+  grammarKind: 'user' | 'schema' | 'tools';
+  grammarLazy: boolean;
+  /** Opaque JSON for SamplerOptions.grammarTriggers. */
+  grammarTriggers: string;
+  preservedTokens: string[];
+  /** Control tokens whose text the parser wants to see in the answer. */
+  preservedIds: Int32Array;
+  generationPrompt: string;
+  /** What the grammar leaves out of the schema and of the tools' parameters. */
+  unenforced: Unenforced[];
+  /** Strings that end the answer beside the request's own. */
+  stops: string[];
+  /** Opaque, for `Model.createParser`: what all requests with the same tools, schema and flags share. */
+  shape: unknown;
+  /** True if the last message is the assistant's: the answer continues it. */
+  continuation: boolean;
+  supportsThinking: boolean;
+  thinkingStart: string;
+  thinkingEnds: string[];
+}
+
+/** Input of a chat template. JSON texts are in OpenAI's shape, as llama.cpp's `common_chat` reads them. */
+export interface ChatInput {
+  cancelled?: CancelFlag;
+  /** JSON array of messages. */
+  messages: string;
+  /** JSON array of tools, or ''. */
+  tools: string;
+  toolChoice: 'auto' | 'required' | 'none';
+  parallelToolCalls?: boolean;
+  /** JSON schema text, or ''. */
+  jsonSchema: string;
+  /** GBNF, or ''. */
+  grammar: string;
+  addGenerationPrompt: boolean;
+  enableThinking: boolean;
+  /** Values are JSON texts. */
+  templateKwargs: Record<string, string>;
+  /** Jinja source instead of the file's own, or ''. */
+  template: string;
+  /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape. */
+  remember?: boolean;
+}
+
+/** What of an answer is new since the last call of a parser. */
+export interface ParsedDelta {
+  content?: string;
+  reasoning?: string;
+  toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
+}
+
+/** The whole answer as parsed. */
+export interface ParsedMessage {
+  content: string;
+  reasoning: string;
+  toolCalls: { id: string; name: string; arguments: string }[];
+}
+
+/** Synchronous: a parser's input is one answer's text, its cost microseconds per token. */
+export interface NativeParser {
+  /** Feeds the whole text so far; `partial` while more may come. Returns what is new. Throws `generation_failed` if the text can't be parsed. */
+  parse(text: string, partial: boolean): ParsedDelta;
+  message(): ParsedMessage;
+}
