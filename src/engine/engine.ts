@@ -14,7 +14,7 @@ import { Pace } from './pace.js';
 import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from './protocol.js';
 import { makeSampler, Request } from './request.js';
-import { isIdle, isStreaming, Plan, planStep, stepsAhead, unread } from './scheduler.js';
+import { isIdle, isStreaming, Plan, planStep, stepsAhead } from './scheduler.js';
 import { Sequence } from './sequence.js';
 import { StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
@@ -203,7 +203,7 @@ export class Engine {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
       const present = [...this.#waiting, ...this.#running]; // gathered before prompts are read with nothing beside them
-      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.readMs(unread(present)), context.sequences - present.length);
+      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.unreadMs(present), context.sequences - present.length);
       if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
       await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);

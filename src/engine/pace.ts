@@ -137,9 +137,17 @@ export class Pace {
     if (!whole) this.#small.note(this.#depth, perRow);
   }
 
-  /** How long reading so many prompt tokens takes, from some depth on, with nothing beside them; 0 while the speed is not known. */
-  readMs(tokens: number, depth = 0): number {
-    return this.#tiles.known ? tokens * this.#tiles.at(depth + tokens / 2) : 0;
+  /**
+   * How long reading so many prompt tokens takes, from some depth on, with nothing beside them; 0 while the speed is not known. Those of several
+   * prompts are each behind their own only: `longest` of them at most.
+   */
+  readMs(tokens: number, depth = 0, longest = tokens): number {
+    return this.#tiles.known ? tokens * this.#tiles.at(depth + Math.min(tokens, longest) / 2) : 0;
+  }
+
+  /** How long all takes that is to be evaluated before these decode. */
+  unreadMs(sequences: readonly Sequence[]): number {
+    return sequences.reduce((sum, { state, evaluated, pending }) => (state === 'waiting' || state === 'prefill' ? sum + this.readMs(pending, evaluated) : sum), 0);
   }
 
   /** Prompt tokens the next step is to evaluate, at most; 0 where all that decode are so near to their limits that the prompts gain by waiting. */
@@ -147,33 +155,34 @@ export class Pace {
     const rest = unread(running);
     const prompts = running.filter(({ state }) => state === 'prefill');
     const depth = prompts[0]?.evaluated ?? 0;
-    const restMs = this.readMs(rest, depth);
+    const longest = prompts.reduce((most, { pending }) => Math.max(most, pending), 0);
+    const restMs = this.unreadMs(running);
     if (isStreaming(running)) {
       const last = running.reduce((most, { state, limit, length }) => (state === 'decode' ? Math.max(most, limit - length) : most), 0);
       if (this.decodeMs > 0 && last * this.decodeMs < Math.min(restMs * besideOthers, maxStallMs)) return 0;
       const begun = running.some(({ state, generated }) => state === 'decode' && generated > beginning);
       if (begun || !this.#tiles.known) {
-        return this.budget(true, batchSize, maxStallMs, depth);
+        return this.budget(true, batchSize, maxStallMs, depth, longest);
       }
     }
     if (this.#tiles.known && restMs < prefillStepMs * toTheEnd) return Math.min(batchSize, rest);
-    return this.budget(false, batchSize, maxStallMs, depth);
+    return this.budget(false, batchSize, maxStallMs, depth, longest);
   }
 
   /**
-   * Prompt tokens the next step may evaluate, of a prompt of which `depth` are evaluated. A stream's gap is one step, so a step beside streams
-   * aims at no longer than `maxStallMs`, of which their own rows take a part.
+   * Prompt tokens the next step may evaluate, behind `depth` others, of prompts with at most `longest` to come. A stream's gap is one step, so a
+   * step beside streams aims at no longer than `maxStallMs`, of which their own rows take a part.
    * Few sizes only, each a half or a third more than the one before, so that small changes of the rate leave chunk bounds (and with them
    * rounding) alone; from 64 on, whole tiles. Less than a tile only where that is really sooner done.
    */
-  budget(streaming: boolean, batchSize: number, maxStallMs: number, depth = 0): number {
+  budget(streaming: boolean, batchSize: number, maxStallMs: number, depth = 0, longest = batchSize): number {
     if (!this.#tiles.known) return Math.min(batchSize, streaming ? firstBudget : batchSize);
     const room = streaming ? Math.min(maxStallMs, prefillStepMs) - this.decodeMs : prefillStepMs;
     let size = 0;
     const most = streaming ? Math.min(batchSize, this.#largest * farther) : batchSize;
-    for (let power = tileRows; power < 2 * most && this.readMs(power, depth) <= room; power *= 2) {
+    for (let power = tileRows; power < 2 * most && this.readMs(power, depth, longest) <= room; power *= 2) {
       size = power;
-      if (power > tileRows && this.readMs(power * 1.5, depth) <= room) size = power * 1.5;
+      if (power > tileRows && this.readMs(power * 1.5, depth, longest) <= room) size = power * 1.5;
     }
     return Math.min(most, size || this.#lessThanTile(room, depth));
   }

@@ -222,6 +222,21 @@ t.test('prompts alone are read to their end where that takes little longer than 
   t.equal(unread([read, running(7), ending(3, 20), new Sequence(prompt(11), 5, 100)]), 20 + 7 + 11);
 });
 
+t.test('many short prompts are each behind their own tokens only', async (t) => {
+  const pace = new Pace();
+  for (const depth of [0, 1000, 2000, 3000]) {
+    const prompt = running(depth + 128);
+    prompt.advance(depth);
+    const plan = new Plan();
+    plan.add(prompt, 128);
+    pace.note(plan, 128 + depth * 0.128);
+  }
+  const short = Array.from({ length: 20 }, () => running(50));
+  t.ok(Math.abs(pace.unreadMs(short) - 1000) < 100, `${pace.unreadMs(short)} ms`);
+  t.equal(pace.promptRows(short, 2048, 250), 1000, 'all at once: a second');
+  t.equal(pace.promptRows([running(1000)], 2048, 250), 512, 'one as long takes longer');
+});
+
 t.test('less than a tile is read only where that is sooner done, which is tried again later', async (t) => {
   const pace = paceOf(0.2);
   const stream = running(5, 'decode');
