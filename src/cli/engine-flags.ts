@@ -27,7 +27,7 @@ export const engineFlags = {
     { fallback: defaults.threadsBatch, min: 0, max: 1024 }),
   batchSize: integer(['--batch-size', '-b'], 'n', 'Most tokens in one step', { fallback: defaults.batchSize, min: 1, max: 1 << 20 }),
   microBatchSize: integer(['--ubatch-size', '-ub'], 'n', 'Most tokens in one forward pass', { fallback: defaults.microBatchSize, min: 1, max: 1 << 20 }),
-  maxStallMs: integer(['--max-stall-ms'], 'ms', 'Longest wait of a running answer, from its fifth token on, while prompts are read; shorter is smoother, longer reads prompts sooner',
+  maxStallMs: integer(['--max-stall-ms'], 'ms', 'Longest wait of a running answer, from its fifth token on, while prompts are read, or what 64 of their tokens take; shorter is smoother, longer reads prompts sooner',
     { fallback: defaults.maxStallMs, min: 1, max: 60_000 }),
   flashAttention: choice(['--flash-attn', '-fa'], 'Flash attention', ['auto', 'on', 'off']),
   cacheTypeK: choice(['--cache-type-k', '-ctk'], 'Data type of cached keys', cacheTypes),
