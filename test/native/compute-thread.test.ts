@@ -1,8 +1,10 @@
 // One thread computes for all contexts of a process, with one OpenMP team. Linux tells how many threads there are, and how often they slept.
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { NativeContext, NativeModel } from '#recua/addon.js';
 import { loadRandom } from './random-model.js';
+import { rerankerNames, writeReranker } from './random-reranker.js';
 import { addon, contextOptions, loadBuiltin, step } from './setup.js';
 
 const linux = process.platform === 'linux';
@@ -50,6 +52,14 @@ t.test('chat, embeddings and a second model share one compute thread and its tea
   await embedder.embed(Int32Array.from({ length: 256 }, (_, i) => i + 5), Int32Array.of(128, 128));
   t.equal(tasks().length, alone, 'embedding needs no thread more');
 
+  const path = join(t.testdir(), 'reranker.gguf');
+  await writeReranker(rerankerNames[0]!, path);
+  const ranking = await addon.loadModel({ path, gpuLayers: 0, mmap: false, mlock: false }).promise;
+  models.push(ranking);
+  const reranker = await ranking.createEmbedder({ contextSize: 512, sequences: 4, threads: 2, pooling: 'rank' });
+  await reranker.embed(Int32Array.from({ length: 64 }, (_, i) => i + 5), Int32Array.of(32, 32));
+  t.equal(tasks().length, alone, 'nor does ranking');
+
   // Weights of a quantised model: repacked by all cores while they are loaded, where the processor has code for that.
   const second = await open(loadRandom(t));
   t.equal(tasks().length, alone, 'nor does a second model, loaded and used');
@@ -62,6 +72,7 @@ t.test('chat, embeddings and a second model share one compute thread and its tea
   t.equal(tasks().length, alone, 'it stays while one context is left');
   await second.context.close();
   await embedder.close();
+  await reranker.close();
   t.ok(tasks().length < alone, 'and ends with the last');
 });
 
