@@ -124,6 +124,23 @@ const kinds = {
     return { tokens: total, secondTurnMs: at(later, 0.5) };
   },
 
+  /** Agents at once, each in turns of many words behind a long system prompt that they share. */
+  async agents({ round = 0, agents, turns, tokens, systemWords, turnWords }) {
+    const system = { role: 'system', content: `${round} ${words(systemWords, 7)}` };
+    const counts = await Promise.all(Array.from({ length: agents }, async (_, agent) => {
+      const messages = [system];
+      let total = 0;
+      for (let turn = 0; turn < turns; turn++) {
+        messages.push({ role: 'user', content: `${agent}: ${words(turnWords, agent * 100 + turn)}` });
+        const answer = await ask(messages, tokens, greedy, { keep: true });
+        messages.push({ role: 'assistant', content: answer.text });
+        total += answer.count;
+      }
+      return total;
+    }));
+    return { tokens: counts.reduce((sum, count) => sum + count, 0) };
+  },
+
   /** A stream runs; beside it a long prompt arrives. */
   async gap({ promptWords, tokens }) {
     let begun;

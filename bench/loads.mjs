@@ -67,6 +67,10 @@ export const loads = {
     parallel: 4, context: 2048, work: { kind: 'turns', conversations: 32, turns: 2, tokens: 16, promptWords: 150 },
     numbers: { secondTurnMs: { unit: 'ms', goals: { '135m': 1 } } },
   },
+  agents: {
+    parallel: 2, context: 16384, fresh: true, work: { kind: 'agents', agents: 2, turns: 8, tokens: 32, systemWords: 2500, turnWords: 400 },
+    numbers: { seconds: { unit: 's' } },
+  },
   'long-beside-stream': {
     parallel: 2, context: 8192, work: { kind: 'gap', promptWords: 2500, tokens: 400 },
     numbers: { worstGapMs: { unit: 'ms', goals: { '135m': 0.06 } }, longFirstTokenMs: { unit: 'ms', goals: { '135m': 1.25 } } },
