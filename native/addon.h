@@ -216,6 +216,7 @@ private:
   Napi::Value create_sampler(const Napi::CallbackInfo &info);
   Napi::Value apply_chat_template(const Napi::CallbackInfo &info);
   Napi::Value create_parser(const Napi::CallbackInfo &info);
+  Napi::Value limit_grammars(const Napi::CallbackInfo &info); // sampler.cpp
   Napi::Value close(const Napi::CallbackInfo &info);
 
   // The state, or a thrown / rejected `closed`.
@@ -297,6 +298,9 @@ private:
 // --- chat.cpp
 Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &input);
 
+// What a prompt in JavaScript holds of its shape. V8 sees a few bytes there and collects late, so a parser's close() empties it.
+using PromptShape = std::shared_ptr<std::shared_ptr<const ChatShape>>;
+
 class Parser : public Napi::ObjectWrap<Parser> {
 public:
   static Napi::Function define(Napi::Env env);
@@ -305,8 +309,10 @@ public:
 private:
   Napi::Value parse(const Napi::CallbackInfo &info);
   Napi::Value message(const Napi::CallbackInfo &info);
+  Napi::Value close(const Napi::CallbackInfo &info);
 
-  std::shared_ptr<const ChatShape> shape;
+  std::shared_ptr<const ChatShape> shape; // null once closed
+  PromptShape prompt_shape;
   common_chat_parser_params params;
   common_chat_msg current;
   std::vector<std::string> call_ids;

@@ -160,8 +160,8 @@ Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &m
         prompt.Set("preservedIds", make_array(env, out.shape->preserved_ids));
         prompt.Set("generationPrompt", params.generation_prompt);
         prompt.Set("stops", make_texts(env, params.additional_stops));
-        using Shared = std::shared_ptr<const ChatShape>;
-        prompt.Set("shape", Napi::External<Shared>::New(env, new Shared(out.shape), [](Napi::Env, Shared *shared) { delete shared; }));
+        auto *held = new PromptShape(std::make_shared<std::shared_ptr<const ChatShape>>(out.shape));
+        prompt.Set("shape", Napi::External<PromptShape>::New(env, held, [](Napi::Env, PromptShape *held) { delete held; }));
         prompt.Set("unenforced", schema::to_js(env, out.shape->losses));
         prompt.Set("continuation", out.continuation);
         prompt.Set("supportsThinking", params.supports_thinking);
@@ -174,7 +174,7 @@ Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &m
 // --- Parser
 
 Napi::Function Parser::define(Napi::Env env) {
-  return DefineClass(env, "Parser", {InstanceMethod("parse", &Parser::parse), InstanceMethod("message", &Parser::message)});
+  return DefineClass(env, "Parser", {InstanceMethod("parse", &Parser::parse), InstanceMethod("message", &Parser::message), InstanceMethod("close", &Parser::close)});
 }
 
 Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) {
@@ -182,7 +182,9 @@ Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) 
   guarded(info.Env(), [&] {
     const Napi::Value given = prompt.get("shape");
     if (!given.IsExternal()) throw CodedError("invalid_argument", "createParser() takes what applyChatTemplate() gave.");
-    shape = *given.As<Napi::External<std::shared_ptr<const ChatShape>>>().Data();
+    prompt_shape = *given.As<Napi::External<PromptShape>>().Data();
+    shape = *prompt_shape;
+    if (!shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
     params.generation_prompt = shape->params.generation_prompt;
     prompt.boolean("continuation", params.is_continuation);
     params.format = shape->params.format;
@@ -197,6 +199,7 @@ Napi::Value Parser::parse(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   const std::string text = info[0].As<Napi::String>().Utf8Value();
   const bool partial = info[1].ToBoolean();
+  if (!shape) throw make_error(env, "closed", "The parser is closed.");
   common_chat_msg next;
   const Outcome outcome = Outcome::of(
       [&] {
@@ -257,6 +260,13 @@ Napi::Value Parser::message(const Napi::CallbackInfo &info) {
   }
   message.Set("toolCalls", calls);
   return message;
+}
+
+Napi::Value Parser::close(const Napi::CallbackInfo &info) {
+  shape.reset();
+  prompt_shape->reset();
+  current = {};
+  return info.Env().Undefined();
 }
 
 } // namespace recua

@@ -63,6 +63,8 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
   {
     const std::lock_guard<std::mutex> lock(mutex);
     const auto found = find_in(grammars, text);
+    // Grammars grow while they are used, so a look at their sizes belongs to each use.
+    shrink();
     if (found && !found->is_large()) return found;
     if (found) {
       rules = found->rules();
@@ -82,14 +84,37 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
   const auto other = find_in(grammars, text); // made meanwhile
   if (other) return other;
   grammars.emplace_front(text, made);
+  shrink();
+  return made;
+}
+
+size_t GrammarCache::size_of(const std::pair<std::string, std::shared_ptr<Grammar>> &entry) {
+  return 2 * entry.first.size() + entry.second->size();
+}
+
+// The first is always kept: the request that asks needs it.
+void GrammarCache::shrink() {
   size_t bytes = 0;
+  size_t count = 0;
   for (auto entry = grammars.begin(); entry != grammars.end();) {
-    bytes += 2 * entry->first.size() + entry->second->size();
-    const bool keep = entry == grammars.begin() || bytes <= most_bytes;
+    bytes += size_of(*entry);
+    const bool keep = count == 0 || (bytes <= most_bytes && count < most);
+    count++;
     entry = keep ? std::next(entry) : grammars.erase(entry);
   }
-  if (grammars.size() > most) grammars.pop_back();
-  return made;
+}
+
+void GrammarCache::limit(size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  most_bytes = bytes;
+  shrink();
+}
+
+GrammarCache::Held GrammarCache::held() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  Held all{grammars.size(), 0};
+  for (const auto &entry : grammars) all.bytes += size_of(entry);
+  return all;
 }
 
 std::shared_ptr<const Triggers> GrammarCache::triggers(
@@ -100,6 +125,7 @@ std::shared_ptr<const Triggers> GrammarCache::triggers(
     if (auto found = find_in(waits, key)) return found;
   }
   const auto made = std::make_shared<const Triggers>(given);
+  if (key.size() > most_trigger_bytes) return made;
   const std::lock_guard<std::mutex> lock(mutex);
   waits.emplace_front(key, made);
   if (waits.size() > most) waits.pop_back();

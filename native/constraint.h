@@ -21,11 +21,23 @@ public:
   std::shared_ptr<const Triggers> triggers(const std::vector<common_grammar_trigger> &given);
   std::shared_ptr<const PieceTree> tree(const llama_vocab *vocab);
 
+  // What the grammars that are kept may hold together; the one asked for last is kept whatever its
+  // size. Those in use grow on, each within bounds of its own, until the next is asked for.
+  void limit(size_t bytes);
+  struct Held {
+    size_t count, bytes;
+  };
+  Held held();
+
 private:
   static constexpr size_t most = 32;
-  static constexpr size_t most_bytes = 256u << 20;
+  static constexpr size_t most_trigger_bytes = 64u << 10; // longer ones are made for each request
 
-  std::mutex mutex;                                                     // guards the lists
+  void shrink();
+  static size_t size_of(const std::pair<std::string, std::shared_ptr<Grammar>> &entry);
+
+  size_t most_bytes = 256u << 20;
+  std::mutex mutex; // guards the lists
   std::list<std::pair<std::string, std::shared_ptr<Grammar>>> grammars; // the last used first
   std::list<std::pair<std::string, std::shared_ptr<const Triggers>>> waits;
   std::once_flag tree_made;

@@ -218,7 +218,8 @@ Napi::Function Model::define(Napi::Env env) {
                       InstanceMethod("createEmbedder", &Model::create_embedder),
                       InstanceMethod("createSampler", &Model::create_sampler),
                       InstanceMethod("applyChatTemplate", &Model::apply_chat_template),
-                      InstanceMethod("createParser", &Model::create_parser), InstanceMethod("close", &Model::close)});
+                      InstanceMethod("createParser", &Model::create_parser),
+                      InstanceMethod("limitGrammars", &Model::limit_grammars), InstanceMethod("close", &Model::close)});
 }
 
 Model::Model(const Napi::CallbackInfo &info)
@@ -230,7 +231,6 @@ std::shared_ptr<ModelState> Model::open(Napi::Env env) const {
   if (!state) throw make_error(env, "closed", "The model is closed.");
   return state;
 }
-
 
 Napi::Value Model::metadata(const Napi::CallbackInfo &info) {
   const auto model = open(info.Env())->model;

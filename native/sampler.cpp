@@ -234,6 +234,16 @@ Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &
       });
 }
 
+Napi::Value Model::limit_grammars(const Napi::CallbackInfo &info) {
+  GrammarCache &cache = open(info.Env())->grammars;
+  if (info[0].IsNumber()) cache.limit(static_cast<size_t>(info[0].As<Napi::Number>().DoubleValue()));
+  const GrammarCache::Held held = cache.held();
+  auto result = Napi::Object::New(info.Env());
+  result.Set("count", static_cast<double>(held.count));
+  result.Set("bytes", static_cast<double>(held.bytes));
+  return result;
+}
+
 Napi::Function Sampler::define(Napi::Env env) {
   return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide)});
 }

@@ -294,7 +294,10 @@ export interface NativeModel {
   createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
   /** Rejects `invalid_messages`, `invalid_schema` (with the tool's `index`, if it is a tool's), `invalid_value` or `chat_unsupported`. */
   applyChatTemplate(input: ChatInput): Promise<ChatPrompt>;
+  /** Throws `invalid_argument` where a parser of the prompt was closed. */
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
+  /** What is kept of grammars for later requests, and if given, a bound of its bytes in place of 256 MiB. Grammars are dropped when one is asked for. */
+  limitGrammars(bytes?: number): { count: number; bytes: number };
   /** Closes contexts, embedders and samplers of this model first, then the model. Idempotent. */
   close(): Promise<void>;
 }

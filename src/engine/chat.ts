@@ -27,6 +27,8 @@ export interface Prepared {
 export interface AnswerParser {
   push(whole: string): Delta | undefined;
   end(whole: string, reason: FinishReason): { delta: Delta | undefined; finishReason: FinishReason; warnings: string[] };
+  /** For an answer that gets no end. Idempotent; nothing is pushed after it. */
+  close(): void;
 }
 
 /** What preparing takes beside the request. */
@@ -140,6 +142,8 @@ class PlainParser implements AnswerParser {
   end(whole: string, finishReason: FinishReason) {
     return { delta: this.push(whole), finishReason, warnings: [] };
   }
+
+  close(): void {}
 }
 
 /** A parse reads the whole text; this many times its duration passes before the next, so that long answers stay linear. */
@@ -182,7 +186,14 @@ class ChatParser implements AnswerParser {
       const cause = (error as Error).message.split('\n')[0];
       const warnings = [`The answer could not be parsed (${cause}); what follows the last sound part is given as plain content.`];
       return { delta: this.#rest(whole), finishReason: reason, warnings };
+    } finally {
+      this.close();
     }
+  }
+
+  /** V8 sees only a small object, and what the native parser holds would wait for the next collection of all. */
+  close(): void {
+    this.#parser.close();
   }
 
   /** What was not given yet of a text that does not parse: nothing may be lost. */

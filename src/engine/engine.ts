@@ -175,15 +175,17 @@ export class Engine {
     this.#active.set(id, undefined);
     this.#preparing.set(id, cancelled);
     this.#arrivals.came();
+    let prepared: Prepared | undefined;
+    let made: Request | undefined;
     try {
       checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
-      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
+      prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
       checkLength(prepared, context.contextSize);
       if (!this.#active.has(id)) return;
       const sampler = await makeSampler(model, request, prepared, this.#batch.guesses);
       if (!this.#active.has(id)) return sampler.close();
       const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
-      const made = new Request(id, sequence, sampler, prepared, arrivedMs);
+      made = new Request(id, sequence, sampler, prepared, arrivedMs);
       this.#active.set(id, made);
       this.#requests.set(sequence, made);
       this.#waiting.push(sequence);
@@ -191,6 +193,7 @@ export class Engine {
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     } finally {
+      if (!made) prepared?.parser.close();
       this.#preparing.delete(id);
       this.#arrivals.prepared();
       this.#stir();
@@ -234,7 +237,7 @@ export class Engine {
 
   #drop(request: Request): void {
     this.#requests.delete(request.sequence);
-    request.sampler.close();
+    request.leave(this.#active.has(request.id));
   }
 
   /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */

@@ -63,6 +63,12 @@ export class Request {
     return true;
   }
 
+  /** Its sequence is gone. Text of its last tokens may still have to be made, and the end of that closes the parser. */
+  leave(rendersMore: boolean): void {
+    this.sampler.close();
+    if (!rendersMore) this.#prepared.parser.close();
+  }
+
   /** Turns new tokens into text and text into events. A stop string found here finishes the sequence. */
   render(pieces: Pieces, events: EngineEvent[]): void {
     const { sequence } = this;

@@ -84,4 +84,6 @@ export interface NativeParser {
   /** Feeds the whole text so far; `partial` while more may come. Returns what is new. Throws `generation_failed` if the text can't be parsed. */
   parse(text: string, partial: boolean): ParsedDelta;
   message(): ParsedMessage;
+  /** Lets go of what it parses by, and the prompt of it, too; parse() then throws `closed`. Idempotent. */
+  close(): void;
 }

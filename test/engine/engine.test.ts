@@ -8,7 +8,7 @@ type Open = Awaited<ReturnType<typeof openEngine>>;
 async function closeClean(t: Test, { engine, addon }: Open) {
   await engine.close();
   t.strictSame(addon.violations, []);
-  t.match(addon.stats, { openSamplers: 0, openContexts: 0, openModels: 0 });
+  t.match(addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0 });
 }
 
 t.test('one completion ends with its usage, timings and seed', async (t) => {

@@ -53,7 +53,7 @@ export interface FakeAddon extends NativeAddon {
   violations: string[];
   /** What each call of `tokenize` was given beside its text. */
   tokenized: TokenizeOptions[];
-  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; largestStep: number };
+  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; largestStep: number };
 }
 
 export function coded(code: string, message: string): Error {
@@ -420,7 +420,8 @@ export function fakeVector(input: Int32Array): Float32Array {
 class FakeParser implements NativeParser {
   #content = '';
   #calls: { id: string; name: string; arguments: string }[] = [];
-  constructor(readonly parseToolCalls: boolean) {}
+  #open = true;
+  constructor(readonly parseToolCalls: boolean, readonly stats: FakeAddon['stats']) { stats.openParsers++; }
   parse(text: string, partial: boolean): ParsedDelta {
     const [content, ...rest] = this.parseToolCalls ? text.split('<tool>') : [text];
     const calls = rest.map((call, i) => {
@@ -443,6 +444,7 @@ class FakeParser implements NativeParser {
     return delta;
   }
   message() { return { content: this.#content, reasoning: '', toolCalls: this.#calls }; }
+  close() { if (this.#open) this.stats.openParsers--; this.#open = false; }
 }
 
 class FakeModel implements NativeModel {
@@ -496,7 +498,8 @@ class FakeModel implements NativeModel {
       generationPrompt: 'assistant:', unenforced: [], stops: [], shape: 'fake', supportsThinking: false,
     };
   }
-  createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls); }
+  createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls, this.owner.stats); }
+  limitGrammars() { return { count: 0, bytes: 0 }; }
   async close() {
     if (!this.#closed) this.owner.stats.openModels--;
     this.#closed = true;
@@ -507,7 +510,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
     tokenized: [],
-    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, largestStep: 0 },
+    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     backends: () => [],

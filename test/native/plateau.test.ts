@@ -1,8 +1,9 @@
-// What a model remembers of templates, schemas, tools and grammars is bounded: by malloc's account, which no other process disturbs.
+// What a model remembers of templates, schemas, tools and grammars is bounded, and what a request held goes with its end: by malloc's
+// account and the caches' own, which no other process disturbs.
 import t from 'tap';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { NativeModel } from '#recua/addon.js';
+import type { ChatPrompt, NativeModel } from '#recua/addon.js';
 import { addon, chatPrompt, loadBuiltin } from './setup.js';
 
 setFlagsFromString('--expose-gc');
@@ -51,3 +52,52 @@ for (const [kind, use] of Object.entries(kinds)) {
     await model.close();
   });
 }
+
+t.test('what a chat was parsed by goes at once, not when JavaScript collects', { skip }, async (t) => {
+  const model = await loadBuiltin();
+  // Kept here, as V8 would keep them until it collects.
+  const kept: unknown[] = [];
+  const properties = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`property${i}`, { type: 'string' }]));
+  const round = async (from: number) => {
+    for (let i = from; i < from + 100; i++) {
+      const tools = JSON.stringify([{ type: 'function', function: { name: `f${i}`, parameters: { type: 'object', properties } } }]);
+      const { shape } = await chatPrompt(model, 'x', { tools, toolChoice: 'required' });
+      const parser = model.createParser({ shape, continuation: false } as ChatPrompt, true);
+      parser.close();
+      t.throws(() => parser.parse('x', false), { code: 'closed' });
+      t.throws(() => model.createParser({ shape } as ChatPrompt, true), { code: 'invalid_argument' });
+      kept.push(shape, parser);
+    }
+    return addon.heap()!.usedBytes;
+  };
+  const before = await round(0); // more than the cache keeps
+  const each = (await round(100) - before) / 100;
+  t.comment(`${Math.round(each)} bytes for each request`);
+  t.ok(each < 20_000, `${Math.round(each)} bytes stay of each request`);
+  await model.close();
+});
+
+t.test('grammars that grow while they are used are bounded together, and the last used stay', async (t) => {
+  const model = await loadBuiltin();
+  const use = async (i: number, brackets: number) => {
+    const grammar = `root ::= "a${i}"? list\nlist ::= "[" list "]" | "x"`;
+    // Each open bracket is a state of its own.
+    (await model.createSampler({ temperature: 0, grammar, grammarKind: 'schema', generationPrompt: '['.repeat(brackets) }, new Int32Array())).close();
+    return model.limitGrammars();
+  };
+  const grammars = Array.from({ length: 8 }, (_, i) => i);
+  for (const i of grammars) await use(i, 0);
+  t.equal(model.limitGrammars().count, 8);
+  const small = model.limitGrammars().bytes;
+  const one = (await use(0, 2000)).bytes - small;
+  t.ok(one > 100_000, `one grows by ${one} bytes`);
+  const most = small + 3.5 * one;
+  model.limitGrammars(most);
+  for (const i of grammars) await use(i, 2000);
+  // The last grew only after it was asked for.
+  t.ok(model.limitGrammars().bytes > most - one, `${model.limitGrammars().bytes} bytes`);
+  const held = await use(7, 0);
+  t.ok(held.bytes <= most, `${held.bytes} of ${most} bytes`);
+  t.ok(held.bytes > 2 * one && held.count >= 3, `${held.count} are kept`);
+  await model.close();
+});
