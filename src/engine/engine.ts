@@ -11,6 +11,7 @@ import { Decisions, undecided } from './decisions.js';
 import { Embeddings, notPooled } from './embeddings.js';
 import { canRemoveParts, type Loaded } from './load.js';
 import { Pace } from './pace.js';
+import { PoolShare, takesLong } from './pool-share.js';
 import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from './protocol.js';
 import { makeSampler, Request } from './request.js';
@@ -58,6 +59,7 @@ export class Engine {
   readonly #pace = new Pace();
   readonly #bell = new Bell();
   readonly #arrivals = new Arrivals(this.#bell);
+  readonly #poolShare = new PoolShare();
   readonly vitals: Vitals;
   readonly #decisions = new Decisions((request, outcome) => this.#decided(request, outcome));
   #closing: Promise<void> | undefined;
@@ -74,7 +76,7 @@ export class Engine {
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial && options.specType !== 'none');
     this.#keeper = new StateKeeper(loaded, this.#cache);
     if (embedderOptions) {
-      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, (event) => this.#emit(event), () => this.#flush());
+      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, this.#poolShare, (event) => this.#emit(event), () => this.#flush());
     }
     const busy = (): boolean => this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0;
     this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
@@ -175,7 +177,9 @@ export class Engine {
     this.#active.set(id, undefined);
     this.#preparing.set(id, cancelled);
     this.#arrivals.came();
+    const leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
     try {
+      if (!this.#active.has(id)) return;
       checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
       checkLength(prepared, context.contextSize);
@@ -191,6 +195,7 @@ export class Engine {
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     } finally {
+      leave?.();
       this.#preparing.delete(id);
       this.#arrivals.prepared();
       this.#stir();
