@@ -41,6 +41,8 @@ export interface Preparing {
 export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<Prepared> {
   const { model, cancelled } = preparing;
   const { constraint } = request;
+  // Rendering megabytes takes seconds. Templates may trim texts, and leave out parts of earlier answers.
+  checkLeast(preparing, 'messages', request.messages.map(({ role, content }) => (role === 'assistant' ? '' : content?.trim() ?? '')));
   const templateKwargs: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
   const tools = request.tools.map(({ type, function: called }) => ({ type, function: called }));
@@ -109,13 +111,19 @@ function tooLong(count: number, atLeast: '' | 'at least ', contextSize: number, 
   return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: count, n_ctx: contextSize } });
 }
 
+/** Before the texts are read. */
+function checkLeast({ model, contextSize }: Preparing, param: string, texts: string[]): void {
+  const least = leastTokens(model.info, ...texts);
+  if (least >= contextSize) throw tooLong(least, 'at least ', contextSize, param);
+}
+
 function emptyPrompt(param: string): RecuaError {
   return new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
 }
 
-async function promptTokens({ model, contextSize, cancelled }: Preparing, text: string, param: string, literal?: Int32Array): Promise<Int32Array> {
-  const least = leastTokens(model.info, text);
-  if (least >= contextSize) throw tooLong(least, 'at least ', contextSize, param);
+async function promptTokens(preparing: Preparing, text: string, param: string, literal?: Int32Array): Promise<Int32Array> {
+  const { model, cancelled } = preparing;
+  checkLeast(preparing, param, [text]);
   const options: TokenizeOptions = literal ? { literal, cancelled } : { cancelled };
   const tokens = await model.tokenize(text, true, true, options);
   if (tokens.length > 0) return tokens;

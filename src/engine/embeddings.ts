@@ -4,6 +4,7 @@
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../addon.js';
 import { RecuaError } from '../errors.js';
 import { checkTokens } from './chat.js';
+import { isLong, type PoolShare } from './pool-share.js';
 import type { EmbedRequest, EngineEvent, ModelDescription, RerankRequest, Work } from './protocol.js';
 import { pairReader } from './rerank.js';
 import { leastTokens } from './text-length.js';
@@ -44,6 +45,7 @@ export class Embeddings {
   readonly #model: NativeModel;
   readonly #options: EmbedderOptions;
   readonly #queueSize: number;
+  readonly #poolShare: PoolShare;
   readonly #emit: (event: EngineEvent) => void;
   readonly #flush: () => void;
   #embedder: Promise<NativeEmbedder> | undefined;
@@ -58,10 +60,13 @@ export class Embeddings {
   #running: Promise<void> | undefined;
   #closing = false;
 
-  constructor(model: NativeModel, options: EmbedderOptions, queueSize: number, emit: (event: EngineEvent) => void, flush: () => void) {
+  constructor(
+    model: NativeModel, options: EmbedderOptions, queueSize: number, poolShare: PoolShare, emit: (event: EngineEvent) => void, flush: () => void,
+  ) {
     this.#model = model;
     this.#options = options;
     this.#queueSize = queueSize;
+    this.#poolShare = poolShare;
     this.#emit = emit;
     this.#flush = flush;
   }
@@ -82,7 +87,10 @@ export class Embeddings {
     }
     const cancelled = new Int32Array(1);
     this.#active.set(id, cancelled);
+    const texts = 'documents' in request ? [request.query, ...request.documents] : request.inputs;
+    const leave = isLong(texts) ? await this.#poolShare.enter() : undefined;
     try {
+      if (!this.#active.has(id)) return;
       const inputs: Int32Array[] = [];
       for (const read of this.#readers(request, cancelled)) {
         inputs.push(await read());
@@ -92,6 +100,8 @@ export class Embeddings {
       this.#running ??= this.#run();
     } catch (error) {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
+    } finally {
+      leave?.();
     }
   }
 

@@ -11,6 +11,7 @@ import { Decisions, undecided } from './decisions.js';
 import { Embeddings, notPooled } from './embeddings.js';
 import { canRemoveParts, type Loaded } from './load.js';
 import { Pace } from './pace.js';
+import { PoolShare, takesLong } from './pool-share.js';
 import { PrefixCache } from './prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from './protocol.js';
 import { makeSampler, Request } from './request.js';
@@ -58,6 +59,7 @@ export class Engine {
   readonly #pace = new Pace();
   readonly #bell = new Bell();
   readonly #arrivals = new Arrivals(this.#bell);
+  readonly #poolShare = new PoolShare();
   readonly vitals: Vitals;
   readonly #decisions = new Decisions((request, outcome) => this.#decided(request, outcome));
   #closing: Promise<void> | undefined;
@@ -74,7 +76,7 @@ export class Engine {
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial && options.specType !== 'none');
     this.#keeper = new StateKeeper(loaded, this.#cache);
     if (embedderOptions) {
-      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, (event) => this.#emit(event), () => this.#flush());
+      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, this.#poolShare, (event) => this.#emit(event), () => this.#flush());
     }
     const busy = (): boolean => this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0;
     this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
@@ -101,8 +103,7 @@ export class Engine {
 
   /** What the model itself can tell; the result is the request's answer. */
   ask(id: number, question: (model: NativeModel) => Promise<unknown>): void {
-    question(this.#loaded.model).then(
-      (value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
+    question(this.#loaded.model).then((value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
   }
 
   /** Work on the KV of idle sequences; its result is the request's answer. Only what it gives to `betweenSteps` keeps steps waiting. */
@@ -168,16 +169,17 @@ export class Engine {
     if (this.#closing) return this.#fail(id, shuttingDown());
     if (!context) return this.#fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it cannot generate text.'));
     if (this.#active.size >= context.sequences + options.queueSize) {
-      const message = `${context.sequences} requests run and ${this.#active.size - context.sequences} wait already; try again in a moment.`;
-      return this.#fail(id, new RecuaError('queue_full', message));
+      const waiting = this.#active.size - context.sequences;
+      return this.#fail(id, new RecuaError('queue_full', `${context.sequences} requests run and ${waiting} wait already; try again in a moment.`));
     }
     const cancelled = new Int32Array(1);
     this.#active.set(id, undefined);
     this.#preparing.set(id, cancelled);
     this.#arrivals.came();
-    let prepared: Prepared | undefined;
-    let made: Request | undefined;
+    let [prepared, made]: [Prepared?, Request?] = [];
+    const leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
     try {
+      if (!this.#active.has(id)) return;
       checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
       prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
       checkLength(prepared, context.contextSize);
@@ -194,6 +196,7 @@ export class Engine {
       if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
     } finally {
       if (!made) prepared?.parser.close();
+      leave?.();
       this.#preparing.delete(id);
       this.#arrivals.prepared();
       this.#stir();

@@ -1,5 +1,5 @@
 // What steps took, and from that how many prompt tokens the next one reads. Pure. The engine tells it of each step, and asks before the next.
-import { isStreaming, readable, tileRows, unread, type Plan } from './scheduler.js';
+import { readable, streams, tileRows, unread, type Plan } from './scheduler.js';
 import type { Sequence } from './sequence.js';
 
 /** Prompt tokens beside running streams while the machine's speed is not known yet. */
@@ -157,10 +157,12 @@ export class Pace {
     const depth = prompts[0]?.evaluated ?? 0;
     const longest = prompts.reduce((most, { pending }) => Math.max(most, pending), 0);
     const restMs = this.unreadMs(running);
-    if (isStreaming(running)) {
-      const last = running.reduce((most, { state, limit, length }) => (state === 'decode' ? Math.max(most, limit - length) : most), 0);
-      if (this.decodeMs > 0 && last * this.decodeMs < Math.min(restMs * besideOthers, maxStallMs)) return 0;
-      const begun = running.some(({ state, generated }) => state === 'decode' && generated > beginning);
+    const streaming = running.filter(streams);
+    if (streaming.length > 0) {
+      const last = Math.max(...streaming.map(({ limit, length }) => limit - length));
+      const decodes = streaming.some(({ state }) => state === 'decode');
+      if (decodes && this.decodeMs > 0 && last * this.decodeMs < Math.min(restMs * besideOthers, maxStallMs)) return 0;
+      const begun = streaming.some(({ generated }) => generated > beginning);
       if (begun || !this.#tiles.known) {
         return this.budget(true, batchSize, maxStallMs, depth, longest);
       }

@@ -44,9 +44,14 @@ export class Plan {
 /** llama.cpp's attention on the CPU works in tiles of so many rows; a pass with fewer goes row by row, which may cost as much as the tile. */
 export const tileRows = 64;
 
-/** Whether any sequence decodes, which is when a long prompt must not hold the step. */
+/** Whether an answer has begun whose next token would wait for the step. */
+export function streams({ state }: Sequence): boolean {
+  return state === 'decode' || state === 'deciding';
+}
+
+/** When a long prompt must not hold the step. */
 export function isStreaming(running: readonly Sequence[]): boolean {
-  return running.some((sequence) => sequence.state === 'decode');
+  return running.some(streams);
 }
 
 /** Nothing to do before something comes: nobody is there, or all who run wait for tokens that are worked out beside the steps. */

@@ -112,8 +112,8 @@ export class Sequence {
 
   /** The step that gave the last `given` tokens evaluated all of them, but left open what follows. */
   defer(given: number): void {
-    if (this.state === 'finished') return;
     if (given > 0) this.advance(1);
+    if (this.state === 'finished') return;
     this.state = 'deciding';
   }
 

@@ -53,6 +53,8 @@ export interface FakeAddon extends NativeAddon {
   violations: string[];
   /** What each call of `tokenize` was given beside its text. */
   tokenized: TokenizeOptions[];
+  /** Calls of `applyChatTemplate`. */
+  rendered: number;
   stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; largestStep: number };
 }
 
@@ -488,6 +490,7 @@ class FakeModel implements NativeModel {
     return new FakeSampler(options, this.owner);
   }
   async applyChatTemplate(input: ChatInput): Promise<ChatPrompt> {
+    this.owner.rendered++;
     const messages = JSON.parse(input.messages) as { role: string; content: string | null }[];
     if (messages.some(({ role }) => role === 'tool')) throw coded('invalid_messages', 'the template knows no tools');
     return {
@@ -510,6 +513,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
     tokenized: [],
+    rendered: 0,
     stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],

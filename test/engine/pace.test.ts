@@ -90,3 +90,22 @@ for (const [name, machine] of Object.entries(machines)) {
     }
   }
 }
+
+t.test('a prompt is read beside answers whose next token is decided apart, in steps that they can wait for', async (t) => {
+  const machine = machines['a large model']!;
+  const pace = new Pace();
+  const known = sequence(2000, 0);
+  const plan = new Plan();
+  planStep([known], 2048, 512, plan);
+  pace.note(plan, stepMs(machine, plan));
+  const decided = sequence(10, 1, 20);
+  decided.advance(10);
+  for (let i = 0; i < 5; i++) decided.acceptAll(Int32Array.of(1), new Uint8Array(10));
+  planStep([decided], 2048, 512, plan);
+  pace.note(plan, stepMs(machine, plan));
+  decided.defer(1);
+  const long = sequence(4000, 2);
+  const alone = pace.promptRows([long], 2048, 250);
+  const beside = pace.promptRows([decided, long], 2048, 250);
+  t.ok(beside > 0 && beside < alone, `${beside} of ${alone} rows`);
+});

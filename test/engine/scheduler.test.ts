@@ -145,6 +145,9 @@ t.test('the budget is the whole batch without streams, less with them, and follo
   t.equal(paceOf(10).budget(true, 2048, 20), 192);
   t.equal(paceOf(1).budget(true, 2048, 60_000), 768, 'as without streams');
   t.ok(isStreaming([running(3), running(3, 'decode')]));
+  const decided = running(3, 'decode');
+  decided.defer(0);
+  t.ok(isStreaming([running(3), decided]), 'its next token would wait for the step');
   t.notOk(isStreaming([running(3)]));
 });
 

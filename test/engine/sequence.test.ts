@@ -53,3 +53,15 @@ t.test('tokens of one step are evaluated but for the last, and a cut takes back 
   t.equal(ended.acceptAll(Int32Array.of(5, 9, 7), flags), 'stop');
   t.match(ended, { length: 5, evaluated: 4, overrun: true, state: 'finished' });
 });
+
+t.test('what a step left open knows of the KV that is there, also where it has ended meanwhile', async (t) => {
+  const flags = new Uint8Array(10);
+  const sequence = make(3, 20, 100);
+  sequence.acceptAll(Int32Array.of(5, 6), flags);
+  sequence.defer(2);
+  t.match(sequence, { length: 5, evaluated: 5, overrun: false, state: 'deciding' });
+  const ended = make(3, 20, 100);
+  ended.finish();
+  ended.defer(1);
+  t.match(ended, { length: 3, evaluated: 3, overrun: true, state: 'finished' });
+});
