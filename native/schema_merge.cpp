@@ -9,7 +9,9 @@ namespace recua::schema {
 bool is_annotation(const std::string &keyword) {
   static const std::set<std::string> known = {
       "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id", "$anchor",
-      "$vocabulary", "$defs", "definitions", "discriminator", "externalDocs", "xml", "contentEncoding", "contentMediaType", "contentSchema"};
+      "$vocabulary", "$defs", "definitions", "discriminator", "externalDocs", "xml", "contentEncoding", "contentMediaType", "contentSchema",
+      // Of editors, forms and other services.
+      "propertyOrdering", "enumNames", "enumDescriptions", "markdownDescription", "order"};
   return known.count(keyword) > 0 || keyword.compare(0, 2, "x-") == 0;
 }
 

@@ -322,6 +322,13 @@ private:
     }
   }
 
+  // Names are strings: a schema that says no more restricts nothing.
+  static bool takes_any_name(const common_json &schema) {
+    if (schema.is_boolean()) return schema == true;
+    if (!schema.is_object() || schema.size() > 1) return false;
+    return schema.empty() || (schema.contains("type") && schema.at("type") == "string");
+  }
+
   void check_object(const common_json &schema, const common_chat_schema_object &node, size_t required, const std::string &pointer) {
     const bool open = node.additional_properties != nullptr;
     const int min = count(schema, "minProperties", pointer, 0), max = count(schema, "maxProperties", pointer, -1);
@@ -330,7 +337,7 @@ private:
     if (max >= 0 && (open || node.properties.size() > static_cast<size_t>(max))) losses.add(pointer + "/maxProperties", "a grammar cannot count properties");
     if (schema.contains("patternProperties") && !(schema.at("patternProperties").is_object() && schema.at("patternProperties").empty())) losses.add(pointer + "/patternProperties", "properties are told apart by their whole names");
     for (const char *keyword : {"propertyNames", "unevaluatedProperties"}) {
-      if (schema.contains(keyword) && open) losses.add(pointer + "/" + keyword, "other properties may have any name");
+      if (schema.contains(keyword) && open && !takes_any_name(schema.at(keyword))) losses.add(pointer + "/" + keyword, "other properties may have any name");
     }
     for (const char *keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
       if (schema.contains(keyword)) losses.add(pointer + "/" + keyword, "one property cannot depend on another");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
 namespace recua::schema {
 
@@ -159,16 +160,18 @@ Node read_text(const common_json &schema, const std::string &pointer, Budget &bu
     if (!schema.at(keyword).is_string()) fail(pointer + "/" + keyword, "Expected a string.");
     return schema.at(keyword).get<std::string>();
   };
+  // Hints for forms and generators, which hold of any text.
+  static const std::set<std::string> any_text = {"password", "binary", "byte", "path", "file-path", "directory-path", "textarea"};
   const std::string pattern = text("pattern"), format = text("format");
   const char *by_format = format_pattern(format);
   if (format == "date") node->format = common_chat_schema::FORMAT_DATE;
   else if (format == "time") node->format = common_chat_schema::FORMAT_TIME;
   else if (format == "date-time") node->format = common_chat_schema::FORMAT_DATE_TIME;
   else if (format == "uuid" || (format.size() == 5 && format.compare(0, 4, "uuid") == 0 && format[4] >= '1' && format[4] <= '5')) node->format = common_chat_schema::FORMAT_UUID;
-  else if (by_format == nullptr && !format.empty()) losses.add(pointer + "/format", "the format is not known");
+  else if (by_format == nullptr && !format.empty() && any_text.count(format) == 0) losses.add(pointer + "/format", "the format is not known");
   if (!pattern.empty() && follows(pattern, pointer, budget, losses)) {
     node->follows = node->pattern = pattern;
-    if (node->format != common_chat_schema::FORMAT_NONE || by_format != nullptr) losses.add(pointer + "/format", "it stands beside a pattern");
+    // A format is an annotation by JSON Schema's own word; the pattern says what holds.
     node->format = common_chat_schema::FORMAT_NONE;
   } else if (by_format != nullptr) {
     node->follows = by_format;
