@@ -1,5 +1,5 @@
 // What a grammar asks of one sampler: the grammar's position, and for a lazy grammar the wait for
-// its trigger. Made on a pool thread, used on the context's thread, or on a pool thread while no
+// its trigger. Made on a pool thread, used on the compute thread, or on a pool thread while no
 // step may use it.
 #pragma once
 

@@ -1,13 +1,14 @@
 // A GBNF grammar as an automaton that remembers: the same language as llama.cpp's, token by token,
 // but sets of stacks are numbered (stacks.h), steps between them are looked up, and the tokens that
 // one allows are found by walking the vocabulary's tree once. Shared by all samplers of the same
-// text; used on pool threads and on the context's thread, under a lock of its own, which is never
+// text; used on pool threads and on the compute thread, under a lock of its own, which is never
 // held for more than the steps that the caller grants.
 #pragma once
 
 #include "piece_tree.h"
 #include "stacks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -30,6 +31,10 @@ public:
     bool few = true;
     std::vector<llama_token> tokens; // all of them in order, where they are few
     std::vector<uint8_t> allowed;    // else one for each token of the vocabulary
+    bool allows(llama_token token) const {
+      if (!few) return allowed[static_cast<size_t>(token)] != 0;
+      return std::binary_search(tokens.begin(), tokens.end(), token);
+    }
   };
   static constexpr size_t few_tokens = 16384;
 

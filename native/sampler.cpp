@@ -33,11 +33,11 @@ std::vector<float> &own_row(size_t count) {
   return row;
 }
 
-// What one token may take of the context's thread beyond the passes over its row: some milliseconds. The whole vocabulary can be walked
+// What one token may take of the compute thread beyond the passes over its row: some milliseconds. The whole vocabulary can be walked
 // within it, where the grammar has been there before.
 constexpr uint64_t step_work = 500000;
-// And of a pool thread: a second or so, after which the request fails.
-constexpr uint64_t apart_work = 100000000;
+// And of a pool thread: some tenths of a second, after which the request fails. The worst grammars that can be used take a fifth of it.
+constexpr uint64_t apart_work = 25000000;
 
 } // namespace
 
@@ -94,12 +94,10 @@ llama_token SamplerState::decide() {
   if (closed || held.empty()) throw CodedError("closed", "The sampler is closed.");
   std::vector<float> logits;
   logits.swap(held);
+  // On a copy of the grammar: the compute thread may want the one that others share.
   Effort work(apart_work, &closed);
-  int64_t found = held_winner;
-  if (!parts.constraint->allows(held_winner, work)) {
-    const auto mask = parts.constraint->mask_apart(work);
-    found = pick_masked(*mask, logits.data(), logits.size());
-  }
+  const auto mask = parts.constraint->mask_apart(work);
+  const int64_t found = mask->allows(held_winner) ? held_winner : pick_masked(*mask, logits.data(), logits.size());
   const llama_token token = take(found, logits.data(), logits.size());
   if (parts.drafter) parts.drafter->accept(token);
   return token;
