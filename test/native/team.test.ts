@@ -1,7 +1,8 @@
 // Where the threads of a step run. The machine has four cores for the addon alone: a small library, loaded in front of all others,
 // says so, and writes down which threads were bound to how many.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -47,7 +48,10 @@ process.exit();
 
 t.test('threads that a smaller team keeps are as free as their caller', { skip }, async (t) => {
   const folder = t.testdir({ 'cores.c': fourCores, 'steps.mjs': steps(new URL('./setup.js', import.meta.url).href), bound: '' });
-  const library = join(folder, 'cores.so');
+  // LD_PRELOAD is a list with blanks between, and a checkout may have one in its path.
+  const temporary = mkdtempSync(join(tmpdir(), 'recua-'));
+  t.teardown(() => rmSync(temporary, { recursive: true }));
+  const library = join(temporary, 'cores.so');
   execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, join(folder, 'cores.c')]);
   const bound = join(folder, 'bound');
   writeFileSync(bound, '');
