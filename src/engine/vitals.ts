@@ -22,7 +22,7 @@ export class Vitals {
     this.#between = between;
   }
 
-  /** A step ended, or some other work of the context's thread. */
+  /** A step ended, or some other work of the compute thread. */
   stepped(): void {
     this.#steps++;
   }
@@ -56,7 +56,7 @@ export class Vitals {
     };
   }
 
-  /** A turn on the context's thread that changes nothing: no sequence holds so many positions. */
+  /** A turn on the compute thread that changes nothing: no sequence holds so many positions. */
   async #touch(context: NativeContext): Promise<void> {
     await context.removeSequence(0, context.contextSize, -1).catch(() => false);
     this.#steps++;
