@@ -1,9 +1,10 @@
 // The clients of a load, as a process of their own that sees only HTTP. Argument: one JSON object { url, kind, … } of loads.mjs.
 // Prints one JSON line of numbers: tokens, seconds, tokensPerSecond, and what the kind measures, in milliseconds.
+// `repeat` does the load so many times: the tokens of all, the other numbers of the last.
 import { Agent, request } from 'node:http';
 import { greedy } from './loads.mjs';
 
-const { url, kind, ...load } = JSON.parse(process.argv[2]);
+const { url, kind, repeat = 1, ...load } = JSON.parse(process.argv[2]);
 
 const nouns = ['rivers', 'mountains', 'bread', 'trains', 'winter', 'music', 'bridges', 'gardens', 'letters', 'clocks', 'maps', 'wool', 'salt', 'glass', 'ink', 'stone'];
 
@@ -179,7 +180,11 @@ const kinds = {
 // What the client itself needs to load is not the server's.
 await new Promise((resolve, reject) => request(`${url}/health`, { agent }, (response) => response.resume().on('end', resolve)).on('error', reject).end());
 const start = performance.now();
-const numbers = await kinds[kind](load);
+let numbers = { tokens: 0 };
+for (let time = 0; time < repeat; time++) {
+  const { tokens, ...rest } = await kinds[kind](time === 0 ? load : { ...load, round: `${load.round ?? 0}+${time}` });
+  numbers = { tokens: numbers.tokens + tokens, ...rest };
+}
 const seconds = (performance.now() - start) / 1000;
 agent.destroy();
 console.log(JSON.stringify({ ...numbers, seconds, tokensPerSecond: numbers.tokens / seconds }));

@@ -80,7 +80,7 @@ function misuse(text) {
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    model: { type: 'string' }, rounds: { type: 'string', default: '3' },
+    model: { type: 'string' }, rounds: { type: 'string' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
     'in-process': { type: 'boolean' }, soak: { type: 'string' }, day: { type: 'string' }, flags: { type: 'boolean' },
   },
@@ -116,10 +116,10 @@ if (values.day !== undefined) {
   if (!(minutes > 0)) misuse(`--day takes minutes, not ${values.day}.`);
   const unknown = positionals.find((name) => !dayLoads.includes(name));
   if (unknown) misuse(`Unknown load ${unknown}. There are: ${dayLoads.join(', ')}.`);
-  const good = await day({ model: modelFile(values.model ?? '135m'), threads: Number(values.threads), minutes, rounds: Number(values.rounds), only: positionals });
+  const good = await day({ model: modelFile(values.model ?? '135m'), threads: Number(values.threads), minutes, rounds: Number(values.rounds ?? '9'), only: positionals });
   process.exit(good ? 0 : 1);
 }
-const rounds = Number(values.rounds);
+const rounds = Number(values.rounds ?? '3');
 if (!(rounds >= 1)) misuse(`--rounds takes a number of at least 1, not ${values.rounds}.`);
 const gpuLayers = values['gpu-layers'] === undefined ? undefined : Number(values['gpu-layers']);
 if (gpuLayers !== undefined && !(gpuLayers >= -1)) misuse(`--gpu-layers takes a number of at least -1, not ${values['gpu-layers']}.`);

@@ -6,6 +6,18 @@ export const median = (values) => {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 };
 
+/**
+ * How many times `before` the values of `after` are: the median of all quotients, and between which
+ * of them it lies, 95 % sure, whatever the distribution (Hodges and Lehmann's estimate, in ratios).
+ */
+export function timesOf(after, before) {
+  const quotients = after.flatMap((a) => before.map((b) => a / b)).sort((a, b) => a - b);
+  const pairs = quotients.length;
+  const reach = 1.96 * Math.sqrt((pairs * (after.length + before.length + 1)) / 12);
+  const low = Math.max(0, Math.floor(pairs / 2 - reach));
+  return { ratio: median(quotients), low: quotients[low], high: quotients[pairs - 1 - low] };
+}
+
 const show = (value) => (value === undefined || Number.isNaN(value) ? '–' : value >= 100 ? value.toFixed(0) : value.toPrecision(3));
 
 /** The rows of a load: one for each of its numbers. `runs` is peer → a list of what clients printed, round by round. */
