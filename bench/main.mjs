@@ -132,7 +132,7 @@ const names = positionals.includes('all') ? everyLoad : positionals.length > 0 ?
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
 if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).join(', ')}, and all.`);
 
-const builtin = join(here, '..', 'models', 'builtin.gguf');
+const builtin = join(here, '..', 'builtin', 'builtin.gguf');
 if (values['in-process']) {
   await inProcess({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), rounds });
   process.exit(0);

@@ -6,7 +6,7 @@
 //   node bench/native.mjs request MODEL [threads]  ms before a chat request's first step: template, anew and from memory in alternation, and the rest
 // Try them with GOMP_SPINCOUNT or OMP_WAIT_POLICY set, and beside a busy program.
 import os from 'node:os';
-import { loadAddon } from '../dist/addon.js';
+import { loadAddon } from '../dist/addon/addon.js';
 import { median } from './report.mjs';
 
 const [load, path, given] = process.argv.slice(2);

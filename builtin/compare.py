@@ -1,7 +1,7 @@
 """Compares a running llama-server with this folder's Python: rendered prompts, tokens, greedy answers, parsed tool calls.
 
-`llama-server -m models/builtin.gguf --jinja --port 8099`, then
-`python3 models/compare.py --work DIR --name model --url http://127.0.0.1:8099`.
+`llama-server -m builtin/builtin.gguf --jinja --port 8099`, then
+`python3 builtin/compare.py --work DIR --name model --url http://127.0.0.1:8099`.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Measures a checkpoint by skill: `python3 models/evaluate.py --work DIR --name model`.
+"""Measures a checkpoint by skill: `python3 builtin/evaluate.py --work DIR --name model`.
 
 A case counts as right when the best token is the wanted one at every place of every answer, which is the same as a right
 greedy answer. The margin is the best logit less the second at those places. Names, sums and texts are ones that training did

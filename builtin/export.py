@@ -1,4 +1,4 @@
-"""Writes a trained checkpoint as GGUF: `python3 models/export.py --work DIR --name model --out models/builtin.gguf`.
+"""Writes a trained checkpoint as GGUF: `python3 builtin/export.py --work DIR --name model --out builtin/builtin.gguf`.
 
 Uses the gguf package of the fetched llama.cpp tree. Weight matrices become F16, vectors stay F32. The output matrix is the
 embedding, so the file leaves it out.

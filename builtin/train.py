@@ -1,4 +1,4 @@
-"""Trains the built-in model. `python3 models/train.py --work DIR` writes DIR/tokenizer.json and DIR/model.pt.
+"""Trains the built-in model. `python3 builtin/train.py --work DIR` writes DIR/tokenizer.json and DIR/model.pt.
 
 Stopped runs go on where they were with the same command; `--steps` and `--decay` say how long the rate stays level and how
 long it falls. Data is generated as it is needed and never repeats. Each process trains on its own conversations with one

@@ -1,9 +1,9 @@
 // The addon's entry: versions, the log sink, the backends of backends.h and the classes of addon.h.
 #include "addon.h"
-#include "backends.h"
-#include "heap.h"
-#include "numa.h"
-#include "schema.h"
+#include "machine/backends.h"
+#include "machine/heap.h"
+#include "machine/numa.h"
+#include "schema/schema.h"
 
 #include "common.h"
 

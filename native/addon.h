@@ -1,21 +1,21 @@
-// The addon's whole surface on one page; src/addon.ts is its TypeScript twin.
+// The addon's whole surface on one page; src/addon/addon.ts is its TypeScript twin.
 // Tokens, bytes and KV memory live here. No roles beyond what a chat template needs, no HTTP, no stop strings.
 // Lifetime: a Model owns its contexts, embedders and samplers; close() is explicit and waits for work in flight.
 // JS validates, C++ trusts: callers pass checked numbers.
 #pragma once
 
 #include "js.h"
-#include "worker.h"
+#include "thread/worker.h"
 
 #include "chat.h"
-#include "choice.h"
-#include "constraint.h"
-#include "draft.h"
+#include "sampling/choice.h"
+#include "sampling/constraint.h"
+#include "context/draft.h"
 #include "llama.h"
-#include "logits.h"
+#include "context/logits.h"
 #include "sampling.h"
-#include "templates.h"
-#include "tokens.h"
+#include "chat/templates.h"
+#include "model/tokens.h"
 
 #include <atomic>
 #include <future>

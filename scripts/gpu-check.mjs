@@ -31,7 +31,7 @@ const leastShare = 0.25;
 export function parseOptions(args) {
   const { values } = parseArgs({
     args, allowPositionals: false, options: {
-      device: { type: 'string', default: 'cuda' }, model: { type: 'string', default: join(root, 'models', 'builtin.gguf') },
+      device: { type: 'string', default: 'cuda' }, model: { type: 'string', default: join(root, 'builtin', 'builtin.gguf') },
       clients: { type: 'string', default: '1,8,32,128' }, rounds: { type: 'string', default: '3' }, skip: { type: 'string', default: '' },
     },
   });

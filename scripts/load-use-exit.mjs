@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 const [folder, manner] = process.argv.slice(2);
 const { loadAddon } = await import(pathToFileURL(join(folder, 'dist', 'native', 'load.js')).href);
 const addon = loadAddon();
-const model = await addon.loadModel({ path: join(folder, 'models', 'builtin.gguf'), gpuLayers: 0, mmap: true, mlock: false }).promise;
+const model = await addon.loadModel({ path: join(folder, 'builtin', 'builtin.gguf'), gpuLayers: 0, mmap: true, mlock: false }).promise;
 const context = await model.createContext({
   contextSize: 256, sequences: 1, batchSize: 64, microBatchSize: 64, threads: 2, threadsBatch: 2, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
 });

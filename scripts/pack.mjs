@@ -147,7 +147,7 @@ async function packRecua() {
   write(stage, 'package.json', `${JSON.stringify({ ...recuaPackage(), ...repository() }, null, 2)}\n`);
   const packed = npmPack(stage);
   const compiled = filesUnder(place.source).filter((path) => /\.c?ts$/.test(path)).flatMap((path) => ['.$1js', '.d.$1ts'].map((ending) => `dist/${path.replace(/\.(c?)ts$/, ending)}`));
-  const wanted = ['LICENSE', 'README.md', 'package.json', 'models/builtin.gguf', 'vendor/llama.cpp.json', ...compiled];
+  const wanted = ['LICENSE', 'README.md', 'package.json', 'builtin/builtin.gguf', 'vendor/llama.cpp.json', ...compiled];
   expectFiles('recua', packed.files.filter((path) => !/^docs\/|^CHANGELOG\.md$|js\.map$/.test(path)), wanted);
   return packed;
 }

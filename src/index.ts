@@ -18,4 +18,4 @@ export type { AnyTool, Tool, ToolChoice, ToolContext, Tools } from './library/to
 export type { FromJsonSchema, FromSchema, JsonSchema, Schema, StandardResult, StandardSchema } from './library/schema.js';
 export type { ServerApp, ServerOptions } from './library/create-server.js';
 export type { FinishReason, Timings, Usage } from './engine/protocol.js';
-export type { Device } from './addon.js';
+export type { Device } from './addon/addon.js';

@@ -1,8 +1,8 @@
 // Where the tests of native code compute: on the CPU, or on GPUs with as many layers as the variable TEST_GPU_LAYERS says (-1 is all), as
 // `node scripts/gpu-check.mjs` sets it. Packaged backends are found and loaded as the engine process does it.
-import type { NativeAddon } from '#recua/addon.js';
-import { loadOptionalBackends } from '#recua/native/backends.js';
-import { openAddon } from '#recua/native/load.js';
+import type { NativeAddon } from '#recua/addon/addon.js';
+import { loadOptionalBackends } from '#recua/addon/backends.js';
+import { openAddon } from '#recua/addon/load.js';
 
 export const gpuLayers = Number(process.env['TEST_GPU_LAYERS'] || 0);
 

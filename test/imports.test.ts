@@ -1,4 +1,4 @@
-// The house's walls: who may import whom, which modules are pure, and how long a file may be.
+// The house's walls, by folder: who may import whom, which rooms are pure, how long a file and how full a folder may be.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -41,38 +41,63 @@ const edges = sources.flatMap(edgesOf);
 const inSource = edges.filter((edge) => edge.to.startsWith('src/'));
 const show = (edge: Edge) => `${edge.from} imports ${edge.to}`;
 
-/** The engine as the gateway process has it; the rest of src/engine runs beside the addon, in the engine process. */
-const gatewaySide = new Set([
-  ...['client', 'answer', 'calls', 'child', 'early', 'open-mp', 'watch'].map((name) => `src/engine/${name}.ts`), 'src/native/survey.ts', 'src/native/machine-text.ts',
-]);
-
-/** The floor of the house a file stands on. A file may import from its own room and from those listed for it. */
-function roomOf(file: string): string {
-  if (/^src\/(errors|config|installation|process-identity|lock-file|small-file|rounding)\.ts$/.test(file)) return 'floor';
-  if (gatewaySide.has(file)) return 'client';
-  if (file === 'src/addon.ts' || file.startsWith('src/native/')) return 'addon';
-  if (/^src\/index\.c?ts$/.test(file)) return 'index';
-  if (/^src\/engine\/(api|protocol|whole-answer)\.ts$/.test(file)) return 'contract';
-  return file.split('/')[1]!;
+/** What a room may import: at run time, and beyond that for its types alone. A room is a folder with all that is in it and no room of its own. */
+interface Room {
+  imports: string[];
+  types?: string[];
 }
 
-/** Room → rooms it may import at run time. Types of the contract may be named anywhere above the floor. */
-const allowed: Record<string, string[]> = {
-  floor: ['floor'],
-  addon: ['floor', 'client'],
-  contract: ['floor'],
-  // The engine in this process (local) has the same calls as the client.
+const models = ['models/cache', 'models/download', 'models/gguf', 'models/hub', 'models/names', 'models/needs', 'models'];
+
+/** From the floor up. A file may import from its own room and from those listed for it. */
+const rooms: Record<string, Room> = {
+  errors: { imports: [] },
+  system: { imports: ['errors'] },
+  settings: { imports: [] },
+  addon: { imports: ['errors', 'system'], types: ['engine/gateway'] },
+
+  // Between the two processes.
+  engine: { imports: ['errors', 'settings'], types: ['addon'] },
+  'engine/gateway': { imports: ['errors', 'system', 'engine'], types: ['addon'] },
+  // In the engine process.
+  'engine/planning': { imports: [], types: ['engine'] },
+  'engine/text': { imports: ['errors'], types: ['engine', 'addon'] },
+  'engine/prompts': { imports: ['errors', 'engine', 'engine/text'], types: ['addon'] },
+  'engine/pooled': { imports: ['errors', 'engine', 'engine/text', 'engine/prompts'], types: ['addon'] },
+  'engine/loop': { imports: ['errors', 'engine', 'engine/planning', 'engine/text', 'engine/prompts', 'engine/pooled'], types: ['addon'] },
   // What it loads is checked by models once more.
-  engine: ['floor', 'contract', 'addon', 'client', 'models'],
-  client: ['floor', 'contract'],
-  models: ['floor'],
-  server: ['floor', 'contract', 'models'],
-  cli: ['floor', 'contract', 'client', 'server', 'models'],
-  library: ['floor', 'contract', 'client', 'engine', 'server', 'models'],
-  index: ['floor', 'library'],
+  'engine/process': { imports: ['errors', 'system', 'settings', 'addon', 'models/gguf', 'engine', 'engine/loop', 'engine/prompts'] },
+  // Both sides in one process.
+  'engine/in-process': { imports: ['errors', 'engine', 'engine/gateway', 'engine/process', 'engine/loop'] },
+
+  'models/names': { imports: ['errors'] },
+  'models/gguf': { imports: ['errors'] },
+  'models/needs': { imports: ['settings', 'models/gguf'], types: ['engine'] },
+  'models/hub': { imports: ['errors', 'models/names', 'models/gguf', 'models'] },
+  'models/cache': { imports: ['errors', 'system', 'models/names', 'models/gguf', 'models/download', 'models'] },
+  'models/download': { imports: ['errors', 'system', 'models/hub', 'models/cache', 'models'] },
+  models: { imports: ['errors', 'system', 'models/names', 'models/gguf', 'models/cache'] },
+
+  request: { imports: ['errors', 'settings'], types: ['engine'] },
+  'server/body': { imports: ['errors'] },
+  'server/http': { imports: ['errors', 'engine', 'server/body'], types: ['settings'] },
+  'server/openai': { imports: ['errors', 'settings', 'engine', 'request', 'server/http', 'server/body'] },
+  server: { imports: ['errors', 'settings', 'engine', 'server/http', 'server/body', 'server/openai'] },
+
+  cli: { imports: ['errors', 'system', 'settings', 'engine', 'engine/gateway', 'server', ...models], types: ['addon'] },
+  library: { imports: ['errors', 'settings', 'engine', 'engine/gateway', 'engine/in-process', 'request', 'server', 'models/needs', 'models/gguf', 'models'], types: ['server/http'] },
+  index: { imports: ['errors', 'library'], types: ['engine', 'addon'] },
 };
-/** Beyond those, what may be imported for its types alone. */
-const allowedTypes: Record<string, string[]> = { contract: ['addon'], client: ['addon'], models: ['contract'], cli: ['addon'], index: ['contract', 'addon'] };
+
+/** The innermost room that a file is in. */
+function roomOf(file: string): string {
+  const path = file.slice('src/'.length).replace(/\.c?ts$/, '').split('/');
+  for (let depth = path.length; depth > 0; depth--) {
+    const room = path.slice(0, depth).join('/');
+    if (room in rooms) return room;
+  }
+  return path[0]!;
+}
 
 t.test('every import of src resolves to a file of src', (t) => {
   const known = new Set(sources);
@@ -81,25 +106,28 @@ t.test('every import of src resolves to a file of src', (t) => {
   t.end();
 });
 
-t.test('imports go one way: cli → server → engine client ⇒ engine host → engine → addon', (t) => {
+t.test('a room imports only what the table says of it', (t) => {
   const wrong = inSource.filter((edge) => {
     const from = roomOf(edge.from);
     const to = roomOf(edge.to);
-    if (from === to || allowed[from]?.includes(to)) return false;
-    return !(edge.typeOnly && allowedTypes[from]?.includes(to));
+    const { imports = [], types = [] } = rooms[from] ?? {};
+    return from !== to && !imports.includes(to) && !(edge.typeOnly && types.includes(to));
   });
   t.strictSame(wrong.map(show), []);
   t.end();
 });
 
-t.test('src holds no room that the house does not know', (t) => {
-  t.strictSame([...new Set(sources.map(roomOf))].filter((room) => !(room in allowed)), []);
+t.test('the table has each room, and nothing that no import needs', (t) => {
+  t.strictSame([...new Set(sources.map(roomOf))].sort(), Object.keys(rooms).sort());
+  const used = new Set(inSource.map((edge) => `${roomOf(edge.from)} ${roomOf(edge.to)}`));
+  const unused = Object.entries(rooms).flatMap(([from, { imports, types = [] }]) => [...imports, ...types].filter((to) => !used.has(`${from} ${to}`)).map((to) => `${from} → ${to}`));
+  t.strictSame(unused, []);
   t.end();
 });
 
-t.test('only native/load.ts loads a .node file', (t) => {
+t.test('only addon/load.ts loads a .node file', (t) => {
   const loaders = sources.filter((file) => /createRequire|process\.dlopen/.test(codeOf(file)));
-  t.strictSame(loaders, ['src/native/load.ts']);
+  t.strictSame(loaders, ['src/addon/load.ts']);
   t.end();
 });
 
@@ -111,12 +139,11 @@ t.test('only server/ knows the words of the OpenAI wire', (t) => {
   t.end();
 });
 
-t.test('scheduler, pace, sequence, prefix, sampling and text are pure', (t) => {
-  const pure = ['scheduler', 'pace', 'sequence', 'prefix', 'stash-pool', 'sampling', 'text'].map((name) => `src/engine/${name}.ts`);
-  for (const file of pure) {
-    const code = codeOf(file);
-    t.strictSame(edgesOf(file).filter((edge) => !edge.typeOnly && !pure.includes(edge.to)).map(show), [], `${file} imports only its like`);
-    t.notMatch(code, /\bawait\b|\basync\b|\bDate\b|\bperformance\b|\bprocess\b|\bsetTimeout\b|Math\.random/, `${file} has no clock, no waiting, no chance`);
+t.test('what plans and what cuts text is pure', (t) => {
+  for (const file of sources.filter((path) => ['engine/planning', 'engine/text'].includes(roomOf(path)))) {
+    const packages = edgesOf(file).filter((edge) => !edge.typeOnly && !edge.to.startsWith('src/'));
+    t.strictSame(packages.map(show), [], `${file} needs no package and nothing of Node`);
+    t.notMatch(codeOf(file), /\bawait\b|\basync\b|\bDate\b|\bperformance\b|\bprocess\b|\bsetTimeout\b|Math\.random/, `${file} has no clock, no waiting, no chance`);
   }
   t.end();
 });
@@ -143,6 +170,13 @@ t.test('no file of src, native or scripts is over 400 lines', (t) => {
   const files = [...sources, ...filesUnder('native', /\.(cpp|h)$/), ...filesUnder('scripts', /\.mjs$/)];
   const long = files.map((file) => [file, textOf(file).split('\n').length - 1] as const).filter(([, lines]) => lines > 400);
   t.strictSame(long, []);
+  t.end();
+});
+
+t.test('no folder of src or native holds over 20 files', (t) => {
+  const counts = new Map<string, number>();
+  for (const file of [...sources, ...filesUnder('native', /\.(cpp|h)$/)]) counts.set(posix.dirname(file), (counts.get(posix.dirname(file)) ?? 0) + 1);
+  t.strictSame([...counts].filter(([, count]) => count > 20), []);
   t.end();
 });
 

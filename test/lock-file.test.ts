@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { lockHolder, tryLock, waitForLock } from '#recua/lock-file.js';
-import { identityOf, lifeOf, ownIdentity, readIdentity } from '#recua/process-identity.js';
+import { lockHolder, tryLock, waitForLock } from '#recua/system/lock-file.js';
+import { identityOf, lifeOf, ownIdentity, readIdentity } from '#recua/system/process-identity.js';
 
 const holder = fileURLToPath(new URL('./lock-holder.js', import.meta.url));
 

@@ -1,5 +1,5 @@
 // A process of lock-file.test: takes the lock it is told, says so, and stays.
-import { tryLock } from '#recua/lock-file.js';
+import { tryLock } from '#recua/system/lock-file.js';
 
 const lock = await tryLock(process.argv[2]!);
 process.send!(lock !== undefined);

@@ -1,8 +1,8 @@
 // llama.cpp's chat templates and output parsers (common_chat): messages → prompt text, answer text → parts.
 #include "addon.h"
 
-#include "message_text.h"
-#include "schema.h"
+#include "chat/message_text.h"
+#include "schema/schema.h"
 
 #include <random>
 

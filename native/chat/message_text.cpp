@@ -1,5 +1,5 @@
 // See message_text.h.
-#include "message_text.h"
+#include "chat/message_text.h"
 
 #include "coded_error.h"
 #include "json.h"

@@ -4,7 +4,7 @@
 // begins. What a template does with text (trim, split, JSON) it does with twins too. Used by chat.cpp on pool threads.
 #pragma once
 
-#include "tokens.h"
+#include "model/tokens.h"
 
 #include <functional>
 #include <string>

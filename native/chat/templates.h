@@ -4,7 +4,7 @@
 #pragma once
 
 #include "chat.h"
-#include "schema.h"
+#include "schema/schema.h"
 
 #include <atomic>
 #include <list>

@@ -1,7 +1,7 @@
 // A context: KV memory of several sequences, and the thread that computes on it. The hot path is in step.cpp, what is done
 // with the KV between steps in kv.cpp.
 #include "addon.h"
-#include "heap.h"
+#include "machine/heap.h"
 
 #include "ggml.h"
 

@@ -1,5 +1,5 @@
 // The lookup of draft.h, and its bookkeeping of what guesses cost. Runs on the compute thread, but for a drafter's making.
-#include "draft.h"
+#include "context/draft.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "logits.h"
+#include "context/logits.h"
 
 #include "ggml-backend.h"
 #include "ggml.h"

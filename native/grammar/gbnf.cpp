@@ -2,7 +2,7 @@
 // (src/llama-grammar.cpp), quirks included: of two rules with one name the last counts, and `[]` is
 // the empty text. It goes further where llama.cpp gives up or gives in: any number of repetitions
 // means what it says.
-#include "gbnf_scanner.h"
+#include "grammar/gbnf_scanner.h"
 
 #include <algorithm>
 #include <unordered_map>

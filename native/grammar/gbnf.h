@@ -3,7 +3,7 @@
 // made.
 #pragma once
 
-#include "effort.h"
+#include "grammar/effort.h"
 
 #include <cstdint>
 #include <functional>

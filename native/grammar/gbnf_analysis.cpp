@@ -1,7 +1,7 @@
 // What follows from a grammar's rules: which may be empty, which begin with which, and which
 // characters they tell apart. All of it in time linear in the rules (the characters are sorted),
 // without recursion.
-#include "gbnf.h"
+#include "grammar/gbnf.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Repetitions as rules. Few are written out one after the other, as llama.cpp does it; many are
 // made of twos, fours, eights, so that any number costs little.
-#include "gbnf.h"
+#include "grammar/gbnf.h"
 
 namespace recua {
 

@@ -1,5 +1,5 @@
 // Reads characters as llama.cpp's grammars do.
-#include "gbnf_scanner.h"
+#include "grammar/gbnf_scanner.h"
 
 #include <algorithm>
 

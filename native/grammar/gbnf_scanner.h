@@ -2,7 +2,7 @@
 // where something is wrong.
 #pragma once
 
-#include "gbnf.h"
+#include "grammar/gbnf.h"
 
 namespace recua {
 

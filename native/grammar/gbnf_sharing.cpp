@@ -1,7 +1,7 @@
 // A rule of very many alternatives, as an enum makes one: those that begin with the same characters
 // share them, as in a tree. Else each character of a text would be compared with all alternatives
 // there are.
-#include "gbnf.h"
+#include "grammar/gbnf.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The automaton. Characters are decoded as llama.cpp's grammars decode them, quirks included: a
 // sampler must accept what its grammar accepts, token by token (test/native/grammar.test.ts
 // compares the two).
-#include "grammar.h"
+#include "grammar/grammar.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -5,8 +5,8 @@
 // held for more than the steps that the caller grants.
 #pragma once
 
-#include "piece_tree.h"
-#include "stacks.h"
+#include "grammar/piece_tree.h"
+#include "grammar/stacks.h"
 
 #include <algorithm>
 #include <atomic>

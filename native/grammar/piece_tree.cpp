@@ -1,5 +1,5 @@
 // Builds the tree by sorting the pieces: neighbours share their longest beginning.
-#include "piece_tree.h"
+#include "grammar/piece_tree.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Sets are made from the bottom up and never change. Where a set has references on top, each rule
 // they lead to is looked at once, when all that may go on behind it is known: the rules' order
 // (gbnf_analysis.cpp) sees to that, and so the ways to one rule are one.
-#include "stacks.h"
+#include "grammar/stacks.h"
 
 #include <algorithm>
 #include <map>

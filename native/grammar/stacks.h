@@ -5,7 +5,7 @@
 // have the same number. Not locked: whoever has it (grammar.h) sees to that.
 #pragma once
 
-#include "gbnf.h"
+#include "grammar/gbnf.h"
 
 #include <unordered_map>
 

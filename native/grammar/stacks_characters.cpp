@@ -1,5 +1,5 @@
 // Which characters the elements on top of stacks take.
-#include "stacks.h"
+#include "grammar/stacks.h"
 
 #include <algorithm>
 

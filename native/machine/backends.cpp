@@ -1,5 +1,5 @@
 // Registers ggml backends from libraries, and tells which there are. All of it runs on a JS thread; several may.
-#include "backends.h"
+#include "machine/backends.h"
 
 #include "addon.h"
 

@@ -25,7 +25,7 @@ std::vector<ggml_backend_dev_t> named(const std::vector<std::string> &names);
 // thread use what is half done.
 void ready(const std::vector<ggml_backend_dev_t> &devices);
 
-// loadBackends(folder, cpuOnly), loadBackend(file), backends(), devices(): described in src/addon.ts.
+// loadBackends(folder, cpuOnly), loadBackend(file), backends(), devices(): described in src/addon/addon.ts.
 Napi::Value load_folder(const Napi::CallbackInfo &info);
 Napi::Value load_file(const Napi::CallbackInfo &info);
 Napi::Value list(const Napi::CallbackInfo &info);

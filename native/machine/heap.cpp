@@ -1,5 +1,5 @@
 // glibc's own account of its heaps, looked up at run time: it is not in every version, and not elsewhere.
-#include "heap.h"
+#include "machine/heap.h"
 
 #include <cstdlib>
 #include <string>

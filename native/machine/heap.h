@@ -6,7 +6,7 @@
 
 namespace recua::heap {
 
-// heap(): described in src/addon.ts.
+// heap(): described in src/addon/addon.ts.
 Napi::Value measure(const Napi::CallbackInfo &info);
 
 // Any thread. Throws `model_unusable` unless so much could be had at once now. Nothing is taken, and no page is touched: what this finds is

@@ -1,6 +1,6 @@
-#include "numa.h"
+#include "machine/numa.h"
 
-#include "backends.h"
+#include "machine/backends.h"
 
 #include "ggml-cpu.h"
 

@@ -7,7 +7,7 @@
 
 namespace recua::numa {
 
-// setNuma(strategy): described in src/addon.ts.
+// setNuma(strategy): described in src/addon/addon.ts.
 Napi::Value set(const Napi::CallbackInfo &info);
 
 // Whether ggml says where its threads run. Any thread.

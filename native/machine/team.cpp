@@ -5,7 +5,7 @@
 // that, a step takes several times as long. With fewer threads than cores there is room, and the scheduler is left alone; and where
 // ggml itself places threads (numa.h), so is ggml.
 #include "addon.h"
-#include "numa.h"
+#include "machine/numa.h"
 
 #if defined(__linux__) && defined(_OPENMP)
 #include <sched.h>

@@ -1,6 +1,6 @@
 // A loaded model: loading with progress and cancel, tokens and their bytes, metadata, close.
 #include "addon.h"
-#include "backends.h"
+#include "machine/backends.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 // See tokens.h. How special tokens are looked for was read from v0.5.0 (llama_vocab::impl::tokenizer_st_partition): the longest
 // first, each from left to right in what is still text. tokens.test.ts compares.
-#include "tokens.h"
+#include "model/tokens.h"
 
 #include "coded_error.h"
 

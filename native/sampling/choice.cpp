@@ -1,6 +1,6 @@
 // Top-k, min-p, temperature and what a draw has in common; top-p alone is in nucleus.cpp, the passes over a row in row.cpp.
-#include "choice.h"
-#include "row.h"
+#include "sampling/choice.h"
+#include "sampling/row.h"
 
 #include <algorithm>
 #include <cmath>

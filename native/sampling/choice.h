@@ -3,7 +3,7 @@
 // Used on the compute thread.
 #pragma once
 
-#include "row.h"
+#include "sampling/row.h"
 
 #include <algorithm>
 #include <cstddef>

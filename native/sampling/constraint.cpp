@@ -1,6 +1,6 @@
 // Follows common_sampler of llama.cpp v0.5.0 (common/sampling.cpp) in when a grammar applies and
 // what it is fed.
-#include "constraint.h"
+#include "sampling/constraint.h"
 
 #include "reasoning-budget.h"
 

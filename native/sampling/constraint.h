@@ -3,8 +3,8 @@
 // step may use it.
 #pragma once
 
-#include "grammar.h"
-#include "trigger.h"
+#include "grammar/grammar.h"
+#include "sampling/trigger.h"
 
 #include "sampling.h"
 

@@ -1,8 +1,8 @@
 // Top-p without top-k, which is what OpenAI's clients send. A row is not sorted for it: where the nucleus ends and where the draw falls is
 // estimated from a sample of the row, then one pass adds up what is above these two places and keeps the few logits around them,
 // among which both are found exactly. An estimate that was wrong is noticed, and the pass repeated with more room.
-#include "choice.h"
-#include "row.h"
+#include "sampling/choice.h"
+#include "sampling/row.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Plain loops over blocks, which compilers turn into vector instructions, compiled for newer instruction sets beside the baseline
 // where the compiler can choose at run time. Sixteen lanes everywhere: sums are the same whatever the vectors' width.
-#include "row.h"
+#include "sampling/row.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 // choice.cpp and constraint.cpp; the rest of llama.cpp's samplers run in its own chain.
 #include "addon.h"
 
-#include "sampler_options.h"
+#include "sampling/sampler_options.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // JS options → common_params_sampling.
-#include "sampler_options.h"
+#include "sampling/sampler_options.h"
 
 #include "chat.h"
 #include "common.h"

@@ -1,6 +1,6 @@
 // Follows llama_grammar_accept_impl of llama.cpp v0.5.0 (src/llama-grammar.cpp) in what triggers,
 // and from where on the text counts.
-#include "trigger.h"
+#include "sampling/trigger.h"
 
 #include <algorithm>
 

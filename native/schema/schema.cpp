@@ -1,5 +1,5 @@
 // What bounds the conversion of schemas, and the JSON that llama.cpp is given.
-#include "schema.h"
+#include "schema/schema.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // What llama.cpp's chat parsers ask of a schema's nodes. Its own answer looks at each way through the references anew, of which there may
 // be more than can be counted: here the same walk is counted first.
-#include "schema.h"
+#include "schema/schema.h"
 
 #include <unordered_set>
 

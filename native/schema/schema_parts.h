@@ -1,7 +1,7 @@
 // What the readers of schemas share (schema_read, schema_scalars, schema_pointer, schema_merge). Private to them.
 #pragma once
 
-#include "schema.h"
+#include "schema/schema.h"
 
 #include <set>
 

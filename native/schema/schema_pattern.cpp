@@ -1,6 +1,6 @@
 // ECMAScript patterns → expressions of GBNF. A class of characters becomes what a JSON string writes for each of them, so that a
 // pattern can end no string early. Patterns without ^ or $ are searched for, as JSON schema wants it.
-#include "schema.h"
+#include "schema/schema.h"
 
 #include "unicode.h"
 

@@ -1,5 +1,5 @@
 // What schemas say of themselves, looked at as JSON: what a reference names, which types are meant, whether two of them exclude each other.
-#include "schema_parts.h"
+#include "schema/schema_parts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // JSON schema → nodes. Which keywords mean what follows llama.cpp's reader; keywords that it drops are enforced here where a grammar
 // can, and listed where it cannot. References are read from a queue, so that recursion is as deep as the schema is nested.
-#include "schema_parts.h"
+#include "schema/schema_parts.h"
 
 #include <algorithm>
 #include <deque>

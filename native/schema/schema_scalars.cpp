@@ -1,5 +1,5 @@
 // Values, texts and numbers of a schema → nodes: what holds no other schema.
-#include "schema_parts.h"
+#include "schema/schema_parts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Texts, repetitions and names of properties as expressions of GBNF.
-#include "schema_text.h"
+#include "schema/schema_text.h"
 
 #include "unicode.h"
 

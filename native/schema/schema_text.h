@@ -1,7 +1,7 @@
 // Expressions of GBNF that need nothing of a schema. Private to schema_grammar.
 #pragma once
 
-#include "schema.h"
+#include "schema/schema.h"
 
 namespace recua::schema {
 

@@ -1,5 +1,5 @@
 // The compute thread of compute_thread.h: which lane's turn it is, and when the thread begins and ends.
-#include "compute_thread.h"
+#include "thread/compute_thread.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // The lane of worker.h, and the thread-safe function that brings its results back.
-#include "worker.h"
+#include "thread/worker.h"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 // the JS thread.
 #pragma once
 
-#include "compute_thread.h"
+#include "thread/compute_thread.h"
 
 #include <napi.h>
 

@@ -2,13 +2,13 @@
 // and an exit code: 0 done, 1 failed, 2 called wrongly, 130 or 143 stopped by a signal.
 import { RecuaError } from '../errors.js';
 import type { AnyCommand } from './command.js';
-import { readArguments } from './arguments.js';
+import { readArguments } from './flags/arguments.js';
 import { findCommand, findPlace } from './command-tree.js';
 import type { Place } from './command-tree.js';
-import { misuse } from './flags.js';
-import { ReaderGone, guardOutput, print, sayError } from './output.js';
-import { Settings } from './settings.js';
-import { stopCode } from './signals.js';
+import { misuse } from './flags/flags.js';
+import { ReaderGone, guardOutput, print, sayError } from './terminal/output.js';
+import { Settings } from './flags/settings.js';
+import { stopCode } from './terminal/signals.js';
 import { allCommands, loadCommand } from './table.js';
 
 /** Runs one command line (without node and script) and returns the exit code. */

@@ -1,8 +1,8 @@
 // Commands by the words that name them: `serve start` is a command in a command. Finding one, and walking over all of them.
 // Used by main, help, the settings, completion and the generated reference.
 import type { AnyCommand } from './command.js';
-import { misuse } from './flags.js';
-import { nearest } from '../models/nearest.js';
+import { misuse } from './flags/flags.js';
+import { nearest } from '../models/names/nearest.js';
 
 export interface Place {
   command: AnyCommand;

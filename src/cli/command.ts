@@ -1,6 +1,6 @@
 // What a command is: one file each, all of them in table.ts.
-import type { Arguments } from './arguments.js';
-import type { Flags } from './flags.js';
+import type { Arguments } from './flags/arguments.js';
+import type { Flags } from './flags/flags.js';
 
 export interface Command<F extends Flags> {
   readonly name: string;

@@ -2,10 +2,10 @@
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { sizeText } from '../models/byte-size.js';
-import { takeSurvey } from '../native/survey.js';
-import type { Survey } from '../native/survey.js';
-import { on, perCall } from './flags.js';
-import { print, say } from './output.js';
+import { takeSurvey } from '../engine/gateway/survey.js';
+import type { Survey } from '../engine/gateway/survey.js';
+import { on, perCall } from './flags/flags.js';
+import { print, say } from './terminal/output.js';
 
 export const deviceListing = {
   listDevices: perCall(on(['--list-devices'], 'List the devices that can compute, and end')),
@@ -23,7 +23,7 @@ export async function listDevices(json: boolean): Promise<number> {
 }
 
 export async function deviceTable({ devices }: Pick<Survey, 'devices'>): Promise<string> {
-  const { rows } = await import('./rows.js');
+  const { rows } = await import('./terminal/rows.js');
   return rows([
     ['NAME', 'KIND', 'MEMORY', 'FREE', 'DESCRIPTION'],
     ...devices.map(({ name, kind, memoryTotalBytes, memoryFreeBytes, description }) => (

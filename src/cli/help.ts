@@ -3,9 +3,9 @@ import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 import type { AnyCommand } from './command.js';
 import type { Place } from './command-tree.js';
-import { exitCodes, otherVariables } from './environment.js';
-import type { Flag } from './flags.js';
-import { variableNames } from './flags.js';
+import { exitCodes, otherVariables } from './flags/environment.js';
+import type { Flag } from './flags/flags.js';
+import { variableNames } from './flags/flags.js';
 
 /** `help` needs the table it is in, which is not there yet when it is made. */
 export function overview(all: readonly AnyCommand[], width = terminalWidth()): string {

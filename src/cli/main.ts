@@ -3,7 +3,7 @@
 // process is ready when the command has read its flags and found its model.
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { dropEarly, forkEarly } from '../engine/early.js';
+import { dropEarly, forkEarly } from '../engine/gateway/spare-process.js';
 
 const withEngine = new Set(['run', 'chat', 'api']);
 /** A call with one of these computes nothing. `-h` may be the host of `api`, which then starts as if this file forked nothing. */

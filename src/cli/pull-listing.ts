@@ -2,9 +2,9 @@
 // one download. As tables for people and as JSON.
 import { totalmem } from 'node:os';
 import { sizeText } from '../models/byte-size.js';
-import type { DownloadPlan } from '../models/download-plan.js';
-import type { RemoteModel } from '../models/gguf-files.js';
-import { memoryBytesOf } from '../models/recommendation.js';
+import type { DownloadPlan } from '../models/download/download-plan.js';
+import type { RemoteModel } from '../models/hub/gguf-files.js';
+import { memoryBytesOf } from '../models/hub/recommendation.js';
 
 /** What is listed, with where it is from. */
 export interface Origin {
@@ -30,7 +30,7 @@ export function fitsMemory(model: RemoteModel): boolean {
 }
 
 export async function listingText(listed: readonly ListedModel[]): Promise<string> {
-  const { rows } = await import('./rows.js');
+  const { rows } = await import('./terminal/rows.js');
   return rows([['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], ...listed.map(({ model, storedBytes }) => [
     model.files[0].path,
     [model.quantisation || '-', ...(model.kind === 'model' ? [] : [`(${model.kind})`])].join(' '),
@@ -67,7 +67,7 @@ export function listingJson({ repo, revision, commit }: Origin, listed: readonly
 }
 
 export async function planText({ repo, revision, commit }: Origin, plan: DownloadPlan): Promise<string> {
-  const { rows } = await import('./rows.js');
+  const { rows } = await import('./terminal/rows.js');
   const files = plan.files.map(({ file, haveBytes, needBytes }) => [file.path, sizeText(file.sizeBytes), sizeText(haveBytes), sizeText(needBytes)]);
   return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${rows([['FILE', 'SIZE', 'HAVE', 'NEED'], ...files])}\n`
     + `To download: ${sizeText(plan.needBytes)} of ${sizeText(plan.totalBytes)}. Free on the disk: ${sizeText(plan.freeBytes)}.\n`;

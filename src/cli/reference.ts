@@ -3,9 +3,9 @@
 import type { AnyCommand } from './command.js';
 import { allPlaces } from './command-tree.js';
 import type { Place } from './command-tree.js';
-import { exitCodes, otherVariables } from './environment.js';
-import type { Flag } from './flags.js';
-import { settingNames, variableNames } from './flags.js';
+import { exitCodes, otherVariables } from './flags/environment.js';
+import type { Flag } from './flags/flags.js';
+import { settingNames, variableNames } from './flags/flags.js';
 import { configExample, flagDefault, flagNames, usage } from './help.js';
 
 const settingRules = [

@@ -1,15 +1,15 @@
 // One prompt, one answer, and out: the whole of `recua run`, and `recua chat` with -p or without a terminal.
 // Only the answer goes to stdout.
 import { addAbortSignal } from 'node:stream';
-import { defaults } from '../config.js';
+import { defaults } from '../settings/config.js';
 import type { Answer, Engine, Finish } from '../engine/api.js';
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { sizeText } from '../models/byte-size.js';
-import type { ModelFile } from '../models/model-file.js';
-import { thousandths } from '../rounding.js';
-import { misuse } from './flags.js';
-import { ReaderGone, print, say, tame } from './output.js';
+import type { ModelFile } from '../models/gguf/model-file.js';
+import { thousandths } from '../engine/rounding.js';
+import { misuse } from './flags/flags.js';
+import { ReaderGone, print, say, tame } from './terminal/output.js';
 
 export interface Given {
   text: string;

@@ -10,22 +10,22 @@ interface Entry {
 }
 
 const entries: readonly Entry[] = [
-  { names: ['pull'], load: async () => (await import('./pull.js')).pull },
-  { names: ['list', 'ls'], load: async () => (await import('./list.js')).list },
-  { names: ['run'], load: async () => (await import('./run.js')).run },
-  { names: ['chat'], load: async () => (await import('./chat.js')).chat },
-  { names: ['sessions'], load: async () => (await import('./sessions.js')).sessions },
-  { names: ['import'], load: async () => (await import('./import.js')).importCommand },
-  { names: ['api'], load: async () => (await import('./api.js')).api },
-  { names: ['serve'], load: async () => (await import('./serve.js')).serve },
-  { names: ['show'], load: async () => (await import('./show.js')).show },
-  { names: ['rm', 'remove'], load: async () => (await import('./rm.js')).rm },
-  { names: ['version', '--version', '-v'], load: async () => (await import('./version.js')).version },
+  { names: ['pull'], load: async () => (await import('./commands/pull.js')).pull },
+  { names: ['list', 'ls'], load: async () => (await import('./commands/list.js')).list },
+  { names: ['run'], load: async () => (await import('./commands/run.js')).run },
+  { names: ['chat'], load: async () => (await import('./commands/chat.js')).chat },
+  { names: ['sessions'], load: async () => (await import('./commands/sessions.js')).sessions },
+  { names: ['import'], load: async () => (await import('./commands/import.js')).importCommand },
+  { names: ['api'], load: async () => (await import('./commands/api.js')).api },
+  { names: ['serve'], load: async () => (await import('./commands/serve.js')).serve },
+  { names: ['show'], load: async () => (await import('./commands/show.js')).show },
+  { names: ['rm', 'remove'], load: async () => (await import('./commands/rm.js')).rm },
+  { names: ['version', '--version', '-v'], load: async () => (await import('./commands/version.js')).version },
   // Those that are about the table itself.
-  { names: ['config'], load: async () => (await import('./config.js')).makeConfigCommand(allCommands) },
-  { names: ['doctor'], load: async () => (await import('./doctor.js')).makeDoctor(allCommands) },
-  { names: ['completion'], load: async () => (await import('./completion.js')).makeCompletion(allCommands) },
-  { names: ['help', '--help', '-h'], load: async () => (await import('./help-command.js')).makeHelp(allCommands) },
+  { names: ['config'], load: async () => (await import('./commands/config.js')).makeConfigCommand(allCommands) },
+  { names: ['doctor'], load: async () => (await import('./commands/doctor.js')).makeDoctor(allCommands) },
+  { names: ['completion'], load: async () => (await import('./commands/completion.js')).makeCompletion(allCommands) },
+  { names: ['help', '--help', '-h'], load: async () => (await import('./commands/help.js')).makeHelp(allCommands) },
 ];
 
 /** The names of each command, in order. */

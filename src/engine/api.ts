@@ -1,4 +1,4 @@
-// The engine as the gateway sees it: implemented by engine/client over a child process, and by fakes in tests.
+// The engine as the gateway sees it: implemented by engine/gateway/client over a child process, and by fakes in tests.
 // Imported by server/ and cli/; knows nothing of HTTP.
 import type {
   ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, LogLevel, ModelDescription, RerankRequest, SavedState, Timings, Usage,

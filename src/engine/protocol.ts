@@ -1,9 +1,9 @@
-// The messages between the gateway process (engine/client) and the engine process (engine/host),
+// The messages between the gateway process (engine/gateway/client) and the engine process (engine/process/host),
 // and the internal words for a request and its answer. Types only; knows nothing of OpenAI's wire.
 // The channel is child_process IPC with 'advanced' serialisation, so typed arrays cross as they are.
-import type { Config } from '../config.js';
+import type { Config } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
-import type { Device, Pooling } from '../addon.js';
+import type { Device, Pooling } from '../addon/addon.js';
 
 /** How to load: fixed for the life of an engine process. Each setting is explained in config.ts. */
 export type EngineOptions = {

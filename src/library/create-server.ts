@@ -1,8 +1,8 @@
 // The HTTP API over a loaded model, as an app to mount in a server of the program's own.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { makeConfig } from '../config.js';
+import { makeConfig } from '../settings/config.js';
 import { createApp } from '../server/app.js';
-import { int32Max } from '../server/fields.js';
+import { int32Max } from '../request/fields.js';
 import { loadedOf, type Model } from './model.js';
 import { openOptions } from './options.js';
 

@@ -1,10 +1,10 @@
 // A model's name → a loaded model: finds the file, checks it, starts an engine, waits.
 import type { Engine, EngineSettings, EngineState, Log } from '../engine/api.js';
-import { startEngine } from '../engine/client.js';
+import { startEngine } from '../engine/gateway/client.js';
 import type { EngineOptions } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { offloadWish } from '../models/layer-need.js';
-import { checkedFiles, readModelFile } from '../models/model-file.js';
+import { offloadWish } from '../models/needs/layer-need.js';
+import { checkedFiles, readModelFile } from '../models/gguf/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import { Model } from './model.js';
 import { readLoadOptions, type LoadOptions } from './options.js';
@@ -63,7 +63,7 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
 async function start(options: EngineOptions, settings: EngineSettings, isolated: boolean): Promise<Engine> {
   if (isolated) return startEngine(options, { ...settings, keepAlive: false });
   // Only here does this process need the addon.
-  const { startLocalEngine } = await import('../engine/local.js');
+  const { startLocalEngine } = await import('../engine/in-process/local.js');
   return startLocalEngine(options, settings);
 }
 

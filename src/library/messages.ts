@@ -1,7 +1,7 @@
 // A conversation as programs write it, and as the engine's templates want it.
 import type { ChatMessage } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { checkName, Fields, wrongType, wrongValue } from '../server/fields.js';
+import { checkName, Fields, wrongType, wrongValue } from '../request/fields.js';
 
 /** A call of a tool that the model asks for. */
 export interface ToolCall {

@@ -1,9 +1,9 @@
 // The options of the library's methods, and what they are to the engine: every number checked, every name known.
-import { defaults } from '../config.js';
+import { defaults } from '../settings/config.js';
 import type { ChatRequest, CompletionRequest, Constraint, EngineOptions, ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { checkName, Fields, int32Max, isObject, wrongType, wrongValue } from '../server/fields.js';
-import { readSampling, samplingNames } from '../server/sampling-fields.js';
+import { checkName, Fields, int32Max, isObject, wrongType, wrongValue } from '../request/fields.js';
+import { readSampling, samplingNames } from '../request/sampling-fields.js';
 import { readMessages, type Message } from './messages.js';
 import { isAbortSignal } from './reply.js';
 import { jsonSchemaOf, type Schema } from './schema.js';

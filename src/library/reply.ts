@@ -1,5 +1,5 @@
 // An answer as a program holds it: iterate it for what is new, await it for the whole, or both. Made by Model.
-import { DeltaQueue } from '../engine/answer.js';
+import { DeltaQueue } from '../engine/gateway/answer.js';
 import type { Answer } from '../engine/api.js';
 import type { Delta } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';

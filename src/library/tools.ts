@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ChatRequest, Tool as EngineTool } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { checkName, Fields, isObject, wrongType, wrongValue } from '../server/fields.js';
+import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
 import { toJson, type Message, type ToolCall } from './messages.js';
 import { checkBySchema, jsonSchemaOf, type FromSchema, type Schema } from './schema.js';
 

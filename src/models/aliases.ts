@@ -3,8 +3,8 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { RecuaError } from '../errors.js';
-import { waitForLock } from '../lock-file.js';
-import { unwritable } from './hub-cache.js';
+import { waitForLock } from '../system/lock-file.js';
+import { unwritable } from './cache/hub-cache.js';
 import type { Places } from './places.js';
 
 export interface AliasTarget {

@@ -4,18 +4,18 @@ import { basename } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { readAliases } from './aliases.js';
 import type { Aliases } from './aliases.js';
-import { isWhole, modelsAt, modelsOf, percentOf } from './cached-models.js';
-import type { CachedModel } from './cached-models.js';
-import { readGguf } from './gguf.js';
-import { commitOf, scanHub } from './hub-scan.js';
-import type { CachedRepo } from './hub-scan.js';
-import { quantisationOf } from './model-file.js';
-import { isQuantisation, quantisationOfName, sameQuantisation, stemOf } from './model-names.js';
-import { nearest } from './nearest.js';
+import { isWhole, modelsAt, modelsOf, percentOf } from './cache/cached-models.js';
+import type { CachedModel } from './cache/cached-models.js';
+import { readGguf } from './gguf/gguf.js';
+import { commitOf, scanHub } from './cache/hub-scan.js';
+import type { CachedRepo } from './cache/hub-scan.js';
+import { quantisationOf } from './gguf/model-file.js';
+import { isQuantisation, quantisationOfName, sameQuantisation, stemOf } from './names/model-names.js';
+import { nearest } from './names/nearest.js';
 import type { Places } from './places.js';
-import { isHubName, tryRepositoryName } from './repository-name.js';
-import type { RepositoryName } from './repository-name.js';
-import { shellWord } from './shell-word.js';
+import { isHubName, tryRepositoryName } from './names/repository-name.js';
+import type { RepositoryName } from './names/repository-name.js';
+import { shellWord } from './names/shell-word.js';
 
 /** The cache as it was at one moment. */
 export interface Inventory {

@@ -4,13 +4,13 @@ import { access, stat } from 'node:fs/promises';
 import { basename, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../errors.js';
-import type { CachedModel } from './cached-models.js';
+import type { CachedModel } from './cache/cached-models.js';
 import { aliasesOf, chooseOne, headerQuantisation, lookUp, namesOf, notFound, readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
-import { stemOf } from './model-names.js';
+import { stemOf } from './names/model-names.js';
 import { findPlaces } from './places.js';
 import type { Places } from './places.js';
-import { readUsage, usageKey, writeUsage } from './usage-times.js';
+import { readUsage, usageKey, writeUsage } from './cache/usage-times.js';
 
 export interface StoredModel {
   /** Absolute. */
@@ -44,7 +44,7 @@ interface Lookup {
 }
 
 /** The embedded model's file. */
-export const builtinPath = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+export const builtinPath = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 
 /**
  * Finds the file of a model argument. Throws `model_not_found` with what may be meant, `ambiguous_model` with the candidates,

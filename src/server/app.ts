@@ -1,23 +1,24 @@
 // The HTTP API as an Express app: which path is answered by which route, and what surrounds them all.
 // Called by listen, and by programs that mount it in a server of their own. Gateway process.
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
-import type { Config } from '../config.js';
+import type { Config } from '../settings/config.js';
 import type { Engine } from '../engine/api.js';
 import { RecuaError } from '../errors.js';
-import { BodyMemory, defaultBodyMemory } from './body-memory.js';
-import { chatCompletions } from './chat-completions.js';
-import { cors } from './cors.js';
-import { embeddings } from './embeddings.js';
-import { errorHandler } from './error-reply.js';
-import { readyModel, type Gateway, type Log } from './gateway.js';
+import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
+import { chatCompletions } from './openai/chat-completions.js';
+import { cors } from './http/cors.js';
+import { embeddings } from './openai/embeddings.js';
+import { errorHandler } from './http/error-reply.js';
+import { readyModel, type Gateway, type Log } from './http/gateway.js';
 import { health } from './health.js';
-import { jsonBody } from './json-body.js';
-import { modelRoutes, type ServedModel } from './models.js';
-import { requestId } from './request-id.js';
-import { requestLog } from './request-log.js';
-import { rerank } from './rerank.js';
-import { Traffic } from './traffic.js';
-import { inTurn } from './turns.js';
+import { jsonBody } from './body/json-body.js';
+import type { ServedModel } from './http/served-model.js';
+import { modelRoutes } from './openai/models.js';
+import { requestId } from './http/request-id.js';
+import { requestLog } from './http/request-log.js';
+import { rerank } from './openai/rerank.js';
+import { Traffic } from './http/traffic.js';
+import { inTurn } from './http/turns.js';
 
 export interface AppOptions {
   engine: Engine;

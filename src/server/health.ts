@@ -2,8 +2,8 @@
 // Route mounted by app.
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../errors.js';
-import { errorBody, errorHeaders } from './error-reply.js';
-import type { Gateway } from './gateway.js';
+import { errorBody, errorHeaders } from './http/error-reply.js';
+import type { Gateway } from './http/gateway.js';
 
 export function health({ engine, traffic }: Gateway): RequestHandler {
   return (_req: Request, res: Response) => {

@@ -6,11 +6,11 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { RecuaError } from '../errors.js';
 import { createApp, type AppOptions } from './app.js';
-import { keepWaiting } from './body-reader.js';
-import { corsHeaders } from './cors.js';
-import { errorBody } from './error-reply.js';
-import { newRequestId } from './request-id.js';
-import { Traffic } from './traffic.js';
+import { keepWaiting } from './body/body-reader.js';
+import { corsHeaders } from './http/cors.js';
+import { errorBody } from './http/error-reply.js';
+import { newRequestId } from './http/request-id.js';
+import { Traffic } from './http/traffic.js';
 
 const limits = {
   /** For the whole request to arrive. An answer may take as long as it takes. */

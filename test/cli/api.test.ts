@@ -127,7 +127,7 @@ t.test('api without a model, or with two, exits 2', async (t) => {
 
 t.test('api serves a file whose path has spaces and non-ASCII letters', async (t) => {
   const path = join(t.testdir(), 'mi ñandú 你好.gguf');
-  copyFileSync(join(root, 'models', 'builtin.gguf'), path);
+  copyFileSync(join(root, 'builtin', 'builtin.gguf'), path);
   const running = start(['api', path, ...small]);
   const url = await served(running);
   t.match(await (await fetch(`${url}/v1/models`)).json(), { data: [{ id: 'mi ñandú 你好' }] });

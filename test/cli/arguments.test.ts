@@ -1,6 +1,6 @@
 import t from 'tap';
-import { readArguments } from '#recua/cli/arguments.js';
-import { choice, integer, off, on, real, text } from '#recua/cli/flags.js';
+import { readArguments } from '#recua/cli/flags/arguments.js';
+import { choice, integer, off, on, real, text } from '#recua/cli/flags/flags.js';
 
 const flags = {
   layers: integer(['--gpu-layers', '-ngl'], 'n', '', { fallback: 0, min: -1, max: 100 }),

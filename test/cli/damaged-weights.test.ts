@@ -4,7 +4,7 @@ import { copyFileSync, openSync, closeSync, writeSync, renameSync, mkdirSync } f
 import { createHash } from 'node:crypto';
 import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { readModelFile } from '#recua/models/model-file.js';
+import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
 import { recua } from './recua.js';
 

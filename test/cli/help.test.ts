@@ -3,7 +3,7 @@ import { spawn as spawnPty } from '@lydell/node-pty';
 import stringWidth from 'string-width';
 import { allPlaces } from '#recua/cli/command-tree.js';
 import { command } from '#recua/cli/command.js';
-import { text, variableNames } from '#recua/cli/flags.js';
+import { text, variableNames } from '#recua/cli/flags/flags.js';
 import { commandHelp } from '#recua/cli/help.js';
 import { allCommands } from '#recua/cli/table.js';
 import { mainPath, recua, root } from './recua.js';

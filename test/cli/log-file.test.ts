@@ -1,7 +1,7 @@
 import t from 'tap';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { LogFile, logFiles } from '#recua/cli/log-file.js';
+import { LogFile, logFiles } from '#recua/cli/serve/log-file.js';
 import { until } from './home.js';
 
 const silent = (message: string) => { throw new Error(message); };

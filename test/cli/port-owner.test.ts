@@ -2,7 +2,7 @@ import t from 'tap';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { listeningSockets, portOwner } from '#recua/cli/port-owner.js';
+import { listeningSockets, portOwner } from '#recua/cli/serve/port-owner.js';
 
 t.test('portOwner() names the process that listens, on IPv4 and IPv6', async (t) => {
   for (const host of ['127.0.0.1', '::']) {

@@ -3,15 +3,15 @@ import { spawn } from '@lydell/node-pty';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
-import { durationText } from '#recua/cli/download-progress.js';
-import { shellWord } from '#recua/models/shell-word.js';
+import { durationText } from '#recua/cli/terminal/download-progress.js';
+import { shellWord } from '#recua/models/names/shell-word.js';
 import { FakeHub, commit, modelBytes } from '../models/fake-hub.js';
 import type { FakeFile, FakeRepo } from '../models/fake-hub.js';
 import { blobs, pull, snapshotOf } from '../models/hub-pull.js';
 import { Pty } from './pty.js';
 import { mainPath, recua, root } from './recua.js';
 
-const builtin = readFileSync(join(root, 'models/builtin.gguf'));
+const builtin = readFileSync(join(root, 'builtin/builtin.gguf'));
 const q4: FakeFile = { path: 'tiny-Q4_K_M.gguf', bytes: builtin };
 const parts: FakeFile[] = [1, 2, 3].map((part) => ({ path: `BF16/tiny-BF16-0000${part}-of-00003.gguf`, bytes: modelBytes(100_000 * part) }));
 const config: FakeFile = { path: 'config.json', small: true, bytes: Buffer.from('{"a":1}') };

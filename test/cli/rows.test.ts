@@ -1,5 +1,5 @@
 import t from 'tap';
-import { rows, shorten } from '#recua/cli/rows.js';
+import { rows, shorten } from '#recua/cli/terminal/rows.js';
 
 t.test('a text is shortened in its middle, by what its letters take on a screen', (t) => {
   t.equal(shorten('/a/short/path', 13), '/a/short/path');

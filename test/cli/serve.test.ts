@@ -6,7 +6,7 @@ import { copyFileSync, readFileSync, readdirSync, statSync, writeFileSync, mkdir
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { identityOf, lifeOf } from '#recua/process-identity.js';
+import { identityOf, lifeOf } from '#recua/system/process-identity.js';
 import { gguf, sound } from '../models/gguf-bytes.js';
 import { makeHome, until } from './home.js';
 import type { Home } from './home.js';
@@ -87,7 +87,7 @@ t.test('serve start --model --port --host --ctx-size --n-gpu-layers are obeyed',
 t.test('starting again is no error for the same model and one for another', async (t) => {
   const home = makeHome(t);
   const copy = join(home.folder, 'copy.gguf');
-  copyFileSync(join(root, 'models', 'builtin.gguf'), copy);
+  copyFileSync(join(root, 'builtin', 'builtin.gguf'), copy);
   t.equal((await home.serve('start', 'builtin', ...small)).code, 0);
   const { pid } = home.record().identity;
   t.match(await home.serve('start', '-m', 'builtin', ...small), { code: 0, stderr: new RegExp(`^Already running: builtin at http\\S+ \\(pid ${pid}\\)\n$`) });
@@ -364,7 +364,7 @@ t.test('status tells a server of another version, and one that does not answer',
 t.test('a model is found from the folder where the command is given', async (t) => {
   const home = makeHome(t);
   mkdirSync(join(home.folder, 'here'));
-  copyFileSync(join(root, 'models', 'builtin.gguf'), join(home.folder, 'here', 'my model.gguf'));
+  copyFileSync(join(root, 'builtin', 'builtin.gguf'), join(home.folder, 'here', 'my model.gguf'));
   const { SERVICE_HOME: _, ...rest } = home.env;
   const started = await recua(['serve', 'start', 'my model.gguf', ...small, '--log-file', 'my.log'], '', { cwd: join(home.folder, 'here'), env: { ...rest, SERVICE_HOME: '../models' } });
   t.equal(started.code, 0, started.stderr);

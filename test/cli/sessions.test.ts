@@ -1,7 +1,7 @@
 import t from 'tap';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeSession } from '#recua/cli/chat/session.js';
+import { writeSession } from '#recua/cli/chat/sessions/session.js';
 import { recua } from './recua.js';
 
 const session = (message: string) => writeSession({

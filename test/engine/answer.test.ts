@@ -1,6 +1,6 @@
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
-import { merge, RunningAnswer } from '#recua/engine/answer.js';
+import { merge, RunningAnswer } from '#recua/engine/gateway/answer.js';
 import type { Finish } from '#recua/engine/api.js';
 
 const finish: Finish = { finishReason: 'stop', usage: { promptTokens: 1, cachedTokens: 0, completionTokens: 1 }, timings: { queueMs: 0, promptMs: 0, generateMs: 0 }, seed: 1, warnings: [] };

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { Arrivals } from '#recua/engine/arrivals.js';
-import { Bell } from '#recua/engine/bell.js';
+import { Arrivals } from '#recua/engine/loop/arrivals.js';
+import { Bell } from '#recua/engine/loop/wakeup.js';
 
 function setup() {
   const bell = new Bell();

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import type { Delta } from '#recua/engine/protocol.js';
 import type { Answer } from '#recua/engine/api.js';
-import { startEngine, type ClientSettings } from '#recua/engine/client.js';
+import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
 import { marks, type FakeOptions } from './fake-addon.js';
 import { chat, completion, options, say } from './requests.js';
 

@@ -2,14 +2,14 @@
 // what the fake promises, the real one keeps.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import type { NativeAddon, NativeContext, NativeModel, NativeSampler } from '#recua/addon.js';
-import { Engine } from '#recua/engine/engine.js';
-import { load } from '#recua/engine/load.js';
+import type { NativeAddon, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
+import { Engine } from '#recua/engine/loop/engine.js';
+import { load } from '#recua/engine/process/load.js';
 import { gpuLayers, openTestAddon } from '../device.js';
 import { fakeAddon } from './fake-addon.js';
 import { chat, options } from './requests.js';
 
-const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+const builtin = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 const addons: { name: string; open: () => NativeAddon | Promise<NativeAddon> }[] = [
   { name: 'fake', open: () => fakeAddon() },
   { name: 'real', open: openTestAddon },

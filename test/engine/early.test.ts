@@ -1,7 +1,7 @@
 // The engine process that is forked before it is known what it is to load, and how much a process tells: the real entry, with the real addon.
 import t from 'tap';
-import { startEngine } from '#recua/engine/client.js';
-import { dropEarly, engineEntry, forkEarly, forkEngine } from '#recua/engine/early.js';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import { dropEarly, engineEntry, forkEarly, forkEngine } from '#recua/engine/gateway/spare-process.js';
 import { builtinPath } from '#recua/models/store.js';
 import { chat, options } from './requests.js';
 

@@ -3,7 +3,7 @@
 import type {
   ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
   NativeParser, NativeSampler, ParsedDelta, Pieces, SamplerOptions, StepInput, StepResult,
-} from '#recua/addon.js';
+} from '#recua/addon/addon.js';
 
 export const tokens = { bos: 256, eos: 257, tool: 258, eAcute: 259, faceBegin: 260, faceEnd: 261, world: 262 };
 const special: Record<number, string> = { 256: '<bos>', 257: '<eos>', 258: '<tool>' };

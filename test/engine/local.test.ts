@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import type { EngineState } from '#recua/engine/api.js';
-import { startLocalEngine } from '#recua/engine/local.js';
+import { startLocalEngine } from '#recua/engine/in-process/local.js';
 import { RecuaError } from '#recua/errors.js';
 import { fakeAddon, marks, type FakeOptions } from './fake-addon.js';
 import { chat, completion, options, say } from './requests.js';

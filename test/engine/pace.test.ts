@@ -1,8 +1,8 @@
 // The pace on machines that are not this one: what a step takes is computed, as llama.cpp on a processor goes about it.
 import t from 'tap';
-import { Pace } from '#recua/engine/pace.js';
-import { Plan, planStep } from '#recua/engine/scheduler.js';
-import { Sequence } from '#recua/engine/sequence.js';
+import { Pace } from '#recua/engine/planning/pace.js';
+import { Plan, planStep } from '#recua/engine/planning/scheduler.js';
+import { Sequence } from '#recua/engine/planning/sequence.js';
 
 /** Milliseconds: of a pass over the weights, of a row, and of a row's attention to one earlier token, row by row and in tiles of 64. */
 interface Machine {

@@ -1,5 +1,5 @@
 // A gateway that starts an engine, keeps it busy and tells its pid; client.test kills it.
-import { startEngine } from '#recua/engine/client.js';
+import { startEngine } from '#recua/engine/gateway/client.js';
 import { completion, options, sampling } from './requests.js';
 
 const engine = startEngine({ ...options, contextSize: 100_000 }, { entry: new URL('./fake-main.js', import.meta.url) });

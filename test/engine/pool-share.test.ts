@@ -1,6 +1,6 @@
 // Long work leaves a part of the pool to those whose work is short.
 import t from 'tap';
-import { isLong, PoolShare, takesLong } from '#recua/engine/pool-share.js';
+import { isLong, PoolShare, takesLong } from '#recua/engine/prompts/pool-share.js';
 import { chat, completion, openEngine, say, turn } from './requests.js';
 
 t.test('two at once, the others in the order in which they came', async (t) => {

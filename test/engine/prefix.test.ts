@@ -1,6 +1,6 @@
 import t from 'tap';
-import { displaces, PrefixCache, type Memory, type Placement } from '#recua/engine/prefix.js';
-import { Sequence } from '#recua/engine/sequence.js';
+import { displaces, PrefixCache, type Memory, type Placement } from '#recua/engine/planning/prefix.js';
+import { Sequence } from '#recua/engine/planning/sequence.js';
 
 const plain: Memory = { partial: true, copies: true };
 const words = (...parts: [fill: number, length: number][]) => Int32Array.from(parts.flatMap(([fill, length]) => Array<number>(length).fill(fill)));

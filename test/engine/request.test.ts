@@ -1,9 +1,9 @@
 import t from 'tap';
-import { prepareChat, type Prepared } from '#recua/engine/chat.js';
+import { prepareChat, type Prepared } from '#recua/engine/prompts/chat.js';
 import type { EngineEvent } from '#recua/engine/protocol.js';
-import { Request } from '#recua/engine/request.js';
-import { Sequence } from '#recua/engine/sequence.js';
-import { samplerOptions, unconstrained } from '#recua/engine/sampling.js';
+import { Request } from '#recua/engine/loop/request.js';
+import { Sequence } from '#recua/engine/planning/sequence.js';
+import { samplerOptions, unconstrained } from '#recua/engine/text/sampling.js';
 import { chat, openEngine, sampling } from './requests.js';
 
 /** An answer whose tokens come at times of the test's own. */

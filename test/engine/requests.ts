@@ -1,6 +1,6 @@
 // Requests with everything at its default, and an engine over the fake addon, for the tests of this folder.
-import { Engine } from '#recua/engine/engine.js';
-import { load } from '#recua/engine/load.js';
+import { Engine } from '#recua/engine/loop/engine.js';
+import { load } from '#recua/engine/process/load.js';
 import type { ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
 import { fakeAddon, type FakeOptions } from './fake-addon.js';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { samplerOptions, unconstrained } from '#recua/engine/sampling.js';
+import { samplerOptions, unconstrained } from '#recua/engine/text/sampling.js';
 import { sampling } from './requests.js';
 
 t.test('temperature 0 is greedy and leaves out all that only reshapes the tail', async (t) => {

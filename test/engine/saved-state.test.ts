@@ -3,8 +3,8 @@ import t from 'tap';
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { builtinPath } from '#recua/models/store.js';
-import { readState, writeState } from '#recua/engine/saved-state.js';
-import { startEngine } from '#recua/engine/client.js';
+import { readState, writeState } from '#recua/engine/loop/saved-state.js';
+import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Engine } from '#recua/engine/api.js';
 import { chat, options } from './requests.js';
 

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { PrefixCache } from '#recua/engine/prefix.js';
-import { Pace } from '#recua/engine/pace.js';
-import { isStreaming, joinFromQueue, Plan, planStep, stepsAhead, unread } from '#recua/engine/scheduler.js';
-import { Sequence } from '#recua/engine/sequence.js';
+import { PrefixCache } from '#recua/engine/planning/prefix.js';
+import { Pace } from '#recua/engine/planning/pace.js';
+import { isStreaming, joinFromQueue, Plan, planStep, stepsAhead, unread } from '#recua/engine/planning/scheduler.js';
+import { Sequence } from '#recua/engine/planning/sequence.js';
 import { random } from './requests.js';
 
 const prompt = (length: number, fill = 1) => new Int32Array(length).fill(fill);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Sequence } from '#recua/engine/sequence.js';
+import { Sequence } from '#recua/engine/planning/sequence.js';
 
 const make = (prompt: number, maxTokens: number, contextSize: number) => {
   const sequence = new Sequence(new Int32Array(prompt).fill(1), maxTokens, contextSize);

@@ -1,6 +1,6 @@
 // What cannot fit is refused unread, and preparing ends with the request.
 import t from 'tap';
-import { leastTokens } from '#recua/engine/text-length.js';
+import { leastTokens } from '#recua/engine/text/text-length.js';
 import { chat, completion, openEngine } from './requests.js';
 
 t.test('a text has at least as many tokens as its bytes need', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Text } from '#recua/engine/text.js';
+import { Text } from '#recua/engine/text/text.js';
 import { random } from './requests.js';
 
 /** Feeds bytes in the given chunks; returns the text, and checks on the way that nothing is ever taken back. */

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
-import { startEngine } from '#recua/engine/client.js';
+import { startEngine } from '#recua/engine/gateway/client.js';
 import type { Pulse } from '#recua/engine/protocol.js';
-import { Watch } from '#recua/engine/watch.js';
+import { Watch } from '#recua/engine/gateway/watch.js';
 import { marks, type FakeOptions } from './fake-addon.js';
 import { chat, completion, options, say } from './requests.js';
 

@@ -6,7 +6,7 @@ import t from 'tap';
 import { loadModel, RecuaError, type LoadOptions } from 'recua';
 import { codeOf, inBothModes } from './modes.js';
 
-const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+const builtin = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 const library = new URL('../../dist/index.js', import.meta.url).href;
 
 inBothModes('loading tells its progress and what the model is', async (t, load) => {

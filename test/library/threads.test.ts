@@ -71,7 +71,7 @@ t.test('a process ends well while threads answer', async (t) => {
 t.test('two copies of the library live in one process', async (t) => {
   const copy = join(t.testdir(), 'recua');
   mkdirSync(copy);
-  for (const part of ['dist', 'models/builtin.gguf', 'package.json', 'vendor/llama.cpp.json', 'CMakeLists.txt', 'build/Release']) cpSync(join(root, part), join(copy, part), { recursive: true, verbatimSymlinks: true });
+  for (const part of ['dist', 'builtin/builtin.gguf', 'package.json', 'vendor/llama.cpp.json', 'CMakeLists.txt', 'build/Release']) cpSync(join(root, part), join(copy, part), { recursive: true, verbatimSymlinks: true });
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'), 'dir');
   const other = await import(pathToFileURL(join(copy, 'dist/index.js')).href) as { loadModel: typeof loadModel; createServer(model: unknown): unknown };
   t.not(other.loadModel, loadModel);

@@ -2,9 +2,9 @@ import t from 'tap';
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileSource } from '#recua/models/byte-source.js';
-import type { ByteSource } from '#recua/models/byte-source.js';
-import { readGguf } from '#recua/models/gguf.js';
+import { fileSource } from '#recua/models/gguf/byte-source.js';
+import type { ByteSource } from '#recua/models/gguf/byte-source.js';
+import { readGguf } from '#recua/models/gguf/gguf.js';
 import { model } from './hub-layout.js';
 
 t.test('fileSource() reads at any offset, as far as there are bytes', async (t) => {

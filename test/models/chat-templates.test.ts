@@ -1,6 +1,6 @@
 // Each family's published format, rendered by the addon's own engine as a chat renders it.
 import t from 'tap';
-import type { NativeModel } from '#recua/addon.js';
+import type { NativeModel } from '#recua/addon/addon.js';
 import { chatTemplates, templateNames, type TemplateName } from '#recua/models/chat-templates.js';
 import { chatPrompt, loadBuiltin } from '../native/setup.js';
 

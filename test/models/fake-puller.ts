@@ -1,6 +1,6 @@
 // A process of list.test and rm.test: holds a download's lock as a pull does, and ends when it finds the file that cancels it.
 import { existsSync } from 'node:fs';
-import { tryLock } from '#recua/lock-file.js';
+import { tryLock } from '#recua/system/lock-file.js';
 
 const [blob] = process.argv.slice(2) as [string];
 const lock = await tryLock(`${blob}.recua-lock`);

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addAlias } from '#recua/models/aliases.js';
 import { findPlaces } from '#recua/models/places.js';
-import { tryLock } from '#recua/lock-file.js';
+import { tryLock } from '#recua/system/lock-file.js';
 import { RecuaError } from '#recua/errors.js';
 import { recua } from '../cli/recua.js';
 import { model, put, putPartial } from './hub-layout.js';

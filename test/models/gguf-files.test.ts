@@ -1,7 +1,7 @@
 import t from 'tap';
-import { chooseModel, groupModels } from '#recua/models/gguf-files.js';
-import { quantisationOfName } from '#recua/models/model-names.js';
-import type { HubFile } from '#recua/models/hub.js';
+import { chooseModel, groupModels } from '#recua/models/hub/gguf-files.js';
+import { quantisationOfName } from '#recua/models/names/model-names.js';
+import type { HubFile } from '#recua/models/hub/hub.js';
 
 function files(...paths: (string | [string, number])[]): HubFile[] {
   return paths.map((one) => {

@@ -5,7 +5,7 @@ import { readFileSync, readdirSync, truncateSync, writeFileSync, openSync, write
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { readGguf } from '#recua/models/gguf.js';
+import { readGguf } from '#recua/models/gguf/gguf.js';
 import { RecuaError } from '#recua/errors.js';
 import { gguf, meta, sound, tensor, text, types, u64 } from './gguf-bytes.js';
 import type { Spec, TensorSpec } from './gguf-bytes.js';
@@ -165,7 +165,7 @@ function mutate(bytes: Buffer, next: (below: number) => number, reach: number): 
 t.test('readGguf() of a mutated file gives a file or invalid_gguf, never anything else', async (t) => {
   const folder = t.testdir();
   const seeds = [gguf(sound), ...['gpt-2', 'llama-spm', 'bert-bge'].map((name) => readFileSync(join(vocabularies, `ggml-vocab-${name}.gguf`)))];
-  const builtin = join(root, 'models', 'builtin.gguf');
+  const builtin = join(root, 'builtin', 'builtin.gguf');
   seeds.push(readFileSync(builtin));
   let refused = 0;
   for (const [index, whole] of seeds.entries()) {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { blobPath, publishBlob, repoFolder, repoOfFolder } from '#recua/models/hub-cache.js';
+import { blobPath, publishBlob, repoFolder, repoOfFolder } from '#recua/models/cache/hub-cache.js';
 import { commitA, commitB, put, sha256 } from './hub-layout.js';
 
 const etag = sha256('x');

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { FakeHub, commit, modelBytes } from './fake-hub.js';
 import type { FakeFile, FakeRepo } from './fake-hub.js';
 import { blobs, isInstalled, oneFile, pull, snapshotOf } from './hub-pull.js';
-import { parseBounded } from '#recua/models/bounded-json.js';
+import { parseBounded } from '#recua/models/hub/bounded-json.js';
 
 const file: FakeFile = { path: 'm-Q8_0.gguf', bytes: modelBytes(100_000) };
 const repos = (): FakeRepo[] => [

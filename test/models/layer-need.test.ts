@@ -1,9 +1,9 @@
 import t from 'tap';
-import { layerNeed, offloadWish } from '#recua/models/layer-need.js';
-import { defaults } from '#recua/config.js';
-import { estimateMemory } from '#recua/models/memory.js';
-import { readModelFile } from '#recua/models/model-file.js';
-import type { ModelFile } from '#recua/models/model-file.js';
+import { layerNeed, offloadWish } from '#recua/models/needs/layer-need.js';
+import { defaults } from '#recua/settings/config.js';
+import { estimateMemory } from '#recua/models/needs/memory.js';
+import { readModelFile } from '#recua/models/gguf/model-file.js';
+import type { ModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
 
 const options = { contextSize: 1024, parallel: 2, cacheTypeK: 'f16', cacheTypeV: 'f16' };

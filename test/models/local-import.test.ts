@@ -1,8 +1,8 @@
 import t from 'tap';
 import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { importModel } from '#recua/models/local-import.js';
-import type { ImportRequest } from '#recua/models/local-import.js';
+import { importModel } from '#recua/models/cache/local-import.js';
+import type { ImportRequest } from '#recua/models/cache/local-import.js';
 import { model } from './hub-layout.js';
 
 function placesIn(folder: string) {

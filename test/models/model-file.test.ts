@@ -2,7 +2,7 @@ import t from 'tap';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RecuaError } from '#recua/errors.js';
-import { readModelFile } from '#recua/models/model-file.js';
+import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { gguf, sound, types } from './gguf-bytes.js';
 import type { Meta, Spec } from './gguf-bytes.js';
 

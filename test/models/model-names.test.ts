@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isQuantisation, isSidecar, modelKey, partName, partOf, quantisationOfName, sameQuantisation, stemOf } from '#recua/models/model-names.js';
+import { isQuantisation, isSidecar, modelKey, partName, partOf, quantisationOfName, sameQuantisation, stemOf } from '#recua/models/names/model-names.js';
 
 t.test('quantisationOfName() reads the quantisation off a file or its folder', (t) => {
   for (const [file, expected] of [

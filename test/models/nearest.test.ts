@@ -1,5 +1,5 @@
 import t from 'tap';
-import { nearest } from '#recua/models/nearest.js';
+import { nearest } from '#recua/models/names/nearest.js';
 
 t.test('nearest() finds the word a slip stands for', (t) => {
   const known = ['--port', '--prompt', '--parallel', 'show', 'api', 'run', 'version'];

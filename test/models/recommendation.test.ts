@@ -1,6 +1,6 @@
 import t from 'tap';
-import { groupModels } from '#recua/models/gguf-files.js';
-import { recommend } from '#recua/models/recommendation.js';
+import { groupModels } from '#recua/models/hub/gguf-files.js';
+import { recommend } from '#recua/models/hub/recommendation.js';
 
 const gib = 1024 ** 3;
 /** A repository of one model: GiB of each quantisation. */

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openRemoteModel } from '#recua/models/remote-model.js';
+import { openRemoteModel } from '#recua/models/hub/remote-model.js';
 import { root } from '../cli/recua.js';
 import { FakeHub, modelBytes } from './fake-hub.js';
 
 const mib = 1024 * 1024;
-const builtin = readFileSync(join(root, 'models/builtin.gguf'));
+const builtin = readFileSync(join(root, 'builtin/builtin.gguf'));
 
 t.test('a remote file is read at any place, by few requests', async (t) => {
   const bytes = modelBytes(40 * mib);

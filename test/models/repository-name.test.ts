@@ -1,5 +1,5 @@
 import t from 'tap';
-import { hubEndpoint, isHubName, readRepositoryName, tryRepositoryName } from '#recua/models/repository-name.js';
+import { hubEndpoint, isHubName, readRepositoryName, tryRepositoryName } from '#recua/models/names/repository-name.js';
 
 t.test('a repository is named in all the ways people name it', (t) => {
   for (const [given, repo, inside, revision] of [

@@ -2,8 +2,8 @@
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { readModelFile } from '#recua/models/model-file.js';
-import { missingKeys, requiredKeys } from '#recua/models/required-keys.js';
+import { readModelFile } from '#recua/models/gguf/model-file.js';
+import { missingKeys, requiredKeys } from '#recua/models/gguf/required-keys.js';
 import { builtinPath } from '#recua/models/store.js';
 import { root } from '../cli/recua.js';
 

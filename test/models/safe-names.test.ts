@@ -1,9 +1,9 @@
 import t from 'tap';
 import { join, relative, isAbsolute, sep } from 'node:path';
 import { existsSync, readdirSync } from 'node:fs';
-import { blobPath, publishBlob, snapshotPath } from '#recua/models/hub-cache.js';
+import { blobPath, publishBlob, snapshotPath } from '#recua/models/cache/hub-cache.js';
 import { RecuaError } from '#recua/errors.js';
-import { checkEtag, checkRepo, checkRepoFile, checkRevision } from '#recua/models/safe-names.js';
+import { checkEtag, checkRepo, checkRepoFile, checkRevision } from '#recua/models/names/safe-names.js';
 import { commitA } from './hub-layout.js';
 
 const long = 'x'.repeat(241);

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
-import { shellWord } from '#recua/models/shell-word.js';
+import { shellWord } from '#recua/models/names/shell-word.js';
 
 t.test('shellWord() quotes what a shell would take apart, and only that', (t) => {
   t.equal(shellWord('owner/repo:Q4_K_M'), 'owner/repo:Q4_K_M');

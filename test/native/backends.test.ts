@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { copyFileSync, closeSync, openSync, readdirSync, realpathSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { BackendReport } from '#recua/native/backends.js';
+import type { BackendReport } from '#recua/addon/backends.js';
 import { fakeBackend, release } from './fake-backend.js';
 import type { FakeKind } from './fake-backend.js';
 import { base, basePackage, flatLayout, placePackage, pnpmLayout } from './installed.js';

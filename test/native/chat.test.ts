@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
-import type { NativeModel } from '#recua/addon.js';
+import type { NativeModel } from '#recua/addon/addon.js';
 import { addon, chatPrompt, loadBuiltin } from './setup.js';
 
 let model: NativeModel;

@@ -1,6 +1,6 @@
 // Recua's own samplers draw what llama.cpp's chain draws, for the same options and seed.
 import t, { type Test } from 'tap';
-import type { NativeModel, SamplerOptions } from '#recua/addon.js';
+import type { NativeModel, SamplerOptions } from '#recua/addon/addon.js';
 import { bothWays, loadRandom } from './random-model.js';
 import { contextOptions, generate, loadBuiltin } from './setup.js';
 

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import type { NativeContext, NativeModel } from '#recua/addon.js';
+import type { NativeContext, NativeModel } from '#recua/addon/addon.js';
 import { loadRandom } from './random-model.js';
 import { rerankerNames, writeReranker } from './random-reranker.js';
 import { addon, contextOptions, loadBuiltin, step } from './setup.js';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { NativeContext, NativeModel } from '#recua/addon.js';
+import type { NativeContext, NativeModel } from '#recua/addon/addon.js';
 import { contextOptions, generate, loadBuiltin, step } from './setup.js';
 
 let model: NativeModel;

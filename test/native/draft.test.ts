@@ -1,6 +1,6 @@
 // Tokens guessed ahead change what an answer costs, never the answer.
 import t from 'tap';
-import type { NativeContext, NativeModel, SamplerOptions, StepResult } from '#recua/addon.js';
+import type { NativeContext, NativeModel, SamplerOptions, StepResult } from '#recua/addon/addon.js';
 import { addon, chatPrompt, contextOptions, loadBuiltin } from './setup.js';
 import { loadRandom } from './random-model.js';
 

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { NativeModel } from '#recua/addon.js';
+import type { NativeModel } from '#recua/addon/addon.js';
 import { bothWays, loadRandom, tokensOf } from './random-model.js';
 import { addon, chatPrompt, loadBuiltin } from './setup.js';
 

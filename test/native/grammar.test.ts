@@ -2,7 +2,7 @@
 // in what is allowed, so one token too many or too few shows as another text.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
-import type { NativeModel } from '#recua/addon.js';
+import type { NativeModel } from '#recua/addon/addon.js';
 import { bothWays, loadRandom } from './random-model.js';
 import { addon, chatPrompt, contextOptions, loadBuiltin, step } from './setup.js';
 

@@ -24,7 +24,7 @@ export interface PackageKind {
 /** Recua itself, without anything native. */
 export function placeRecua(folder: string): void {
   mkdirSync(folder, { recursive: true });
-  for (const name of ['package.json', 'dist', 'vendor/llama.cpp.json', 'models/builtin.gguf']) {
+  for (const name of ['package.json', 'dist', 'vendor/llama.cpp.json', 'builtin/builtin.gguf']) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     cpSync(join(root, name), join(folder, name), { recursive: true });
   }

@@ -139,7 +139,7 @@ t.test('two loads in a thread are one, and threads have each their own over the 
 });
 
 t.test('loadBackend() and loadBackends() take absolute paths only and say what is wrong', async (t) => {
-  const { openFile } = await import('#recua/native/load.js');
+  const { openFile } = await import('#recua/addon/load.js');
   // The build's, whatever RECUA_ADDON says.
   const { addon } = openFile({ path: join(release, 'recua.node'), source: 'build' });
   t.throws(() => addon.loadBackend('libggml-cuda.so'), { code: 'invalid_argument' });

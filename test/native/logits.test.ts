@@ -1,6 +1,6 @@
 // Whose logits a token is sampled from: however the rows of a step lie, each row's own.
 import t from 'tap';
-import type { NativeContext, NativeModel, NativeSampler } from '#recua/addon.js';
+import type { NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
 import { chatPrompt, contextOptions, generate, loadBuiltin, step } from './setup.js';
 
 const questions = ['Count to 30.', 'What is the capital of France?', 'Say hello.', 'Count to 12.'];

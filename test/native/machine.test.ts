@@ -1,8 +1,8 @@
 import t from 'tap';
 import { copyFileSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync, closeSync } from 'node:fs';
 import { join } from 'node:path';
-import { compareVersions, explainFault, fileFault, machineFacts } from '#recua/native/machine.js';
-import { machineText } from '#recua/native/machine-text.js';
+import { compareVersions, explainFault, fileFault, machineFacts } from '#recua/addon/machine.js';
+import { machineText } from '#recua/system/machine-text.js';
 import { release } from './fake-backend.js';
 
 const linux = process.platform === 'linux' && process.arch === 'x64';

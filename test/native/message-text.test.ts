@@ -1,8 +1,8 @@
-// native/message_text: text in messages never becomes a control token, by any template; other prompts are what they were.
+// native/chat/message_text: text in messages never becomes a control token, by any template; other prompts are what they were.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { loadAddon, type ChatInput, type NativeModel } from '#recua/addon.js';
+import { loadAddon, type ChatInput, type NativeModel } from '#recua/addon/addon.js';
 import { chatTemplates, templateNames } from '#recua/models/chat-templates.js';
 import { root } from './fake-backend.js';
 

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { mkdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { installCommand, isClone, ownInstallation } from '#recua/installation.js';
-import type { Installation } from '#recua/installation.js';
-import { addonPlaces, backendLibrary, findPackages, librariesBeside, packageFolders, strangePackages } from '#recua/native/places.js';
+import { installCommand, isClone, ownInstallation } from '#recua/system/installation.js';
+import type { Installation } from '#recua/system/installation.js';
+import { addonPlaces, backendLibrary, findPackages, librariesBeside, packageFolders, strangePackages } from '#recua/addon/places.js';
 import { ownPin, ownVersion, placePackage, root } from './installed.js';
 import type { PackageKind } from './installed.js';
 

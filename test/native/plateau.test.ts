@@ -3,7 +3,7 @@
 import t from 'tap';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { ChatPrompt, NativeModel } from '#recua/addon.js';
+import type { ChatPrompt, NativeModel } from '#recua/addon/addon.js';
 import { addon, chatPrompt, loadBuiltin } from './setup.js';
 
 setFlagsFromString('--expose-gc');

@@ -2,7 +2,7 @@
 // or with doublings less and less flat. Written by bench/random-model.mjs, the same bytes every time.
 import type { Test } from 'tap';
 import { join } from 'node:path';
-import type { NativeModel, SamplerOptions } from '#recua/addon.js';
+import type { NativeModel, SamplerOptions } from '#recua/addon/addon.js';
 import { gpuLayers } from '../device.js';
 import { addon, contextOptions, step } from './setup.js';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { NativeContext, NativeModel, SamplerOptions } from '#recua/addon.js';
+import type { NativeContext, NativeModel, SamplerOptions } from '#recua/addon/addon.js';
 import { chatPrompt, contextOptions, generate, loadBuiltin, step } from './setup.js';
 
 let model: NativeModel;

@@ -1,10 +1,10 @@
 // What native tests share: the addon, the embedded model, and a step written as a person would say it.
 import { fileURLToPath } from 'node:url';
 import { gpuLayers, openTestAddon } from '../device.js';
-import type { ContextOptions, NativeContext, NativeModel, NativeSampler } from '#recua/addon.js';
+import type { ContextOptions, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
 
 export const addon = await openTestAddon();
-export const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+export const builtin = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 
 export const loadBuiltin = (): Promise<NativeModel> =>
   addon.loadModel({ path: builtin, gpuLayers, mmap: true, mlock: false }).promise;

@@ -1,6 +1,6 @@
 // Steps that follow each other without JavaScript: the same tokens as one by one, whatever ends them.
 import t from 'tap';
-import type { NativeContext, NativeModel, StepResult } from '#recua/addon.js';
+import type { NativeContext, NativeModel, StepResult } from '#recua/addon/addon.js';
 import { contextOptions, generate, loadBuiltin, step } from './setup.js';
 
 let model: NativeModel;

@@ -2,7 +2,7 @@
 // for each of them.
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
-import type { ChatInput, ChatPrompt, NativeModel } from '#recua/addon.js';
+import type { ChatInput, ChatPrompt, NativeModel } from '#recua/addon/addon.js';
 import { chatPrompt, loadBuiltin } from './setup.js';
 
 let model: NativeModel;

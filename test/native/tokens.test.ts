@@ -1,10 +1,10 @@
-// native/tokens: special tokens in a text, against llama.cpp's own; what would take for ever; and an end when nobody waits.
+// native/model/tokens: special tokens in a text, against llama.cpp's own; what would take for ever; and an end when nobody waits.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { loadAddon } from '#recua/addon.js';
+import { loadAddon } from '#recua/addon/addon.js';
 import { release, root } from './fake-backend.js';
 
 const folder = join(root, 'vendor', 'llama.cpp', 'models');

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { loadAddon } from '#recua/addon.js';
+import { loadAddon } from '#recua/addon/addon.js';
 
 const folder = new URL('../../vendor/llama.cpp/models/', import.meta.url);
 const addon = loadAddon();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { BodyMemory, bytesPerByte } from '#recua/server/body-memory.js';
+import { BodyMemory, bytesPerByte } from '#recua/server/body/body-memory.js';
 import { hello, post, startApp, until } from './app-under-test.js';
 
 const path = '/v1/chat/completions';

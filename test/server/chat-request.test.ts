@@ -1,8 +1,8 @@
 import t from 'tap';
-import { makeConfig } from '#recua/config.js';
+import { makeConfig } from '#recua/settings/config.js';
 import { RecuaError } from '#recua/errors.js';
-import { readChatRequest, type ChatCall } from '#recua/server/chat-request.js';
-import { Fields } from '#recua/server/fields.js';
+import { readChatRequest, type ChatCall } from '#recua/server/openai/chat-request.js';
+import { Fields } from '#recua/request/fields.js';
 import { description } from './fake-engine.js';
 
 const messages = [{ role: 'user', content: 'hi' }];

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { makeConfig } from '#recua/config.js';
+import { makeConfig } from '#recua/settings/config.js';
 import { listen } from '#recua/server/listen.js';
 import { events, hello, post, served, startApp, until } from './app-under-test.js';
 import { FakeEngine, hang } from './fake-engine.js';

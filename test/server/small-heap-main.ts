@@ -1,5 +1,5 @@
 // A server in a process of its own, whose engine never begins with long prompts. Started by body-memory.test with a small heap.
-import { makeConfig } from '#recua/config.js';
+import { makeConfig } from '#recua/settings/config.js';
 import type { Answer } from '#recua/engine/api.js';
 import type { ChatRequest } from '#recua/engine/protocol.js';
 import { listen } from '#recua/server/listen.js';

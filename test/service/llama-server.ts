@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
 
 const binary = fileURLToPath(new URL('../../build/bin/llama-server', import.meta.url));
-const builtin = fileURLToPath(new URL('../../models/builtin.gguf', import.meta.url));
+const builtin = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 
 export async function startLlamaServer(t: Test, args: readonly string[], model = builtin): Promise<string> {
   const probe = createServer().listen(0, '127.0.0.1');

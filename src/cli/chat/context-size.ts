@@ -1,9 +1,9 @@
 // How large a chat's context is where nobody says: what the model was trained with, as far as this machine's memory goes.
 // Used by chat.ts.
-import { defaults } from '../../config.js';
-import { estimateMemory, largestContext, machineMemory } from '../../models/memory.js';
-import type { MemoryOptions } from '../../models/memory.js';
-import type { ModelFile } from '../../models/model-file.js';
+import { defaults } from '../../settings/config.js';
+import { estimateMemory, largestContext, machineMemory } from '../../models/needs/memory.js';
+import type { MemoryOptions } from '../../models/needs/memory.js';
+import type { ModelFile } from '../../models/gguf/model-file.js';
 
 export interface ContextChoice {
   /** Tokens. */

@@ -1,12 +1,12 @@
 // The commands inside of a chat, in one table: finding one, /help and completion all derive from it. Each works on the dialogue.
 import { templateNames } from '../../models/chat-templates.js';
-import { misuse } from '../flags.js';
-import { nearest } from '../../models/nearest.js';
-import { copy } from './clipboard.js';
+import { misuse } from '../flags/flags.js';
+import { nearest } from '../../models/names/nearest.js';
+import { copy } from './input/clipboard.js';
 import type { Dialogue } from './dialogue.js';
-import { findSession, listSessions } from './session-store.js';
-import { table } from './statistics.js';
-import { exportTo } from './transcript.js';
+import { findSession, listSessions } from './sessions/session-store.js';
+import { table } from './sessions/statistics.js';
+import { exportTo } from './sessions/transcript.js';
 
 interface InChatCommand {
   /** How it is called; further names do the same. */

@@ -3,13 +3,13 @@ import { AnswerWriter } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
 import { Dialogue } from './dialogue.js';
 import type { DialogueParts } from './dialogue.js';
-import { History } from './history.js';
+import { History } from './input/history.js';
 import { complete } from './in-chat-commands.js';
-import type { Input } from './input.js';
-import { LineInput } from './line-input.js';
-import { PlainInput } from './plain-input.js';
-import { noteStop } from '../signals.js';
-import type { StopName } from '../signals.js';
+import type { Input } from './input/input.js';
+import { LineInput } from './input/line-input.js';
+import { PlainInput } from './input/plain-input.js';
+import { noteStop } from '../terminal/signals.js';
+import type { StopName } from '../terminal/signals.js';
 import { Terminal } from './terminal.js';
 
 export interface Surroundings {

@@ -1,8 +1,8 @@
 // Draws a draft on the terminal and keeps it up to date: each drawing replaces the one before, wherever the cursor stands in it.
 import stringWidth from 'string-width';
-import { layOut, windowOf } from './layout.js';
-import type { Layout } from './layout.js';
-import type { Draft } from './editor.js';
+import { layOut, windowOf } from './input/layout.js';
+import type { Layout } from './input/layout.js';
+import type { Draft } from './input/editor.js';
 import type { Terminal } from './terminal.js';
 
 export class Screen {

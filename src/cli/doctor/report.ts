@@ -1,10 +1,10 @@
 // The result of an examination as text for people and as JSON for programs.
-import type { NativeBackend } from '../../addon.js';
+import type { NativeBackend } from '../../addon/addon.js';
 import { sizeText } from '../../models/byte-size.js';
-import { machineText } from '../../native/machine-text.js';
-import type { Survey } from '../../native/survey.js';
+import { machineText } from '../../system/machine-text.js';
+import type { Survey } from '../../engine/gateway/survey.js';
 import { deviceObjects } from '../devices.js';
-import { plain } from '../wording.js';
+import { plain } from '../terminal/wording.js';
 import type { Examination } from './examination.js';
 import type { Graphics } from './graphics.js';
 

@@ -1,9 +1,9 @@
 // `recua serve logs`: the managed server's log, of the run that is or of the last one.
 import { existsSync } from 'node:fs';
 import { RecuaError } from '../../errors.js';
-import { logFiles } from '../log-file.js';
-import { print } from '../output.js';
-import { stopCode, watchSignals } from '../signals.js';
+import { logFiles } from './log-file.js';
+import { print } from '../terminal/output.js';
+import { stopCode, watchSignals } from '../terminal/signals.js';
 import { endOf, follow, lastLines } from './log-lines.js';
 import { lastRecord } from './state-file.js';
 import type { ServePlaces } from './state-file.js';

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import type { Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
-import { tryLock } from '../../lock-file.js';
+import { tryLock } from '../../system/lock-file.js';
 import { findPlaces } from '../../models/places.js';
-import { ownIdentity, readIdentity, sameProcess } from '../../process-identity.js';
-import type { ProcessIdentity } from '../../process-identity.js';
+import { ownIdentity, readIdentity, sameProcess } from '../../system/process-identity.js';
+import type { ProcessIdentity } from '../../system/process-identity.js';
 
 export interface ServerRecord {
   identity: ProcessIdentity;

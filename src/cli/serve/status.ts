@@ -1,11 +1,11 @@
 // The managed server's state, from its record, its process and its own word: and how `recua serve status` tells it.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Offload } from '../../engine/protocol.js';
-import { lockHolder } from '../../lock-file.js';
-import { lifeOf, ownIdentity } from '../../process-identity.js';
-import { logFiles } from '../log-file.js';
-import { print, say } from '../output.js';
-import { recuaVersion } from '../version.js';
+import { lockHolder } from '../../system/lock-file.js';
+import { lifeOf, ownIdentity } from '../../system/process-identity.js';
+import { logFiles } from './log-file.js';
+import { print, say } from '../terminal/output.js';
+import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import type { Health } from './health.js';
 import { lastLines } from './log-lines.js';

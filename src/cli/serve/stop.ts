@@ -2,9 +2,9 @@
 // means, whose start time is compared right before.
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
-import { lifeOf } from '../../process-identity.js';
-import { say } from '../output.js';
-import { watchSignals } from '../signals.js';
+import { lifeOf } from '../../system/process-identity.js';
+import { say } from '../terminal/output.js';
+import { watchSignals } from '../terminal/signals.js';
 import { askHealth } from './health.js';
 import { retire } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';

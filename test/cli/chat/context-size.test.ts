@@ -1,7 +1,7 @@
 import t from 'tap';
 import { bytesPerToken, chooseContext } from '#recua/cli/chat/context-size.js';
-import { readModelFile } from '#recua/models/model-file.js';
-import type { ModelFile } from '#recua/models/model-file.js';
+import { readModelFile } from '#recua/models/gguf/model-file.js';
+import type { ModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
 
 const f16 = { cacheTypeK: 'f16', cacheTypeV: 'f16' };

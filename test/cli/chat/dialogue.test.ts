@@ -4,7 +4,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { writeSession } from '#recua/cli/chat/session.js';
+import { writeSession } from '#recua/cli/chat/sessions/session.js';
 import { Pty } from '../pty.js';
 import { mainPath } from '../recua.js';
 import { always, endless, openChat, readSaved } from './chats.js';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { edit, emptyDraft, enter, graphemes, sanitise } from '#recua/cli/chat/editor.js';
-import type { Draft, EditAction } from '#recua/cli/chat/editor.js';
+import { edit, emptyDraft, enter, graphemes, sanitise } from '#recua/cli/chat/input/editor.js';
+import type { Draft, EditAction } from '#recua/cli/chat/input/editor.js';
 
 /** `|` is the cursor. */
 const draft = (shown: string): Draft => ({ ...emptyDraft, text: shown.replace('|', ''), cursor: shown.indexOf('|') });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import stringWidth from 'string-width';
-import { layOut, windowOf } from '#recua/cli/chat/layout.js';
+import { layOut, windowOf } from '#recua/cli/chat/input/layout.js';
 
 t.test('rows hold what fits, wide characters as a whole', async (t) => {
   t.same(layOut('> ', 'abcdef', 6, 5), { rows: ['> abc', 'def'], cursorRow: 1, cursorColumn: 3 });

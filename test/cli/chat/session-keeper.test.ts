@@ -140,7 +140,7 @@ t.test('going on with another model says so, and uses the one that is named', as
   await first.say('Hello');
   await first.leave();
   const copy = join(first.home, 'other.gguf');
-  copyFileSync(new URL('../../../models/builtin.gguf', import.meta.url), copy);
+  copyFileSync(new URL('../../../builtin/builtin.gguf', import.meta.url), copy);
   const { code, stderr } = await recua(['chat', copy, '--continue', '-p', 'x', '-n', '4'], '', { env: { SERVICE_HOME: first.home } });
   t.equal(code, 0);
   t.match(stderr, /was with builtin; it goes on with .*other\.gguf/);

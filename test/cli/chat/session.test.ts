@@ -1,7 +1,7 @@
 import t from 'tap';
-import { readSession, writeSession } from '#recua/cli/chat/session.js';
-import type { Session } from '#recua/cli/chat/session.js';
-import { checkName, findSession, kvPathOf, suggestName } from '#recua/cli/chat/session-store.js';
+import { readSession, writeSession } from '#recua/cli/chat/sessions/session.js';
+import type { Session } from '#recua/cli/chat/sessions/session.js';
+import { checkName, findSession, kvPathOf, suggestName } from '#recua/cli/chat/sessions/session-store.js';
 
 const session: Session = {
   model: 'builtin', system: 'Be brief.', template: 'chatml', createdAt: '2026-01-31T10:00:00.000Z', updatedAt: '2026-01-31T11:00:00.000Z',

@@ -2,7 +2,7 @@ import t from 'tap';
 import { appendFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { endOf, follow, lastLines } from '#recua/cli/serve/log-lines.js';
-import { logFiles } from '#recua/cli/log-file.js';
+import { logFiles } from '#recua/cli/serve/log-file.js';
 import { until } from '../home.js';
 
 t.test('lastLines() goes back over the files as far as it has to', async (t) => {

@@ -1,0 +1,90 @@
+// The optional backends, which compute on GPUs: finds their libraries, tries each in a probe, loads those that work. One that
+// does not is left out with its reason, and nothing else happens. Runs where the addon is loaded.
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { RecuaError } from '../errors.js';
+import { installCommand, ownInstallation } from '../system/installation.js';
+import type { Installation } from '../system/installation.js';
+import type { OpenedAddon } from './load.js';
+import { explainFault, fileFault, machineFacts } from './machine.js';
+import { backendLibrary, findPackages, librariesBeside } from './places.js';
+import { probe, probeLimitMs } from './probe.js';
+
+/** What became of an optional backend. */
+export interface BackendReport {
+  /** 'cuda', 'vulkan', … */
+  backend: string;
+  /** The package that brings it; '' for a library beside the addon. */
+  package: string;
+  file: string;
+  loaded: boolean;
+  devices: string[];
+  /** Why it is not loaded, and what mends it; '' where it is. */
+  reason: string;
+}
+
+interface Candidate {
+  backend: string;
+  package: string;
+  file: string;
+  glibc: string;
+  refusal: string;
+}
+
+/** Of two backends that see the same GPU, the first one's device is used: the vendor's own is the faster. */
+const preference = ['cuda', 'hip', 'musa', 'metal', 'sycl', 'vulkan'];
+
+const target = { platform: process.platform, arch: process.arch };
+const begun = new WeakMap<object, Promise<BackendReport[]>>();
+
+/** Once per addon; later calls have the first one's result. */
+export function loadOptionalBackends(opened: OpenedAddon, installation: Installation = ownInstallation(), limitMs = probeLimitMs): Promise<BackendReport[]> {
+  const { addon } = opened;
+  const known = begun.get(addon);
+  if (known) return known;
+  const loading = loadAll(opened, installation, limitMs);
+  begun.set(addon, loading);
+  return loading;
+}
+
+/** What `loadOptionalBackends` would try. */
+export function installedBackends(opened: OpenedAddon, installation: Installation = ownInstallation()): BackendReport[] {
+  return findCandidates(opened, installation).map(({ backend, package: name, file, refusal }) => (
+    { backend, package: name, file, loaded: false, devices: [], reason: refusal || 'it was not asked for' }));
+}
+
+async function loadAll(opened: OpenedAddon, installation: Installation, limitMs: number): Promise<BackendReport[]> {
+  const { addon, place } = opened;
+  const candidates = findCandidates(opened, installation);
+  const results = await Promise.all(candidates.map(async (one) => {
+    const fault = one.refusal || fileFault(one.file, target);
+    return fault !== '' ? { ok: false as const, reason: fault } : await probe({ addon: place.path, source: place.source, file: one.file }, limitMs);
+  }));
+  return candidates.map((one, at): BackendReport => {
+    const { backend, package: name, file, glibc } = one;
+    const report = { backend, package: name, file };
+    const result = results[at]!;
+    if (!result.ok) return { ...report, loaded: false, devices: [], reason: result.reason };
+    try {
+      addon.loadBackend(file);
+      return { ...report, loaded: true, devices: result.devices, reason: '' };
+    } catch (error) {
+      return { ...report, loaded: false, devices: [], reason: explainFault(RecuaError.from(error).message, { glibc }, machineFacts()) };
+    }
+  });
+}
+
+function findCandidates({ place, linked }: OpenedAddon, installation: Installation): Candidate[] {
+  const packages = findPackages(installation, target).filter(({ backend }) => backend !== 'cpu').map((one): Candidate => {
+    const file = backendLibrary(join(one.folder, 'bin'), one.backend, target.platform);
+    const again = `\`${installCommand(installation, `${one.name}@${installation.version}`)}\``;
+    const refusal = one.refusal !== '' ? `${one.refusal}; ${again} brings the one that fits` : existsSync(file) ? '' : `its library is missing; ${again} installs it again`;
+    return { backend: one.backend, package: one.name, file, glibc: one.glibc, refusal };
+  });
+  // What is compiled in was registered when the addon was loaded.
+  const beside = linked ? [] : librariesBeside(dirname(place.path), target.platform)
+    .filter(({ backend }) => !packages.some((one) => one.backend === backend && one.refusal === ''))
+    .map((one): Candidate => ({ ...one, package: '', glibc: '', refusal: '' }));
+  const rank = ({ backend }: Candidate) => (preference.includes(backend) ? preference.indexOf(backend) : preference.length);
+  return [...packages, ...beside].sort((a, b) => rank(a) - rank(b));
+}

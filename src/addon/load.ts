@@ -1,0 +1,101 @@
+// Loads the addon: the first of its places (places.ts) that works, with the CPU backend of its folder. Runs wherever native code
+// runs: in the engine process, in a probe, in a survey; never in the gateway.
+import { constants } from 'node:os';
+import { dirname } from 'node:path';
+import type { NativeAddon } from './addon.js';
+import { RecuaError } from '../errors.js';
+import { installCommand, isClone, ownInstallation } from '../system/installation.js';
+import type { Installation } from '../system/installation.js';
+import { explainFault, fileFault, machineFacts } from './machine.js';
+import { machineText } from '../system/machine-text.js';
+import { addonPlaces, baseName, findPackages, packageFolders, strangePackages } from './places.js';
+import type { AddonPlace, NativePackage } from './places.js';
+
+/** A place that was tried in vain. */
+export interface Attempt {
+  name: string;
+  reason: string;
+}
+
+export interface OpenedAddon {
+  addon: NativeAddon;
+  place: AddonPlace;
+  /** Places before it that did not work. */
+  attempts: Attempt[];
+  /** Its backends are compiled in, as in the build of a clone: none is to be looked for in its folder. */
+  linked: boolean;
+}
+
+const target = { platform: process.platform, arch: process.arch };
+/** By path: a second import of the same file would be a second set of classes. */
+const opened = new Map<string, { addon: NativeAddon; linked: boolean }>();
+
+/** @throws RecuaError `addon_missing` with every place, why it does not work, and the command that mends it. */
+export function loadAddon(): NativeAddon {
+  return openAddon().addon;
+}
+
+export function openAddon(installation: Installation = ownInstallation(), environment: Readonly<Record<string, string | undefined>> = process.env): OpenedAddon {
+  const packages = findPackages(installation, target);
+  const attempts: Attempt[] = [];
+  for (const place of addonPlaces(installation, packages, environment)) {
+    const needs = packages.find(({ folder }) => place.path.startsWith(folder)) ?? { glibc: '' };
+    try {
+      if (place.refusal !== '') throw new Error(place.refusal);
+      return { ...openFile(place, needs, installation), place, attempts };
+    } catch (error) {
+      attempts.push({ name: place.name, reason: (error as Error).message });
+    }
+  }
+  throw new RecuaError('addon_missing', story(installation, packages, attempts, Boolean(environment['RECUA_ADDON'])));
+}
+
+/** The addon in one file, with its CPU backend. Throws what is wrong, in words. */
+export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string } = { glibc: '' }, installation = ownInstallation()): { addon: NativeAddon; linked: boolean } {
+  const known = opened.get(path);
+  if (known) return known;
+  const fault = fileFault(path, target);
+  if (fault !== '') throw new Error(fault);
+  const module = { exports: {} as NativeAddon };
+  try {
+    // Now, not lazily: a function that a library lacks is told here, instead of ending the process when it is called.
+    process.dlopen(module, path, ...(constants.dlopen?.RTLD_NOW === undefined ? [] : [constants.dlopen.RTLD_NOW]));
+  } catch (error) {
+    throw new Error(explainFault((error as Error).message, needs, machineFacts()), { cause: error });
+  }
+  const addon: Partial<NativeAddon> = module.exports;
+  if (!isOurs(addon)) throw new Error('it is no addon of Recua, or was built for an older one');
+  const { llamaCpp, backends } = addon.version;
+  // Libraries of one name are loaded once per process: an addon that comes second may stand on those of another Recua.
+  if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {
+    throw new Error(`it runs on llama.cpp ${llamaCpp}, but this Recua is for ${installation.llamaCpp}; another Recua may be loaded in this process`);
+  }
+  const linked = backends.length > 0;
+  if (!linked) addon.loadBackends(dirname(path), true);
+  const result = { addon, linked };
+  opened.set(path, result);
+  return result;
+}
+
+function isOurs(addon: Partial<NativeAddon>): addon is NativeAddon {
+  return addon.loadModel !== undefined && addon.loadBackends !== undefined && addon.backends !== undefined;
+}
+
+function sameVersion(a: string, b: string): boolean {
+  const plain = (version: string) => version.replace(/^v|-dev$/g, '');
+  return plain(a) === plain(b);
+}
+
+function story(installation: Installation, packages: readonly NativePackage[], attempts: readonly Attempt[], forced: boolean): string {
+  const base = baseName(target);
+  const lines = attempts.map(({ name, reason }) => `${name}: ${reason}`);
+  if (!forced && !packages.some(({ backend }) => backend === 'cpu')) {
+    const strange = strangePackages(installation, target);
+    lines.push(`${base}: not installed beside Recua (${packageFolders(installation).slice(0, 3).join(', ')}, …)`
+      + (strange.length > 0 ? `; there is ${strange.join(', ')}, so node_modules may come from another machine` : ''));
+  }
+  const mend = forced ? 'RECUA_ADDON names the file; correct it or unset it.'
+    : isClone(installation) ? 'Run `npm run setup` to build it.'
+      : `Run \`${installCommand(installation, `${base}@${installation.version}`)}\`. If there is no package for this machine, build it in a clone of the repository: \`npm run setup\`.`;
+  return `Expected the native addon of Recua for ${machineText(machineFacts())}, found none that loads.\n${lines.map((line) => `  ${line}\n`).join('')}${mend}`;
+}

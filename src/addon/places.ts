@@ -1,0 +1,131 @@
+// Where native code may be: the variable RECUA_ADDON, the build of a clone, and the packages `@recua/<platform>-<arch>…` that are
+// installed where Recua's own location finds them. Only looks at files; load.ts and backends.ts load them.
+import { existsSync, readFileSync, readdirSync, realpathSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { isClone } from '../system/installation.js';
+import type { Installation } from '../system/installation.js';
+
+export const scope = '@recua';
+export const addonFile = 'recua.node';
+
+/** A package with native code in its folder `bin`. */
+export interface NativePackage {
+  name: string;
+  folder: string;
+  version: string;
+  /** 'cpu' brings the addon itself, any other the library of that backend. */
+  backend: string;
+  /** The oldest glibc it runs with; '' where it does not say. */
+  glibc: string;
+  /** Why it is not for this Recua; '' if it is. */
+  refusal: string;
+}
+
+/** A file that may be the addon. */
+export interface AddonPlace {
+  source: 'RECUA_ADDON' | 'build' | 'package';
+  /** As it is told: the path, or the package's name and folder. */
+  name: string;
+  path: string;
+  /** Why it is not even tried; '' if it is. */
+  refusal: string;
+}
+
+export interface Target {
+  platform: string;
+  arch: string;
+}
+
+export function baseName({ platform, arch }: Target): string {
+  return `${scope}/${platform}-${arch}`;
+}
+
+/** In the order in which they are tried. A variable leaves no choice: what it names is used or nothing. */
+export function addonPlaces(installation: Installation, packages: readonly NativePackage[], environment: Readonly<Record<string, string | undefined>>): AddonPlace[] {
+  const given = environment['RECUA_ADDON'];
+  if (given) return [place('RECUA_ADDON', resolve(given))];
+  const [release, debug] = ['Release', 'Debug'].map((kind) => place('build', join(installation.root, 'build', kind, addonFile))) as [AddonPlace, AddonPlace];
+  // Hardly anybody has the second, so it is told only where it is.
+  const builds = isClone(installation) ? [release, ...(debug.refusal === '' ? [debug] : [])] : [];
+  return [...builds, ...packages.filter(({ backend }) => backend === 'cpu').map((one): AddonPlace => {
+    const path = join(one.folder, 'bin', addonFile);
+    return { source: 'package', name: `${one.name} in ${one.folder}`, path, refusal: one.refusal || missing(path) };
+  })];
+}
+
+function place(source: AddonPlace['source'], path: string): AddonPlace {
+  return { source, name: path, path, refusal: missing(path) };
+}
+
+function missing(path: string): string {
+  return existsSync(path) ? '' : 'there is no such file';
+}
+
+/** The folders in which Node would look for a package that Recua imports, nearest first. The current directory is none of them. */
+export function packageFolders({ root }: Installation): string[] {
+  const folders: string[] = [];
+  for (let at = root; ; at = dirname(at)) {
+    if (basename(at) !== 'node_modules') folders.push(join(at, 'node_modules'));
+    if (dirname(at) === at) return folders;
+  }
+}
+
+/** The native packages for this machine; of the same name, the nearest that may be used. */
+export function findPackages(installation: Installation, target: Target): NativePackage[] {
+  const found = new Map<string, NativePackage>();
+  const base = baseName(target).slice(scope.length + 1);
+  for (const folder of packageFolders(installation)) {
+    for (const entry of entriesOf(join(folder, scope))) {
+      if (entry !== base && !entry.startsWith(`${base}-`)) continue;
+      const one = readPackage(`${scope}/${entry}`, join(folder, scope, entry), installation);
+      const known = found.get(one.name);
+      if (!known || (known.refusal !== '' && one.refusal === '')) found.set(one.name, one);
+    }
+  }
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Native packages that are there but for other machines: node_modules may have been copied from one. */
+export function strangePackages(installation: Installation, target: Target): string[] {
+  const base = baseName(target);
+  const all = packageFolders(installation).flatMap((folder) => entriesOf(join(folder, scope)).map((entry) => `${scope}/${entry}`));
+  return [...new Set(all)].filter((name) => /-(x64|arm64|ia32|arm)\b/.test(name) && name !== base && !name.startsWith(`${base}-`)).sort();
+}
+
+function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    return [];
+  }
+}
+
+function readPackage(name: string, folder: string, { version: wanted, llamaCpp: pin }: Installation): NativePackage {
+  const unread = { name, folder, version: '', backend: name.split('-').slice(2).join('-') || 'cpu', glibc: '' };
+  try {
+    const real = realpathSync(folder);
+    const content = JSON.parse(readFileSync(join(real, 'package.json'), 'utf8')) as { version?: unknown; recua?: Record<string, unknown> };
+    const text = (value: unknown, otherwise = '') => (typeof value === 'string' ? value : otherwise);
+    const version = text(content.version);
+    const llamaCpp = text(content.recua?.['llamaCpp'], pin);
+    const one = { name, folder: real, version, backend: text(content.recua?.['backend'], unread.backend), glibc: text(content.recua?.['glibc']) };
+    if (version !== wanted) return { ...one, refusal: `it is version ${version || 'unknown'}, but this is Recua ${wanted}` };
+    return { ...one, refusal: llamaCpp === pin ? '' : `it is made from llama.cpp ${llamaCpp}, but this Recua is for ${pin}` };
+  } catch (error) {
+    return { ...unread, refusal: `its package.json cannot be read: ${(error as Error).message}` };
+  }
+}
+
+/** The library of a backend in a folder, as ggml names it. */
+export function backendLibrary(folder: string, backend: string, platform: string): string {
+  return join(folder, platform === 'win32' ? `ggml-${backend}.dll` : `libggml-${backend}.so`);
+}
+
+/** The optional backends among the files of the addon's own folder. */
+export function librariesBeside(folder: string, platform: string): { backend: string; file: string }[] {
+  const pattern = platform === 'win32' ? /^ggml-(.+)\.dll$/ : /^libggml-(.+)\.so$/;
+  return entriesOf(folder).flatMap((name) => {
+    const backend = pattern.exec(name)?.[1];
+    return backend === undefined || /^(base|cpu)(-|$)/.test(backend) ? [] : [{ backend, file: join(folder, name) }];
+  });
+}

@@ -1,0 +1,113 @@
+// Reads messages line by line where the screen cannot be drawn on (TERM=dumb, or stdout is no terminal): the system's own line
+// editing, no escape codes. Prompts go to stderr where stdout is no terminal, since stdout is data then.
+import { createInterface } from 'node:readline';
+import type { Interface } from 'node:readline';
+import { tame } from '../../terminal/output.js';
+import { stopCode } from '../../terminal/signals.js';
+import { edit, emptyDraft, enter } from './editor.js';
+import type { Draft } from './editor.js';
+import type { History } from './history.js';
+import type { Entry, Input } from './input.js';
+import { againLeaves } from './input.js';
+
+export class PlainInput implements Input {
+  onInterrupt: () => void = () => {};
+  onClear: () => void = () => {};
+  readonly recalls = '';
+  readonly #lines: Interface;
+  readonly #talk: NodeJS.WriteStream;
+  readonly #history: History;
+  #draft: Draft = emptyDraft;
+  #initial = '';
+  #armed = false;
+  #ended = false;
+  #over = false;
+  #waiting: string[] = [];
+  #resolve: ((entry: Entry) => void) | undefined;
+
+  constructor(history: History) {
+    this.#history = history;
+    this.#talk = process.stdout.isTTY ? process.stdout : process.stderr;
+    this.#lines = createInterface({ input: process.stdin, terminal: false });
+    this.#lines.on('line', (line) => {
+      if (this.#resolve) this.#take(line);
+      else this.#waiting.push(line);
+    });
+    this.#lines.on('close', () => {
+      this.#ended = true;
+      if (this.#resolve) this.#talk.write('\n');
+      this.#settle({ kind: 'leave', code: 0 });
+    });
+  }
+
+  get columns(): number {
+    return this.#talk.columns ?? Infinity;
+  }
+
+  read(initial: string): Promise<Entry> {
+    if (this.#over) return Promise.resolve({ kind: 'leave', code: stopCode() });
+    this.#draft = emptyDraft;
+    this.#armed = false;
+    // The system's line editing can't be given a text to begin with.
+    this.#initial = initial;
+    if (initial !== '') this.#talk.write(`Your message was, and Enter alone sends it again:\n${initial}\n`);
+    const entry = new Promise<Entry>((resolve) => (this.#resolve = resolve));
+    this.#talk.write('> ');
+    while (this.#resolve && this.#waiting.length > 0) this.#take(this.#waiting.shift()!);
+    if (this.#ended) this.#settle({ kind: 'leave', code: 0 });
+    return entry;
+  }
+
+  write(text: string): void {
+    process.stdout.write(text);
+  }
+
+  say(text: string): void {
+    this.#talk.write(`${tame(text)}\n`);
+  }
+
+  interrupt(): void {
+    if (!this.#resolve) return this.onInterrupt();
+    if (this.#draft.text === '' && this.#armed) return this.#settle({ kind: 'leave', code: stopCode() });
+    this.#armed = true;
+    this.#draft = emptyDraft;
+    this.#initial = '';
+    this.onClear();
+    this.#talk.write(`\n${againLeaves}\n> `);
+  }
+
+  leave(): void {
+    this.#over = true;
+    this.#settle({ kind: 'leave', code: stopCode() });
+  }
+
+  close(): void {
+    this.leave();
+    this.#lines.close();
+    process.stdin.pause();
+  }
+
+  #take(line: string): void {
+    this.#armed = false;
+    this.#draft = edit(this.#draft, { do: 'insert', text: line });
+    const means = enter(this.#draft);
+    if (means.kind === 'break') {
+      this.#draft = means.draft;
+      this.#talk.write('  ');
+    } else if (means.text.trim() === '' && this.#initial !== '') {
+      this.#settle({ kind: 'text', text: this.#initial, fenced: true });
+    } else if (means.text.trim() === '') {
+      this.#draft = emptyDraft;
+      this.#talk.write('> ');
+    } else {
+      void this.#history.add(this.#draft.text);
+      this.#settle({ kind: 'text', text: means.text, fenced: means.fenced });
+    }
+  }
+
+  #settle(entry: Entry): void {
+    const resolve = this.#resolve;
+    this.#resolve = undefined;
+    resolve?.(entry);
+  }
+}

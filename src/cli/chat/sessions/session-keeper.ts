@@ -1,0 +1,133 @@
+// Keeps one running chat in its file: finds it a name, holds its lock, saves it after each turn. One per chat; a file that
+// another chat has open is left to that one.
+import { lockHolder, tryLock } from '../../../system/lock-file.js';
+import type { Lock } from '../../../system/lock-file.js';
+import { RecuaError } from '../../../errors.js';
+import type { Session } from './session.js';
+import { checkName, exists, isSuggested, kvPathOf, lockPathOf, makeFolder, moveSession, nameOf, pathOf, saveSession, suggestName } from './session-store.js';
+
+export class SessionKeeper {
+  readonly #folder: string;
+  /** Whether turns are saved by themselves. */
+  readonly automatic: boolean;
+  #path: string | undefined;
+  /** The file that this keeper found a name for. */
+  #named: string | undefined;
+  #lock: Lock | undefined;
+
+  constructor(folder: string, automatic: boolean) {
+    this.#folder = folder;
+    this.automatic = automatic;
+  }
+
+  get name(): string | undefined {
+    return this.#path === undefined ? undefined : nameOf(this.#path);
+  }
+
+  get path(): string | undefined {
+    return this.#path;
+  }
+
+  get kvPath(): string | undefined {
+    return this.#path === undefined ? undefined : kvPathOf(this.#path);
+  }
+
+  get folder(): string {
+    return this.#folder;
+  }
+
+  /** Goes on in a file that is there. Throws `session_locked`, and stays where it was. */
+  async moveTo(path: string): Promise<void> {
+    if (path === this.#path) return;
+    await this.#take(path, this.automatic ? await this.#lockOf(path) : undefined);
+  }
+
+  /**
+   * Goes on under a new name, which the chat's file takes where it has the name that the chat was given by itself; one that a person chose
+   * stays beside it, as it is. Throws where there is such a chat already. Returns the name that stays.
+   */
+  async rename(name: string, { exchanges }: Session): Promise<string | undefined> {
+    const path = pathOf(this.#folder, checkName(name));
+    const before = this.#path;
+    if (path === before) return undefined;
+    await makeFolder(this.#folder);
+    const lock = await this.#lockOf(path);
+    if (await exists(path)) {
+      await lock.release();
+      throw taken(name);
+    }
+    const moves = before !== undefined && (before === this.#named || isSuggested(nameOf(before), exchanges[0]));
+    try {
+      if (moves) await moveSession(before, path);
+    } catch (thrown) {
+      await lock.release();
+      throw thrown;
+    }
+    await this.#take(path, lock);
+    return before === undefined || moves ? undefined : nameOf(before);
+  }
+
+  /** Saves once, and stays where it was. */
+  async saveCopy(name: string, session: Session): Promise<void> {
+    const path = pathOf(this.#folder, checkName(name));
+    await makeFolder(this.#folder);
+    const lock = await this.#lockOf(path);
+    try {
+      if (await exists(path)) throw taken(name);
+      await saveSession(path, session);
+    } finally {
+      await lock.release();
+    }
+  }
+
+  /** The next turn begins another chat. */
+  async begin(): Promise<void> {
+    await this.#take(undefined, undefined);
+  }
+
+  /** Saves a turn; the first one gives the file its name. */
+  async save(session: Session): Promise<void> {
+    if (!this.automatic) return;
+    if (this.#path === undefined) await this.#name(session);
+    await saveSession(this.#path!, session);
+  }
+
+  async release(): Promise<void> {
+    await this.#lock?.release();
+    this.#lock = undefined;
+  }
+
+  async #name(session: Session): Promise<void> {
+    await makeFolder(this.#folder);
+    const stem = suggestName(session.exchanges[0]?.message ?? '', new Date());
+    for (let number = 1; ; number++) {
+      const path = pathOf(this.#folder, number === 1 ? stem : `${stem}-${number}`);
+      const lock = await tryLock(lockPathOf(path));
+      if (!lock) continue;
+      if (!(await exists(path))) {
+        this.#named = path;
+        await this.#take(path, lock);
+        return;
+      }
+      await lock.release();
+    }
+  }
+
+  async #lockOf(path: string): Promise<Lock> {
+    const lock = await tryLock(lockPathOf(path));
+    if (lock) return lock;
+    const holder = await lockHolder(lockPathOf(path));
+    throw new RecuaError('session_locked',
+      `The chat ${nameOf(path)} is open in another process${holder ? ` (${holder.pid})` : ''}. Leave it there first, or look at it with: recua sessions show ${JSON.stringify(nameOf(path))}`);
+  }
+
+  async #take(path: string | undefined, lock: Lock | undefined): Promise<void> {
+    await this.release();
+    this.#path = path;
+    this.#lock = lock;
+  }
+}
+
+function taken(name: string): RecuaError {
+  return new RecuaError('invalid_usage', `There is a saved chat ${name} already. Choose another name, or remove that one: recua sessions rm ${JSON.stringify(name)}`);
+}

@@ -1,0 +1,142 @@
+// The folder of saved chats: names ↔ files, listing, reading, writing, removing. Beside NAME.json may stand NAME.kv, what the
+// model had evaluated, and NAME.json.lock while a chat has it open. Used by the chat and by the sessions command.
+import { chmod, mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+import { RecuaError } from '../../../errors.js';
+import { misuse, quote } from '../../flags/flags.js';
+import { nearest } from '../../../models/names/nearest.js';
+import type { Exchange } from './conversation.js';
+import { graphemes } from '../input/editor.js';
+import { readSession, writeSession } from './session.js';
+import type { Session } from './session.js';
+
+export interface SavedFile {
+  name: string;
+  path: string;
+  sizeBytes: number;
+  updatedMs: number;
+}
+
+const ending = '.json';
+const longestName = 100;
+
+export function pathOf(folder: string, name: string): string {
+  return join(folder, `${name}${ending}`);
+}
+
+export function nameOf(path: string): string {
+  return basename(path).replace(/\.json$/, '');
+}
+
+export function kvPathOf(path: string): string {
+  return path.replace(/(\.json)?$/, '.kv');
+}
+
+export function lockPathOf(path: string): string {
+  return `${path}.lock`;
+}
+
+/** A name is one part of a path that needs no care on any system. Throws `invalid_usage`. */
+export function checkName(name: string): string {
+  if (/^[\p{L}\p{N}][\p{L}\p{N}\p{M} ._-]*$/u.test(name) && Buffer.byteLength(name) <= longestName && !/[. ]$/.test(name)) return name;
+  throw misuse(`Expected a name of at most ${longestName} bytes of letters, digits, spaces and . _ -, beginning with a letter or digit, got ${quote(name)}.`);
+}
+
+/** From the day and the first words of a message: `2026-01-31-tell-me-a-story`. */
+export function suggestName(message: string, now: Date): string {
+  const pad = (number: number) => String(number).padStart(2, '0');
+  const day = `${now.getFullYear()}-${pad(now.getMonth() + 1)}-${pad(now.getDate())}`;
+  const words = message.toLowerCase().match(/[\p{L}\p{N}\p{M}]+/gu) ?? [];
+  let name = day;
+  for (const letter of graphemes(words.slice(0, 6).map((word) => `-${word}`).join(''))) {
+    if (Buffer.byteLength(name + letter) > 60) break;
+    name += letter;
+  }
+  return name.replace(/-+$/, '');
+}
+
+/** Whether a chat that began with this exchange got its name by itself: that of `suggestName`, perhaps numbered. */
+export function isSuggested(name: string, first: Pick<Exchange, 'message' | 'sentAt'> | undefined): boolean {
+  const begun = new Date(first?.sentAt ?? '');
+  if (!first || Number.isNaN(begun.getTime())) return false;
+  const stem = suggestName(first.message, begun);
+  return name === stem || (name.startsWith(`${stem}-`) && /^[1-9]\d*$/.test(name.slice(stem.length + 1)));
+}
+
+/** The newest first. */
+export async function listSessions(folder: string): Promise<SavedFile[]> {
+  const names = await readdir(folder).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return [];
+    throw new RecuaError('file_unreadable', `The folder of saved chats ${folder} cannot be read: ${cause.message}`, { cause });
+  });
+  const files = await Promise.all(names.filter((name) => name.endsWith(ending) && !name.startsWith('.')).map(async (name) => {
+    const path = join(folder, name);
+    const found = await stat(path).catch(() => undefined);
+    return found?.isFile() ? [{ name: nameOf(path), path, sizeBytes: found.size, updatedMs: found.mtimeMs }] : [];
+  }));
+  return files.flat().sort((a, b) => b.updatedMs - a.updatedMs);
+}
+
+/** The file of a saved chat by its name, or by the path of a .json. Throws `session_not_found` with the nearest name. */
+export async function findSession(folder: string, given: string): Promise<string> {
+  const isPath = /[\\/]/.test(given) || given.endsWith(ending);
+  const candidates = isPath ? [resolve(given), ...(/[\\/]/.test(given) ? [] : [join(folder, given)])] : [pathOf(folder, checkName(given))];
+  for (const path of candidates) if (await exists(path)) return path;
+  if (isPath) throw new RecuaError('session_not_found', `There is no saved chat ${candidates[0]!}.`);
+  const names = (await listSessions(folder)).map(({ name }) => name);
+  const near = nearest(given, names) ?? names.find((name) => name.includes(given));
+  throw new RecuaError('session_not_found', names.length === 0
+    ? `There is no saved chat ${given}, nor any other in ${folder}.`
+    : `There is no saved chat ${given}.${near === undefined ? '' : ` Did you mean ${near}?`} All of them: recua sessions list`);
+}
+
+export async function exists(path: string): Promise<boolean> {
+  return await stat(path).then(() => true, () => false);
+}
+
+export async function loadSession(path: string): Promise<Session> {
+  const text = await readRegular(path).catch((cause: unknown) => {
+    throw new RecuaError('file_unreadable', `The saved chat ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  });
+  return readSession(text, path);
+}
+
+/** A pipe would be read for ever. */
+async function readRegular(path: string): Promise<string> {
+  if (!(await stat(path)).isFile()) throw new Error('it is no regular file');
+  return await readFile(path, 'utf8');
+}
+
+/** Private and as a whole. */
+export async function saveSession(path: string, session: Session): Promise<void> {
+  try {
+    await makeFolder(dirname(path));
+    await writeFileAtomic(path, writeSession(session), { mode: 0o600 });
+    // The mode above is that of a new file; one that was there may have been readable for others.
+    await chmod(path, 0o600);
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `The chat cannot be saved as ${path}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+export async function makeFolder(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+}
+
+export async function removeSession(path: string): Promise<void> {
+  await rm(path);
+  await rm(kvPathOf(path), { force: true });
+}
+
+/** Gives a saved chat another name, where none is yet. */
+export async function moveSession(from: string, to: string): Promise<void> {
+  try {
+    await rename(from, to);
+    await rename(kvPathOf(from), kvPathOf(to)).catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code !== 'ENOENT') throw cause;
+    });
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `The chat ${nameOf(from)} cannot be renamed: ${(cause as Error).message}`, { cause });
+  }
+}

@@ -1,0 +1,168 @@
+// A saved chat as it stands in its file: JSON with snake_case keys, versioned. Reads with suspicion, since people edit such
+// files; writes as a whole or not at all. Used by session-store.ts and the sessions command.
+import type { FinishReason } from '../../../engine/protocol.js';
+import { RecuaError } from '../../../errors.js';
+import { templateNames } from '../../../models/chat-templates.js';
+import type { TemplateName } from '../../../models/chat-templates.js';
+import type { Settings } from '../../flags/answer-flags.js';
+import { maxCount } from '../../flags/engine-flags.js';
+import type { Exchange, Reply } from './conversation.js';
+
+export interface Session {
+  /** As the command line named it; a path is absolute, so that it holds in any folder. */
+  model: string;
+  system: string;
+  template: TemplateName;
+  settings: Settings;
+  /** ISO times. */
+  createdAt: string;
+  updatedAt: string;
+  exchanges: readonly Exchange[];
+}
+
+const version = 1;
+
+export function writeSession(session: Session): string {
+  const { settings } = session;
+  return `${JSON.stringify({
+    recua_session: version,
+    model: session.model,
+    created_at: session.createdAt,
+    updated_at: session.updatedAt,
+    system: session.system,
+    template: session.template,
+    sampling: {
+      max_tokens: settings.maxTokens, temperature: settings.temperature, top_p: settings.topP, top_k: settings.topK,
+      min_p: settings.minP, repeat_penalty: settings.repeatPenalty, seed: settings.seed,
+    },
+    messages: session.exchanges.flatMap(({ message, sentAt, reply }) => [
+      { role: 'user', content: message, sent_at: sentAt, ...(reply ? {} : { unanswered: true }) },
+      ...(reply ? [replyObject(reply)] : []),
+    ]),
+  }, null, 2)}\n`;
+}
+
+function replyObject({ text, reasoning, ended, usage, timings, seed }: Reply): Record<string, unknown> {
+  return {
+    role: 'assistant',
+    content: text,
+    ...(reasoning === '' ? {} : { reasoning }),
+    ended,
+    ...(usage ? { usage: { prompt_tokens: usage.promptTokens, cached_tokens: usage.cachedTokens, completion_tokens: usage.completionTokens } } : {}),
+    ...(timings ? { timings: { queue_ms: timings.queueMs, prompt_ms: timings.promptMs, generate_ms: timings.generateMs } } : {}),
+    ...(seed === undefined ? {} : { seed }),
+  };
+}
+
+/** Throws `invalid_session`, naming the file and the place in it. */
+export function readSession(text: string, path: string): Session {
+  const invalid = (what: string) => new RecuaError('invalid_session', `${path} is no sound saved chat: ${what}. It is left as it is.`);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw invalid(`it is not valid JSON (${(cause as Error).message})`);
+  }
+  const file = new Fields(value, 'the file', invalid);
+  const found = file.number('recua_session');
+  if (found !== version) throw invalid(`it has version ${found} of the format, and this Recua reads version ${version}`);
+  const sampling = file.object('sampling');
+  const template = file.text('template');
+  const known = templateNames.find((name) => name === template);
+  if (known === undefined) throw invalid(`it names the template ${JSON.stringify(template)}, and there are ${templateNames.join(', ')}`);
+  return {
+    model: file.text('model'),
+    system: file.text('system'),
+    template: known,
+    settings: {
+      maxTokens: sampling.whole('max_tokens', 1, maxCount), temperature: sampling.number('temperature', 0, 100), topP: sampling.number('top_p', 0, 1),
+      topK: sampling.whole('top_k', 0, maxCount), minP: sampling.number('min_p', 0, 1), repeatPenalty: sampling.number('repeat_penalty', 0.01, 100),
+      seed: sampling.whole('seed', 0, 2 ** 32 - 1),
+    },
+    createdAt: file.text('created_at'),
+    updatedAt: file.text('updated_at'),
+    exchanges: readExchanges(file.list('messages'), invalid),
+  };
+}
+
+type Invalid = (what: string) => RecuaError;
+
+/** Messages alternate, the person's first; only the last may be without an answer. */
+function readExchanges(messages: readonly unknown[], invalid: Invalid): Exchange[] {
+  const exchanges: Exchange[] = [];
+  for (const [index, value] of messages.entries()) {
+    const message = new Fields(value, `message ${index + 1}`, invalid);
+    const expected = index % 2 === 0 ? 'user' : 'assistant';
+    const role = message.text('role');
+    if (role !== expected) throw invalid(`message ${index + 1} is the ${role}'s where the ${expected}'s was expected`);
+    if (role === 'user') exchanges.push({ message: message.text('content'), sentAt: message.text('sent_at') });
+    else exchanges.at(-1)!.reply = readReply(message);
+  }
+  return exchanges;
+}
+
+function readReply(message: Fields): Reply {
+  const reply: Reply = { text: message.text('content'), reasoning: message.text('reasoning', ''), ended: message.text('ended') as FinishReason };
+  if (message.has('usage')) {
+    const usage = message.object('usage');
+    reply.usage = { promptTokens: usage.number('prompt_tokens'), cachedTokens: usage.number('cached_tokens'), completionTokens: usage.number('completion_tokens') };
+  }
+  if (message.has('timings')) {
+    const timings = message.object('timings');
+    reply.timings = { queueMs: timings.number('queue_ms'), promptMs: timings.number('prompt_ms'), generateMs: timings.number('generate_ms') };
+  }
+  if (message.has('seed')) reply.seed = message.number('seed');
+  return reply;
+}
+
+/** An object of the file, whose fields are checked as they are taken. */
+class Fields {
+  readonly #value: Record<string, unknown>;
+  readonly #place: string;
+  readonly #invalid: Invalid;
+
+  constructor(value: unknown, place: string, invalid: Invalid) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid(`${place} is not an object`);
+    this.#value = value as Record<string, unknown>;
+    this.#place = place;
+    this.#invalid = invalid;
+  }
+
+  has(key: string): boolean {
+    return this.#value[key] !== undefined;
+  }
+
+  text(key: string, otherwise?: string): string {
+    const value = this.#value[key] ?? otherwise;
+    if (typeof value !== 'string') throw this.#wrong(key, 'a text');
+    return value;
+  }
+
+  number(key: string, least = 0, most = Infinity): number {
+    const value = this.#value[key];
+    if (typeof value !== 'number' || !(value >= least && value <= most)) {
+      throw this.#wrong(key, most === Infinity ? `a number of at least ${least}` : `a number from ${least} to ${most}`);
+    }
+    return value;
+  }
+
+  whole(key: string, least: number, most: number): number {
+    const value = this.number(key, least, most);
+    if (!Number.isInteger(value)) throw this.#wrong(key, 'a whole number');
+    return value;
+  }
+
+  list(key: string): readonly unknown[] {
+    const value = this.#value[key];
+    if (!Array.isArray(value)) throw this.#wrong(key, 'a list');
+    return value;
+  }
+
+  object(key: string): Fields {
+    return new Fields(this.#value[key], `${key} of ${this.#place}`, this.#invalid);
+  }
+
+  #wrong(key: string, expected: string): RecuaError {
+    return this.#invalid(`${key} of ${this.#place} is not ${expected}`);
+  }
+}

@@ -1,0 +1,181 @@
+// `recua chat <model>`: a conversation on the terminal, saved as it goes; or one turn of it with -p or from stdin.
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { makeConfig } from '../../settings/config.js';
+import { startEngine } from '../../engine/gateway/client.js';
+import type { Engine } from '../../engine/api.js';
+import type { ModelDescription } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { templateNames } from '../../models/chat-templates.js';
+import { readModelFile } from '../../models/gguf/model-file.js';
+import { findPlaces } from '../../models/places.js';
+import type { Places } from '../../models/places.js';
+import { findModel, markUsed } from '../../models/store.js';
+import type { StoredModel } from '../../models/store.js';
+import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
+import type { AnswerValues, Settings } from '../flags/answer-flags.js';
+import { command } from '../command.js';
+import { bytesPerToken, chooseContext } from '../chat/context-size.js';
+import { Conversation } from '../chat/sessions/conversation.js';
+import type { DialogueParts } from '../chat/dialogue.js';
+import type { Session } from '../chat/sessions/session.js';
+import { SessionKeeper } from '../chat/sessions/session-keeper.js';
+import { findSession, kvPathOf, listSessions, loadSession, nameOf } from '../chat/sessions/session-store.js';
+import { deviceListing, listDevices, placeText } from '../devices.js';
+import { engineConfig, engineFlags, engineOptions, maxCount } from '../flags/engine-flags.js';
+import { choice, integer, misuse, off, on, perCall, text } from '../flags/flags.js';
+import { waitForModel } from '../terminal/model-loading.js';
+import { HeldErrors, say } from '../terminal/output.js';
+import { watchSignals } from '../terminal/signals.js';
+import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
+
+export const chat = command({
+  name: 'chat',
+  aliases: [],
+  operands: '<model>',
+  summary: 'Chat with a model on the terminal',
+  details: [
+    'Each turn is saved as it ends; /help lists what can be done inside. With -p, or where stdin is no terminal, it answers once and ends;',
+    'that one turn is saved only with --resume or --continue, which also know the model, so that <model> may be left out.',
+  ].join('\n'),
+  examples: [
+    ['recua chat builtin', 'Begin a conversation'],
+    ['recua chat builtin -s "Answer in one sentence." --temp 0', 'With a system prompt, always the likeliest answer'],
+    ['recua chat --continue', 'Go on with the newest saved chat'],
+    ['recua chat builtin -p "Hello" --json', 'One turn, with usage and timings'],
+  ],
+  flags: {
+    ...answerFlags({ maxTokens: 2048, topP: 0.9, topK: 40, repeatPenalty: 1.1 }),
+    template: choice(['--template', '-t'], 'Chat template by family; auto is the model\'s own', templateNames),
+    prompt: perCall(text(['--prompt', '-p'], 'text', 'Answer this and end; text from stdin follows it after a blank line')),
+    save: off(['--no-save'], 'Keep neither the chat nor what was typed'),
+    resume: perCall(text(['--resume'], 'session', 'Go on with a saved chat, by its name or the path of its file')),
+    continue: perCall(on(['--continue'], 'Go on with the newest saved chat')),
+    ...engineFlags,
+    ...deviceListing,
+    // What differs from the other commands: -t is the template, and the context is as large as it can be.
+    threads: integer(['--threads'], 'n', engineFlags.threads.help, { fallback: engineFlags.threads.fallback, min: 0, max: 1024 }),
+    contextSize: integer(['--context-size', '-c', '--ctx-size'], 'n',
+      'Tokens the conversation can hold; 0 is the model\'s training size, and without the flag as much of that as memory allows', { fallback: 0, min: 0, max: maxCount }),
+  },
+  async run({ values, operands, given }) {
+    if (values.listDevices) return await listDevices(values.json);
+    const single = values.prompt !== '' || !process.stdin.isTTY;
+    if (values.json && !single) throw misuse('Expected a prompt for --json, with -p <text> or on stdin: a conversation is no JSON object.');
+    if (values.resume !== '' && values.continue) throw misuse('Expected --resume or --continue, got both.');
+    if (operands.length > 1) throw misuse(`Expected one model, got also ${operands.slice(1).join(' ')}. Put a prompt of several words in quotes after -p.`);
+    if (values.template !== 'auto' && values.chatTemplateFile !== '') throw misuse('Expected --template or --chat-template-file, got both.');
+    const constraint = await readConstraint(values);
+    const places = findPlaces();
+    const path = await resumedPath(places, values);
+    const session = path === undefined ? undefined : await loadSession(path);
+    const name = operands[0] ?? session?.model;
+    if (name === undefined) throw misuse('Expected a model: recua chat <model>. With --continue or --resume it is that of the saved chat.');
+    const model = await findModel(name);
+    const file = await readModelFile(model.path);
+    await markUsed(model);
+    const context = given.has('contextSize') ? undefined : chooseContext(file, values);
+    const stop = watchSignals();
+    const prompt = single ? await readPrompt(values.prompt, mostTextBytes(file, context?.size ?? values.contextSize), stop.signal) : '';
+    const config = makeConfig({ ...await engineConfig(values), ...(context ? { contextSize: context.size } : {}), parallel: 1, model: model.path });
+    const modelName = nameToKeep(name, model);
+    // What the command line says counts, then what the saved chat had.
+    const merged = merge(values, given, session);
+    const keeper = new SessionKeeper(places.sessions, values.save && (!single || path !== undefined));
+    let engine: Engine | undefined;
+    // What the engine has to say must not land in a message half typed.
+    const voice = { say };
+    const held = new HeldErrors();
+    const log = (level: string, line: string) => {
+      if (level === 'error' && single) held.log(level, line);
+      else if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(`${level}: ${line.trimEnd()}`);
+    };
+    try {
+      if (path !== undefined) await keeper.moveTo(path);
+      engine = startEngine(engineOptions(model.path, config, file), { log, logLevel: held.logLevel });
+      const description = await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
+      if (!description.canGenerate) throw new RecuaError('chat_unsupported', `${model.id} only embeds; it cannot chat.`);
+      if (!values.quiet) {
+        if (!description.hasChatTemplate && merged.template === 'auto') say('Note: The model brings no chat template, so ChatML is used; -t names another.');
+        if (context) say(context.reason);
+        if (session && session.model !== modelName) say(`The saved chat was with ${session.model}; it goes on with ${modelName}.`);
+      }
+      const parts: DialogueParts = {
+        engine, model: description, modelName, conversation: new Conversation(merged.system, session?.exchanges ?? []),
+        settings: merged.settings, template: merged.template, constraint, keeper,
+        look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(), bytesPerToken: bytesPerToken(file, values),
+      };
+      if (single) return await answerSingle(parts, prompt, values, stop.signal);
+      stop.release();
+      if (!values.quiet) greet(parts.model, model, session && path !== undefined ? nameOf(path) : undefined);
+      const { converse } = await import('../chat/interactive.js');
+      return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice });
+    } catch (thrown) {
+      held.tell(thrown);
+      throw thrown;
+    } finally {
+      await engine?.close(0);
+      held.tell();
+      await keeper.release();
+      stop.release();
+    }
+  },
+});
+
+async function resumedPath(places: Places, { resume, continue: newest }: { resume: string; continue: boolean }): Promise<string | undefined> {
+  if (resume !== '') return await findSession(places.sessions, resume);
+  if (!newest) return undefined;
+  const [first] = await listSessions(places.sessions);
+  if (!first) throw new RecuaError('session_not_found', `There is no saved chat to continue in ${places.sessions}.`);
+  return first.path;
+}
+
+/** A path holds in any folder only if it is absolute; any other name is as good as it was typed. */
+function nameToKeep(name: string, model: StoredModel): string {
+  return name !== 'builtin' && (existsSync(resolve(name)) || existsSync(`${resolve(name)}.gguf`)) ? model.path : name;
+}
+
+type ChatValues = AnswerValues & { template: Session['template'] };
+
+function merge(values: ChatValues, given: ReadonlySet<string>, session: Session | undefined): Pick<Session, 'system' | 'template' | 'settings'> {
+  const { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed } = values;
+  const asked: Settings = { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed };
+  const named = Object.entries(asked).filter(([key]) => !session || given.has(key));
+  return {
+    system: session && !given.has('system') ? session.system : values.system,
+    template: session && !given.has('template') ? session.template : values.template,
+    settings: { ...asked, ...session?.settings, ...Object.fromEntries(named) as Partial<Settings> },
+  };
+}
+
+function greet(description: ModelDescription, model: StoredModel, resumed: string | undefined): void {
+  if (description.offload.devices.length > 0) say(`${placeText(description)}.`);
+  say(`${model.id}: ${description.description}. /help lists commands, Ctrl-D leaves.`);
+  if (resumed !== undefined) say(`Going on with ${resumed}.`);
+}
+
+/** One turn without a person: of a saved chat if one is named, else of none. */
+async function answerSingle(parts: DialogueParts, prompt: string, values: ChatValues, signal: AbortSignal): Promise<number> {
+  const { engine, keeper, conversation, constraint, settings, template } = parts;
+  if (conversation.last && !conversation.last.reply) {
+    const dropped = conversation.undo()!;
+    if (!values.quiet) say(`The last message had no answer; this one takes its place: ${JSON.stringify(dropped.message.slice(0, 60))}`);
+  }
+  const session = (): Session => ({
+    model: parts.modelName, system: conversation.system, template, settings,
+    createdAt: parts.createdAt, updatedAt: new Date().toISOString(), exchanges: conversation.exchanges,
+  });
+  const kvPath = keeper.path === undefined ? undefined : kvPathOf(keeper.path);
+  if (kvPath !== undefined && existsSync(kvPath)) await engine.restoreState(kvPath).catch(() => undefined);
+  conversation.ask(prompt, new Date().toISOString());
+  await keeper.save(session());
+  const given = await answerOnce(engine, makeRequest(conversation.messages(), settings, constraint, template), values, signal);
+  const { usage, timings, seed, finishReason: ended } = given.finish;
+  conversation.reply({ text: given.text, reasoning: given.reasoning, ended, usage, timings, seed });
+  await keeper.save(session());
+  const { name, automatic } = keeper;
+  if (automatic && kvPath !== undefined) await engine.saveState(kvPath).catch((thrown: unknown) => say(`recua: ${RecuaError.from(thrown).message}`));
+  if (values.json) await printJson(given, automatic && name !== undefined ? { session: name } : {});
+  sayEnd(given, values.quiet);
+  return 0;
+}

@@ -1,0 +1,129 @@
+// `recua config [command]`: what the flags of a command are set to and by what, and where Recua keeps things.
+import { existsSync } from 'node:fs';
+import { RecuaError } from '../../errors.js';
+import { findPlaces } from '../../models/places.js';
+import type { AnyCommand } from '../command.js';
+import { command } from '../command.js';
+import { allPlaces, findPlace } from '../command-tree.js';
+import type { Place } from '../command-tree.js';
+import { misuse, on, perCall, settingNames } from '../flags/flags.js';
+import { print, say } from '../terminal/output.js';
+import { Settings } from '../flags/settings.js';
+import type { Origin } from '../flags/settings.js';
+
+interface Row {
+  name: string;
+  value: unknown;
+  origin: Origin;
+}
+
+export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
+  return command({
+    name: 'config',
+    aliases: [],
+    operands: '[command]',
+    summary: 'Show what flags are set to, by what, and where things are kept',
+    details: 'With a command: each of its flags. With path: only where the config file is. How to set flags: recua help environment.',
+    examples: [
+      ['recua config', 'Places, and all that is set by the config file and by variables'],
+      ['recua config serve start', 'Every flag of recua serve start, with where its value comes from'],
+      ['RECUA_THREADS=2 recua config api', 'What a variable changes'],
+    ],
+    flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
+    async run({ values, operands }) {
+      const all = await whole();
+      const settings = await Settings.read(whole);
+      if (operands.length === 1 && operands[0] === 'path') {
+        await print(values.json ? `${JSON.stringify({ path: settings.path, exists: existsSync(settings.path) }, null, 2)}\n` : `${settings.path}\n`);
+        return 0;
+      }
+      const chosen = operands.length === 0 ? allPlaces(all) : allPlaces([commandOf(all, operands)]).map(within(operands));
+      const strays = settings.strayVariables(all);
+      const tables = chosen.map((place) => ({ path: place.path, rows: rowsOf(place, settings) })).filter(({ rows }) => rows.length > 0);
+      if (values.json) await print(asJson(settings, tables, strays));
+      else await print(await asText(settings, tables, operands.length === 0));
+      if (!values.json) for (const stray of strays) say(`Warning: ${stray}`);
+      return 0;
+    },
+  });
+}
+
+function commandOf(all: readonly AnyCommand[], words: readonly string[]): AnyCommand {
+  try {
+    return findPlace(all, words).command;
+  } catch (thrown) {
+    throw misuse(`Expected the name of a command, or path, after recua config. ${RecuaError.from(thrown).message} A flag is set in the config file or by a variable: recua help environment`);
+  }
+}
+
+/** Paths of a group's commands begin with the group's own. */
+function within(operands: readonly string[]): (place: Place) => Place {
+  const before = operands.slice(0, -1).map((word) => `${word} `).join('');
+  return ({ command: one, path }) => ({ command: one, path: `${before}${path}` });
+}
+
+function rowsOf({ command: one, path }: Place, settings: Settings): Row[] {
+  return Object.values(one.flags).filter((flag) => !flag.perCall).map((flag) => {
+    const found = settings.find(path, flag);
+    return { name: settingNames(flag)[0]!, value: found ? found.value : flag.fallback, origin: found?.origin ?? { from: 'default' } };
+  });
+}
+
+interface Table {
+  path: string;
+  rows: readonly Row[];
+}
+
+function keptPlaces(settings: Settings): [string, string][] {
+  const { hub, sessions, state, tokenFile } = findPlaces();
+  return [['config file', settings.path], ['models', hub], ['sessions', sessions], ['state', state], ['token file', tokenFile]];
+}
+
+async function asText(settings: Settings, tables: readonly Table[], brief: boolean): Promise<string> {
+  const shown = brief ? tables.map(({ path, rows }) => ({ path, rows: rows.filter(({ origin }) => origin.from !== 'default') })).filter(({ rows }) => rows.length > 0) : tables;
+  const lines: string[] = [];
+  if (brief) {
+    lines.push('Places', ...await aligned(keptPlaces(settings).map(([name, path]) => [name, path, existsSync(path) ? '' : 'not there yet'])), '');
+    if (shown.length === 0) lines.push('Nothing is set by a config file or a variable: every flag has its default.', '');
+  }
+  for (const { path, rows } of shown) {
+    lines.push(`recua ${path}`, ...await aligned(rows.map(({ name, value, origin }) => [name, valueText(value), originText(origin)])), '');
+  }
+  if (brief) lines.push('All flags of a command: recua config <command>');
+  else lines.pop();
+  return `${lines.join('\n')}\n`;
+}
+
+function asJson(settings: Settings, tables: readonly Table[], strays: readonly string[]): string {
+  return `${JSON.stringify({
+    places: Object.fromEntries(keptPlaces(settings).map(([name, path]) => [name.replace(' ', '_'), { path, exists: existsSync(path) }])),
+    commands: Object.fromEntries(tables.map(({ path, rows }) => [path, Object.fromEntries(rows.map(({ name, value, origin }) => [name, { value: value ?? null, origin }]))])),
+    warnings: strays,
+  }, null, 2)}\n`;
+}
+
+function valueText(value: unknown): string {
+  return typeof value === 'string' ? (value === '' ? '–' : value) : value === undefined ? '–' : JSON.stringify(value);
+}
+
+export function originText(origin: Origin): string {
+  switch (origin.from) {
+    case 'default': return 'default';
+    case 'flag': return 'command line';
+    case 'variable': return `variable ${origin.name}`;
+    case 'file': return `${origin.path}${origin.section === '' ? '' : `, section ${origin.section}`}`;
+  }
+}
+
+async function aligned(rows: readonly (readonly string[])[]): Promise<string[]> {
+  const widths = (rows[0] ?? []).map((_, at) => Math.min(40, Math.max(...rows.map((row) => row[at]!.length))));
+  const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
+  const { shorten } = await import('../terminal/rows.js');
+  return rows.map((row) => {
+    // On a screen the longest cell gives way, mostly a path; the first one is a name.
+    const longest = Math.max(...row.slice(1).map((cell) => cell.length));
+    const wide = row.reduce((sum, cell, at) => sum + Math.max(cell.length, widths[at]!) + 2, 0);
+    const fitted = wide <= columns ? row : row.map((cell, at) => (at > 0 && cell.length === longest ? shorten(cell, columns - wide + cell.length) : cell));
+    return `  ${fitted.map((cell, at) => cell.padEnd(widths[at]!)).join('  ').trimEnd()}`;
+  });
+}

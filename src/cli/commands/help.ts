@@ -1,0 +1,25 @@
+// `recua help [command]`: the command alone; help.ts has the texts.
+import type { AnyCommand } from '../command.js';
+import { command } from '../command.js';
+import { findPlace } from '../command-tree.js';
+import { print } from '../terminal/output.js';
+
+export function makeHelp(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
+  return command({
+    name: 'help',
+    aliases: ['--help', '-h'],
+    operands: '[command]',
+    summary: 'Explain Recua or one of its commands',
+    details: '`recua help environment` lists the files and variables that Recua reads.',
+    flags: {},
+    async run({ operands }) {
+      const all = await whole();
+      // Loaded when first needed: measuring text takes longer to load than most commands.
+      const { commandHelp, environmentHelp, overview } = await import('../help.js');
+      if (operands.length === 0) await print(overview(all));
+      else if (operands.length === 1 && operands[0] === 'environment') await print(environmentHelp());
+      else await print(commandHelp(findPlace(all, operands)));
+      return 0;
+    },
+  });
+}

@@ -1,0 +1,233 @@
+// `recua pull <repo>`: shows which models a repository of the hub has, or brings one into the cache.
+import { RecuaError } from '../../errors.js';
+import { readRate, sizeText } from '../../models/byte-size.js';
+import { download, storedBytes } from '../../models/download/download.js';
+import type { DownloadTarget } from '../../models/download/download.js';
+import { checkSpace, makePlan } from '../../models/download/download-plan.js';
+import type { DownloadPlan } from '../../models/download/download-plan.js';
+import { chooseModel, groupModels } from '../../models/hub/gguf-files.js';
+import type { RemoteModel } from '../../models/hub/gguf-files.js';
+import { Hub } from '../../models/hub/hub.js';
+import type { HubFile, Listing } from '../../models/hub/hub.js';
+import { repoFolder } from '../../models/cache/hub-cache.js';
+import { commitOf, scanRepo } from '../../models/cache/hub-scan.js';
+import { findPlaces } from '../../models/places.js';
+import { RateLimit } from '../../models/download/rate-limit.js';
+import { recommend } from '../../models/hub/recommendation.js';
+import { readRepositoryName } from '../../models/names/repository-name.js';
+import type { RepositoryName } from '../../models/names/repository-name.js';
+import { checkRevision, isRepoFile } from '../../models/names/safe-names.js';
+import { shellWord } from '../../models/names/shell-word.js';
+import { command } from '../command.js';
+import { integer, misuse, on, perCall, text } from '../flags/flags.js';
+import type { Flag, Values } from '../flags/flags.js';
+import { print, say } from '../terminal/output.js';
+import { listingJson, listingText, machineBytes, planJson, planText, toJson } from '../pull-listing.js';
+import type { ListedModel, Origin } from '../pull-listing.js';
+import { watchSignals } from '../terminal/signals.js';
+
+/** Bytes per second; 0 is without limit. */
+const limitRate: Flag<number> = {
+  names: ['--limit-rate'], value: 'rate', help: 'Most bytes per second, like 500K or 2M; 0 is no limit', fallback: 0, read: readRate,
+};
+
+const flags = {
+  file: perCall(text(['--file', '-f'], 'name', 'The file to download: its path, its name or a quantisation; of a split one any part stands for all')),
+  force: perCall(on(['--force', '-F'], 'Download it again even if it is there')),
+  quiet: on(['--quiet', '-q'], 'No progress'),
+  revision: perCall(text(['--revision'], 'name', 'Branch, tag or commit; main by default')),
+  dryRun: perCall(on(['--dry-run'], 'Show what would be downloaded, and whether the disk has room')),
+  limitRate,
+  connections: integer(['--connections'], 'n', 'Connections to download over', { fallback: 4, min: 1, max: 32 }),
+  json: perCall(on(['--json'], 'Print JSON')),
+} as const;
+
+type PullValues = Values<typeof flags>;
+
+interface Request extends Origin {
+  /** What to download; undefined to list. */
+  word: string | undefined;
+}
+
+export const pull = command({
+  name: 'pull',
+  aliases: [],
+  operands: '<repo>',
+  summary: 'Download a model from the hub, or list what a repository has',
+  details: 'Without a file or quantisation the models of the repository are listed. A download that was stopped, by whatever, goes on when it is '
+    + 'called again. HUB_TOKEN holds the access token for private and gated repositories.',
+  examples: [
+    ['recua pull owner/repo', 'list the models of a repository, with sizes and what fits this machine'],
+    ['recua pull owner/repo:Q4_K_M', 'download the model of that quantisation, all parts of it'],
+    ['recua pull owner/repo -f model-Q8_0.gguf', 'download one file by its name'],
+    ['recua pull https://huggingface.co/owner/repo/blob/main/model.gguf', 'the same by the address of its page'],
+    ['recua pull owner/repo:Q4_K_M --dry-run', 'see what it would take'],
+    ['recua pull owner/repo:Q4_K_M --limit-rate 2M', 'leave some of the line to others'],
+  ],
+  flags,
+  async run({ values, operands, given }) {
+    const [name, ...surplus] = operands;
+    if (name === undefined) throw misuse('Expected a repository: recua pull <owner/repo>, like recua pull owner/repo:Q4_K_M.');
+    if (surplus.length > 0) throw misuse(`Expected one repository, got also ${surplus.join(' ')}.`);
+    const hub = await Hub.fromEnvironment();
+    const request = readRequest(name, values, hub);
+    if (request.word === undefined) {
+      const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => given.has(key));
+      if (useless) throw misuse(`${flags[useless].names[0]} is for a download; expected a file with it: recua pull ${name} --file <name>, or ${request.repo}:<quantisation>.`);
+    }
+    const stop = watchSignals();
+    try {
+      return await pullFrom(hub, request, values, stop.signal);
+    } catch (thrown) {
+      if (stop.signal.aborted && !(thrown instanceof RecuaError && thrown.code === 'cancelled')) throw new RecuaError('cancelled', 'Stopped.', { cause: thrown });
+      throw thrown;
+    } finally {
+      stop.release();
+    }
+  },
+});
+
+function readRequest(name: string, values: PullValues, hub: Hub): Request {
+  const { repo, revision, word: afterColon, file } = readName(name, hub);
+  const word = afterColon ?? file;
+  if (word !== undefined && values.file !== '') throw misuse(`Expected one file, got ${word} in ${name} and --file ${values.file}.`);
+  if (revision !== undefined && values.revision !== '' && revision !== values.revision) throw misuse(`Expected one revision, got ${revision} in ${name} and --revision ${values.revision}.`);
+  const wanted = revision ?? (values.revision || 'main');
+  checkRevision(wanted);
+  return { repo, revision: wanted, commit: '', word: word ?? (values.file || undefined) };
+}
+
+function readName(name: string, hub: Hub): RepositoryName {
+  try {
+    return readRepositoryName(name, hub.endpoint);
+  } catch (thrown) {
+    // What cannot be a name was typed wrongly.
+    throw thrown instanceof RecuaError && thrown.code === 'invalid_name' ? misuse(thrown.message) : thrown;
+  }
+}
+
+async function pullFrom(hub: Hub, request: Request, values: PullValues, signal: AbortSignal): Promise<number> {
+  let listing: Listing;
+  try {
+    request.commit = await hub.commitOf(request.repo, request.revision, signal);
+    listing = await hub.list(request.repo, request.commit, signal);
+  } catch (thrown) {
+    return await fromCacheAlone(thrown, request, values);
+  }
+  if (request.word === undefined) return await list(request, listing, values);
+  const model = chooseModel(request.repo, listing.files, request.word);
+  const targets = model.files.map((file) => targetOf(request, file));
+  const plan = await makePlan(targets, values.force);
+  if (values.dryRun) {
+    await print(values.json ? planJson(request, plan) : await planText(request, plan));
+    checkSpace(plan, findPlaces().hub);
+    return 0;
+  }
+  checkSpace(plan, findPlaces().hub);
+  return await fetchAll(hub, request, model, { targets, plan, values, signal });
+}
+
+function targetOf({ repo, revision, commit }: Origin, file: HubFile): DownloadTarget {
+  return { cache: findPlaces().hub, repo, revision, commit, file };
+}
+
+async function list(request: Request, listing: Listing, values: PullValues): Promise<number> {
+  const listed: ListedModel[] = [];
+  for (const model of groupModels(listing.files)) {
+    let stored = 0;
+    for (const file of model.files) stored += await storedBytes(targetOf(request, file));
+    listed.push({ model, storedBytes: stored });
+  }
+  if (values.json) {
+    await print(listingJson(request, listed, listing.refused));
+    return 0;
+  }
+  if (listing.refused.length > 0 && !values.quiet) {
+    const shown = listing.refused.slice(0, 5).map((one) => JSON.stringify(one)).join(', ');
+    say(`Note: left out, because their names cannot be stored: ${shown}${listing.refused.length > 5 ? ` and ${listing.refused.length - 5} more` : ''}`);
+  }
+  if (listed.length === 0) throw new RecuaError('repository_file_not_found', `${request.repo} has no GGUF files. Look for a repository with GGUF in its name.`);
+  await print(await listingText(listed));
+  const models = listed.map(({ model }) => model).filter((model) => model.kind === 'model');
+  const best = recommend(models, machineBytes());
+  if (values.quiet || models.length === 0) return 0;
+  say(best ? `\nFor this machine: recua pull ${nameOf(request, best, models)}` : '\nNone of them fits this machine\'s memory. Look for a smaller model, or for one in fewer bits.');
+  return 0;
+}
+
+/** How to call a model on the command line: by its quantisation where that says enough. */
+function nameOf({ repo, revision }: Origin, model: RemoteModel, models: readonly RemoteModel[]): string {
+  const at = revision === 'main' ? '' : ` --revision ${revision}`;
+  const unique = model.quantisation !== '' && models.filter((one) => one.quantisation === model.quantisation).length === 1;
+  return `${unique ? `${repo}:${model.quantisation}` : `${repo} --file ${shellWord(model.files[0].path)}`}${at}`;
+}
+
+interface Download {
+  targets: DownloadTarget[];
+  plan: DownloadPlan;
+  values: PullValues;
+  signal: AbortSignal;
+}
+
+async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { targets, plan, values, signal }: Download): Promise<number> {
+  const { quiet, force, connections } = values;
+  if (!quiet) for (const { file, haveBytes } of plan.files) say(`${file.path}  ${sizeText(file.sizeBytes)}${haveBytes === 0 ? '' : haveBytes === file.sizeBytes ? '  (there already)' : `  (${sizeText(haveBytes)} there already)`}`);
+  const { DownloadProgress } = await import('../terminal/download-progress.js');
+  const progress = plan.needBytes === 0 ? undefined : new DownloadProgress({ totalBytes: plan.totalBytes, haveBytes: plan.haveBytes, quiet });
+  const limit = values.limitRate > 0 ? new RateLimit(values.limitRate) : undefined;
+  const have = plan.files.map((file) => file.haveBytes);
+  const paths: string[] = [];
+  try {
+    for (const [index, target] of targets.entries()) {
+      paths.push(await download(hub, target, {
+        force, connections, limit, signal,
+        onProgress(done) {
+          have[index] = done;
+          progress?.update(have.reduce((sum, bytes) => sum + bytes, 0));
+        },
+        onPhase: (phase) => progress?.phase(phase),
+        onNote: (note) => progress?.note(note),
+      }));
+      have[index] = target.file.sizeBytes;
+    }
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown;
+    progress?.end();
+    throw new RecuaError('cancelled', `Stopped. What arrived is kept; the same command goes on from there: recua pull ${request.repo} --file ${shellWord(targets[0]!.file.path)}${request.revision === 'main' ? '' : ` --revision ${request.revision}`}`, { cause: thrown });
+  } finally {
+    progress?.end();
+  }
+  await report(request, paths, targets.map(({ file }) => file), values);
+  if (model.kind === 'model' && !quiet) {
+    const byName = request.revision === 'main' && model.quantisation !== '';
+    say(`Try: recua run ${byName ? `${request.repo}:${model.quantisation}` : shellWord(paths[0]!)} -p "Hello"`);
+  }
+  return 0;
+}
+
+async function report({ repo, revision, commit }: Origin, paths: readonly string[], files: readonly HubFile[], { json }: PullValues): Promise<void> {
+  await print(json
+    ? toJson({ repository: repo, revision, commit, files: files.map(({ path, sizeBytes }, index) => ({ file: path, path: paths[index], size_bytes: sizeBytes })) })
+    : `${paths[0]!}\n`);
+}
+
+/** Where the hub cannot be asked, what is there whole is as good as it was. */
+async function fromCacheAlone(thrown: unknown, request: Request, values: PullValues): Promise<number> {
+  const passing = ['hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused'];
+  if (!(thrown instanceof RecuaError) || !passing.includes(thrown.code) || request.word === undefined || values.force || values.dryRun) throw thrown;
+  const { repo, revision, word } = request;
+  const cached = await scanRepo(repo, repoFolder(findPlaces().hub, repo));
+  const commit = commitOf(cached, revision);
+  const files = cached.files.filter((file) => file.commit === commit && !file.dangling && isRepoFile(file.file));
+  let model: RemoteModel;
+  try {
+    // Hashes are not known here, and not asked for.
+    model = chooseModel(repo, files.map(({ file, sizeBytes }) => ({ path: file, sizeBytes, etag: '', hash: 'sha256' })), word);
+  } catch {
+    throw thrown;
+  }
+  const paths = model.files.map(({ path }) => files.find(({ file }) => file === path)!.path);
+  if (!values.quiet) say(`Note: ${thrown.message}\nThe model is in the cache already, so this is it as of the last time; whether there is a newer one is not known.`);
+  await report({ ...request, commit: commit! }, paths, model.files, values);
+  return 0;
+}

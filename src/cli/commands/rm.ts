@@ -1,0 +1,114 @@
+// `recua rm`: takes models out of the store; on a terminal after saying what exactly goes and asking.
+import { createInterface } from 'node:readline';
+import { RecuaError } from '../../errors.js';
+import { sizeText } from '../../models/byte-size.js';
+import { percentOf } from '../../models/cache/cached-models.js';
+import type { CachedModel } from '../../models/cache/cached-models.js';
+import { readInventory } from '../../models/lookup.js';
+import { findPlaces } from '../../models/places.js';
+import { shellWord } from '../../models/names/shell-word.js';
+import { carryOut, planRemoval } from '../../models/cache/removal.js';
+import type { RemovalPlan, RepoRemoval } from '../../models/cache/removal.js';
+import { command } from '../command.js';
+import { misuse, on, perCall } from '../flags/flags.js';
+import { print, say } from '../terminal/output.js';
+import { plain } from '../terminal/wording.js';
+
+export const rm = command({
+  name: 'rm',
+  aliases: ['remove'],
+  operands: '<model>…',
+  summary: 'Remove models from the store',
+  details: 'A repository goes with all its models. A running pull is stopped. A file that was imported as a link stays where it is; only the link goes. An alias that import gave to a model that was '
+    + 'there already goes alone. On a terminal it asks first; elsewhere what is named exactly goes at once.',
+  examples: [
+    ['recua rm owner/repo:Q4_K_M', 'one quantisation, after asking'],
+    ['recua rm -y owner/repo tiny', 'all of a repository, and the model with the alias tiny'],
+    ['recua rm --dry-run owner/repo', 'only say what would go'],
+  ],
+  flags: {
+    yes: perCall(on(['--yes', '-y'], 'Do not ask')),
+    dryRun: perCall(on(['--dry-run'], 'Say what would be removed, and remove nothing')),
+    json: perCall(on(['--json'], 'Print JSON')),
+  },
+  async run({ values, operands }) {
+    if (operands.length === 0) throw misuse('Expected a model: recua rm <model>…, where a model is a name that recua list shows.');
+    const inventory = await readInventory(findPlaces());
+    const plan = await planRemoval(inventory, operands);
+    if (values.dryRun) {
+      await print(values.json ? asJson(plan, true) : `${lines(plan).join('\n')}\nThis would free ${sizeText(plan.freedBytes)}.\n`);
+      return 0;
+    }
+    if (!values.yes && !await confirmed(plan)) {
+      say('Nothing was removed.');
+      return 1;
+    }
+    await carryOut(plan, inventory);
+    await print(values.json ? asJson(plan, false) : `${lines(plan).map((line) => `Removed ${line}`).join('\n')}\nFreed ${sizeText(plan.freedBytes)}.\n`);
+    if (!values.json) for (const { name } of plan.adopted) say(`${plain(name)} stays: it was in the store before the alias. To remove it, name it: recua rm ${shellWord(plain(name))}`);
+    for (const { repo, staying } of plan.removals) {
+      if (staying > 0 && !values.json) say(`${plain(repo.repo)} has ${staying} other ${staying === 1 ? 'file' : 'files'} in the cache, which ${staying === 1 ? 'stays' : 'stay'}.`);
+    }
+    return 0;
+  },
+});
+
+async function confirmed(plan: RemovalPlan): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    // Nobody can be asked, so only what cannot have been meant otherwise goes.
+    const [guess] = plan.guessed;
+    if (guess) throw misuse(`Expected the exact name of a model where nobody can be asked, got ${guess.name}. Did you mean ${guess.meant}? Give that, or -y to remove it by the name you gave.`);
+    return true;
+  }
+  say(`This removes\n${lines(plan).map((line) => `  ${line}`).join('\n')}\nand frees ${sizeText(plan.freedBytes)}.`);
+  const asked = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await new Promise<string>((resolve, reject) => {
+    asked.once('SIGINT', () => reject(new RecuaError('cancelled', 'Stopped; nothing was removed.')));
+    asked.once('close', () => resolve(''));
+    asked.question('Go on? [y/N] ', resolve);
+  }).finally(() => asked.close());
+  return /^\s*y(es)?\s*$/i.test(answer);
+}
+
+/** What goes, a line for each. */
+function lines({ removals, aliases }: RemovalPlan): string[] {
+  return [
+    ...removals.flatMap((removal) => [
+      ...removal.models.map(modelLine),
+      ...sidecarsIn(removal).map((file) => plain(`${removal.repo.repo}/${file}`)),
+      ...(removal.models.length === 0 && sidecarsIn(removal).length === 0 ? [`${plain(removal.repo.repo)}, of which no model is left`] : []),
+    ]),
+    ...aliases.map((alias) => `the alias ${plain(alias)}`),
+  ];
+}
+
+function modelLine(model: CachedModel): string {
+  const link = model.parts.find((part) => part.kind === 'link');
+  const notes = [
+    sizeText(model.sizeBytes + model.olderBytes),
+    ...(link ? [`a link; ${link.target} stays`] : []),
+    ...(model.partials.length > 0 ? [`${percentOf(model) ?? '?'} % downloaded`] : []),
+    ...(model.partials.some((partial) => partial.puller) ? ['the pull that runs now is stopped'] : []),
+  ];
+  return plain(`${model.name} (${notes.join(', ')})`);
+}
+
+function sidecarsIn({ entries, models }: RepoRemoval): string[] {
+  const ofModels = new Set(models.flatMap((model) => model.copies));
+  return [...new Set(entries.filter((entry) => !ofModels.has(entry)).map((entry) => entry.file))];
+}
+
+function asJson(plan: RemovalPlan, dryRun: boolean): string {
+  return `${JSON.stringify({
+    dry_run: dryRun,
+    models: plan.removals.flatMap(({ models }) => models.map((model) => ({
+      name: model.name, repo: model.repo, file: model.file === '' ? null : model.file, size_bytes: model.sizeBytes + model.olderBytes,
+      was_pulling: model.partials.some((partial) => partial.puller !== undefined),
+    }))),
+    files: plan.removals.flatMap(({ entries }) => entries.map((entry) => entry.path)),
+    blobs: plan.removals.flatMap(({ blobs }) => blobs),
+    partials: plan.removals.flatMap(({ partials }) => partials.map((partial) => partial.places.bytes)),
+    aliases: plan.aliases,
+    freed_bytes: plan.freedBytes,
+  }, null, 2)}\n`;
+}

@@ -1,0 +1,66 @@
+// `recua run <model>`: one prompt, one answer, streamed to stdout as it comes.
+import { makeConfig } from '../../settings/config.js';
+import { startEngine } from '../../engine/gateway/client.js';
+import { readModelFile } from '../../models/gguf/model-file.js';
+import { findModel, markUsed } from '../../models/store.js';
+import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
+import { command } from '../command.js';
+import { deviceListing, listDevices } from '../devices.js';
+import { engineConfig, engineFlags, engineOptions } from '../flags/engine-flags.js';
+import { misuse, perCall, text } from '../flags/flags.js';
+import { waitForModel } from '../terminal/model-loading.js';
+import { HeldErrors } from '../terminal/output.js';
+import { watchSignals } from '../terminal/signals.js';
+import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
+
+export const run = command({
+  name: 'run',
+  aliases: [],
+  operands: '<model>',
+  summary: 'Answer one prompt',
+  details: 'The prompt comes from -p, from stdin, or from both: then stdin follows -p after a blank line. Only the answer goes to stdout.',
+  examples: [
+    ['recua run builtin -p "Tell me a story"', 'Answer a prompt'],
+    ['git diff | recua run builtin -p "Sum this up:"', 'Put what stdin holds after the prompt'],
+    ['recua run builtin -p "Is it?" -g \'root ::= "yes" | "no"\'', 'Allow two answers only'],
+  ],
+  flags: {
+    prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
+    ...answerFlags({ maxTokens: 512 }),
+    ...engineFlags,
+    ...deviceListing,
+  },
+  async run({ values, operands }) {
+    if (values.listDevices) return await listDevices(values.json);
+    const [name, ...surplus] = operands;
+    if (name === undefined) throw misuse('Expected a model: recua run <model> -p <text>.');
+    if (surplus.length > 0) throw misuse(`Expected one model, got also ${surplus.join(' ')}. Put a prompt of several words in quotes after -p.`);
+    const constraint = await readConstraint(values);
+    const model = await findModel(name);
+    const file = await readModelFile(model.path);
+    await markUsed(model);
+    const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
+    const stop = watchSignals();
+    const prompt = await readPrompt(values.prompt, mostTextBytes(file, config.contextSize), stop.signal);
+    const request = makeRequest([
+      ...(values.system === '' ? [] : [{ role: 'system' as const, content: values.system }]),
+      { role: 'user', content: prompt },
+    ], values, constraint);
+    const held = new HeldErrors();
+    const engine = startEngine(engineOptions(model.path, config, file), held);
+    try {
+      await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
+      const given = await answerOnce(engine, request, values, stop.signal);
+      if (values.json) await printJson(given);
+      sayEnd(given, values.quiet);
+      return 0;
+    } catch (thrown) {
+      held.tell(thrown);
+      throw thrown;
+    } finally {
+      await engine.close(0);
+      held.tell();
+      stop.release();
+    }
+  },
+});

@@ -1,0 +1,148 @@
+// `recua serve <command>`: the managed server, one per user, that runs in the background. Each command is a file of serve/.
+import { RecuaError } from '../../errors.js';
+import { namedModel, serverFlags } from './api.js';
+import type { ServerValues } from './api.js';
+import type { Arguments } from '../flags/arguments.js';
+import { command } from '../command.js';
+import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
+import { integer, misuse, on, perCall, settingNames } from '../flags/flags.js';
+import type { Flag } from '../flags/flags.js';
+import { showLogs } from '../serve/logs.js';
+import { checkedModel, startServer } from '../serve/start.js';
+import { lastRecord, servePlaces } from '../serve/state-file.js';
+import type { ServerRecord } from '../serve/state-file.js';
+import { statusCodes, tellStatus } from '../serve/status.js';
+import { stopServer } from '../serve/stop.js';
+
+/** All of `api`'s; only the context's default is smaller. */
+const startFlags = { ...serverFlags, contextSize: { ...serverFlags.contextSize, fallback: 2048 } } as const;
+
+/** The same; what is not given is as it was, which no default can tell. */
+const restartFlags = Object.fromEntries(
+  Object.entries(startFlags).map(([key, flag]) => [key, perCall<unknown>({ ...flag as Flag<unknown>, fallback: undefined })]),
+) as Readonly<Record<keyof ServerValues, Flag<unknown>>>;
+
+const stopFlags = {
+  force: perCall(on(['--force', '-f'], 'Kill it at once, without waiting for running answers')),
+  // Both for one call, so that a broken config file keeps no server from being stopped.
+  timeout: perCall(integer(['--timeout'], 'seconds', 'How long to wait for its end; 0 is its --drain-timeout and 10 seconds more', { fallback: 0, min: 0, max: 86_400 })),
+} as const;
+
+const start = command({
+  name: 'start',
+  aliases: [],
+  operands: '<model>',
+  summary: 'Start the server in the background',
+  details: 'Returns when the server is ready, or says why it is not, with the end of its log. If the same model is served already, at the address that is asked for, '
+    + 'that is told, and all is well. Ctrl-C stops the server that is being started. Its log is in the state folder; it never holds prompts or answers.',
+  examples: [
+    ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
+    ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Another port, and room for 8192 tokens per request'],
+  ],
+  flags: { ...startFlags, ...deviceListing, json: deviceListingJson },
+  async run(given) {
+    if (given.values.listDevices) return await listDevices(given.values.json);
+    return await startServer(servePlaces(), { name: namedModel('serve start', given), values: given.values, given: given.given as ReadonlySet<keyof ServerValues> });
+  },
+});
+
+const stop = command({
+  name: 'stop',
+  aliases: [],
+  operands: '',
+  summary: 'Stop the server',
+  details: 'Running answers may end first (--drain-timeout of the start); it waits until the server is gone. Ctrl-C twice kills the server. '
+    + 'No server is no error.',
+  examples: [['recua serve stop --force', 'At once']],
+  flags: stopFlags,
+  async run({ values, operands }) {
+    refuseOperands('stop', operands);
+    return await stopServer(servePlaces(), { force: values.force, timeoutSeconds: values.timeout });
+  },
+});
+
+const status = command({
+  name: 'status',
+  aliases: [],
+  operands: '',
+  summary: 'Tell whether the server runs, where, and what it does',
+  details: `Exit codes: ${Object.entries(statusCodes).map(([state, code]) => `${code} ${state}`).join(', ')}.`,
+  examples: [['recua serve status --json', 'For scripts']],
+  flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
+  async run({ values, operands }) {
+    refuseOperands('status', operands);
+    return await tellStatus(servePlaces(), values.json);
+  },
+});
+
+const logs = command({
+  name: 'logs',
+  aliases: [],
+  operands: '',
+  summary: 'Print the server\'s log, or that of the last one',
+  details: 'With --follow it goes on until Ctrl-C (exit code 130), over a restart of the server, too.',
+  examples: [['recua serve logs --follow -n 20', 'The last 20 lines, and what comes']],
+  flags: {
+    follow: perCall(on(['--follow', '-f'], 'Go on with new lines as they come')),
+    lines: perCall(integer(['--lines', '-n'], 'n', 'How many of the last lines to begin with', { fallback: 100, min: 0, max: 10_000_000 })),
+  },
+  async run({ values, operands }) {
+    refuseOperands('logs', operands);
+    return await showLogs(servePlaces(), values.lines, values.follow);
+  },
+});
+
+const restart = command({
+  name: 'restart',
+  aliases: [],
+  operands: '[model]',
+  summary: 'Stop the server and start it with the same settings',
+  details: 'What is given here replaces what it was started with. If no server runs, the last one is started again.',
+  examples: [['recua serve restart', 'After an update of Recua'], ['recua serve restart --port 9000', 'The same on another port']],
+  flags: restartFlags,
+  async run({ values, operands, given }) {
+    const places = servePlaces();
+    const record = await lastRecord(places);
+    const named = [...(typeof values.model === 'string' ? [values.model] : []), ...operands];
+    if (named.length > 1) throw misuse(`Expected one model, got ${named.join(' and ')}.`);
+    if (!record) throw new RecuaError('server_failed', 'There is no server to restart, and none was started before. Start one: recua serve start <model>');
+    const name = named[0] ?? record.model.name;
+    // Before the old one is stopped.
+    await checkedModel(name);
+    await stopServer(places, { force: false, timeoutSeconds: 0 });
+    return await startServer(places, { name, values: overlay(record, values, given), given });
+  },
+});
+
+export const serve = command({
+  name: 'serve',
+  aliases: [],
+  operands: '<command>',
+  summary: 'Run the HTTP API server in the background: start, stop, status, logs, restart',
+  details: 'There is one such server for each state folder. recua config tells where that is.',
+  subcommands: [start, stop, status, logs, restart],
+  flags: {},
+  run: () => Promise.reject(misuse('Expected a command: recua serve start, stop, status, logs or restart.')),
+});
+
+/** What it was started with, replaced by what the command line says. A value that cannot be read any more is the default. */
+function overlay(record: ServerRecord, values: Arguments<typeof restartFlags>['values'], given: ReadonlySet<keyof ServerValues>): ServerValues {
+  const merged = Object.entries(startFlags as Record<string, Flag<unknown>>).map(([key, flag]) => {
+    const name = key as keyof ServerValues;
+    return [key, given.has(name) ? values[name] ?? flag.fallback : recorded(flag, record.settings[settingNames(flag)[0]!])];
+  });
+  return Object.fromEntries(merged) as ServerValues;
+}
+
+function recorded(flag: Flag<unknown>, value: unknown): unknown {
+  if (flag.value === '') return typeof value === 'boolean' ? value : flag.fallback;
+  try {
+    return typeof value === 'string' || typeof value === 'number' ? flag.read(String(value)) : flag.fallback;
+  } catch {
+    return flag.fallback;
+  }
+}
+
+function refuseOperands(name: string, operands: readonly string[]): void {
+  if (operands.length > 0) throw misuse(`recua serve ${name} takes no arguments, got ${operands.join(' ')}.`);
+}

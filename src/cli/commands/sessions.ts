@@ -1,0 +1,138 @@
+// `recua sessions`: the saved chats, seen from outside of a chat: list, show, remove, export.
+import { findPlaces } from '../../models/places.js';
+import { RecuaError } from '../../errors.js';
+import { tryLock } from '../../system/lock-file.js';
+import { Conversation } from '../chat/sessions/conversation.js';
+import { findSession, listSessions, loadSession, lockPathOf, nameOf, removeSession } from '../chat/sessions/session-store.js';
+import { asMarkdown, asMessages, exportTo } from '../chat/sessions/transcript.js';
+import { command } from '../command.js';
+import { choice, misuse, on, perCall } from '../flags/flags.js';
+import { print, say, tame } from '../terminal/output.js';
+
+const json = perCall(on(['--json'], 'Print JSON'));
+
+const list = command({
+  name: 'list',
+  aliases: ['ls'],
+  operands: '',
+  summary: 'List the saved chats, the newest first',
+  details: '',
+  flags: { json },
+  async run({ values, operands }) {
+    if (operands.length > 0) throw misuse(`Expected nothing after sessions list, got ${operands.join(' ')}.`);
+    const rows = await Promise.all((await listSessions(findPlaces().sessions)).map(async ({ name, path, updatedMs }) => {
+      // One damaged file must not hide the others.
+      const session = await loadSession(path).catch((thrown: unknown) => RecuaError.from(thrown));
+      const sound = session instanceof RecuaError ? undefined : session;
+      return {
+        name, path, updated_at: new Date(updatedMs).toISOString(), model: sound?.model ?? null, exchanges: sound?.exchanges.length ?? null,
+        ...(session instanceof RecuaError ? { error: session.message } : {}),
+      };
+    }));
+    if (values.json) await print(`${JSON.stringify({ sessions: rows }, null, 2)}\n`);
+    else if (rows.length === 0) say('There are no saved chats.');
+    else {
+      const widest = Math.max(...rows.map(({ name }) => name.length));
+      const line = (row: (typeof rows)[number]) => `${row.name.padEnd(widest)}  ${row.updated_at.slice(0, 16).replace('T', ' ')}  ${row.model === null ? 'damaged' : `${row.exchanges} ${row.exchanges === 1 ? 'exchange' : 'exchanges'} with ${row.model}`}`;
+      await printTame(`${rows.map(line).join('\n')}\n`);
+    }
+    return 0;
+  },
+});
+
+const show = command({
+  name: 'show',
+  aliases: [],
+  operands: '<name>',
+  summary: 'Print a saved chat',
+  details: '',
+  flags: { json },
+  async run({ values, operands }) {
+    const path = await findSession(findPlaces().sessions, oneName('show', operands));
+    const session = await loadSession(path);
+    if (values.json) {
+      await print(`${JSON.stringify({
+        name: nameOf(path), path, model: session.model, template: session.template, created_at: session.createdAt, updated_at: session.updatedAt,
+        messages: new Conversation(session.system, session.exchanges).messages(),
+      }, null, 2)}\n`);
+      return 0;
+    }
+    const { table } = await import('../chat/sessions/statistics.js');
+    const { model, createdAt, updatedAt } = session;
+    const text = [
+      table([['Name', nameOf(path)], ['Model', model], ['Begun', createdAt], ['Last turn', updatedAt], ...(session.system === '' ? [] : [['System', session.system] as const])]),
+      ...session.exchanges.flatMap(({ message, reply }) => [`> ${message.replaceAll('\n', '\n  ')}`, reply ? reply.text : '(no answer)']),
+    ].join('\n\n');
+    await printTame(`${text}\n`);
+    return 0;
+  },
+});
+
+const rm = command({
+  name: 'rm',
+  aliases: ['remove'],
+  operands: '<name>...',
+  summary: 'Remove saved chats',
+  details: 'Nothing is removed unless all of them are there and none is open.',
+  flags: {},
+  async run({ operands }) {
+    if (operands.length === 0) throw misuse('Expected the name of a saved chat: recua sessions rm <name>.');
+    const paths = [...new Set(await Promise.all(operands.map((name) => findSession(findPlaces().sessions, name))))];
+    const locks = [];
+    try {
+      for (const path of paths) {
+        const lock = await tryLock(lockPathOf(path));
+        if (!lock) throw new RecuaError('session_locked', `The chat ${nameOf(path)} is open in another process; leave it there first. Nothing was removed.`);
+        locks.push(lock);
+      }
+      for (const path of paths) {
+        await removeSession(path);
+        say(`Removed ${nameOf(path)}.`);
+      }
+    } finally {
+      for (const lock of locks) await lock.release();
+    }
+    return 0;
+  },
+});
+
+const exportCommand = command({
+  name: 'export',
+  aliases: [],
+  operands: '<name> [file]',
+  summary: 'Write a saved chat as Markdown or JSON',
+  details: 'The file\'s ending, .md or .json, says which; without a file it goes to stdout. JSON has the messages as chat APIs take them.',
+  flags: { format: choice(['--format'], 'What to print without a file', ['md', 'json']) },
+  async run({ values, operands }) {
+    const [name, file, ...surplus] = operands;
+    if (surplus.length > 0) throw misuse(`Expected a name and a file, got also ${surplus.join(' ')}.`);
+    const path = await findSession(findPlaces().sessions, oneName('export', name === undefined ? [] : [name]));
+    const session = await loadSession(path);
+    if (file === undefined) await printTame(values.format === 'json' ? asMessages(session) : asMarkdown(session, nameOf(path)));
+    else say(`Written to ${await exportTo(file, session, nameOf(path))}`);
+    return 0;
+  },
+});
+
+export const sessions = command({
+  name: 'sessions',
+  aliases: [],
+  operands: '<subcommand>',
+  summary: 'Manage saved chats',
+  details: '',
+  subcommands: [list, show, rm, exportCommand],
+  flags: {},
+  run: () => Promise.reject(misuse('Expected list, show, rm or export: recua sessions <subcommand>.')),
+});
+
+/** What stands in such a file must not drive a terminal; a file or a pipe gets it as it is. */
+async function printTame(text: string): Promise<void> {
+  await print(process.stdout.isTTY ? tame(text) : text);
+}
+
+function oneName(subcommand: string, operands: readonly string[]): string {
+  const [name, ...surplus] = operands;
+  if (name === undefined) throw misuse(`Expected the name of a saved chat: recua sessions ${subcommand} <name>. recua sessions list has them.`);
+  if (surplus.length > 0) throw misuse(`Expected one name, got also ${surplus.join(' ')}.`);
+  return name;
+}

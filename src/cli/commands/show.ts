@@ -1,0 +1,256 @@
+// `recua show <model>`: what a GGUF file holds and what it needs, by Recua's own reader: no addon, no weights read, instant on any
+// size, and on the hub as well as on disk.
+import { defaults } from '../../settings/config.js';
+import { RecuaError } from '../../errors.js';
+import { sizeText } from '../../models/byte-size.js';
+import { fileSource } from '../../models/gguf/byte-source.js';
+import type { Gguf, MetadataValue } from '../../models/gguf/gguf.js';
+import { estimateMemory, largestContext, machineMemory } from '../../models/needs/memory.js';
+import type { MachineMemory, MemoryNeed, MemoryOptions } from '../../models/needs/memory.js';
+import { readModelFile } from '../../models/gguf/model-file.js';
+import type { ModelFile, PartOpener } from '../../models/gguf/model-file.js';
+import { hashFile } from '../../models/gguf/file-hash.js';
+import type { FileHash } from '../../models/gguf/file-hash.js';
+import { missingKeys } from '../../models/gguf/required-keys.js';
+import { openRemoteModel } from '../../models/hub/remote-model.js';
+import { isHubName, tryRepositoryName } from '../../models/names/repository-name.js';
+import { findModel } from '../../models/store.js';
+import { command } from '../command.js';
+import { engineFlags } from '../flags/engine-flags.js';
+import { integer, misuse, on, perCall } from '../flags/flags.js';
+import { print, tame } from '../terminal/output.js';
+import { parameters, plain } from '../terminal/wording.js';
+
+export const show = command({
+  name: 'show',
+  aliases: [],
+  operands: '<model>',
+  summary: 'Print what a model holds and the memory it needs',
+  details: 'The file is checked as well: a damaged or incomplete one is refused with the place. A model of the hub that is not in the store is read there, without downloading it.',
+  examples: [
+    ['recua show model.gguf', 'architecture, parameters, quantisation, context, memory'],
+    ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'the memory for a context of that size'],
+    ['recua show builtin --template', 'the chat template, whole'],
+    ['recua show owner/repo:Q4_K_M --verify', 'look whether the file is still as it was downloaded'],
+  ],
+  flags: {
+    all: perCall(on(['--all', '-a'], 'Print every metadata key')),
+    tensors: perCall(on(['--tensors'], 'List the tensors')),
+    verify: perCall(on(['--verify'], 'Read the whole file and compare its sha256 with the one that it was stored by')),
+    template: perCall(on(['--template'], 'Print the chat template and nothing else')),
+    contextSize: engineFlags.contextSize,
+    parallel: integer(['--parallel', '-np'], 'n', 'Requests at once that the memory is for', { fallback: 1, min: 1, max: 256 }),
+    cacheTypeK: engineFlags.cacheTypeK,
+    cacheTypeV: engineFlags.cacheTypeV,
+    batchSize: engineFlags.batchSize,
+    microBatchSize: engineFlags.microBatchSize,
+    flashAttention: engineFlags.flashAttention,
+    json: perCall(on(['--json'], 'Print JSON')),
+  },
+  async run({ values, operands }) {
+    const [name, ...surplus] = operands;
+    if (name === undefined) throw misuse('Expected a model: recua show <model>, where a model is the path of a GGUF file, a name that recua list shows, or builtin.');
+    if (surplus.length > 0) throw misuse(`Expected one model, got ${operands.length}.`);
+    const opener = await locate(name);
+    const model = await readModelFile(opener);
+    if (values.template) {
+      const template = await readTemplate(model, opener);
+      await print(values.json ? `${JSON.stringify({ template }, null, 2)}\n` : endLine(process.stdout.isTTY ? tame(template) : template));
+      return 0;
+    }
+    const hashes = values.verify ? await hashFiles(model, opener) : [];
+    const report = { ...values, hashes, missing: missingKeys(model), need: estimateMemory(model, values), machine: machineMemory() };
+    await print(values.json ? asJson(model, report) : asText(model, report));
+    const damaged = hashes.find(({ sha256, expected }) => expected !== null && expected !== sha256);
+    if (damaged) {
+      throw new RecuaError('download_corrupt', `${damaged.file} is damaged: its sha256 is ${damaged.sha256}, and it was stored as ${damaged.expected}. Get it again: recua pull with --force, or recua import.`);
+    }
+    return 0;
+  },
+});
+
+async function hashFiles(model: ModelFile, opener: string | PartOpener): Promise<FileHash[]> {
+  if (typeof opener !== 'string') throw misuse('Expected a model that is here for --verify, got one of the hub. recua pull checks what it downloads.');
+  const hashes: FileHash[] = [];
+  for (const part of model.parts) hashes.push(await hashFile(part.path));
+  return hashes;
+}
+
+function hashText(sha256: string, expected: string | null): string {
+  if (expected === null) return 'there is nothing to compare it with; the page of the model may state it';
+  return expected === sha256 ? 'as it was stored' : `it was stored as ${expected}`;
+}
+
+/** What a name means: a file here, else one of the hub. */
+async function locate(name: string): Promise<string | PartOpener> {
+  try {
+    return (await findModel(name)).path;
+  } catch (error) {
+    if (!(error instanceof RecuaError) || error.code !== 'model_not_found' || !isHubName(tryRepositoryName(name))) throw error;
+    return await findRemote(name, error);
+  }
+}
+
+/** A model of the hub, read there by ranges. What the hub says is the point; what is here that may be meant goes behind. */
+async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener> {
+  try {
+    return await openRemoteModel(name);
+  } catch (cause) {
+    const { code, message } = RecuaError.from(cause);
+    throw new RecuaError(code, `${message}${/[.?]$/.test(message) ? '' : '.'} ${notHere.message.replace(/ To download it: .*/, '')}`, { cause });
+  }
+}
+
+/** A template longer than what the reader keeps is read from its place. */
+async function readTemplate(model: ModelFile, opener: string | PartOpener): Promise<string> {
+  const [first] = model.parts;
+  const value = first.metadata.get('tokenizer.chat_template');
+  if (!model.hasChatTemplate || value === undefined) throw new RecuaError('chat_unsupported', `${first.path} has no chat template.`);
+  if (typeof value !== 'object' || !('lengthBytes' in value)) return model.chatTemplate;
+  if (value.lengthBytes > longestTemplateBytes) throw new RecuaError('invalid_gguf', `The chat template of ${first.path} claims ${value.lengthBytes} bytes, more than the ${longestTemplateBytes} that any could need.`);
+  const source = typeof opener === 'string' ? await fileSource(opener) : await opener.open(opener.file);
+  try {
+    const text = Buffer.alloc(value.lengthBytes);
+    for (let done = 0; done < text.length;) {
+      const read = await source.read(text.subarray(done), value.offset + done);
+      if (read === 0) throw new RecuaError('invalid_gguf', `${first.path} ends inside its chat template. Download it again.`);
+      done += read;
+    }
+    return text.toString('utf8');
+  } finally {
+    await source.close();
+  }
+}
+
+const longestTemplateBytes = 16 * 1024 * 1024;
+
+function endLine(text: string): string {
+  return text.endsWith('\n') ? text : `${text}\n`;
+}
+
+interface Report extends MemoryOptions {
+  verify: boolean;
+  hashes: readonly FileHash[];
+  /** Metadata keys. */
+  missing: readonly string[];
+  all: boolean;
+  tensors: boolean;
+  need: MemoryNeed;
+  machine: MachineMemory;
+}
+
+function asText(model: ModelFile, report: Report): string {
+  const { all, tensors, need, machine } = report;
+  const [file] = model.parts;
+  const unknown = 'not stated';
+  const rows: [string, string][] = [
+    ['File', plain(file.path)],
+    ['Size', `${sizeText(model.sizeBytes)}${model.parts.length > 1 ? ` in ${model.parts.length} parts` : ''}`],
+    ['Version', `GGUF ${file.version}`],
+    ['Tensors', String(model.tensorCount)],
+    ['Architecture', plain(model.architecture) || unknown],
+    ['Name', plain(model.name) || unknown],
+    ['Parameters', parameters(model.parameters)],
+    ['Quantisation', model.quantisation],
+    ['Context', model.contextTrain > 0 ? `${model.contextTrain} tokens` : unknown],
+    ['Embedding size', model.embeddingSize > 0 ? String(model.embeddingSize) : unknown],
+    ['Layers', model.layers > 0 ? String(model.layers) : unknown],
+    ['Vocabulary', model.vocabSize > 0 ? `${model.vocabSize} tokens` : unknown],
+    ['Chat template', model.hasChatTemplate ? 'yes' : 'no'],
+    ...(report.missing.length > 0 ? [['Missing', `${report.missing.map(plain).join(', ')}: llama.cpp cannot load the model without. Get the file again, or convert the model anew.`] as [string, string]] : []),
+    ...report.hashes.map(({ file, sha256, expected }): [string, string] => ['sha256', `${sha256}${report.hashes.length > 1 ? ` ${plain(file)}` : ''}: ${hashText(sha256, expected)}`]),
+    ['Memory', `${sizeText(need.totalBytes)}: weights ${sizeText(need.weightsBytes)}, context ${sizeText(need.kvBytes)} for ${contextText(model, report)}, computing ${sizeText(need.computeBytes)}`],
+    ['Machine', `${sizeText(machine.totalBytes)}, ${sizeText(machine.availableBytes)} of it available: ${fitText(model, report)}`],
+  ];
+  const lines = rows.map(([label, value]) => `${label.padEnd(15)} ${value}`);
+  if (all) {
+    lines.push('', 'Metadata');
+    for (const [key, value] of file.metadata) lines.push(`  ${plain(key)} = ${valueText(value)}`);
+  }
+  if (tensors) {
+    lines.push('', 'Tensors');
+    for (const tensor of model.parts.flatMap((part) => part.tensors)) {
+      lines.push(`  ${plain(tensor.name)}  ${tensor.type}  ${tensor.shape.join(' × ')}  ${sizeText(tensor.sizeBytes)}`);
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function contextText(model: ModelFile, report: Report): string {
+  return `${contextOf(model, report)} tokens${report.parallel > 1 ? ` for each of ${report.parallel} requests` : ''}`;
+}
+
+/** Tokens that a request really gets: never more than the model was trained on. */
+function contextOf(model: ModelFile, { contextSize }: Report): number {
+  const most = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
+  return contextSize > 0 && (model.contextTrain === 0 || contextSize < most) ? contextSize : most;
+}
+
+function fitText(model: ModelFile, report: Report): string {
+  if (report.need.totalBytes <= report.machine.availableBytes) return 'it fits';
+  const most = largestContext(model, report.machine.availableBytes, report);
+  return most > 0 ? `it does not fit; with --ctx-size ${most} it would` : 'it does not fit';
+}
+
+function asJson(model: ModelFile, report: Report): string {
+  const { all, tensors, need, machine } = report;
+  const [file] = model.parts;
+  return `${JSON.stringify({
+    path: file.path,
+    parts: model.parts.length,
+    size_bytes: model.sizeBytes,
+    version: file.version,
+    tensor_count: model.tensorCount,
+    architecture: model.architecture,
+    name: model.name,
+    parameters: model.parameters,
+    quantisation: model.quantisation,
+    context_length: model.contextTrain,
+    embedding_size: model.embeddingSize,
+    layers: model.layers,
+    vocabulary_size: model.vocabSize,
+    chat_template: model.hasChatTemplate,
+    missing_keys: report.missing,
+    ...(report.verify ? { hashes: report.hashes } : {}),
+    memory: {
+      context_size: contextOf(model, report),
+      parallel: report.parallel,
+      weights_bytes: need.weightsBytes,
+      kv_bytes: need.kvBytes,
+      compute_bytes: need.computeBytes,
+      total_bytes: need.totalBytes,
+      machine_total_bytes: machine.totalBytes,
+      machine_available_bytes: machine.availableBytes,
+      fits: need.totalBytes <= machine.availableBytes,
+      largest_context_size: largestContext(model, machine.availableBytes, report),
+    },
+    ...(all ? { metadata: metadataObject(file) } : {}),
+    ...(tensors ? {
+      tensors: model.parts.flatMap((part) => part.tensors)
+        .map((tensor) => ({ name: tensor.name, type: tensor.type, shape: tensor.shape, size_bytes: tensor.sizeBytes })),
+    } : {}),
+  }, replaceBigint, 2)}\n`;
+}
+
+function metadataObject(file: Gguf): Record<string, unknown> {
+  return Object.fromEntries([...file.metadata].map(([key, value]): [string, unknown] => {
+    if (typeof value !== 'object') return [key, value];
+    if ('lengthBytes' in value) return [key, { length_bytes: value.lengthBytes }];
+    return [key, value.items.length === value.length ? value.items : { item_type: value.itemType, length: value.length, first: value.items }];
+  }));
+}
+
+/** 64-bit numbers as numbers where they are exact, else as text. */
+function replaceBigint(_key: string, value: unknown): unknown {
+  if (typeof value !== 'bigint') return value;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : String(value);
+}
+
+function valueText(value: MetadataValue): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value !== 'object') return String(value);
+  if ('lengthBytes' in value) return `a text of ${sizeText(value.lengthBytes)}`;
+  const first = value.items.slice(0, 8).map(valueText).join(', ');
+  return `[${first}${value.length > 8 ? ', …' : ''}] (${value.length} × ${value.itemType})`;
+}

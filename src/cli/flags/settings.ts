@@ -1,0 +1,234 @@
+// What flags are set to outside of the command line: by `RECUA_*` variables, else by the config file's section of the command,
+// else by its general part. Read by call for each call whose command has flags; `recua config` shows it.
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { RecuaError } from '../../errors.js';
+import type { AnyCommand } from '../command.js';
+import { allPlaces } from '../command-tree.js';
+import { quote, settingNames, variableNames } from './flags.js';
+import type { Flag } from './flags.js';
+import { nearest } from '../../models/names/nearest.js';
+import { otherVariables } from './environment.js';
+
+export type Origin =
+  | { from: 'default' }
+  | { from: 'flag' }
+  | { from: 'variable'; name: string }
+  /** `section` is the command's, or '' for the general part. */
+  | { from: 'file'; path: string; section: string; key: string };
+
+export interface Setting {
+  value: unknown;
+  origin: Origin;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+type Section = ReadonlyMap<string, unknown>;
+
+const booleans: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', true], ['on', true], ['false', false], ['0', false], ['off', false]]);
+
+/** Where the config file is looked for. */
+export function configPath(environment: Environment = process.env): string {
+  const given = environment['RECUA_CONFIG'];
+  const home = environment['HOME'] || homedir();
+  if (given) return resolve(given.replace(/^~(?=$|[\\/])/, home));
+  return join(environment['XDG_CONFIG_HOME'] || join(home, '.config'), 'recua', 'config.json');
+}
+
+export class Settings {
+  readonly path: string;
+  readonly #environment: Environment;
+  readonly #general: Section;
+  readonly #sections: ReadonlyMap<string, Section>;
+  /** Names of settings that some command takes; a variable of another name may be refused. */
+  readonly #settable: ReadonlySet<string>;
+
+  private constructor(path: string, environment: Environment, commands: readonly AnyCommand[], general: Section, sections: ReadonlyMap<string, Section>) {
+    this.path = path;
+    this.#environment = environment;
+    this.#general = general;
+    this.#sections = sections;
+    this.#settable = new Set(allFlags(commands).filter((flag) => !flag.perCall).flatMap(settingNames));
+  }
+
+  /**
+   * Reads the config file and checks every key of it. Throws `invalid_config`. A missing file is an empty one, unless RECUA_CONFIG names it.
+   * `whole` gives every command, and is asked only where something is set: most calls need not import them all.
+   */
+  static async read(whole: () => Promise<readonly AnyCommand[]>, environment: Environment = process.env): Promise<Settings> {
+    const path = configPath(environment);
+    const content = await contents(path, Boolean(environment['RECUA_CONFIG']));
+    const commands = Object.keys(content).length > 0 || setsFlags(environment) ? await whole() : [];
+    const general = new Map<string, unknown>();
+    const sections = new Map<string, Section>();
+    const places = new Map(allPlaces(commands).filter(({ command }) => Object.keys(command.flags).length > 0).map(({ path: name, command }) => [name, command]));
+    for (const [key, value] of Object.entries(content)) {
+      if (!isObject(value)) {
+        if (places.has(key) && !allFlags(commands).some((flag) => settingNames(flag).includes(key))) {
+          throw badConfig(`${place(path, '', key)}: expected an object with the settings of recua ${key}, as {"${key}": {…}}, got ${shown(value)}.`);
+        }
+        checkKey(path, '', key, allFlags(commands), [...places.keys()]);
+        general.set(key, value);
+        continue;
+      }
+      const command = places.get(key);
+      if (!command) {
+        const flag = allFlags(commands).find((one) => !one.perCall && settingNames(one).includes(key));
+        if (flag) readJson(flag, value, place(path, '', key));
+      }
+      if (!command) throw badConfig(`${path}: expected the name of a command with flags for the section ${quote(key)}.${suggestion(key, [...places.keys()])}`);
+      for (const inner of Object.keys(value)) checkKey(path, key, inner, Object.values(command.flags), []);
+      sections.set(key, new Map(Object.entries(value)));
+    }
+    return new Settings(path, environment, commands, general, sections);
+  }
+
+  /** What sets this flag of this command (`serve start`); undefined leaves it to its default. Throws `invalid_config`. */
+  find(command: string, flag: Flag<unknown>): Setting | undefined {
+    if (flag.perCall) {
+      this.#refusePerCall(flag);
+      return undefined;
+    }
+    return this.#fromVariable(flag)
+      ?? this.#fromSection(command, this.#sections.get(command), flag)
+      ?? this.#fromSection('', this.#general, flag);
+  }
+
+  /** Variables with our prefix that set nothing, each with why. */
+  strayVariables(commands: readonly AnyCommand[]): string[] {
+    const known = new Set([...[...this.#settable].map(variableOf), ...otherVariables.map(([name]) => name)]);
+    const perCall = new Map(allFlags(commands).filter((flag) => flag.perCall).flatMap((flag) => variableNames(flag).map((name) => [name, flag.names[0]])));
+    return Object.keys(this.#environment).filter((name) => name.startsWith('RECUA_') && !known.has(name)).sort().map((name) => {
+      const flag = perCall.get(name);
+      return flag === undefined ? `${name} sets nothing.${suggestion(name, [...known])}` : `${name} sets nothing: ${flag} is for one call.`;
+    });
+  }
+
+  #refusePerCall(flag: Flag<unknown>): void {
+    for (const [at, name] of variableNames(flag).entries()) {
+      if (!this.#environment[name] || this.#settable.has(settingNames(flag)[at]!)) continue;
+      throw badConfig(`The variable ${name} cannot be used: ${flag.names[0]} is for one call. Give the flag, and unset the variable.`);
+    }
+  }
+
+  #fromVariable(flag: Flag<unknown>): Setting | undefined {
+    for (const name of variableNames(flag)) {
+      const text = this.#environment[name];
+      // An empty variable is as good as none.
+      if (text === undefined || text === '') continue;
+      return { value: readText(flag, text, `The variable ${name}`), origin: { from: 'variable', name } };
+    }
+    return undefined;
+  }
+
+  #fromSection(name: string, section: Section | undefined, flag: Flag<unknown>): Setting | undefined {
+    const found = settingNames(flag).filter((key) => section?.has(key));
+    const [key, other] = found;
+    if (section === undefined || key === undefined) return undefined;
+    const where = place(this.path, name, key);
+    if (other !== undefined) throw badConfig(`${where}: the same setting is given as ${quote(other)} too. Keep one of them.`);
+    return { value: readJson(flag, section.get(key), where), origin: { from: 'file', path: this.path, section: name, key } };
+  }
+}
+
+/** Whether it holds a variable that is, or was meant to be, a flag's. */
+function setsFlags(environment: Environment): boolean {
+  return Object.keys(environment).some((name) => name.startsWith('RECUA_') && !otherVariables.some(([other]) => other === name));
+}
+
+function allFlags(commands: readonly AnyCommand[]): Flag<unknown>[] {
+  return allPlaces(commands).flatMap(({ command }) => Object.values(command.flags));
+}
+
+function variableOf(name: string): string {
+  return `RECUA_${name.toUpperCase().replaceAll('-', '_')}`;
+}
+
+/** Throws unless one of the flags may be set by this key. */
+function checkKey(path: string, section: string, key: string, flags: readonly Flag<unknown>[], sections: readonly string[]): void {
+  const named = flags.filter((flag) => settingNames(flag).includes(key));
+  if (named.some((flag) => !flag.perCall)) return;
+  const where = place(path, section, key);
+  if (named.length > 0) throw badConfig(`${where}: --${key} is for one call and cannot be set in a file.`);
+  const known = [...flags.filter((flag) => !flag.perCall).flatMap(settingNames), ...sections];
+  const bare = key.replace(/^-+/, '');
+  const off = /^no-/.test(bare) && known.includes(bare.slice(3)) ? ` Write ${JSON.stringify(bare.slice(3))}: false.` : suggestion(bare, known);
+  throw badConfig(`${where}: expected the long name of a flag${section === '' ? ', or of a command,' : ` of recua ${section}`} without its dashes.${off}`);
+}
+
+function suggestion(word: string, known: readonly string[]): string {
+  const near = known.includes(word) ? word : nearest(word, [...new Set(known)]);
+  return near === undefined ? '' : ` Did you mean ${near}?`;
+}
+
+function place(path: string, section: string, key: string): string {
+  return `${path}, ${section === '' ? '' : `section ${quote(section)}, `}key ${quote(key)}`;
+}
+
+/** As `flag.read`, with who said it in front of what is wrong. */
+function readText(flag: Flag<unknown>, text: string, who: string): unknown {
+  if (flag.value === '') {
+    const set = booleans.get(text.toLowerCase());
+    if (set === undefined) throw badConfig(`${who}: expected true or false (1 or 0), got ${quote(text)}.`);
+    return set;
+  }
+  try {
+    return flag.read(text);
+  } catch (cause) {
+    if (!(cause instanceof RecuaError)) throw cause;
+    throw new RecuaError('invalid_config', `${who}: ${cause.message}`, { cause });
+  }
+}
+
+function readJson(flag: Flag<unknown>, value: unknown, where: string): unknown {
+  const expected = flag.value === '' ? 'true or false' : flag.words ? `a number or one of ${flag.words.join(', ')}` : typeof flag.fallback === 'number' ? 'a number' : 'a text in quotes';
+  const wrong = badConfig(`${where}: expected ${expected}, got ${shown(value)}.`);
+  if (flag.value === '') {
+    if (typeof value !== 'boolean') throw wrong;
+    return value;
+  }
+  if (flag.words) {
+    if (typeof value !== 'number' && !flag.words.includes(String(value))) throw wrong;
+  } else if (typeof flag.fallback === 'number') {
+    // Some numbers have a unit, which makes them a text: "10M".
+    const bare = typeof value === 'string' && value.trim() !== '' && Number.isNaN(Number(value));
+    if (typeof value !== 'number' && !bare) throw wrong;
+  } else if (typeof value !== 'string' && !(typeof value === 'number' && typeof flag.fallback !== 'string')) {
+    throw wrong;
+  }
+  return readText(flag, String(value), where);
+}
+
+async function contents(path: string, named: boolean): Promise<Record<string, unknown>> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (!named && (code === 'ENOENT' || code === 'ENOTDIR')) return {};
+    throw new RecuaError('invalid_config', `The config file ${path} cannot be read: ${(cause as Error).message}.${named ? ' RECUA_CONFIG names it.' : ''}`, { cause });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch (cause) {
+    throw new RecuaError('invalid_config', `The config file ${path} is not valid JSON: ${(cause as Error).message}.`, { cause });
+  }
+  if (!isObject(value)) throw badConfig(`${path}: expected a JSON object, got ${shown(value)}.`);
+  return value;
+}
+
+/** As it stands in the file. */
+function shown(value: unknown): string {
+  const text = JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function badConfig(message: string): RecuaError {
+  return new RecuaError('invalid_config', message);
+}

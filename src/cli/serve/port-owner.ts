@@ -1,0 +1,90 @@
+// Who listens on a port, where the system tells: for the sentence that says that it is taken. Used by `recua api`.
+import { execFile } from 'node:child_process';
+import { readFile, readdir, readlink } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { promisify } from 'node:util';
+import { RecuaError } from '../../errors.js';
+
+export interface PortOwner {
+  pid: number;
+  /** Of its program: `nginx`. */
+  name: string;
+}
+
+const execute = promisify(execFile);
+/** A server that does not say at once that it is Recua is described as any other program. */
+const askMs = 1_000;
+
+/** The same error with the program that has the port. */
+export async function describePortInUse(error: RecuaError, host: string, port: number): Promise<RecuaError> {
+  const owner = await portOwner(port).catch(() => undefined);
+  const model = await servedByRecua(host, port);
+  const pid = owner === undefined ? '' : `, pid ${owner.pid},`;
+  const who = model !== undefined ? `Another recua${pid} which serves ${model}, listens`
+    : owner !== undefined ? `${owner.name} (pid ${owner.pid}) listens`
+      : 'Another program, of another user perhaps, listens';
+  return new RecuaError('port_in_use', `${who} on ${host} port ${port}. Stop it, or choose another port with --port.`, { cause: error });
+}
+
+/** The process that listens on this port; undefined where the system does not tell. */
+export async function portOwner(port: number): Promise<PortOwner | undefined> {
+  if (process.platform === 'linux') return await linuxOwner(port);
+  return process.platform === 'win32' ? await windowsOwner(port) : await unixOwner(port);
+}
+
+/** The name of the model that a Recua on this port serves; undefined if it is none. */
+async function servedByRecua(host: string, port: number): Promise<string | undefined> {
+  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
+  try {
+    const reply = await fetch(`http://${reachable}:${port}/v1/models`, { signal: AbortSignal.timeout(askMs), redirect: 'error' });
+    const { data } = await reply.json() as { data?: { id?: unknown; owned_by?: unknown }[] };
+    const first = data?.[0];
+    return first?.owned_by === 'recua' && typeof first.id === 'string' ? first.id : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function linuxOwner(port: number): Promise<PortOwner | undefined> {
+  const tables = await Promise.all(['/proc/net/tcp', '/proc/net/tcp6'].map((path) => readFile(path, 'utf8').catch(() => '')));
+  const sockets = new Set(tables.flatMap((table) => listeningSockets(table, port)).map((inode) => `socket:[${inode}]`));
+  if (sockets.size === 0) return undefined;
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)) {
+    // Of another user's process only the owner and root see the files.
+    const files = await readdir(`/proc/${pid}/fd`).catch(() => []);
+    for (const file of files) {
+      const target = await readlink(`/proc/${pid}/fd/${file}`).catch(() => '');
+      if (sockets.has(target)) return { pid, name: await linuxName(pid) };
+    }
+  }
+  return undefined;
+}
+
+/** Inodes of the sockets in state 0A (listening) with this port, from the text of /proc/net/tcp. */
+export function listeningSockets(table: string, port: number): string[] {
+  const wanted = port.toString(16).toUpperCase().padStart(4, '0');
+  return table.split('\n').slice(1).map((line) => line.trim().split(/\s+/))
+    .filter((fields) => fields[3] === '0A' && fields[1]?.endsWith(`:${wanted}`))
+    .flatMap((fields) => (fields[9] === undefined || fields[9] === '0' ? [] : [fields[9]]));
+}
+
+/** The program's file; a thread may have renamed the process. */
+async function linuxName(pid: number): Promise<string> {
+  const program = await readlink(`/proc/${pid}/exe`).catch(() => '');
+  return basename(program).replace(/ \(deleted\)$/, '') || (await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => 'a program')).trim();
+}
+
+async function unixOwner(port: number): Promise<PortOwner | undefined> {
+  const { stdout } = await execute('lsof', ['-nP', `-iTCP:${port}`, '-sTCP:LISTEN', '-Fpc']);
+  const pid = /^p(\d+)$/m.exec(stdout)?.[1];
+  return pid === undefined ? undefined : { pid: Number(pid), name: /^c(.+)$/m.exec(stdout)?.[1] ?? 'a program' };
+}
+
+async function windowsOwner(port: number): Promise<PortOwner | undefined> {
+  const { stdout } = await execute('netstat', ['-ano', '-p', 'TCP'], { windowsHide: true });
+  const fields = stdout.split('\n').map((line) => line.trim().split(/\s+/)).find((one) => one[1]?.endsWith(`:${port}`) && /^0\.0\.0\.0:0$|^\[::\]:0$/.test(one[2] ?? ''));
+  if (fields === undefined) return undefined;
+  const pid = Number(fields.at(-1));
+  const tasks = await execute('tasklist', ['/FI', `PID eq ${pid}`, '/FO', 'CSV', '/NH'], { windowsHide: true });
+  return { pid, name: /^"([^"]+)"/.exec(tasks.stdout.trim())?.[1] ?? 'a program' };
+}

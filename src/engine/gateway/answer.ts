@@ -1,0 +1,109 @@
+// One running answer on the side of who asked: events of the engine in, an async iterable of deltas out.
+// Deltas are merged while nobody reads, so that a slow reader costs at most the answer's own length.
+import type { RecuaError } from '../../errors.js';
+import type { Answer, Finish } from '../api.js';
+import type { Delta } from '../protocol.js';
+
+interface Settle<T> {
+  resolve(value: T): void;
+  reject(error: RecuaError): void;
+}
+
+/** Deltas on their way to one reader. */
+export class DeltaQueue implements AsyncIterable<Delta> {
+  readonly #abandon: () => void;
+  #unread: Delta | undefined;
+  #over = false;
+  #error: { thrown: unknown } | undefined;
+  #wake: (() => void) | undefined;
+
+  /** `abandon` is called when the reader leaves the loop before the end. */
+  constructor(abandon: () => void) {
+    this.#abandon = abandon;
+  }
+
+  push(delta: Delta): void {
+    this.#unread = this.#unread ? merge(this.#unread, delta) : delta;
+    this.#wake?.();
+  }
+
+  /** No more will come; with an error, the reader is thrown that after what is unread. False if it was over already. */
+  stop(error?: { thrown: unknown }): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.#error = error;
+    this.#wake?.();
+    return true;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Delta, void, undefined> {
+    try {
+      for (;;) {
+        if (this.#unread) {
+          const delta = this.#unread;
+          this.#unread = undefined;
+          yield delta;
+        } else if (this.#error) throw this.#error.thrown;
+        else if (this.#over) return;
+        else {
+          await new Promise<void>((resolve) => (this.#wake = resolve));
+          this.#wake = undefined;
+        }
+      }
+    } finally {
+      if (!this.#over) this.#abandon();
+    }
+  }
+}
+
+export class RunningAnswer extends DeltaQueue implements Answer {
+  readonly accepted: Promise<{ promptTokens: number }>;
+  readonly finished: Promise<Finish>;
+  #accepted!: Settle<{ promptTokens: number }>;
+  #finished!: Settle<Finish>;
+
+  constructor(abandon: () => void) {
+    super(abandon);
+    this.accepted = new Promise((resolve, reject) => (this.#accepted = { resolve, reject }));
+    this.finished = new Promise((resolve, reject) => (this.#finished = { resolve, reject }));
+    // Callers may look at one of the three only; the others must not bring the process down.
+    this.accepted.catch(() => {});
+    this.finished.catch(() => {});
+  }
+
+  accept(promptTokens: number): void {
+    this.#accepted.resolve({ promptTokens });
+  }
+
+  end(finish: Finish): void {
+    this.#finished.resolve(finish);
+    this.stop();
+  }
+
+  fail(error: RecuaError): void {
+    if (!this.stop({ thrown: error })) return;
+    this.#accepted.reject(error);
+    this.#finished.reject(error);
+  }
+}
+
+/** Both deltas as one. Arguments of one tool call are concatenated. */
+export function merge(a: Delta, b: Delta): Delta {
+  const merged: Delta = { ...a };
+  if (b.content !== undefined) merged.content = (a.content ?? '') + b.content;
+  if (b.reasoning !== undefined) merged.reasoning = (a.reasoning ?? '') + b.reasoning;
+  if (b.toolCalls) {
+    const calls = (a.toolCalls ?? []).map((call) => ({ ...call }));
+    for (const call of b.toolCalls) {
+      const known = calls.find(({ index }) => index === call.index);
+      if (!known) calls.push({ ...call });
+      else {
+        if (call.id !== undefined) known.id ??= call.id;
+        if (call.name !== undefined) known.name ??= call.name;
+        if (call.arguments !== undefined) known.arguments = (known.arguments ?? '') + call.arguments;
+      }
+    }
+    merged.toolCalls = calls;
+  }
+  return merged;
+}

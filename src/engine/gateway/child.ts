@@ -1,0 +1,88 @@
+// One life of the engine process as the gateway sees it: forks it, passes messages, forwards its stderr, tells its end.
+// engine/gateway/client makes a new one after each crash.
+import type { ChildProcess } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { forkEngine } from './spare-process.js';
+import type { FromEngine, ToEngine } from '../protocol.js';
+
+export interface ChildEvents {
+  message(message: FromEngine): void;
+  /** A line that the process, or a library in it, wrote to its stderr or stdout. */
+  output(line: string): void;
+  /** Once, when the process is gone. `how` says by which signal or exit code. */
+  gone(how: string, clean: boolean): void;
+}
+
+/** Pipes are sockets, which have both; their type says streams. */
+interface Holdable {
+  ref?(): void;
+  unref?(): void;
+}
+
+const longestLine = 8192;
+
+export class Child {
+  readonly #process: ChildProcess;
+  #gone = false;
+  #held = true;
+
+  constructor(entry: string, events: ChildEvents) {
+    const child = forkEngine(entry);
+    this.#process = child;
+    const gone = (how: string, clean: boolean): void => {
+      if (this.#gone) return;
+      this.#gone = true;
+      events.gone(how, clean);
+    };
+    child.on('message', (message) => events.message(message as FromEngine));
+    // Sending to a dying process fails; 'exit' follows. One that never started has no exit.
+    child.on('error', (error) => {
+      if (child.pid === undefined) gone(`could not start: ${error.message}`, false);
+    });
+    // 'close' comes after the last message and the last line of output, 'exit' may come before them.
+    child.on('close', (code, signal) => gone(signal ? `signal ${signal}` : `exit code ${code}`, code === 0));
+    for (const stream of [child.stdout, child.stderr]) if (stream) forwardLines(stream, (line) => events.output(line));
+  }
+
+  get pid(): number | undefined {
+    return this.#gone ? undefined : this.#process.pid;
+  }
+
+  /** `gone` is called when no copy of the message is left in this process, whether it arrives or not. */
+  send(message: ToEngine, gone: () => void = () => {}): void {
+    if (this.#process.connected) this.#process.send(message, () => gone());
+    else gone();
+  }
+
+  /** Whether it keeps a program alive that has nothing else to do. One that ends without it takes it along: see engine/process/host. */
+  hold(alive: boolean): void {
+    if (alive === this.#held) return;
+    this.#held = alive;
+    const { stdout, stderr, channel } = this.#process;
+    for (const handle of [this.#process, channel, stdout, stderr] as (Holdable | null | undefined)[]) {
+      if (alive) handle?.ref?.();
+      else handle?.unref?.();
+    }
+  }
+
+  kill(): void {
+    this.#process.kill('SIGKILL');
+  }
+}
+
+function forwardLines(stream: Readable, give: (line: string) => void): void {
+  let begun = '';
+  stream.setEncoding('utf8');
+  stream.on('data', (text: string) => {
+    const lines = (begun + text).split('\n');
+    begun = lines.pop()!;
+    for (const line of lines) give(line);
+    if (begun.length > longestLine) {
+      give(begun);
+      begun = '';
+    }
+  });
+  stream.on('end', () => {
+    if (begun !== '') give(begun);
+  });
+}

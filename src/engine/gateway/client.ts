@@ -1,0 +1,298 @@
+// The engine as the gateway uses it: keeps one engine process alive and sends it the requests of engine/gateway/requests.
+// When the process dies: what had begun fails with `model_crashed`, what only waited runs again in the next one.
+import { fileURLToPath } from 'node:url';
+import { RecuaError } from '../../errors.js';
+import type { Engine, EngineSettings, EngineState } from '../api.js';
+import { EngineCalls, type Call } from './requests.js';
+import { Child } from './child.js';
+import { engineEntry } from './spare-process.js';
+import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
+import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
+
+export interface ClientSettings extends EngineSettings {
+  /** False lets a program end that has nothing else to do, though it did not close the engine; the default is true. */
+  keepAlive?: boolean;
+  /** The file that is forked. Tests give one with a fake addon. */
+  entry?: string | URL;
+  restart?: Partial<RestartPolicy>;
+  /** When an engine process that lives and does nothing is given up. */
+  watch?: WatchPolicy;
+}
+
+/** When a dead engine process is started again. */
+export interface RestartPolicy {
+  /** Wait before the first restart; doubles with each further crash of the window. */
+  delayMs: number;
+  /** This many crashes … */
+  crashes: number;
+  /** … within this time mean that it is held off … */
+  windowMs: number;
+  /** … for this long. */
+  holdOffMs: number;
+}
+
+const defaultRestart: RestartPolicy = { delayMs: 100, crashes: 5, windowMs: 60_000, holdOffMs: 60_000 };
+/** After the drain time, running answers are cancelled and the process has this long to end by itself. */
+const killAfterMs = 2_000;
+/** Lines of output quoted in the log when the process dies. */
+const lastLines = 5;
+/**
+ * What a process says when it breaks. Other lines that it prints while it serves may quote a request, which is nobody's but the client's
+ * (llama.cpp's grammar parser prints the grammar that it refuses), so they stay out of logs.
+ */
+const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
+
+/** Starts the engine process. Returns at once; `ready()` and `state` tell how loading goes. */
+export function startEngine(options: EngineOptions, settings: ClientSettings = {}): Engine {
+  return new EngineClient(options, settings);
+}
+
+class EngineClient extends EngineCalls {
+  readonly #options: EngineOptions;
+  readonly #log: NonNullable<EngineSettings['log']>;
+  readonly #logLevel: LogLevel;
+  readonly #told: NonNullable<EngineSettings['onState']>;
+  readonly #keepAlive: boolean;
+  readonly #entry: string;
+  readonly #policy: RestartPolicy;
+  readonly #watchPolicy: WatchPolicy;
+  #watch: Watch | undefined;
+  /** The part of the process for which it was ended. */
+  #stuck: Part | undefined;
+  #state: EngineState = { state: 'loading', fraction: 0 };
+  #child: Child | undefined;
+  #status: EngineStatus = { running: 0, waiting: 0 };
+  #crashTimes: number[] = [];
+  #restartTimer: NodeJS.Timeout | undefined;
+  #output: string[] = [];
+  #everReady = false;
+  readonly #readyWaiters: { resolve(model: ModelDescription): void; reject(error: RecuaError): void }[] = [];
+  #closing: Promise<void> | undefined;
+  #whenGone: (() => void) | undefined;
+  crashes = 0;
+
+  constructor(options: EngineOptions, settings: ClientSettings) {
+    super();
+    this.#options = options;
+    this.#log = settings.log ?? (() => {});
+    this.#logLevel = settings.log ? settings.logLevel ?? 'debug' : 'error';
+    this.#told = settings.onState ?? (() => {});
+    this.#keepAlive = settings.keepAlive ?? true;
+    this.#entry = entryPath(settings.entry ?? engineEntry);
+    this.#policy = { ...defaultRestart, ...settings.restart };
+    this.#watchPolicy = settings.watch ?? defaultWatch;
+    this.#spawn();
+  }
+
+  get state(): EngineState {
+    return this.#state.state === 'ready' ? { ...this.#state, status: this.#status } : this.#state;
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  ready(): Promise<ModelDescription> {
+    const state = this.#state;
+    if (state.state === 'ready') return Promise.resolve(state.model);
+    const refusal = state.state === 'failed' || state.state === 'closed' ? this.refusal() : undefined;
+    if (refusal) return Promise.reject(refusal);
+    return new Promise((resolve, reject) => {
+      this.#readyWaiters.push({ resolve, reject });
+      this.changed();
+    });
+  }
+
+  close(drainMs = 0): Promise<void> {
+    return (this.#closing ??= this.#close(drainMs));
+  }
+
+  protected submit(call: Call): void {
+    if (this.#state.state === 'ready') this.#send(call);
+    else if (this.calls.size > this.#options.parallel + this.#options.queueSize) {
+      this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
+    }
+  }
+
+  #send(call: Call): void {
+    call.deliver((message, gone) => this.#child!.send(message, gone));
+  }
+
+  protected withdraw(id: number): void {
+    this.#child?.send({ type: 'cancel', id });
+  }
+
+  /** A program that has nothing else to do waits for what it asked for, not for an engine it does not use. */
+  protected override changed(): void {
+    const wanted = this.calls.size > 0 || this.#readyWaiters.length > 0 || this.#closing !== undefined;
+    if (wanted) this.#restartTimer?.ref();
+    else this.#restartTimer?.unref();
+    this.#child?.hold(this.#keepAlive || wanted);
+  }
+
+  #turn(state: EngineState): void {
+    this.#state = state;
+    this.#told(this.state);
+  }
+
+  /** Why no request can be taken now; undefined if one can, at once or after a running restart. */
+  protected refusal(): RecuaError | undefined {
+    if (this.#closing) return new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
+    if (this.#state.state === 'failed') return this.#state.error;
+    if (this.#state.state === 'loading') return new RecuaError('model_loading', 'The model is still loading; try again in a moment.');
+    return undefined;
+  }
+
+  #spawn(): void {
+    this.#output = [];
+    const child = new Child(this.#entry, {
+      message: (message) => this.#receive(message),
+      output: (line) => {
+        if (this.#everReady && !crashWords.test(line)) {
+          this.#log('debug', `the engine process printed ${line.length} characters, left out since they may quote a request`);
+          return;
+        }
+        this.#output = [...this.#output.slice(1 - lastLines), line];
+        this.#log('warn', line);
+      },
+      gone: (how, clean) => {
+        // One that said why it could not load was given up then; another may live by now.
+        if (this.#child === child) this.#gone(how, clean);
+      },
+    });
+    this.#child = child;
+    child.send({ type: 'load', options: this.#options, logLevel: this.#logLevel });
+    this.changed();
+  }
+
+  #receive(message: FromEngine): void {
+    if (message.type === 'log') this.#log(message.level, message.text);
+    else if (message.type === 'pulse') this.#watch?.heard(message.pulse);
+    else if (message.type === 'events') {
+      this.#status = message.status;
+      for (const event of message.events) this.dispatch(event);
+    } else if (this.#closing) return;
+    else if (message.type === 'progress') {
+      if (this.#state.state === 'loading' || this.#state.state === 'restarting') this.#turn({ state: this.#state.state, fraction: message.fraction });
+    } else if (message.type === 'failed') {
+      this.#child = undefined;
+      this.#giveUp(RecuaError.fromPlain(message.error));
+    } else this.#becomeReady(message.model);
+  }
+
+  #becomeReady(model: ModelDescription): void {
+    this.#everReady = true;
+    this.#status = { running: 0, waiting: 0 };
+    this.#turn({ state: 'ready', model, status: this.#status });
+    for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
+    for (const call of this.calls.values()) this.#send(call);
+    const child = this.#child!;
+    this.#watch = new Watch(this.#watchPolicy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, why));
+    this.#watch.start();
+    this.changed();
+  }
+
+  /** A process that is stuck answers nobody any more: it goes the way of one that crashed. */
+  #giveUpOn(child: Child, part: Part, why: string): void {
+    if (this.#child !== child || this.#closing || this.#stuck) return;
+    this.#log('error', `the engine process is stuck: ${why} for ${Math.round(this.#watchPolicy.stuckMs / 1000)} s; it is ended and started again`);
+    this.#stuck = part;
+    // Its end may take a while, and until then nothing can succeed.
+    this.#turn({ state: 'restarting', fraction: 0 });
+    child.kill();
+  }
+
+  /** A load that failed the first time fails for good; later (the file was there, memory may come back) it is tried again. */
+  #giveUp(error: RecuaError): void {
+    this.failAll(error);
+    for (const { reject } of this.#readyWaiters.splice(0)) reject(error);
+    if (!this.#everReady) return this.#turn({ state: 'failed', error });
+    const { holdOffMs } = this.#policy;
+    this.#turn({ state: 'failed', error, retryAtMs: Date.now() + holdOffMs });
+    this.#restartIn(holdOffMs);
+  }
+
+  #restartIn(delayMs: number): void {
+    this.#restartTimer = setTimeout(() => {
+      this.#turn({ state: 'restarting', fraction: 0 });
+      this.#spawn();
+    }, delayMs);
+    this.changed();
+  }
+
+  #gone(how: string, clean: boolean): void {
+    this.#child = undefined;
+    this.#watch?.stop();
+    this.#watch = undefined;
+    this.#status = { running: 0, waiting: 0 };
+    this.#whenGone?.();
+    if (this.#closing) {
+      this.failAll(new RecuaError('shutting_down', 'The engine stopped before the answer was complete.'));
+      return;
+    }
+    this.#crashed(clean ? 'it ended by itself' : how);
+  }
+
+  #crashed(how: string): void {
+    this.crashes++;
+    const output = this.#output.length > 0 ? `; its last output: ${this.#output.join(' | ')}` : '';
+    this.#log('error', `the engine process died (${how})${output}`);
+    const stuck = this.#stuck;
+    this.#stuck = undefined;
+    // What was being prepared may be what the others wait for.
+    const suspects = stuck === 'pool' || stuck === 'process';
+    this.failAll(stuck
+      ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
+      : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`),
+    (call) => call.begun || call.resent || (suspects && !call.accepted) || !generates(call.type));
+    for (const call of this.calls.values()) call.resent = true;
+
+    const { crashes, windowMs, delayMs } = this.#policy;
+    const now = Date.now();
+    this.#crashTimes = [...this.#crashTimes.filter((time) => now - time < windowMs), now];
+    if (!this.#everReady && this.#crashTimes.length >= 2) {
+      this.#giveUp(new RecuaError('model_unusable', `The engine process died while loading the model (${how})${output}.`));
+    } else if (this.#crashTimes.length >= crashes) {
+      const seconds = Math.round(this.#policy.holdOffMs / 1000);
+      const message = `The engine process died ${this.#crashTimes.length} times within ${Math.round(windowMs / 1000)} s (last by ${how}); it is tried again in ${seconds} s.`;
+      this.#giveUp(new RecuaError('model_crashed', message));
+    } else {
+      if (this.#everReady && this.#state.state !== 'restarting') this.#turn({ state: 'restarting', fraction: 0 });
+      const wait = delayMs * 2 ** (this.#crashTimes.length - 1);
+      if (this.#everReady) this.#restartIn(wait);
+      else this.#spawn();
+    }
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    this.#turn({ state: 'closed' });
+    this.#watch?.stop();
+    clearTimeout(this.#restartTimer);
+    const stopped = new RecuaError('shutting_down', 'The engine is stopping.');
+    for (const { reject } of this.#readyWaiters.splice(0)) reject(stopped);
+    const child = this.#child;
+    if (!child) {
+      this.failAll(stopped);
+      return;
+    }
+    const gone = new Promise<void>((resolve) => (this.#whenGone = resolve));
+    child.send({ type: 'close' });
+    const cancelTimer = setTimeout(() => {
+      for (const id of this.calls.keys()) child.send({ type: 'cancel', id });
+      this.failAll(new RecuaError('shutting_down', 'The server is stopping and did not wait longer for this answer.'));
+    }, drainMs);
+    const killTimer = setTimeout(() => child.kill(), drainMs + killAfterMs);
+    await gone;
+    clearTimeout(cancelTimer);
+    clearTimeout(killTimer);
+  }
+}
+
+/** What can wait for another engine process; the rest was about the one that died. */
+function generates(type: Call['type']): boolean {
+  return type === 'chat' || type === 'complete' || type === 'embed' || type === 'rerank';
+}
+
+function entryPath(entry: string | URL): string {
+  return typeof entry === 'string' ? entry : fileURLToPath(entry);
+}

@@ -1,0 +1,140 @@
+// An engine in this process: the same calls as over engine/gateway/client, with no process between. Used by library/ where a program asks
+// for it. llama.cpp's aborts end this process then; what is computed still runs on threads of its own.
+import { RecuaError } from '../../errors.js';
+import type { Engine as EngineFace, EngineSettings, EngineState } from '../api.js';
+import { EngineCalls, type Call } from '../gateway/requests.js';
+import { deliver } from '../process/delivery.js';
+import { Engine } from '../loop/engine.js';
+import { load } from '../process/load.js';
+import { listenToNative } from '../process/native-log.js';
+import { skippedText, wantsGpu } from '../process/offload.js';
+import { openOwnNative, type OpenedNative } from '../process/own-native.js';
+import type { EngineOptions, EngineStatus, ModelDescription } from '../protocol.js';
+
+export interface LocalSettings extends EngineSettings {
+  /** Tests give a fake. */
+  openNative?: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>;
+}
+
+/** Starts loading. Returns at once; `ready()` and `state` tell how it goes. */
+export function startLocalEngine(options: EngineOptions, settings: LocalSettings = {}): EngineFace {
+  return new LocalEngine(options, settings);
+}
+
+class LocalEngine extends EngineCalls {
+  readonly #settings: LocalSettings;
+  readonly #ready: Promise<ModelDescription>;
+  #state: EngineState = { state: 'loading', fraction: 0 };
+  #status: EngineStatus = { running: 0, waiting: 0 };
+  #engine: Engine | undefined;
+  #stopLoading: (() => void) | undefined;
+  #deafen = (): void => {};
+  #closing: Promise<void> | undefined;
+  /** It has no process that could die. */
+  readonly crashes = 0;
+  readonly pid = undefined;
+
+  constructor(options: EngineOptions, settings: LocalSettings) {
+    super();
+    this.#settings = settings;
+    this.#ready = this.#load(options);
+    // Who only asks for the state need not look at this.
+    this.#ready.catch(() => {});
+  }
+
+  get state(): EngineState {
+    return this.#state.state === 'ready' ? { ...this.#state, status: this.#status } : this.#state;
+  }
+
+  ready(): Promise<ModelDescription> {
+    return this.#ready;
+  }
+
+  close(drainMs = 0): Promise<void> {
+    return (this.#closing ??= this.#close(drainMs));
+  }
+
+  protected refusal(): RecuaError | undefined {
+    if (this.#closing) return new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
+    if (this.#state.state === 'failed') return this.#state.error;
+    if (!this.#engine) return new RecuaError('model_loading', 'The model is still loading; try again in a moment.');
+    return undefined;
+  }
+
+  protected submit(call: Call): void {
+    call.deliver((message, gone) => {
+      deliver(this.#engine!, message);
+      gone();
+    });
+    // There is no other engine to send it to.
+    call.drop();
+  }
+
+  protected withdraw(id: number): void {
+    this.#engine?.cancel(id);
+  }
+
+  #turn(state: EngineState): void {
+    this.#state = state;
+    this.#settings.onState?.(this.state);
+  }
+
+  async #load(options: EngineOptions): Promise<ModelDescription> {
+    const { log = () => {}, openNative = openOwnNative } = this.#settings;
+    // Not in the constructor's turn: who starts an engine hears of every state.
+    await Promise.resolve();
+    try {
+      const { addon, backends = [] } = await openNative(options);
+      this.#deafen = listenToNative(addon, log);
+      if (wantsGpu(options)) for (const one of backends) if (!one.loaded) log('warn', skippedText(one));
+      const opening = load(addon, options, (fraction) => {
+        if (this.#state.state === 'loading') this.#turn({ state: 'loading', fraction });
+      }, backends);
+      this.#stopLoading = () => opening.cancel();
+      if (this.#closing) opening.cancel();
+      const loaded = await opening.promise;
+      const engine = new Engine(addon, loaded, {
+        emit: (events, status) => {
+          this.#status = status;
+          for (const event of events) this.dispatch(event);
+        },
+        log,
+      });
+      this.#engine = engine;
+      engine.ended.catch((error: unknown) => this.#broke(RecuaError.from(error)));
+      if (this.#closing) throw new RecuaError('shutting_down', 'The engine was closed while it loaded.');
+      this.#turn({ state: 'ready', model: loaded.description, status: this.#status });
+      return loaded.description;
+    } catch (thrown) {
+      const error = this.#closing ? new RecuaError('shutting_down', 'The engine was closed while it loaded.') : RecuaError.from(thrown);
+      if (!this.#engine) this.#deafen();
+      if (!this.#closing) this.#turn({ state: 'failed', error });
+      throw error;
+    } finally {
+      this.#stopLoading = undefined;
+    }
+  }
+
+  #broke(error: RecuaError): void {
+    this.#settings.log?.('error', `the engine's loop broke: ${error.stack ?? error.message}`);
+    this.failAll(error);
+    if (!this.#closing) this.#turn({ state: 'failed', error });
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    // Only now is #closing set, which loading looks at.
+    await Promise.resolve();
+    this.#turn({ state: 'closed' });
+    this.#stopLoading?.();
+    await this.#ready.catch(() => {});
+    const cancelTimer = setTimeout(() => {
+      for (const id of this.calls.keys()) this.#engine?.cancel(id);
+      this.failAll(new RecuaError('shutting_down', 'The engine is stopping and did not wait longer for this answer.'));
+    }, drainMs);
+    await this.#engine?.close();
+    this.#deafen();
+    clearTimeout(cancelTimer);
+    // What came too late for the engine to take it.
+    this.failAll(new RecuaError('shutting_down', 'The engine stopped before the answer was complete.'));
+  }
+}

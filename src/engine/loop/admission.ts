@@ -1,0 +1,107 @@
+// Brings sequences into their slots, with the KV they share: the context calls that the prefix cache's choices stand for.
+// Called by the engine's loop between two steps, while the native thread is idle.
+import { totalmem } from 'node:os';
+import type { NativeContext } from '../../addon/addon.js';
+import type { Move, Placement, PrefixCache } from '../planning/prefix.js';
+import { joinFromQueue } from '../planning/scheduler.js';
+import type { Sequence } from '../planning/sequence.js';
+
+/** A move pays off where it takes no longer than about so many steps … */
+const worthSteps = 2;
+/** … and where at least so many tokens are still to come. */
+const leastToCome = 16;
+/** Milliseconds per token moved, before any was: a small model on a slow machine. */
+const firstMoveCost = 0.01;
+
+/** Bytes for a setting in MiB; -1 is an eighth of the machine's memory (or of what this process may use), at most 8 GiB. */
+export function stashBudget(mib: number): number {
+  if (mib >= 0) return mib * 2 ** 20;
+  const limit = process.constrainedMemory?.() ?? 0;
+  const total = totalmem();
+  return Math.min(8 * 2 ** 30, (limit > 0 && limit < total ? limit : total) / 8);
+}
+
+export class Admission {
+  readonly #context: NativeContext;
+  readonly #cache: PrefixCache;
+  readonly #log: (text: string) => void;
+  #moveMsPerToken = firstMoveCost;
+
+  constructor(context: NativeContext, cache: PrefixCache, log: (text: string) => void) {
+    this.#context = context;
+    this.#cache = cache;
+    this.#log = log;
+  }
+
+  /** Waiting sequences take free slots. */
+  async join(waiting: Sequence[], running: Sequence[]): Promise<void> {
+    for (const { sequence, placement } of joinFromQueue(waiting, this.#cache)) {
+      running.push(sequence);
+      if (placement.held === 0 && placement.source < 0 && placement.stash === 0) continue;
+      if (await this.#takeOver(placement)) continue;
+      await this.#context.removeSequence(placement.slot, 0, -1);
+      sequence.rewind();
+    }
+  }
+
+  /** Closes one gap among the running sequences, if that costs less than steps in two passes. `stepMs` is what a step takes. */
+  async straighten(stepMs: number): Promise<void> {
+    const move = this.#cache.straighten();
+    if (!move) return;
+    const { sequence } = move;
+    const length = sequence.evaluated;
+    if (sequence.limit - sequence.length < leastToCome || length * this.#moveMsPerToken > worthSteps * stepMs) return;
+    await this.#move(move);
+  }
+
+  async #move(move: Move): Promise<void> {
+    const { sequence, to, held, keep } = move;
+    const from = sequence.slot;
+    const length = sequence.evaluated;
+    if (keep) await this.#stash(to, keep);
+    if (held > 0) await this.#context.removeSequence(to, 0, -1);
+    const start = performance.now();
+    if (length > 0 && !(await this.#context.copySequence(from, to, length))) {
+      this.#cache.adopt(to, new Int32Array(0));
+      await this.#context.removeSequence(to, 0, -1);
+      return this.#cannot('copy between sequences', 'copies');
+    }
+    if (length > 0) this.#moveMsPerToken = (performance.now() - start) / length;
+    await this.#context.removeSequence(from, 0, -1);
+    this.#cache.moved(move);
+  }
+
+  /** Makes the slot hold exactly the placement's prefix. False where the memory turns out not to be able to. */
+  async #takeOver({ slot, source, stash, reused, held, keep }: Placement): Promise<boolean> {
+    if (keep) await this.#stash(slot, keep);
+    if (source === slot) {
+      if (held === reused || (await this.#context.removeSequence(slot, reused, -1))) return true;
+      this.#cannot('remove a part of a sequence', 'partial');
+      return false;
+    }
+    if (held > 0) await this.#context.removeSequence(slot, 0, -1);
+    if (stash > 0) {
+      if (await this.#context.unstashSequence(stash, slot, reused)) return true;
+      for (const id of this.#cache.pool.drop(stash)) await this.#context.dropStash(id);
+      return false;
+    }
+    if (source < 0) return true;
+    // The source may have been rewound since it was chosen.
+    if (this.#cache.held(source) < reused) return false;
+    if (await this.#context.copySequence(source, slot, reused)) return true;
+    this.#cannot('copy between sequences', 'copies');
+    return false;
+  }
+
+  async #stash(slot: number, tokens: Int32Array): Promise<void> {
+    // Where memory is short nothing is kept, and nothing is lost but time.
+    const { id, sizeBytes } = await this.#context.stashSequence(slot).catch(() => ({ id: 0, sizeBytes: 0 }));
+    if (id === 0) return;
+    for (const gone of this.#cache.pool.add({ id, tokens, sizeBytes })) await this.#context.dropStash(gone);
+  }
+
+  #cannot(what: string, ability: 'partial' | 'copies'): void {
+    this.#cache.memory[ability] = false;
+    this.#log(`this model's memory cannot ${what}; prompts are shared less from here on`);
+  }
+}

@@ -1,0 +1,51 @@
+// Who is about to ask: requests on their way through preparation, and clients whose answer has just ended, who often send their next at
+// once. What comes together is read together: each step reads all weights, and rows of prompts beside rows that decode are a pass of their own.
+import type { Bell } from './wakeup.js';
+
+/** Nothing is waited for longer than this, nor after an answer has ended so long ago. */
+const mostMs = 20;
+/** For a client that may or may not come back, the others wait no longer than this part of what reading them takes. */
+const worthWaiting = 1 / 16;
+
+export class Arrivals {
+  readonly #bell: Bell;
+  #preparing = 0;
+  #leaving = 0;
+  #leftMs = -Infinity;
+
+  /** The bell is to ring when a request has been prepared. */
+  constructor(bell: Bell) {
+    this.#bell = bell;
+  }
+
+  /** A request came; `prepared` follows, whatever becomes of it. */
+  came(): void {
+    this.#preparing++;
+    if (this.#leaving > 0) this.#leaving--;
+  }
+
+  prepared(): void {
+    this.#preparing--;
+  }
+
+  /** So many answers ended just now. */
+  left(count: number): void {
+    const nowMs = performance.now();
+    this.#leaving = count + (nowMs - this.#leftMs < mostMs ? this.#leaving : 0);
+    this.#leftMs = nowMs;
+  }
+
+  /** Waits for those who may be read together with what takes `readMs`; `room` is for how many more there are sequences. */
+  async gather(readMs: number, room: number): Promise<void> {
+    const startMs = performance.now();
+    for (let nowMs = startMs; room > 0; nowMs = performance.now()) {
+      let untilMs = startMs + mostMs;
+      if (this.#preparing === 0) {
+        if (this.#leaving === 0) return;
+        untilMs = Math.min(startMs + Math.min(mostMs, readMs * worthWaiting), this.#leftMs + mostMs);
+      }
+      if (nowMs >= untilMs) return;
+      await this.#bell.sleep(untilMs - nowMs);
+    }
+  }
+}

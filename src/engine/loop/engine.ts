@@ -1,0 +1,400 @@
+// The loop of the engine process: plan → step → settle, one native promise per step for all sequences together.
+// The next step is submitted before the text work of the last one, so that detokenising, stop strings, parsing and IPC
+// happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
+import type { CancelFlag, NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
+import { RecuaError } from '../../errors.js';
+import { Admission, stashBudget } from './admission.js';
+import { Arrivals } from './arrivals.js';
+import { Bell } from './wakeup.js';
+import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared, type Preparing } from '../prompts/chat.js';
+import { Decisions, undecided } from './decisions.js';
+import { Embeddings, notPooled } from '../pooled/embeddings.js';
+import { canRemoveParts, type Loaded } from './loaded.js';
+import { Pace } from '../planning/pace.js';
+import { PoolShare, takesLong } from '../prompts/pool-share.js';
+import { PrefixCache } from '../planning/prefix.js';
+import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
+import { makeSampler, Request } from './request.js';
+import { isIdle, isStreaming, Plan, planStep, stepsAhead } from '../planning/scheduler.js';
+import { Sequence } from '../planning/sequence.js';
+import { StepBatch } from './step-batch.js';
+import { StateKeeper, type BetweenSteps } from './state-keeper.js';
+import { Vitals } from './vitals.js';
+
+export interface EngineHooks {
+  /** All that happened since the last call, for all requests together. */
+  emit(events: EngineEvent[], status: EngineStatus): void;
+  log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
+}
+
+/** A step expected to take longer than this is stopped when all it works for was cancelled; its KV is lost then. */
+const worthAbortingMs = 250;
+
+export class Engine {
+  readonly #addon: NativeAddon;
+  readonly #loaded: Loaded;
+  readonly #hooks: EngineHooks;
+  readonly #embeddings: Embeddings | undefined;
+  readonly #cache: PrefixCache;
+  readonly #plan = new Plan();
+  readonly #batch: StepBatch;
+  /** Requests taken and not answered, by id; undefined while being prepared. */
+  readonly #active = new Map<number, Request | undefined>();
+  /** Of those being prepared, what tells the work off-thread that nobody waits for it. */
+  readonly #preparing = new Map<number, CancelFlag>();
+  readonly #requests = new Map<Sequence, Request>();
+  readonly #waiting: Sequence[] = [];
+  /** What is to be done with KV between two steps, and the work under way that may bring more. */
+  readonly #jobs: (() => Promise<void>)[] = [];
+  readonly #keeping = new Set<number>();
+  readonly #keeper: StateKeeper;
+  readonly #running: Sequence[] = [];
+  /** Requests with tokens that are not text yet. */
+  readonly #fresh = new Set<Request>();
+  #events: EngineEvent[] = [];
+  /** What the gateway was told last: a cancel changes it without an event. */
+  #told: EngineStatus = { running: 0, waiting: 0 };
+  #flushing = false;
+  #inFlight = false;
+  readonly #pace = new Pace();
+  readonly #bell = new Bell();
+  readonly #arrivals = new Arrivals(this.#bell);
+  readonly #poolShare = new PoolShare();
+  readonly vitals: Vitals;
+  readonly #decisions = new Decisions((request, outcome) => this.#decided(request, outcome));
+  #closing: Promise<void> | undefined;
+  /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
+  readonly ended: Promise<void>;
+
+  constructor(addon: NativeAddon, loaded: Loaded, hooks: EngineHooks) {
+    this.#addon = addon;
+    this.#loaded = loaded;
+    this.#hooks = hooks;
+    const { context, model, embedderOptions, options } = loaded;
+    const partial = canRemoveParts(model.info);
+    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
+    this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial && options.specType !== 'none');
+    this.#keeper = new StateKeeper(loaded, this.#cache);
+    if (embedderOptions) {
+      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, this.#poolShare, (event) => this.#emit(event), () => this.#flush());
+    }
+    const busy = (): boolean => this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0;
+    this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
+      this.#jobs.push(job);
+      this.#stir();
+    });
+    this.ended = context ? this.#run(context) : Promise.resolve();
+  }
+
+  chat(id: number, request: ChatRequest): void {
+    void this.#start(id, request, (preparing) => prepareChat(preparing, this.#loaded.options.chatTemplate, request));
+  }
+
+  complete(id: number, request: CompletionRequest): void {
+    void this.#start(id, request, (preparing) => prepareCompletion(this.#addon, preparing, request));
+  }
+
+  embed(id: number, request: EmbedRequest | RerankRequest): void {
+    if (this.#closing) return this.#fail(id, shuttingDown());
+    const refusal = notPooled(this.#loaded.description, request);
+    if (refusal || !this.#embeddings) return this.#fail(id, refusal ?? shuttingDown());
+    void this.#embeddings.start(id, request);
+  }
+
+  /** What the model itself can tell; the result is the request's answer. */
+  ask(id: number, question: (model: NativeModel) => Promise<unknown>): void {
+    question(this.#loaded.model).then((value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
+  }
+
+  /** Work on the KV of idle sequences; its result is the request's answer. Only what it gives to `betweenSteps` keeps steps waiting. */
+  keep(id: number, work: (keeper: StateKeeper, context: NativeContext, betweenSteps: BetweenSteps) => Promise<SavedState>): void {
+    const { context } = this.#loaded;
+    if (this.#closing || !context) return this.#fail(id, this.#closing ? shuttingDown() : new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
+    const betweenSteps: BetweenSteps = (job) => new Promise((resolve, reject) => {
+      this.#jobs.push(() => this.vitals.unhurried(job()).then(resolve, reject));
+      this.#stir();
+    });
+    this.#keeping.add(id);
+    void work(this.#keeper, context, betweenSteps)
+      .then((value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)))
+      .finally(() => this.#keeping.delete(id) && this.#stir());
+  }
+
+  /** Takes effect before the next step, wherever the request is. Unknown ids have been answered already. */
+  cancel(id: number): void {
+    if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
+    const request = this.#active.get(id);
+    this.#preparing.get(id)?.fill(1);
+    this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
+    if (!request) return;
+    const { sequence } = request;
+    const queued = this.#waiting.indexOf(sequence);
+    sequence.finish();
+    if (queued >= 0) {
+      this.#waiting.splice(queued, 1);
+      this.#drop(request);
+    } else if (this.#inFlight && this.#plan.rows > this.#pace.tokensPerMs * worthAbortingMs && this.#plan.rows > 1) {
+      const wanted = this.#plan.sequences.some((other) => this.#active.has(this.#requests.get(other)!.id));
+      if (!wanted) this.#loaded.context?.abort();
+    }
+    this.#stir();
+  }
+
+  /** Something came that the loop must look at: it wakes, or the step in flight is the last before it does. */
+  #stir(): void {
+    this.#bell.ring();
+    if (this.#inFlight) this.#loaded.context?.pause();
+  }
+
+  /** Finishes what was taken, takes no more, frees all native memory. Idempotent. */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    // Only now is #closing set, which the loop looks at when it wakes.
+    await Promise.resolve();
+    this.#stir();
+    await this.ended.catch(() => {});
+    await this.#embeddings?.close();
+    await this.#loaded.context?.close();
+    await this.#loaded.model.close();
+    this.#flush();
+  }
+
+  /** Prepares a request off-thread and queues it; every early error ends here. */
+  async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<Prepared>): Promise<void> {
+    const { context, model, options } = this.#loaded;
+    const arrivedMs = performance.now();
+    if (this.#closing) return this.#fail(id, shuttingDown());
+    if (!context) return this.#fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it cannot generate text.'));
+    if (this.#active.size >= context.sequences + options.queueSize) {
+      const waiting = this.#active.size - context.sequences;
+      return this.#fail(id, new RecuaError('queue_full', `${context.sequences} requests run and ${waiting} wait already; try again in a moment.`));
+    }
+    const cancelled = new Int32Array(1);
+    this.#active.set(id, undefined);
+    this.#preparing.set(id, cancelled);
+    this.#arrivals.came();
+    let [prepared, made]: [Prepared?, Request?] = [];
+    const leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
+    try {
+      if (!this.#active.has(id)) return;
+      checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
+      prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
+      checkLength(prepared, context.contextSize);
+      if (!this.#active.has(id)) return;
+      const sampler = await makeSampler(model, request, prepared, this.#batch.guesses);
+      if (!this.#active.has(id)) return sampler.close();
+      const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
+      made = new Request(id, sequence, sampler, prepared, arrivedMs);
+      this.#active.set(id, made);
+      this.#requests.set(sequence, made);
+      this.#waiting.push(sequence);
+      this.#emit({ id, kind: 'accepted', promptTokens: prepared.tokens.length });
+    } catch (error) {
+      if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
+    } finally {
+      if (!made) prepared?.parser.close();
+      leave?.();
+      this.#preparing.delete(id);
+      this.#arrivals.prepared();
+      this.#stir();
+    }
+  }
+
+  async #run(context: NativeContext): Promise<void> {
+    const admission = new Admission(context, this.#cache, (text) => this.#hooks.log('info', text));
+    for (;;) {
+      await this.#retire(context);
+      for (const job of this.#jobs.splice(0)) await job();
+      const present = [...this.#waiting, ...this.#running]; // gathered before prompts are read with nothing beside them
+      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.unreadMs(present), context.sequences - present.length);
+      if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
+      await admission.straighten(this.#pace.stepMs);
+      const step = this.#submit(context);
+      this.#render();
+      if (step) await this.#settle(context, step);
+      else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
+      else if (isIdle(this.#waiting, this.#running) && this.#jobs.length === 0) await this.#bell.sleep();
+      // All that runs was cancelled just now and leaves next; messages come first.
+      else await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** Finished sequences leave; their KV stays in the slot as a prefix for others. */
+  async #retire(context: NativeContext): Promise<void> {
+    let kept = 0;
+    for (const sequence of this.#running) {
+      if (sequence.state !== 'finished') {
+        this.#running[kept++] = sequence;
+        continue;
+      }
+      if (sequence.overrun) await context.removeSequence(sequence.slot, sequence.evaluated, -1);
+      this.#cache.release(sequence);
+      this.#drop(this.#requests.get(sequence)!);
+    }
+    if (kept < this.#running.length) this.#arrivals.left(this.#running.length - kept);
+    this.#running.length = kept;
+  }
+
+  #drop(request: Request): void {
+    this.#requests.delete(request.sequence);
+    request.leave(this.#active.has(request.id));
+  }
+
+  /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
+  #submit(context: NativeContext): Promise<StepResult[]> | undefined {
+    const plan = this.#plan;
+    const { maxStallMs } = this.#loaded.options;
+    const budget = this.#pace.promptRows(this.#running, context.batchSize, maxStallMs);
+    planStep(this.#running, context.batchSize, budget, plan, (sequence, most) => this.#pace.part(sequence, most, maxStallMs));
+    if (plan.rows === 0) return undefined;
+    const nowMs = performance.now();
+    let begun = false;
+    for (const sequence of plan.sequences) {
+      const request = this.#requests.get(sequence)!;
+      if (!request.start(nowMs)) continue;
+      this.#emit({ id: request.id, kind: 'started' });
+      begun = true;
+    }
+    if (!this.#cache.memory.partial) this.#batch.dropGuesses();
+    this.#batch.fill(plan, (sequence) => this.#requests.get(sequence)!.sampler);
+    // The gateway must know who may have caused a crash before the step that may crash.
+    if (begun) this.#flush();
+    this.#inFlight = true;
+    return context.steps(this.#batch.input, this.#mostSteps(), (results) => {
+      for (const result of results) this.#take(result);
+      this.#render();
+      if (this.#batch.asking.some(({ state }) => state === 'finished')) context.pause();
+    });
+  }
+
+  /** Steps that may follow each other without a look at what came meanwhile. */
+  #mostSteps(): number {
+    // What a stop string's sequence evaluated too much has to be removed from its end.
+    if (!this.#cache.memory.partial || this.#closing || this.#jobs.length > 0) return 1;
+    return this.#waiting.length > 0 && this.#cache.freeSlots > 0 ? 1 : stepsAhead(this.#plan, this.#batch.asking);
+  }
+
+  async #settle(context: NativeContext, step: Promise<StepResult[]>): Promise<void> {
+    let results: StepResult[];
+    try {
+      results = await step;
+    } catch (error) {
+      return await this.#stepFailed(context, RecuaError.from(error));
+    } finally {
+      this.#inFlight = false;
+    }
+    for (const result of results) this.#take(result);
+  }
+
+  /** What one step brought; text is made of it later. */
+  #take(result: StepResult): void {
+    const plan = this.#plan;
+    this.vitals.stepped();
+    this.#pace.note(plan, result.decodeMs, result.guesses);
+    for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
+    const nowMs = performance.now();
+    for (let i = 0, from = 0, to = 0; i < this.#batch.asking.length; i++, from = to) {
+      const request = this.#requests.get(this.#batch.asking[i]!)!;
+      to = from + (result.counts?.[i] ?? 1);
+      const last = result.tokens[to - 1]!;
+      const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);
+      if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
+      if (last === undecided) this.#decisions.add(request, given.length);
+      else if (last < 0) {
+        // The KV of the last that came true is there, too: the sampler failed in the row that was evaluated with it.
+        if (given.length > 0) request.sequence.advance(1);
+        // What came before is told first, and may even have ended the answer.
+        if (given.length > 0) this.#render();
+        if (!this.#active.has(request.id)) continue;
+        this.#failSampling(request, result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token');
+      }
+    }
+  }
+
+  #decided(request: Request, outcome: number | RecuaError): void {
+    if (!this.#active.has(request.id)) return;
+    if (typeof outcome !== 'number') this.#failSampling(request, outcome.message);
+    else if (request.accept(Int32Array.of(outcome), 0, this.#loaded.pieces.flags, performance.now())) this.#fresh.add(request);
+    this.#stir();
+  }
+
+  #failSampling(request: Request, reason: string): void {
+    request.sequence.finish();
+    this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
+  }
+
+  /** The KV of all in the step is undefined. Aborted work that somebody still wants is done again; else its requests fail. */
+  async #stepFailed(context: NativeContext, error: RecuaError): Promise<void> {
+    if (error.code === 'closed') throw error;
+    const aborted = error.code === 'cancelled';
+    if (!aborted) this.#hooks.log('error', `a step failed: ${error.message}`);
+    for (const sequence of this.#plan.sequences) {
+      sequence.rewind();
+      await context.removeSequence(sequence.slot, 0, -1);
+      if (aborted || sequence.state === 'finished') continue;
+      sequence.finish();
+      const { code, message, details } = error;
+      this.#fail(this.#requests.get(sequence)!.id, new RecuaError(code === 'internal_error' ? 'generation_failed' : code, message, { details }));
+    }
+  }
+
+  /** The text work of the last step, while the next one computes. */
+  #render(): void {
+    for (const request of this.#fresh) {
+      if (!this.#active.has(request.id)) continue;
+      try {
+        request.render(this.#loaded.pieces, this.#events);
+      } catch (error) {
+        request.sequence.finish();
+        this.#fail(request.id, RecuaError.from(error));
+      }
+      if (request.answered) this.#active.delete(request.id);
+    }
+    this.#fresh.clear();
+    this.#flushSoon();
+  }
+
+  #fail(id: number, error: RecuaError): void {
+    this.#active.delete(id);
+    this.#emit({ id, kind: 'error', error: error.toPlain() });
+  }
+
+  #emit(event: EngineEvent): void {
+    this.#events.push(event);
+    this.#flushSoon();
+  }
+
+  /** After the current turn, so that all events of one step, or of one burst of requests, go in one message. */
+  #flushSoon(): void {
+    if (this.#flushing || !this.#hasNews()) return;
+    this.#flushing = true;
+    setImmediate(() => {
+      this.#flushing = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (!this.#hasNews()) return;
+    const events = this.#events;
+    this.#events = [];
+    this.#told = this.status;
+    this.#hooks.emit(events, this.#told);
+  }
+
+  #hasNews(): boolean {
+    const { running, waiting } = this.status;
+    return this.#events.length > 0 || running !== this.#told.running || waiting !== this.#told.waiting;
+  }
+
+  get status(): EngineStatus {
+    // A sequence that was answered leaves its slot only at the next settle.
+    const running = this.#running.length;
+    return { running, waiting: Math.max(0, this.#active.size - running) + (this.#embeddings?.active ?? 0) };
+  }
+}
+
+const shuttingDown = () => new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');

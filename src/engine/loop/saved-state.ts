@@ -1,0 +1,171 @@
+// A conversation's KV in a file: magic, header (JSON: which model and settings it belongs to), tokens, llama.cpp's bytes, and a SHA-256
+// of all that, for llama.cpp trusts the counts inside. Written and read piece by piece while the engine computes, whatever the size.
+import { createHash, randomUUID } from 'node:crypto';
+import { open, rename, rm } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { RecuaError } from '../../errors.js';
+import type { Loaded } from './loaded.js';
+
+const magic = Buffer.from('RECUAKV2');
+const sumBytes = 32;
+const mostHeaderBytes = 65_536;
+
+/** Copied and hashed on the engine's JavaScript thread in about a millisecond. */
+const usualPieceBytes = 1024 ** 2;
+
+/** Two files with the same fingerprint hold KV of the same weights, computed in the same way. */
+export type Fingerprint = string;
+
+const samples = 16;
+const sampleBytes = 64 * 1024;
+
+/** Of the weights it takes samples: fine-tunes of one model differ everywhere, and the files are large. */
+export async function fingerprintOf({ options, description }: Loaded): Promise<Fingerprint> {
+  const hash = createHash('sha256');
+  const { architecture, parameters, vocabSize, fileType, llamaCpp } = description;
+  hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, options.cacheTypeK, options.cacheTypeV]));
+  const file = await open(options.modelPath);
+  try {
+    const { size } = await file.stat();
+    const bytes = Buffer.alloc(sampleBytes);
+    for (let i = 0; i < samples; i++) {
+      const { bytesRead } = await file.read(bytes, 0, sampleBytes, Math.floor((i * Math.max(0, size - sampleBytes)) / (samples - 1)));
+      hash.update(bytes.subarray(0, bytesRead));
+    }
+  } finally {
+    await file.close();
+  }
+  return hash.digest('hex');
+}
+
+/** Memory that a state is read from. */
+export interface StateSource {
+  sizeBytes: number;
+  read(offset: number, into: Uint8Array): void;
+}
+
+/** Replaces the file as a whole; returns its size. A KV state is as private as the conversation. */
+export async function writeState(
+  path: string, fingerprint: Fingerprint, tokens: Int32Array, { sizeBytes: stateBytes, read }: StateSource, pieceBytes = usualPieceBytes,
+): Promise<number> {
+  const header = Buffer.from(JSON.stringify({ fingerprint, tokens: tokens.length, stateBytes }));
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(header.length);
+  const draft = `${path}.${randomUUID()}`;
+  const file = await open(draft, 'wx', 0o600);
+  try {
+    const hash = createHash('sha256');
+    let sizeBytes = 0;
+    const write = async (bytes: Uint8Array): Promise<void> => {
+      hash.update(bytes);
+      await writeAll(file, bytes);
+      sizeBytes += bytes.length;
+    };
+    await write(Buffer.concat([magic, length, header, bytesOf(tokens)]));
+    const piece = new Uint8Array(Math.min(pieceBytes, stateBytes));
+    for (let offset = 0; offset < stateBytes; offset += piece.length) {
+      const part = piece.subarray(0, stateBytes - offset);
+      read(offset, part);
+      await write(part);
+    }
+    await writeAll(file, hash.digest());
+    await file.sync();
+    await file.close();
+    await rename(draft, path);
+    return sizeBytes + sumBytes;
+  } catch (error) {
+    await file.close().catch(() => {});
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at)).bytesWritten;
+}
+
+export interface StateHeader {
+  tokens: number;
+  stateBytes: number;
+}
+
+/** Memory that a state is written to. */
+export type StateSink = (offset: number, from: Uint8Array) => void;
+
+export interface ReadState {
+  tokens: Int32Array;
+  sizeBytes: number;
+}
+
+/**
+ * `accept` gets the state's size before anything is read, and gives the memory for it or the reason why not. Throws `file_unreadable`
+ * where it cannot be read; a string says why what is there does not serve. What the memory holds then is worth nothing.
+ */
+export async function readState(
+  path: string, fingerprint: Fingerprint, accept: (header: StateHeader) => StateSink | string, pieceBytes = usualPieceBytes,
+): Promise<ReadState | string> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path);
+    return await readOpen(file, path, fingerprint, accept, pieceBytes);
+  } catch (cause) {
+    if (cause instanceof RecuaError) throw cause;
+    throw new RecuaError('file_unreadable', `The saved state ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  } finally {
+    await file?.close();
+  }
+}
+
+async function readOpen(
+  file: FileHandle, path: string, fingerprint: Fingerprint, accept: (header: StateHeader) => StateSink | string, pieceBytes: number,
+): Promise<ReadState | string> {
+  const damaged = `${path} is damaged`;
+  const { size } = await file.stat();
+  const hash = createHash('sha256');
+  /** Fills the array with what comes next, or says that there is less. */
+  const fill = async (bytes: Uint8Array): Promise<boolean> => {
+    for (let at = 0; at < bytes.length;) {
+      const { bytesRead } = await file.read(bytes, at);
+      if (bytesRead === 0) return false;
+      at += bytesRead;
+    }
+    hash.update(bytes);
+    return true;
+  };
+  const beginning = Buffer.alloc(magic.length + 4);
+  if (!(await fill(beginning)) || !beginning.subarray(0, magic.length).equals(magic)) return `${path} is no saved state`;
+  const headerBytes = beginning.readUInt32LE(magic.length);
+  const headerText = Buffer.alloc(Math.min(headerBytes, mostHeaderBytes));
+  if (headerBytes > mostHeaderBytes || !(await fill(headerText))) return damaged;
+  const header = parseHeader(headerText);
+  if (!header) return damaged;
+  if (header.fingerprint !== fingerprint) return `${path} belongs to another model, other settings or another version of llama.cpp`;
+  const { tokens, stateBytes } = header;
+  if (beginning.length + headerBytes + tokens * 4 + stateBytes + sumBytes !== size) return damaged;
+  const sink = accept({ tokens, stateBytes });
+  if (typeof sink === 'string') return sink;
+  const list = new Int32Array(tokens);
+  if (!(await fill(bytesOf(list)))) return damaged;
+  const piece = new Uint8Array(Math.min(pieceBytes, stateBytes));
+  for (let offset = 0; offset < stateBytes; offset += piece.length) {
+    const part = piece.subarray(0, stateBytes - offset);
+    if (!(await fill(part))) return damaged;
+    sink(offset, part);
+  }
+  const sum = hash.copy().digest();
+  const told = Buffer.alloc(sumBytes);
+  return (await fill(told)) && told.equals(sum) ? { tokens: list, sizeBytes: size } : damaged;
+}
+
+function parseHeader(bytes: Buffer): (StateHeader & { fingerprint: unknown }) | undefined {
+  try {
+    const { fingerprint, tokens, stateBytes } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+    return isCount(tokens) && isCount(stateBytes) ? { fingerprint, tokens, stateBytes } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Int32Array): Uint8Array => new Uint8Array(buffer, byteOffset, byteLength);

@@ -1,0 +1,85 @@
+// What can be done with the KV of sequences that no request uses: save to a file, restore from one, forget. What touches the context is
+// done between two steps; files are written from stashes and read into them meanwhile.
+import type { NativeContext } from '../../addon/addon.js';
+import { RecuaError } from '../../errors.js';
+import type { Loaded } from './loaded.js';
+import type { PrefixCache } from '../planning/prefix.js';
+import type { SavedState } from '../protocol.js';
+import { fingerprintOf, readState, writeState, type Fingerprint } from './saved-state.js';
+
+const nothing: SavedState = { tokens: 0, sizeBytes: 0 };
+
+/** Runs something when nothing else touches the context. */
+export type BetweenSteps = <T>(job: () => Promise<T>) => Promise<T>;
+
+export class StateKeeper {
+  readonly #loaded: Loaded;
+  readonly #cache: PrefixCache;
+  #fingerprint: Promise<Fingerprint> | undefined;
+
+  constructor(loaded: Loaded, cache: PrefixCache) {
+    this.#loaded = loaded;
+    this.#cache = cache;
+  }
+
+  /** Of the sequence used last. */
+  async save(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
+    const taken = await betweenSteps(async () => {
+      const slot = this.#cache.latestFree();
+      return slot < 0 ? undefined : { tokens: this.#cache.tokensOf(slot), stash: await context.stashSequence(slot) };
+    });
+    if (!taken || taken.stash.id === 0) return nothing;
+    const { tokens, stash: { id, sizeBytes } } = taken;
+    try {
+      const read = (offset: number, into: Uint8Array): void => context.readStash(id, offset, into);
+      return { tokens: tokens.length, sizeBytes: await writeState(path, await this.#identify(), tokens, { sizeBytes, read }) };
+    } finally {
+      await context.dropStash(id);
+    }
+  }
+
+  async restore(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
+    let stash = 0;
+    try {
+      const read = await readState(path, await this.#identify(), ({ tokens, stateBytes }) => {
+        if (tokens > context.contextSize) return `${path} holds ${tokens} tokens, more than the context of ${context.contextSize}`;
+        stash = context.createStash(stateBytes);
+        if (stash === 0) throw new RecuaError('file_unreadable', `The saved state ${path} cannot be read: there is no memory for its ${stateBytes} bytes.`);
+        return (offset, from) => context.writeStash(stash, offset, from);
+      });
+      if (typeof read === 'string') return { ...nothing, reason: `${read}.` };
+      return await betweenSteps(() => this.#bringBack(context, path, stash, read));
+    } finally {
+      if (stash > 0) await context.dropStash(stash);
+    }
+  }
+
+  async #bringBack(context: NativeContext, path: string, stash: number, { tokens, sizeBytes }: { tokens: Int32Array; sizeBytes: number }): Promise<SavedState> {
+    if (this.#cache.freeSlots === 0) return { ...nothing, reason: 'All sequences are busy.' };
+    const slot = this.#cache.cheapestFree();
+    await this.#empty(context, slot);
+    if (!(await context.unstashSequence(stash, slot, tokens.length))) {
+      await context.removeSequence(slot, 0, -1);
+      return { ...nothing, reason: `${path} was written with another kind of context.` };
+    }
+    this.#cache.adopt(slot, tokens);
+    return { tokens: tokens.length, sizeBytes };
+  }
+
+  async forget(context: NativeContext, betweenSteps: BetweenSteps): Promise<SavedState> {
+    return await betweenSteps(async () => {
+      for (const slot of this.#cache.freeWithTokens()) await this.#empty(context, slot);
+      for (const stash of this.#cache.pool.drop()) await context.dropStash(stash);
+      return nothing;
+    });
+  }
+
+  async #empty(context: NativeContext, slot: number): Promise<void> {
+    await context.removeSequence(slot, 0, -1);
+    this.#cache.adopt(slot, new Int32Array(0));
+  }
+
+  #identify(): Promise<Fingerprint> {
+    return (this.#fingerprint ??= fingerprintOf(this.#loaded));
+  }
+}

@@ -1,0 +1,269 @@
+// Embedding and reranking requests inside the engine: a queue and a native context of their own, opened on first use, so that they
+// run beside chat. A native call takes inputs of all requests that wait, one of each in turn, so that small requests share it and a
+// big one keeps nobody waiting.
+import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
+import { RecuaError } from '../../errors.js';
+import { checkTokens } from '../prompts/chat.js';
+import { isLong, type PoolShare } from '../prompts/pool-share.js';
+import type { EmbedRequest, EngineEvent, ModelDescription, RerankRequest, Work } from '../protocol.js';
+import { pairReader } from './rerank.js';
+import { leastTokens } from '../text/text-length.js';
+
+interface Job {
+  id: number;
+  inputs: Int32Array[];
+  /** Inputs × dimensions; empty until the first batch tells the dimensions, which need not be the model's inner size. */
+  vectors: Float32Array;
+  /** Inputs that went into a call, which they do in order. */
+  taken: number;
+  /** Inputs that have their vector. */
+  done: number;
+}
+
+/** One input of a native call. */
+interface Item {
+  job: Job;
+  index: number;
+}
+
+/** Why a model does not do what is asked; undefined if it does. */
+export function notPooled({ canEmbed, canRerank, pooling }: ModelDescription, request: EmbedRequest | RerankRequest): RecuaError | undefined {
+  if ('documents' in request) {
+    if (canRerank) return undefined;
+    return new RecuaError('rerank_unsupported', `Expected a reranker, got a model with pooling ${pooling}; load a reranking model, with pooling rank if its file does not say that it is one.`);
+  }
+  if (canEmbed) return undefined;
+  return new RecuaError('embeddings_unsupported', canRerank
+    ? 'This model is a reranker: it scores texts and gives no embedding vectors. Load an embedding model.'
+    : 'This model cannot give pooled embedding vectors; load an embedding model.');
+}
+
+/** A cancel, and whoever comes next, wait for the call that runs: it must not be long. */
+const tokensPerCall = 1024;
+
+export class Embeddings {
+  readonly #model: NativeModel;
+  readonly #options: EmbedderOptions;
+  readonly #queueSize: number;
+  readonly #poolShare: PoolShare;
+  readonly #emit: (event: EngineEvent) => void;
+  readonly #flush: () => void;
+  #embedder: Promise<NativeEmbedder> | undefined;
+  /** The same, once it is there. */
+  #opened: NativeEmbedder | undefined;
+  #calling = false;
+  #calls = 0;
+  /** Ids taken and not answered (being tokenised, waiting or running), with what tells tokenising that nobody waits for it. */
+  readonly #active = new Map<number, CancelFlag>();
+  /** Those with inputs that no call has taken; the first is next. */
+  readonly #jobs: Job[] = [];
+  #running: Promise<void> | undefined;
+  #closing = false;
+
+  constructor(
+    model: NativeModel, options: EmbedderOptions, queueSize: number, poolShare: PoolShare, emit: (event: EngineEvent) => void, flush: () => void,
+  ) {
+    this.#model = model;
+    this.#options = options;
+    this.#queueSize = queueSize;
+    this.#poolShare = poolShare;
+    this.#emit = emit;
+    this.#flush = flush;
+  }
+
+  /** Of the native embedder. */
+  get work(): Work {
+    return { busy: this.#calling, done: this.#calls + (this.#opened?.polls() ?? 0) };
+  }
+
+  get active(): number {
+    return this.#active.size;
+  }
+
+  async start(id: number, request: EmbedRequest | RerankRequest): Promise<void> {
+    if (this.#active.size > this.#queueSize) {
+      this.#fail(id, new RecuaError('queue_full', `${this.#active.size} embedding requests are waiting already; try again in a moment.`));
+      return;
+    }
+    const cancelled = new Int32Array(1);
+    this.#active.set(id, cancelled);
+    const texts = 'documents' in request ? [request.query, ...request.documents] : request.inputs;
+    const leave = isLong(texts) ? await this.#poolShare.enter() : undefined;
+    try {
+      if (!this.#active.has(id)) return;
+      const inputs: Int32Array[] = [];
+      for (const read of this.#readers(request, cancelled)) {
+        inputs.push(await read());
+        if (!this.#active.has(id)) return;
+      }
+      this.#jobs.push({ id, inputs, vectors: new Float32Array(0), taken: 0, done: 0 });
+      this.#running ??= this.#run();
+    } catch (error) {
+      if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
+    } finally {
+      leave?.();
+    }
+  }
+
+  /** True if the id was one of these. A call in flight is finished, the rest never begins. */
+  cancel(id: number): boolean {
+    const cancelled = this.#active.get(id);
+    if (!cancelled) return false;
+    cancelled[0] = 1;
+    this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
+    return true;
+  }
+
+  /** Waits for what runs, then frees the native context. */
+  async close(): Promise<void> {
+    while (this.#active.size > 0 || this.#running) {
+      // A request that is still being tokenised starts a run of its own.
+      await (this.#running ?? new Promise((resolve) => setImmediate(resolve)));
+    }
+    this.#closing = true;
+    const embedder = await this.#embedder?.catch(() => undefined);
+    await embedder?.close();
+  }
+
+  /** One for each input; each gives the tokens. */
+  #readers(request: EmbedRequest | RerankRequest, cancelled: CancelFlag): (() => Promise<Int32Array>)[] {
+    if ('documents' in request) {
+      const pair = pairReader(this.#model, request.query, cancelled);
+      return request.documents.map((document, index) => async () => {
+        const param = `documents[${index}]`;
+        this.#checkText(request.query, 'query', index);
+        this.#checkText(document, param, index);
+        return this.#check(await pair(document), param, index);
+      });
+    }
+    return request.inputs.map((input, index) => async () => {
+      const param = `input[${index}]`;
+      if (typeof input !== 'string') checkTokens(input, this.#model.info.vocabSize, param);
+      else this.#checkText(input, param, index);
+      return this.#check(typeof input === 'string' ? await this.#model.tokenize(input, true, true, { cancelled }) : input, param, index);
+    });
+  }
+
+  #check(tokens: Int32Array, param: string, index: number): Int32Array {
+    if (tokens.length === 0) {
+      throw new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
+    }
+    if (tokens.length > this.#options.contextSize) throw this.#tooLong(tokens.length, '', param, index);
+    return tokens;
+  }
+
+  /** Before it is read. */
+  #checkText(text: string, param: string, index: number): void {
+    const least = leastTokens(this.#model.info, text);
+    if (least > this.#options.contextSize) throw this.#tooLong(least, 'at least ', param, index);
+  }
+
+  #tooLong(count: number, atLeast: '' | 'at least ', param: string, index: number): RecuaError {
+    const message = `Expected at most ${this.#options.contextSize} tokens in ${param}, got ${atLeast}${count}; split the text or raise the context size.`;
+    return new RecuaError('context_length_exceeded', message, {
+      param,
+      details: { n_prompt_tokens: count, n_ctx: this.#options.contextSize, index },
+    });
+  }
+
+  async #run(): Promise<void> {
+    // What came in the same message is tokenised by then and shares the first call.
+    await new Promise((resolve) => setImmediate(resolve));
+    // Jobs added while a call runs are seen by the loop.
+    for (let items = this.#take(); items.length > 0; items = this.#take()) {
+      try {
+        await this.#compute(await this.#open(), items);
+      } catch (error) {
+        // There is no native context: that is nobody's own fault.
+        for (const { job } of items) if (this.#active.has(job.id)) this.#fail(job.id, RecuaError.from(error));
+      }
+    }
+    this.#running = undefined;
+  }
+
+  /** The next call's inputs: of each job one, again and again, until the call is full. */
+  #take(): Item[] {
+    const items: Item[] = [];
+    let rows = 0;
+    let begun = false;
+    for (let job = this.#jobs[0]; job; job = this.#jobs[0]) {
+      if (this.#active.has(job.id)) {
+        const next = job.inputs[job.taken]!.length;
+        // It stays first, so that a long input is not passed for ever by short ones.
+        if (items.length > 0 && rows + next > tokensPerCall) break;
+        rows += next;
+        if (job.taken === 0) {
+          this.#emit({ id: job.id, kind: 'started' });
+          begun = true;
+        }
+        items.push({ job, index: job.taken++ });
+        if (job.taken < job.inputs.length) this.#jobs.push(job);
+      }
+      this.#jobs.shift();
+    }
+    // The gateway must know who may have caused a crash before the call that may crash.
+    if (begun) this.#flush();
+    return items;
+  }
+
+  /** One native call. Where it fails for several jobs together, each is tried alone: only those whose own inputs fail are told so. */
+  async #compute(embedder: NativeEmbedder, items: Item[]): Promise<void> {
+    const inputs = items.map(({ job, index }) => job.inputs[index]!);
+    const tokens = new Int32Array(inputs.reduce((rows, { length }) => rows + length, 0));
+    let at = 0;
+    for (const input of inputs) {
+      tokens.set(input, at);
+      at += input.length;
+    }
+    let vectors: Float32Array;
+    this.#calling = true;
+    try {
+      vectors = await embedder.embed(tokens, Int32Array.from(inputs, ({ length }) => length));
+    } catch (error) {
+      const jobs = [...new Set(items.map(({ job }) => job))].filter(({ id }) => this.#active.has(id));
+      if (items.every(({ job }) => job === items[0]!.job)) return jobs.forEach(({ id }) => this.#fail(id, RecuaError.from(error)));
+      for (const job of jobs) await this.#compute(embedder, items.filter((item) => item.job === job));
+      return;
+    } finally {
+      this.#calling = false;
+      this.#calls++;
+    }
+    const dimensions = vectors.length / items.length;
+    for (const [i, { job, index }] of items.entries()) {
+      if (!this.#active.has(job.id)) continue;
+      if (job.done === 0) job.vectors = new Float32Array(job.inputs.length * dimensions);
+      job.vectors.set(vectors.subarray(i * dimensions, (i + 1) * dimensions), index * dimensions);
+      if (++job.done === job.inputs.length) {
+        this.#active.delete(job.id);
+        this.#answer(job);
+      }
+    }
+  }
+
+  async #open(): Promise<NativeEmbedder> {
+    if (this.#closing) throw new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
+    const opening = (this.#embedder ??= this.#model.createEmbedder(this.#options));
+    try {
+      return (this.#opened = await opening);
+    } catch (error) {
+      // Too little memory now may be enough later.
+      this.#embedder = undefined;
+      throw error;
+    }
+  }
+
+  #answer(job: Job): void {
+    this.#emit({
+      id: job.id,
+      kind: 'embedded',
+      vectors: job.vectors,
+      dimensions: job.vectors.length / job.inputs.length,
+      tokenCounts: Int32Array.from(job.inputs, (input) => input.length),
+    });
+  }
+
+  #fail(id: number, error: RecuaError): void {
+    this.#active.delete(id);
+    this.#emit({ id, kind: 'error', error: error.toPlain() });
+  }
+}

@@ -1,0 +1,22 @@
+// A question of the protocol → the engine's method for it. Called where the engine runs: by host for those that came from another
+// process, by local for those of this one.
+import { checkTokens } from '../prompts/chat.js';
+import type { Engine } from '../loop/engine.js';
+import type { Question } from '../protocol.js';
+
+export function deliver(engine: Engine, m: Question): void {
+  switch (m.type) {
+    case 'chat': return engine.chat(m.id, m.request);
+    case 'complete': return engine.complete(m.id, m.request);
+    case 'embed':
+    case 'rerank': return engine.embed(m.id, m.request);
+    case 'tokenize': return engine.ask(m.id, (model) => model.tokenize(m.text, m.addSpecial, m.parseSpecial));
+    case 'detokenize': return engine.ask(m.id, async (model) => {
+      checkTokens(m.tokens, model.info.vocabSize, 'tokens');
+      return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await model.detokenize(m.tokens, m.special));
+    });
+    case 'save': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.save(context, betweenSteps, m.path));
+    case 'restore': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.restore(context, betweenSteps, m.path));
+    case 'forget': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.forget(context, betweenSteps));
+  }
+}

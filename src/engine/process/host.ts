@@ -1,0 +1,94 @@
+// The engine process: IPC messages in, one message of events per step out. The addon is given by the entry (main.ts),
+// so that tests run the same process over a fake. Never writes to stdout; logs go through IPC.
+import { RecuaError } from '../../errors.js';
+import { deliver } from './delivery.js';
+import { Engine } from '../loop/engine.js';
+import { load } from './load.js';
+import { listenToNative } from './native-log.js';
+import { skippedText, wantsGpu } from './offload.js';
+import type { OpenedNative } from './own-native.js';
+import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type ToEngine } from '../protocol.js';
+
+/** What the host needs of `process`. */
+export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'connected'> & { send?: NodeJS.Process['send'] };
+
+/** Progress messages are worth sending when the whole percent changes. */
+const progressSteps = 100;
+
+export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, channel: Channel): void {
+  let engine: Engine | undefined;
+  let loading: { cancel(): void } | undefined;
+  let closing = false;
+
+  const send = (message: FromEngine): void => {
+    // A channel that is gone ends the process by 'disconnect'; an error here says no more than that.
+    channel.send?.(message, undefined, undefined, () => {});
+  };
+  let least = 0;
+  const log = (level: LogLevel, text: string): void => {
+    if (logLevels.indexOf(level) >= least) send({ type: 'log', level, text });
+  };
+
+  /** Exits after all that was sent has left: a pipe may still hold the last events. */
+  const exit = (message: FromEngine | undefined, code: number): void => {
+    if (!message || !channel.send) channel.exit(code);
+    else channel.send(message, undefined, undefined, () => channel.exit(code));
+  };
+
+  const fail = (error: unknown): void => exit({ type: 'failed', error: RecuaError.from(error).toPlain() }, 1);
+
+  const start = async (options: EngineOptions): Promise<void> => {
+    const { addon, backends = [] } = await openNative(options);
+    listenToNative(addon, log);
+    if (wantsGpu(options)) for (const one of backends) if (!one.loaded) log('warn', skippedText(one));
+    let step = -1;
+    const opening = load(addon, options, (fraction) => {
+      const next = Math.floor(fraction * progressSteps);
+      if (next > step) send({ type: 'progress', fraction });
+      step = Math.max(step, next);
+    }, backends);
+    loading = opening;
+    if (closing) opening.cancel();
+    const loaded = await opening.promise;
+    loading = undefined;
+    engine = new Engine(addon, loaded, {
+      emit: (events, status) => send({ type: 'events', events, status }),
+      log,
+    });
+    engine.ended.catch((error: unknown) => {
+      log('error', `the engine's loop broke: ${(error as Error).stack ?? String(error)}`);
+      exit({ type: 'log', level: 'error', text: 'the engine process ends' }, 1);
+    });
+    if (closing) return await close();
+    send({ type: 'ready', model: loaded.description });
+  };
+
+  const close = async (): Promise<void> => {
+    closing = true;
+    loading?.cancel();
+    if (loading) return;
+    await engine?.close();
+    exit({ type: 'log', level: 'debug', text: 'the engine process ends' }, 0);
+  };
+
+  channel.on('message', (message: unknown) => {
+    const m = message as ToEngine;
+    if (m.type === 'load') {
+      least = logLevels.indexOf(m.logLevel);
+      start(m.options).catch((error: unknown) => (closing ? channel.exit(0) : fail(error)));
+    } else if (m.type === 'close') void close();
+    else if (!engine) {
+      const error = new RecuaError('model_loading', 'The model is still loading.').toPlain();
+      if (m.type !== 'cancel' && m.type !== 'look') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0 } });
+    } else if (m.type === 'cancel') engine.cancel(m.id);
+    else if (m.type === 'look') send({ type: 'pulse', pulse: engine.vitals.look() });
+    else deliver(engine, m);
+  });
+  // The parent may be gone before the event could be heard.
+  if (!channel.connected) channel.exit(0);
+  // Nobody is left to answer. Exiting would wait for the native step; the kernel frees all at once.
+  channel.on('disconnect', () => channel.kill(channel.pid, 'SIGKILL'));
+  // Ctrl-C reaches the whole group; the parent decides when the engine stops.
+  channel.on('SIGINT', () => {});
+  channel.on('SIGTERM', () => void close());
+}

@@ -1,0 +1,166 @@
+// Opens a model for the engine: options → native model and context, and the description the gateway is told.
+// Called once for each engine, by host or local.
+import { availableParallelism } from 'node:os';
+import type { ChatInput, ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
+import { RecuaError } from '../../errors.js';
+import { ensureChecked } from '../../models/gguf/model-file.js';
+import { chooseOffload, settleOffload } from './offload.js';
+import type { OffloadChoice, SkippedBackend } from './offload.js';
+import { canRemoveParts, type Loaded } from '../loop/loaded.js';
+import type { EngineOptions, ModelDescription } from '../protocol.js';
+
+const progressMs = 100;
+
+/** A context below this may have no room for what a template adds to a chat. */
+const smallContext = 1024;
+
+/** Inputs of an embedding call in one forward pass. */
+const embedderSequences = 32;
+
+export function load(
+  addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void, backends: readonly SkippedBackend[] = [],
+): { promise: Promise<Loaded>; cancel(): void } {
+  const { modelPath: path, checked = [], gpuLayers, requireGpu, mmap, mlock, numa } = options;
+  let loading: ModelLoad | undefined;
+  let cancelled = false;
+  const attempt = async (offload: OffloadChoice): Promise<Loaded> => {
+    if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
+    // In front of every load: the file may be another since the gateway looked, above all when a crashed engine is started again.
+    await ensureChecked(path, checked);
+    loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
+    if (cancelled) loading.cancel();
+    const { progress, promise } = loading;
+    const watch = setInterval(() => onProgress(progress()), progressMs);
+    const model = await promise.finally(() => clearInterval(watch));
+    return await open(addon, model, options, offload);
+  };
+  const all = async (): Promise<Loaded> => {
+    const offload = chooseOffload(options, addon.devices(), backends);
+    try {
+      return await attempt(offload);
+    } catch (error) {
+      // What was not asked for in so many words must not keep a model from loading.
+      if (cancelled || gpuLayers !== 'auto' || requireGpu || offload.devices.length === 0) throw error;
+      const note = `${offload.devices.join(', ')} could not take the model (${RecuaError.from(error).message}); all layers run on the CPU.`;
+      return await attempt({ ...offload, devices: [], gpuLayers: 0, notes: [note] });
+    }
+  };
+  const cancel = (): void => {
+    cancelled = true;
+    loading?.cancel();
+  };
+  return { promise: all(), cancel };
+}
+
+async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions, offload: OffloadChoice): Promise<Loaded> {
+  try {
+    const { info } = model;
+    const { mathThreads } = addon.version;
+    const notes = [...offload.notes];
+    if (info.vocabSize === 0) throw new RecuaError('model_unusable', `Expected a model with a vocabulary, got ${info.architecture} without one.`);
+    if (info.hasEncoder && info.hasDecoder) {
+      throw new RecuaError('model_unusable', `Expected a model that only decodes or only encodes, got ${info.architecture}, which does both (T5 and its like are not supported).`);
+    }
+    const contextSize = effectiveContext(info, options, notes);
+    const pooling = effectivePooling(info, options);
+    const context = info.hasDecoder ? await model.createContext(contextOptions(options, contextSize, mathThreads)) : undefined;
+    const embedderOptions = pooling === 'none' ? undefined : embedding(options, contextSize, pooling, mathThreads);
+    if (!context && !embedderOptions) {
+      throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
+    }
+    if (info.recurrent) notes.push('This architecture keeps one state per sequence: a prompt shares a prefix only where it continues a whole earlier sequence.');
+    else if (info.slidingWindow > 0) notes.push('Sliding-window attention forgets old positions: a prompt shares a prefix only where it continues a whole earlier sequence.');
+    if (options.specType !== 'none' && context && !canRemoveParts(info)) {
+      notes.push('Tokens are not guessed ahead: this architecture keeps no positions that a wrong guess could be removed from.');
+    }
+    const description: ModelDescription = {
+      description: describe(info),
+      architecture: info.architecture,
+      fileType: info.fileType,
+      parameters: info.parameters,
+      sizeBytes: info.sizeBytes,
+      vocabSize: info.vocabSize,
+      vocabType: info.vocabType,
+      embeddingSize: info.embeddingSize,
+      layers: info.layers,
+      contextTrain: info.contextTrain,
+      contextSize: context?.contextSize ?? contextSize,
+      leastContext: context && contextSize < smallContext ? await leastContext(model, options.chatTemplate) : 0,
+      parallel: options.parallel,
+      pooling,
+      hasChatTemplate: info.hasChatTemplate || options.chatTemplate !== '',
+      chatTemplate: options.chatTemplate || model.chatTemplate(),
+      canGenerate: context !== undefined,
+      canEmbed: embedderOptions !== undefined && pooling !== 'rank',
+      canRerank: pooling === 'rank',
+      devices: addon.devices(),
+      offload: settleOffload(offload, info.layers),
+      backends: addon.version.backends,
+      llamaCpp: addon.version.llamaCpp,
+      notes,
+    };
+    return { options, model, context, embedderOptions, pieces: await model.pieces(false), description };
+  } catch (error) {
+    await model.close();
+    throw error;
+  }
+}
+
+/** `llama 135M Q8_0`: llama.cpp's own description guesses the size by the layers, and says `?B` for most models. */
+function describe({ architecture, parameters, fileType }: ModelInfo): string {
+  const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
+  return [architecture, `${Number((parameters / size).toPrecision(3))}${unit}`, fileType.replace(/ *\(guessed\)| - .*$/g, '')].join(' ');
+}
+
+/** What the shortest chat takes by the model's template, or by ChatML where it has none. */
+async function leastContext(model: NativeModel, template: string): Promise<number> {
+  const shortest: ChatInput = {
+    messages: JSON.stringify([{ role: 'user', content: 'a' }]), tools: '', toolChoice: 'none', jsonSchema: '', grammar: '',
+    addGenerationPrompt: true, enableThinking: true, templateKwargs: {}, template,
+  };
+  try {
+    const { prompt } = await model.applyChatTemplate(shortest);
+    return (await model.tokenize(prompt, true, true)).length + 1;
+  } catch {
+    // A template that refuses this may take another chat.
+    return 0;
+  }
+}
+
+/** Positions beyond those a model was trained on give noise, so its training size is the most. */
+function effectiveContext(info: ModelInfo, options: EngineOptions, notes: string[]): number {
+  const most = info.contextTrain > 0 ? info.contextTrain : 4096;
+  if (options.contextSize > most) notes.push(`The context is ${most} tokens, which the model was trained on, not the ${options.contextSize} asked for.`);
+  return options.contextSize > 0 ? Math.min(options.contextSize, most) : most;
+}
+
+function effectivePooling(info: ModelInfo, options: EngineOptions): Pooling {
+  if (options.pooling !== 'auto') return options.pooling;
+  return info.pooling === 'unspecified' || info.pooling === 'none' ? 'mean' : info.pooling;
+}
+
+function contextOptions(options: EngineOptions, contextSize: number, mathThreads: number): ContextOptions {
+  // A step must have room for one token of every sequence.
+  const batchSize = Math.max(options.batchSize, options.parallel);
+  return {
+    contextSize,
+    sequences: options.parallel,
+    batchSize,
+    microBatchSize: Math.min(options.microBatchSize, batchSize),
+    ...threads(options, mathThreads),
+    flashAttention: options.flashAttention,
+    cacheTypeK: options.cacheTypeK,
+    cacheTypeV: options.cacheTypeV,
+    ...(options.specType === 'none' ? {} : { draft: options.specDraftMax }),
+  };
+}
+
+function embedding(options: EngineOptions, contextSize: number, pooling: Pooling, mathThreads: number): EmbedderOptions {
+  return { contextSize, sequences: embedderSequences, threads: threads(options, mathThreads).threadsBatch, pooling };
+}
+
+/** Two threads on one core get in each other's way; a container may grant fewer cores than there are. */
+function threads(options: EngineOptions, mathThreads: number): { threads: number; threadsBatch: number } {
+  const count = options.threads || Math.min(mathThreads, availableParallelism());
+  return { threads: count, threadsBatch: options.threadsBatch || count };
+}

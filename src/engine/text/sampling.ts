@@ -1,0 +1,74 @@
+// A request's sampling and constraint → the addon's sampler options, in which an absent option is off. Pure.
+import type { ChatPrompt, SamplerOptions } from '../../addon/addon.js';
+import type { Sampling } from '../protocol.js';
+
+/** What constrains the text, as a chat template or a plain grammar gives it. */
+export type GrammarSource = Pick<
+  ChatPrompt,
+  'grammar' | 'grammarKind' | 'grammarLazy' | 'grammarTriggers' | 'preservedTokens' | 'generationPrompt' | 'thinkingStart' | 'thinkingEnds'
+>;
+
+export const unconstrained: GrammarSource = {
+  grammar: '', grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: [], generationPrompt: '', thinkingStart: '', thinkingEnds: [],
+};
+
+export function samplerOptions(sampling: Sampling, source: GrammarSource, draft = false): SamplerOptions {
+  const greedy = !(sampling.temperature > 0);
+  const options: SamplerOptions = { temperature: greedy ? 0 : sampling.temperature };
+  if (sampling.seed !== undefined) options.seed = sampling.seed;
+  penalties(sampling, options);
+  if (sampling.logitBias.length > 0) options.logitBias = sampling.logitBias;
+  if (sampling.ignoreEos) options.ignoreEos = true;
+  if (draft) options.draft = true;
+  // Greedy takes the best token, so nothing that only trims or reshapes the tail can change it.
+  if (!greedy) randomness(sampling, options);
+  if (source.grammar !== '') {
+    options.grammar = source.grammar;
+    options.grammarKind = source.grammarKind;
+    if (source.grammarLazy) {
+      options.grammarLazy = true;
+      options.grammarTriggers = source.grammarTriggers;
+      options.thinkingStart = source.thinkingStart;
+      options.thinkingEnds = source.thinkingEnds;
+    }
+    options.preservedTokens = source.preservedTokens;
+    options.generationPrompt = source.generationPrompt;
+  }
+  return options;
+}
+
+function penalties(sampling: Sampling, options: SamplerOptions): void {
+  if (sampling.penaltyLastN !== 0) {
+    if (sampling.repeatPenalty !== 1) options.repeatPenalty = sampling.repeatPenalty;
+    if (sampling.frequencyPenalty !== 0) options.frequencyPenalty = sampling.frequencyPenalty;
+    if (sampling.presencePenalty !== 0) options.presencePenalty = sampling.presencePenalty;
+    if (options.repeatPenalty !== undefined || options.frequencyPenalty !== undefined || options.presencePenalty !== undefined) {
+      options.penaltyLastN = sampling.penaltyLastN;
+    }
+  }
+  if (sampling.dryMultiplier > 0 && sampling.dryPenaltyLastN !== 0) {
+    options.dryMultiplier = sampling.dryMultiplier;
+    options.dryBase = sampling.dryBase;
+    options.dryAllowedLength = sampling.dryAllowedLength;
+    options.dryPenaltyLastN = sampling.dryPenaltyLastN;
+  }
+}
+
+function randomness(sampling: Sampling, options: SamplerOptions): void {
+  // Mirostat chooses its own cut, and llama.cpp builds it without the others.
+  if (sampling.mirostat !== 0) {
+    options.mirostat = sampling.mirostat;
+    options.mirostatTau = sampling.mirostatTau;
+    options.mirostatEta = sampling.mirostatEta;
+    return;
+  }
+  if (sampling.topK > 0) options.topK = sampling.topK;
+  if (sampling.topP < 1) options.topP = sampling.topP;
+  if (sampling.minP > 0) options.minP = sampling.minP;
+  if (sampling.typicalP < 1) options.typicalP = sampling.typicalP;
+  if (sampling.topNSigma > 0) options.topNSigma = sampling.topNSigma;
+  if (sampling.xtcProbability > 0 && sampling.xtcThreshold <= 0.5) {
+    options.xtcProbability = sampling.xtcProbability;
+    options.xtcThreshold = sampling.xtcThreshold;
+  }
+}

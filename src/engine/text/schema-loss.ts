@@ -1,0 +1,69 @@
+// What a grammar leaves out of a JSON schema: an error where the schema is strict, else a warning. Called by chat. Pure.
+import type { Unenforced } from '../../addon/addon.js';
+import { RecuaError } from '../../errors.js';
+import type { Constraint, Tool } from '../protocol.js';
+
+/** More are counted, not named. */
+const mostNamed = 10;
+
+interface Source {
+  /** How a sentence calls it. */
+  name: string;
+  strict: boolean;
+  param: string;
+}
+
+/**
+ * The answer's warnings.
+ * @throws RecuaError `invalid_schema` where a strict schema has such a keyword
+ */
+export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint, tools: Tool[]): string[] {
+  const bySource = new Map<number, Unenforced[]>();
+  for (const one of unenforced) bySource.set(one.tool, [...(bySource.get(one.tool) ?? []), one]);
+  return [...bySource].map(([tool, losses]) => {
+    const { name, strict, param } = sourceOf(tool, constraint, tools);
+    const list = listOf(losses);
+    if (!strict) return `Not enforced of ${name}: ${list}.`;
+    throw new RecuaError('invalid_schema',
+      `Expected ${name} to have only keywords that can be enforced, as it is strict, got ${list}. Leave them out, or send "strict": false, and the answer's warnings will name them.`,
+      { param });
+  });
+}
+
+/** Errors of native code that are about a schema or the template, with the request's field. */
+export function chatError(thrown: unknown, constraint: Constraint, tools: Tool[]): RecuaError {
+  const error = RecuaError.from(thrown);
+  if (error.code === 'invalid_schema') {
+    const { index } = thrown as { index?: number };
+    // The tools' JSON is looked at as a whole before it is taken apart.
+    if (/ the tools[,.]/.test(error.message)) return new RecuaError('invalid_schema', error.message, { param: 'tools', cause: thrown });
+    const { name, param } = sourceOf(index ?? -1, constraint, tools);
+    const message = index === undefined ? error.message : error.message.replace('The JSON schema', () => `The JSON schema of ${name}`);
+    return new RecuaError('invalid_schema', message, { param, cause: thrown });
+  }
+  if (error.code === 'invalid_messages') {
+    const message = `The chat template does not take these messages: ${plain(error.message)}`;
+    return new RecuaError('invalid_messages', message, { param: 'messages', cause: thrown });
+  }
+  return error;
+}
+
+function sourceOf(index: number, constraint: Constraint, tools: Tool[]): Source {
+  const tool = tools[index];
+  if (tool) return { name: `the parameters of tool ${JSON.stringify(tool.function.name)}`, strict: tool.function.strict ?? false, param: tool.param ?? 'tools' };
+  const { strict, param } = constraint.kind === 'schema' ? constraint : { strict: false, param: 'tools' };
+  return { name: 'the JSON schema', strict, param };
+}
+
+function listOf(losses: Unenforced[]): string {
+  const named = losses.slice(0, mostNamed).map(({ pointer, why }) => `#${pointer} (${why})`).join(', ');
+  return losses.length > mostNamed ? `${named} and ${losses.length - mostNamed} more` : named;
+}
+
+/** What a template says, without the places in its source that llama.cpp adds. */
+function plain(message: string): string {
+  const said = message.split('\n').map((line) => line.trim()).filter((line) => line !== '' && !/^(\^+|-+|at row|while executing|~+)/i.test(line));
+  const raised = said.find((line) => line.includes('Jinja Exception:'))?.split('Jinja Exception:')[1]?.trim();
+  const text = raised ?? said[0] ?? 'it gives no reason';
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}

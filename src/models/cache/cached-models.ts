@@ -1,0 +1,136 @@
+// The cache's files as models: parts of a split one together, one version of those that several snapshots hold, and with each
+// what of it is still to be downloaded. Pure but for what hub-scan.ts has read. Used by the store and by removals.
+import { commitOf, etagOf } from './hub-scan.js';
+import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
+import { isGgufFile, isSidecar, modelKey, partOf, partName, quantisationOfName } from '../names/model-names.js';
+
+export interface CachedModel {
+  repo: string;
+  /** Path inside the repository: of the file, or of the first part. */
+  file: string;
+  /** Shortest name that means this model and no other of the cache. */
+  name: string;
+  /** The one it was asked for by; undefined where all of its copies are meant. */
+  revision: string | undefined;
+  /** The parts that are there, in order, all of one snapshot. */
+  parts: readonly SnapshotFile[];
+  totalParts: number;
+  /** Numbers of the parts that are neither there nor half there. */
+  missingParts: readonly number[];
+  partials: readonly PartialDownload[];
+  /** Everything it has: contents of the parts and what is downloaded of others. */
+  sizeBytes: number;
+  /** As its name states it; '' where that is silent. */
+  quantisation: string;
+  /** All files of that name in all snapshots: what goes when the model is removed. */
+  copies: readonly SnapshotFile[];
+  /** Bytes of other versions of it, in older snapshots. */
+  olderBytes: number;
+  changedMs: number;
+}
+
+/** What can be run: all parts are there and none is a link to nothing. */
+export function isWhole(model: CachedModel): boolean {
+  return model.parts.length === model.totalParts && model.parts.every((part) => !part.dangling);
+}
+
+/** How much of a model is there, in percent; undefined where nothing tells. 100 only for a whole one. */
+export function percentOf(model: CachedModel): number | undefined {
+  if (isWhole(model)) return 100;
+  let share = model.parts.filter((part) => !part.dangling).length;
+  for (const { sizeBytes, doneBytes } of model.partials) {
+    if (sizeBytes === undefined || sizeBytes === 0) return undefined;
+    share += doneBytes / sizeBytes;
+  }
+  return Math.min(99, Math.floor(share / model.totalParts * 100));
+}
+
+/** The models of all repositories, by name. Sidecars are not among them. */
+export function modelsOf(repos: readonly CachedRepo[]): CachedModel[] {
+  const models = repos.flatMap((one) => modelsOfRepo(one));
+  return models.sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }) || (a.name < b.name ? -1 : 1));
+}
+
+/** The models of one revision of a repository, as if the cache held nothing else of it. */
+export function modelsAt(repo: CachedRepo, revision: string): CachedModel[] {
+  const commit = commitOf(repo, revision);
+  const partials = repo.partials.filter((partial) => partial.revision !== undefined && [revision, commit].includes(partial.revision));
+  return modelsOfRepo({ ...repo, files: repo.files.filter((file) => file.commit === commit), partials })
+    .map((model) => ({ ...model, revision, name: `${repo.repo}@${revision}${model.name.slice(repo.repo.length)}` }));
+}
+
+/** The files that go with a repository's models. */
+export function sidecarsOf(repo: CachedRepo): SnapshotFile[] {
+  return repo.files.filter((file) => isGgufFile(file.file) && isSidecar(file.file));
+}
+
+function modelsOfRepo(repo: CachedRepo): CachedModel[] {
+  const groups = new Map<string, { files: SnapshotFile[]; partials: PartialDownload[] }>();
+  const groupOf = (key: string) => {
+    const group = groups.get(key) ?? { files: [], partials: [] };
+    groups.set(key, group);
+    return group;
+  };
+  for (const file of repo.files) {
+    if (isGgufFile(file.file) && !isSidecar(file.file)) groupOf(modelKey(file.file)).files.push(file);
+  }
+  for (const partial of repo.partials) {
+    if (partial.file === undefined) groupOf(`\0${partial.etag}`).partials.push(partial);
+    else if (isGgufFile(partial.file) && !isSidecar(partial.file)) groupOf(modelKey(partial.file)).partials.push(partial);
+  }
+  const order = snapshotOrder(repo);
+  const models = [...groups.values()].map(({ files, partials }) => makeModel(repo.repo, files, partials, order));
+  return models.map((model) => ({ ...model, name: shortestName(model, models) }));
+}
+
+/** Rank of a snapshot: the one that `main` means first, then other refs', then the rest. */
+function snapshotOrder(repo: CachedRepo): (commit: string) => number {
+  const ranked = [repo.refs.get('main'), ...repo.refs.values()].filter((commit) => commit !== undefined);
+  return (commit) => {
+    const rank = ranked.indexOf(commit);
+    return rank < 0 ? ranked.length : rank;
+  };
+}
+
+function makeModel(repo: string, files: readonly SnapshotFile[], partials: readonly PartialDownload[], order: (commit: string) => number): CachedModel {
+  const parts = chooseSnapshot(files, order);
+  const chosen = new Set(parts.map((part) => contentsOf(part)));
+  const known = parts[0]?.file ?? partials.find((partial) => partial.file !== undefined)?.file;
+  const { total } = partOf(known ?? '');
+  const file = known === undefined ? '' : total > 1 ? partName(known, 1) : known;
+  // A download of what is there already (a forced one) takes nothing from it.
+  const open = partials.filter((partial) => partial.file === undefined || !parts.some((part) => part.file === partial.file && !part.dangling) || partial.puller !== undefined);
+  const there = new Set([...parts.filter((part) => !part.dangling).map((part) => part.file), ...open.map((partial) => partial.file)].map((name) => partOf(name ?? '').part));
+  const older = new Map(files.filter((one) => !chosen.has(contentsOf(one))).map((one) => [contentsOf(one), one.kind === 'link' ? 0 : one.sizeBytes]));
+  return {
+    repo, file, parts, totalParts: total, partials: open, copies: files,
+    name: '', revision: undefined,
+    missingParts: known === undefined ? [] : Array.from({ length: total }, (_, i) => i + 1).filter((part) => !there.has(part)),
+    sizeBytes: [...parts.map((part) => part.sizeBytes), ...open.map((partial) => partial.doneBytes)].reduce((sum, bytes) => sum + bytes, 0),
+    quantisation: quantisationOfName(file),
+    olderBytes: [...older.values()].reduce((sum, bytes) => sum + bytes, 0),
+    changedMs: Math.max(0, ...parts.map((part) => part.changedMs), ...open.map((partial) => partial.changedMs)),
+  };
+}
+
+/** The snapshot with most of the parts; of equals the one that comes first, then the newest. */
+function chooseSnapshot(files: readonly SnapshotFile[], order: (commit: string) => number): SnapshotFile[] {
+  const byCommit = new Map<string, SnapshotFile[]>();
+  for (const file of files) byCommit.set(file.commit, [...byCommit.get(file.commit) ?? [], file]);
+  const ranked = [...byCommit].map(([commit, parts]) => ({
+    parts, rank: order(commit), there: parts.filter((part) => !part.dangling).length, changedMs: Math.max(...parts.map((part) => part.changedMs)),
+  })).sort((a, b) => b.there - a.there || a.rank - b.rank || b.changedMs - a.changedMs);
+  return [...ranked[0]?.parts ?? []].sort((a, b) => partOf(a.file).part - partOf(b.file).part);
+}
+
+function contentsOf(file: SnapshotFile): string {
+  return etagOf(file) ?? file.target;
+}
+
+function shortestName(model: Omit<CachedModel, 'name'>, siblings: readonly Omit<CachedModel, 'name'>[]): string {
+  const { repo, file, quantisation } = model;
+  if (file === '') return `${repo} (${model.partials[0]?.etag.slice(0, 12) ?? '?'}…)`;
+  if (siblings.length === 1) return repo;
+  const sameKind = siblings.filter((other) => other.quantisation === quantisation);
+  return quantisation !== '' && sameKind.length === 1 ? `${repo}:${quantisation}` : `${repo}/${file}`;
+}

@@ -1,0 +1,205 @@
+// Reads what is in the hub's cache, whoever wrote it: every GGUF file of every snapshot, and downloads that are not whole.
+// Nothing found here is trusted: links may dangle or lead anywhere, journals may be half written. Never follows a folder's link.
+import { open, readdir, readlink, stat } from 'node:fs/promises';
+import type { Dirent } from 'node:fs';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { RecuaError } from '../../errors.js';
+import { lockHolder } from '../../system/lock-file.js';
+import type { ProcessIdentity } from '../../system/process-identity.js';
+import { readSmallFile } from '../../system/small-file.js';
+import { draftEnding, partialPlaces, repoOfFolder } from './hub-cache.js';
+import type { PartialPlaces } from './hub-cache.js';
+import { mostJournalBytes } from '../download/partial-journal.js';
+
+export interface SnapshotFile {
+  /** Path inside the repository, with `/`. */
+  file: string;
+  commit: string;
+  path: string;
+  /** 'blob': a link to a blob of the same repository. 'plain': the contents themselves. 'link': a link to another place. */
+  kind: 'blob' | 'plain' | 'link';
+  /** What a link leads to; the path itself for a plain file. */
+  target: string;
+  sizeBytes: number;
+  /** A link to nothing. */
+  dangling: boolean;
+  /** Which contents these are, whatever they are called; '' for a link to nothing. */
+  inode: string;
+  /** When its contents changed, in milliseconds since 1970. */
+  changedMs: number;
+}
+
+export interface PartialDownload {
+  repo: string;
+  etag: string;
+  /** Path inside the repository; undefined where nothing tells. */
+  file: string | undefined;
+  revision: string | undefined;
+  sizeBytes: number | undefined;
+  doneBytes: number;
+  places: PartialPlaces;
+  /** The process that downloads it now. */
+  puller: ProcessIdentity | undefined;
+  /** Of Python's huggingface_hub, which nothing here can go on with. */
+  foreign: boolean;
+  changedMs: number;
+}
+
+export interface CachedRepo {
+  repo: string;
+  folder: string;
+  /** Revision → commit. */
+  refs: ReadonlyMap<string, string>;
+  /** Every file of every snapshot, those that are no models too. */
+  files: readonly SnapshotFile[];
+  partials: readonly PartialDownload[];
+}
+
+const ours = '.recua-partial';
+const journalOfOurs = `${ours}.json`;
+const theirs = '.incomplete';
+/** A commit and a line's end. */
+const longestRefBytes = 256;
+
+/** All repositories of the cache, by name; none where there is no cache. */
+export async function scanHub(hub: string): Promise<CachedRepo[]> {
+  const names = (await entriesOf(hub)).filter((entry) => entry.isDirectory() || entry.isSymbolicLink()).map((entry) => entry.name).sort();
+  const repos: CachedRepo[] = [];
+  for (const name of names) {
+    const repo = repoOfFolder(name);
+    if (repo !== undefined) repos.push(await scanRepo(repo, join(hub, name)));
+  }
+  return repos;
+}
+
+export async function scanRepo(repo: string, folder: string): Promise<CachedRepo> {
+  const [refs, files, partials] = await Promise.all([readRefs(join(folder, 'refs')), readSnapshots(folder), readPartials(repo, join(folder, 'blobs'))]);
+  return { repo, folder, refs, files, partials };
+}
+
+/** A folder's entries; none where there is no folder. */
+async function entriesOf(folder: string, recursive = false): Promise<Dirent[]> {
+  try {
+    return await readdir(folder, { withFileTypes: true, recursive });
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return [];
+    throw new RecuaError('file_unreadable', `The model store's folder ${folder} cannot be read: ${message}`, { cause });
+  }
+}
+
+async function readRefs(folder: string): Promise<Map<string, string>> {
+  const refs = new Map<string, string>();
+  for (const entry of await entriesOf(folder, true)) {
+    if (!entry.isFile() || entry.name.endsWith(draftEnding)) continue;
+    const path = join(entry.parentPath, entry.name);
+    const commit = (await readSmallFile(path, longestRefBytes).catch(() => '')).trim();
+    if (commit !== '') refs.set(relative(folder, path).split(sep).join('/'), commit);
+  }
+  return refs;
+}
+
+async function readSnapshots(folder: string): Promise<SnapshotFile[]> {
+  const snapshots = join(folder, 'snapshots');
+  const files: SnapshotFile[] = [];
+  for (const snapshot of await entriesOf(snapshots)) {
+    if (!snapshot.isDirectory()) continue;
+    const root = join(snapshots, snapshot.name);
+    for (const entry of await entriesOf(root, true)) {
+      if (!entry.isFile() && !entry.isSymbolicLink()) continue;
+      if (entry.name.endsWith(draftEnding)) continue;
+      const path = join(entry.parentPath, entry.name);
+      const found = await readSnapshotFile(folder, path, entry.isSymbolicLink());
+      if (found) files.push({ ...found, path, commit: snapshot.name, file: relative(root, path).split(sep).join('/') });
+    }
+  }
+  return files.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
+}
+
+async function readSnapshotFile(folder: string, path: string, isLink: boolean): Promise<Omit<SnapshotFile, 'path' | 'commit' | 'file'> | undefined> {
+  const contents = await stat(path).catch(() => undefined);
+  // A link to a folder is no file of a model; what is in there is somebody else's.
+  if (contents && !contents.isFile()) return undefined;
+  const facts = { sizeBytes: contents?.size ?? 0, dangling: contents === undefined, inode: contents ? `${contents.dev}:${contents.ino}` : '', changedMs: contents?.mtimeMs ?? 0 };
+  if (!isLink) return { kind: 'plain', target: path, ...facts };
+  const target = resolve(dirname(path), await readlink(path).catch(() => ''));
+  return { kind: dirname(target) === join(folder, 'blobs') ? 'blob' : 'link', target, ...facts };
+}
+
+async function readPartials(repo: string, blobs: string): Promise<PartialDownload[]> {
+  const names = (await entriesOf(blobs)).filter((entry) => entry.isFile()).map((entry) => entry.name);
+  const etags = new Set(names.flatMap((name) => [journalOfOurs, ours].filter((ending) => name.endsWith(ending)).slice(0, 1).map((ending) => name.slice(0, -ending.length))));
+  const partials: PartialDownload[] = [];
+  for (const etag of etags) partials.push(await readPartial(repo, etag, partialPlaces(join(blobs, etag))));
+  for (const name of names.filter((one) => one.endsWith(theirs))) {
+    const path = join(blobs, name);
+    if (await beginsLikeGguf(path)) partials.push(await readForeign(repo, name.slice(0, -theirs.length), path));
+  }
+  return partials;
+}
+
+async function readPartial(repo: string, etag: string, places: PartialPlaces): Promise<PartialDownload> {
+  const journal = await readJournal(places.journal);
+  const bytes = await stat(places.bytes).catch(() => undefined);
+  const sizeBytes = countOf(journal['size_bytes']);
+  const done = countOf(journal['done_bytes']);
+  return {
+    repo, etag, places, sizeBytes,
+    file: typeof journal['file'] === 'string' ? journal['file'] : undefined,
+    revision: typeof journal['revision'] === 'string' ? journal['revision'] : undefined,
+    // The file of bytes may have its whole length from the start, so its size says nothing.
+    doneBytes: Math.min(done ?? 0, sizeBytes ?? Infinity),
+    puller: await lockHolder(places.lock),
+    foreign: false,
+    changedMs: bytes?.mtimeMs ?? 0,
+  };
+}
+
+async function readForeign(repo: string, etag: string, path: string): Promise<PartialDownload> {
+  const found = await stat(path).catch(() => undefined);
+  return {
+    repo, etag, file: undefined, revision: undefined, sizeBytes: undefined, doneBytes: found?.size ?? 0, puller: undefined, foreign: true,
+    places: { ...partialPlaces(path.slice(0, -theirs.length)), bytes: path }, changedMs: found?.mtimeMs ?? 0,
+  };
+}
+
+async function readJournal(path: string): Promise<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(await readSmallFile(path, mostJournalBytes));
+    return typeof value === 'object' && value !== null ? value as Record<string, unknown> : {};
+  } catch {
+    return {};
+  }
+}
+
+function countOf(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+}
+
+async function beginsLikeGguf(path: string): Promise<boolean> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const { buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);
+      return buffer.toString('latin1') === 'GGUF';
+    } finally {
+      await file.close();
+    }
+  } catch {
+    return false;
+  }
+}
+
+/** The commit that a revision stands for in the cache: a ref's, or that of a snapshot, by its hash or how that begins. */
+export function commitOf({ refs, files }: Pick<CachedRepo, 'refs' | 'files'>, revision: string): string | undefined {
+  const named = refs.get(revision);
+  if (named !== undefined) return named;
+  if (!/^[0-9a-f]{4,40}$/i.test(revision)) return undefined;
+  const commits = new Set(files.map((file) => file.commit).filter((commit) => commit.startsWith(revision.toLowerCase())));
+  return commits.size === 1 ? [...commits][0] : undefined;
+}
+
+/** The etag of a file's blob; undefined for what has none. */
+export function etagOf(file: SnapshotFile): string | undefined {
+  return file.kind === 'blob' ? basename(file.target) : undefined;
+}

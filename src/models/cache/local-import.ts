@@ -1,0 +1,341 @@
+// Puts a GGUF file of this machine into the store: checked, hashed, then linked or copied under the name of its sha256, just as a
+// download of the same file would lie there. Called by `recua import`. An abort leaves nothing behind.
+import { createHash, randomUUID } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import type { Stats } from 'node:fs';
+import { constants, copyFile, link, lstat, open, realpath, rename, rm, stat, statfs } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { RecuaError } from '../../errors.js';
+import { waitForLock } from '../../system/lock-file.js';
+import { addAlias, checkAlias, checkFree } from '../aliases.js';
+import { isWhole } from './cached-models.js';
+import type { CachedModel } from './cached-models.js';
+import { blobPath, makeFolder, partialPlaces, publishBlob, publishLink, repoFolder, unwritable } from './hub-cache.js';
+import { etagOf, scanRepo } from './hub-scan.js';
+import { aliasesOf, readInventory } from '../lookup.js';
+import type { Inventory } from '../lookup.js';
+import { readModelFile } from '../gguf/model-file.js';
+import { stemOf } from '../names/model-names.js';
+import type { Places } from '../places.js';
+import { carryOut, planEntries, pruneFolder } from './removal.js';
+import { checkRepo, checkRepoFile } from '../names/safe-names.js';
+
+/** How contents come into the store; 'auto' links where it can and copies where it can't. */
+export type ImportMode = 'auto' | 'copy' | 'symlink';
+/** What was done in the end. 'none': the contents were there. */
+export type ImportedBy = 'hard link' | 'copy' | 'copy-on-write copy' | 'symlink' | 'none';
+
+export interface ImportRequest {
+  path: string;
+  mode: ImportMode;
+  /** Repository to enter it under; '' makes `local/<stem>`. */
+  repo: string;
+  /** '' for none. */
+  alias: string;
+  /** Replaces another model of the same name, and moves an alias. */
+  force: boolean;
+}
+
+export interface Imported {
+  model: CachedModel;
+  by: ImportedBy;
+  /** It was there before: nothing but perhaps the alias is new. */
+  already: boolean;
+  aliases: readonly string[];
+}
+
+export interface ImportWatch {
+  signal: AbortSignal;
+  progress(doing: 'checking' | 'copying', doneBytes: number, totalBytes: number): void;
+}
+
+/** One file on its way in. */
+interface Source {
+  /** Absolute, with every link followed. */
+  path: string;
+  /** Path inside the repository. */
+  file: string;
+  stat: Stats;
+  etag: string;
+}
+
+/** Room that an import leaves on the disk. */
+const marginBytes = 64 * 1024 * 1024;
+
+/** Throws `invalid_gguf`, `alias_taken`, `disk_full`, `invalid_usage`, `cancelled` and what reading a file throws. */
+export async function importModel(places: Places, request: ImportRequest, watch: ImportWatch): Promise<Imported> {
+  if (request.alias !== '') checkAlias(request.alias);
+  const given = resolve(request.path);
+  const model = await readModelFile(given);
+  const files = model.parts.map((part) => ({ given: part.path, file: fileNameOf(part.path) }));
+  const repo = request.repo === '' ? `local/${slugOf(stemOf(files[0]!.file))}` : checkRepo(request.repo).join('/');
+  for (const { file } of files) checkRepoFile(file);
+  const inventory = await readInventory(places);
+  const target = { repo, file: files[0]!.file };
+  const taken = inventory.aliases.get(request.alias);
+  const namesSameSize = inventory.models.some((one) => one.repo === taken?.repo && one.file === taken.file && one.sizeBytes === model.sizeBytes);
+  // Told before gigabytes are read, except where the alias may turn out to name these very contents.
+  if (!namesSameSize) checkAliasFree(inventory, request.alias, target, request.force);
+  return request.mode === 'symlink'
+    ? await importLinks(inventory, request, target, files, watch)
+    : await importContents(inventory, request, target, files, watch);
+}
+
+async function importLinks(inventory: Inventory, { alias, force }: ImportRequest, target: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
+  const { places } = inventory;
+  const { repo } = target;
+  const commit = commitOf(files.map(({ given, file }) => `${file}\n${given}`));
+  const before = inventory.models.find((model) => model.repo === repo && model.file === target.file);
+  checkAliasFree(inventory, alias, target, force);
+  const already = before !== undefined && await holds(before, await sourcesOf(files), watch);
+  if (!already) {
+    refuseOther(before, force, files[0]!.given);
+    await prepare(places.hub, repo);
+    const revision = await revisionFor(places.hub, repo, commit, before);
+    for (const { given, file } of files) await publishLink(places.hub, { repo, revision, commit, file }, given);
+    await dropOthers(inventory, repo, commit, before);
+  }
+  return await finish(places, alias, force, target, already ? 'none' : 'symlink', already);
+}
+
+async function importContents(inventory: Inventory, request: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
+  const { hub } = inventory.places;
+  const { repo } = wanted;
+  const brought: string[] = [];
+  await prepare(hub, repo);
+  try {
+    return await bring(inventory, request, wanted, files, watch, brought);
+  } catch (error) {
+    await dropUnpublished(hub, repo, brought);
+    throw watch.signal.aborted ? new RecuaError('cancelled', 'Stopped; nothing was imported.', { cause: error }) : error;
+  } finally {
+    await pruneFolder(repoFolder(hub, repo), []);
+  }
+}
+
+/** Notes in `brought` the etags that are new to the repository. */
+async function bring(
+  inventory: Inventory, { mode, alias, force, repo: named }: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch, brought: string[],
+): Promise<Imported> {
+  const { places, models } = inventory;
+  const { repo } = wanted;
+  const found = await sourcesOf(files);
+  const totalBytes = found.reduce((sum, source) => sum + source.stat.size, 0);
+  // What may be there already needs no room.
+  if (!models.some((model) => model.sizeBytes === totalBytes)) await checkRoom(join(repoFolder(places.hub, repo), 'blobs'), found, mode, totalBytes);
+  const sources = await hashAll(found, totalBytes, watch);
+  const etags = sources.map((source) => source.etag);
+  const same = models.filter((model) => isWhole(model) && model.parts.length === etags.length && model.parts.every((part, i) => etagOf(part) === etags[i]));
+  const before = models.find((model) => model.repo === repo && model.file === wanted.file);
+  const there = before && await holds(before, sources, watch) ? before : named === '' ? same[0] : undefined;
+  checkAliasFree(inventory, alias, there ?? wanted, force);
+  if (there) return await finish(places, alias, force, there, 'none', true);
+  refuseOther(before, force, files[0]!.given);
+  let by: ImportedBy = 'none';
+  for (const source of sources) {
+    const done = await storeBlob(places.hub, repo, source, mode, watch);
+    if (done === 'none') continue;
+    by = done;
+    brought.push(source.etag);
+  }
+  const commit = commitOf(sources.map(({ file, etag }) => `${file}\n${etag}`));
+  const revision = await revisionFor(places.hub, repo, commit, before);
+  for (const { file, etag } of sources) await publishBlob(places.hub, { repo, revision, commit, file, etag });
+  await dropOthers(inventory, repo, commit, before);
+  return await finish(places, alias, force, wanted, by, false);
+}
+
+interface Target {
+  repo: string;
+  file: string;
+}
+
+interface NamedFile {
+  given: string;
+  file: string;
+}
+
+function fileNameOf(path: string): string {
+  const name = basename(path);
+  return /\.gguf$/i.test(name) ? name : `${name}.gguf`;
+}
+
+/** A repository's name from any file's: what cannot be in one becomes a hyphen. */
+function slugOf(stem: string): string {
+  const slug = stem.normalize('NFC').replace(/[^\p{L}\p{M}\p{N}._-]+/gu, '-').replace(/\.{2,}/g, '.').replace(/-{2,}/g, '-').slice(0, 80).replace(/^[^\p{L}\p{N}_]+|[.-]+$/gu, '');
+  return slug === '' ? 'model' : slug;
+}
+
+/** Stands for the commit that a file of no repository has not: the same for the same contents under the same names. */
+function commitOf(lines: readonly string[]): string {
+  return createHash('sha256').update(['recua import', ...lines].join('\n')).digest('hex').slice(0, 40);
+}
+
+/** `main`, but where that leads to files that stay: they are the hub's, and other programs find them by it. */
+async function revisionFor(hub: string, repo: string, commit: string, before: CachedModel | undefined): Promise<string> {
+  const { refs, files } = await scanRepo(repo, repoFolder(hub, repo));
+  const going = new Set(before?.copies.map((copy) => copy.file));
+  return files.some((file) => file.commit === refs.get('main') && !going.has(file.file)) ? commit : 'main';
+}
+
+function checkAliasFree({ aliases, models }: Inventory, alias: string, target: Target, force: boolean): void {
+  if (alias === '') return;
+  checkFree(aliases, alias, target, force);
+  // The alias would win, and the repository's own name mean another model from then on.
+  if (!force && alias !== target.repo && models.some((model) => model.repo === alias)) {
+    throw new RecuaError('alias_taken', `${alias} is the name of a repository of the store already. Take another alias, or give --force to use it nevertheless.`);
+  }
+}
+
+function refuseOther(before: CachedModel | undefined, force: boolean, given: string): void {
+  if (!before || force || !isWhole(before)) return;
+  throw new RecuaError('invalid_usage', `The store has another model ${before.repo}/${before.file}. Give ${given} another name with --name owner/repo, or replace that one with --force.`);
+}
+
+async function prepare(hub: string, repo: string): Promise<void> {
+  const folder = repoFolder(hub, repo);
+  await makeFolder(hub, repo, folder);
+  await makeFolder(hub, repo, join(folder, 'blobs'));
+}
+
+async function sourcesOf(files: readonly NamedFile[]): Promise<Source[]> {
+  return await Promise.all(files.map(async ({ given, file }) => {
+    const path = await realpath(given);
+    return { path, file, stat: await stat(path), etag: '' };
+  }));
+}
+
+async function hashAll(sources: readonly Source[], totalBytes: number, { signal, progress }: ImportWatch): Promise<Source[]> {
+  let done = 0;
+  const hashed: Source[] = [];
+  for (const source of sources) hashed.push({ ...source, etag: await hashOf(source.path, signal, (bytes) => progress('checking', done += bytes, totalBytes)) });
+  return hashed;
+}
+
+async function hashOf(path: string, signal: AbortSignal, onBytes: (bytes: number) => void): Promise<string> {
+  const hash = createHash('sha256');
+  try {
+    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20, signal })) {
+      hash.update(chunk as Buffer);
+      onBytes((chunk as Buffer).length);
+    }
+  } catch (cause) {
+    throw signal.aborted ? cause : new RecuaError('file_unreadable', `${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  return hash.digest('hex');
+}
+
+/** Whether a model of the store has these very contents, however they lie there. Reads what no name or inode tells. */
+async function holds(model: CachedModel, sources: readonly Source[], { signal, progress }: ImportWatch): Promise<boolean> {
+  if (!isWhole(model) || model.parts.length !== sources.length) return false;
+  const unlike = sources.filter((source, i) => model.parts[i]!.inode !== `${source.stat.dev}:${source.stat.ino}`);
+  if (sources.some((source, i) => model.parts[i]!.sizeBytes !== source.stat.size)) return false;
+  const totalBytes = 2 * unlike.reduce((sum, source) => sum + source.stat.size, 0);
+  let done = 0;
+  const read = async (path: string) => await hashOf(path, signal, (bytes) => progress('checking', done += bytes, totalBytes));
+  for (const source of unlike) {
+    const part = model.parts[sources.indexOf(source)]!;
+    const name = etagOf(part) ?? '';
+    const theirs = /^[0-9a-f]{64}$/.test(name) ? name : await read(part.path);
+    if (theirs !== (source.etag || await read(source.path))) return false;
+  }
+  return true;
+}
+
+/** Brings one file's contents into place, while no pull of the same does. */
+async function storeBlob(hub: string, repo: string, source: Source, mode: ImportMode, watch: ImportWatch): Promise<ImportedBy> {
+  const blob = blobPath(hub, repo, source.etag);
+  const draft = `${blob}.recua-import`;
+  const lock = await waitForLock(partialPlaces(blob).lock, watch.signal).catch((cause: unknown) => { throw watch.signal.aborted ? cause : unwritable(blob, cause); });
+  try {
+    const there = await lstat(blob).catch(() => undefined);
+    if (there?.isFile() && there.size === source.stat.size) return 'none';
+    await rm(draft, { force: true });
+    const by = mode === 'auto' && await linked(source.path, draft) ? 'hard link' : await copy(source, draft, watch);
+    await checkUnchanged(source);
+    watch.signal.throwIfAborted();
+    await rename(draft, blob);
+    return by;
+  } catch (cause) {
+    await rm(draft, { force: true });
+    throw watch.signal.aborted ? cause : unwritable(blob, cause);
+  } finally {
+    await lock.release();
+  }
+}
+
+async function linked(from: string, to: string): Promise<boolean> {
+  return await link(from, to).then(() => true, () => false);
+}
+
+/** A copy that shares its bytes with the source where the file system can do that, else every byte. */
+async function copy(source: Source, to: string, watch: ImportWatch): Promise<ImportedBy> {
+  if (await cloned(source.path, to)) return 'copy-on-write copy';
+  let done = 0;
+  const counter = new Transform({
+    transform(chunk: Buffer, _encoding, next) {
+      done += chunk.length;
+      watch.progress('copying', done, source.stat.size);
+      next(null, chunk);
+    },
+  });
+  await pipeline(createReadStream(source.path, { highWaterMark: 1 << 20 }), counter, createWriteStream(to, { highWaterMark: 1 << 20, flags: 'wx' }), { signal: watch.signal });
+  const file = await open(to, 'r+');
+  await file.sync().finally(() => file.close());
+  return 'copy';
+}
+
+async function cloned(from: string, to: string): Promise<boolean> {
+  const done = await copyFile(from, to, constants.COPYFILE_FICLONE_FORCE | constants.COPYFILE_EXCL).then(() => true, () => false);
+  if (!done) await rm(to, { force: true });
+  return done;
+}
+
+/** Before anything long is begun: whether the contents will have room, unless they come in by a way that needs none. */
+async function checkRoom(folder: string, sources: readonly Source[], mode: ImportMode, totalBytes: number): Promise<void> {
+  const room = await statfs(folder).then(({ bavail, bsize }) => bavail * bsize, () => Infinity);
+  if (room >= totalBytes + marginBytes) return;
+  const [first] = sources;
+  if (first === undefined) return;
+  const probe = join(folder, `${randomUUID()}.recua-import`);
+  const free = mode === 'auto' && await linked(first.path, probe) || await cloned(first.path, probe);
+  await rm(probe, { force: true });
+  if (free) return;
+  throw new RecuaError('disk_full', `Expected room for the ${totalBytes} bytes of ${first.path} and ${marginBytes} more in ${folder}, which has ${room}. `
+    + 'Free some space, or give --symlink to leave the file where it is.');
+}
+
+async function checkUnchanged({ path, stat: before }: Source): Promise<void> {
+  const now = await stat(path).catch(() => undefined);
+  if (now && now.size === before.size && now.mtimeMs === before.mtimeMs && now.ino === before.ino) return;
+  throw new RecuaError('file_unreadable', `${path} changed while it was imported. Import it again when nothing writes to it.`);
+}
+
+/** After a failure: what was brought and no snapshot needs, and folders that were made for it. */
+async function dropUnpublished(hub: string, repo: string, brought: readonly string[]): Promise<void> {
+  const folder = repoFolder(hub, repo);
+  const needed = new Set((await scanRepo(repo, folder)).files.map((file) => etagOf(file)));
+  for (const etag of brought) {
+    if (!needed.has(etag)) await rm(blobPath(hub, repo, etag), { force: true });
+  }
+  await pruneFolder(folder, []);
+}
+
+/** What the name meant before, which nobody could ask for any more. */
+async function dropOthers(inventory: Inventory, repo: string, commit: string, before: CachedModel | undefined): Promise<void> {
+  if (!before) return;
+  const names = new Set(before.copies.map((copy) => copy.file));
+  const now = await scanRepo(repo, repoFolder(inventory.places.hub, repo));
+  const old = now.files.filter((file) => names.has(file.file) && file.commit !== commit);
+  await carryOut({ removals: [await planEntries(now, old, { models: [], partials: [], orphans: false })], aliases: [] }, inventory);
+}
+
+async function finish(places: Places, alias: string, force: boolean, { repo, file }: Target, by: ImportedBy, already: boolean): Promise<Imported> {
+  if (alias !== '') await addAlias(places, alias, { repo, file, ...(already ? { adopted: true } : {}) }, force);
+  const inventory = await readInventory(places);
+  const model = inventory.models.find((one) => one.repo === repo && one.file === file);
+  if (!model) throw new RecuaError('store_unwritable', `${repo}/${file} was taken out of the store while it was imported. Import it again.`);
+  return { model, by, already, aliases: aliasesOf(model, inventory.aliases) };
+}

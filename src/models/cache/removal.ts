@@ -1,0 +1,321 @@
+// Takes models out of the store: first a plan of exactly what goes and what that frees, then the doing. Deletes nothing but links,
+// blobs and partial downloads inside a repository's folder, never what a link leads to. Called by `recua rm` and by imports that replace.
+import { lstat, readdir, realpath, rmdir, unlink, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve, sep } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { RecuaError } from '../../errors.js';
+import { lockHolder, tryLock } from '../../system/lock-file.js';
+import { removeAliases } from '../aliases.js';
+import { sidecarsOf } from './cached-models.js';
+import type { CachedModel } from './cached-models.js';
+import { partialPlaces, unwritable } from './hub-cache.js';
+import { commitOf, scanRepo } from './hub-scan.js';
+import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
+import { ambiguous, aliasesOf, lookUp, notFound } from '../lookup.js';
+import type { Inventory } from '../lookup.js';
+import { isGgufFile, isSidecar } from '../names/model-names.js';
+import { forgetUsage, usageKey } from './usage-times.js';
+
+export interface RepoRemoval {
+  repo: CachedRepo;
+  models: readonly CachedModel[];
+  /** Snapshot files to take away: links, or contents where there are no links. */
+  entries: readonly SnapshotFile[];
+  /** Blobs that nothing else refers to. */
+  blobs: readonly string[];
+  partials: readonly PartialDownload[];
+  /** What the disk gets back: contents that also lie elsewhere under a hard link free nothing. */
+  freedBytes: number;
+  /** Files of the repository that stay, models or not. */
+  staying: number;
+}
+
+export interface RemovalPlan {
+  removals: readonly RepoRemoval[];
+  aliases: readonly string[];
+  /** Models that stay though an alias of theirs was named: they were there before it. */
+  adopted: readonly CachedModel[];
+  /** Names that mean what goes only by being like its name. */
+  guessed: readonly { name: string; meant: string }[];
+  freedBytes: number;
+}
+
+/** How long a running pull may take to notice that it is to end. */
+const patienceMs = 10_000;
+/** Pulls look for the cancel file about four times in a second. */
+const noticeMs = 600;
+/** A lock's draft is there for some system calls; an older one was left. */
+const freshMs = 60_000;
+/** A download of Python's that was written to so lately is probably running. */
+const foreignRestMs = 10 * 60_000;
+
+/** Throws `model_not_found`, `ambiguous_model` or `invalid_usage` for a name that says nothing to remove. */
+export async function planRemoval(inventory: Inventory, names: readonly string[], folder = process.cwd()): Promise<RemovalPlan> {
+  const models = new Set<CachedModel>();
+  const whole = new Set<string>();
+  const extra = new Set<SnapshotFile>();
+  const aliases = new Set<string>();
+  const adopted = new Set<CachedModel>();
+  const guessed: { name: string; meant: string }[] = [];
+  for (const name of names) {
+    if (name === 'builtin') throw new RecuaError('invalid_usage', 'The embedded model builtin is part of Recua and cannot be removed.');
+    const found = await lookUp(inventory, name);
+    const repo = inventory.repos.find((one) => one.repo === found.repoName?.repo);
+    const { revision, word, file: path } = found.repoName ?? {};
+    const commit = repo && revision !== undefined ? commitOf(repo, revision) : undefined;
+    const inRevision = repo?.files.filter((file) => revision === undefined || file.commit === commit) ?? [];
+    const sidecar = inRevision.filter((file) => isGgufFile(file.file) && file.file === path);
+    const [first] = found.models;
+    if (first && found.by !== 'alias' && first.repo !== found.repoName?.repo && ![first.name, first.file, `${first.repo}/${first.file}`].includes(name)) {
+      guessed.push({ name, meant: found.by === 'repo' ? first.repo : first.name });
+    }
+    if (found.by === 'alias' && inventory.aliases.get(name)?.adopted) {
+      aliases.add(name);
+      for (const model of found.models) adopted.add(model);
+    } else if (found.by === 'repo') {
+      for (const model of found.models) models.add(model);
+      if (revision === undefined) whole.add(found.models[0]!.repo);
+      // What only accompanies models goes with those of its revision.
+      else for (const file of inRevision) if (isGgufFile(file.file) && isSidecar(file.file)) extra.add(file);
+    } else if (found.models.length > 1) throw ambiguous(name, found.models);
+    else if (found.models.length === 1) models.add(found.models[0]!);
+    else if (found.by === 'alias') aliases.add(name);
+    else if (sidecar.length > 0) for (const file of sidecar) extra.add(file);
+    else if (repo && path === undefined && word === undefined && revision === undefined) whole.add(repo.repo);
+    else models.add(await byPath(inventory, name, folder) ?? throwing(notFound(name, found, inventory)));
+  }
+  for (const model of goingOf(inventory.models, models)) for (const alias of aliasesOf(model, inventory.aliases)) aliases.add(alias);
+  const removals: RepoRemoval[] = [];
+  for (const repo of inventory.repos) {
+    const own = [...models].filter((model) => model.repo === repo.repo);
+    const beside = [...extra].filter((file) => repo.files.includes(file));
+    if (own.length > 0 || beside.length > 0 || whole.has(repo.repo)) removals.push(await planRepo(repo, own, beside, inventory, whole.has(repo.repo)));
+  }
+  return { removals, aliases: [...aliases].sort(), guessed, adopted: [...adopted].filter((model) => !models.has(model)), freedBytes: removals.reduce((sum, one) => sum + one.freedBytes, 0) };
+}
+
+/** Those of which nothing stays: one that was asked for by its revision may have copies in others. */
+function goingOf(all: readonly CachedModel[], chosen: Iterable<CachedModel>): CachedModel[] {
+  const copies = new Set([...chosen].flatMap((model) => model.copies));
+  const partials = new Set([...chosen].flatMap((model) => model.partials));
+  return all.filter((model) => model.copies.every((copy) => copies.has(copy)) && model.partials.every((partial) => partials.has(partial)));
+}
+
+function throwing(error: Error): never {
+  throw error;
+}
+
+/** A model by a path in the cache. Files elsewhere are their owner's to delete. */
+async function byPath({ models, places }: Inventory, name: string, folder: string): Promise<CachedModel | undefined> {
+  const path = resolve(folder, name);
+  const found = models.find((model) => model.copies.some((copy) => copy.path === path));
+  if (!found && (await lstat(path).catch(() => undefined))?.isFile()) {
+    throw new RecuaError('invalid_usage', `${path} is no model of the store ${places.hub}. recua rm only takes models out of the store; delete the file yourself.`);
+  }
+  return found;
+}
+
+async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside: readonly SnapshotFile[], { models: all }: Inventory, whole: boolean): Promise<RepoRemoval> {
+  const going = new Set(goingOf(all, models));
+  const staying = all.filter((model) => model.repo === repo.repo && !going.has(model));
+  // What only accompanies models goes with the last of them.
+  const sidecars = staying.length === 0 && (models.length > 0 || whole) ? sidecarsOf(repo) : beside;
+  const entries = [...new Set([...models.flatMap((model) => model.copies), ...sidecars])];
+  const etags = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
+  // Also what a pull of a model that is there already, with --force, has left.
+  const names = new Set(models.filter((model) => model.revision === undefined).flatMap((model) => model.copies.map((copy) => copy.file)));
+  const partials = repo.partials.filter((partial) => etags.has(partial.etag) || (partial.file !== undefined && names.has(partial.file)) || (staying.length === 0 && (whole || isSidecarPartial(partial))));
+  const resting = partials.filter((partial) => !partial.foreign || Date.now() - partial.changedMs > foreignRestMs);
+  return await planEntries(repo, entries, { models, partials: resting, orphans: whole && staying.length === 0 });
+}
+
+/** The removal of some of a repository's files; `orphans` are blobs that nothing refers to, to go with the last of them. */
+export async function planEntries(
+  repo: CachedRepo, entries: readonly SnapshotFile[], { models, partials, orphans }: Pick<RepoRemoval, 'models' | 'partials'> & { orphans: boolean },
+): Promise<RepoRemoval> {
+  const remaining = repo.files.filter((file) => !entries.includes(file));
+  const blobs = (await blobsOf(repo))
+    .filter((blob) => !remaining.some((file) => refersTo(file, blob)) && (entries.some((file) => refersTo(file, blob)) || (orphans && remaining.length === 0)))
+    .map((blob) => blob.path);
+  const contents = entries.filter((file) => file.kind === 'plain').map((file) => file.path);
+  return { repo, models, entries, partials, blobs, freedBytes: await freedBytes([...blobs, ...contents, ...partials.map((one) => one.places.bytes)]), staying: remaining.length };
+}
+
+function isSidecarPartial(partial: PartialDownload): boolean {
+  return partial.file !== undefined && isGgufFile(partial.file) && isSidecar(partial.file);
+}
+
+interface Blob {
+  path: string;
+  inode: string;
+}
+
+/** Complete contents in the blobs folder: what has an ending is somebody's work in progress. */
+async function blobsOf(repo: CachedRepo): Promise<Blob[]> {
+  const folder = join(repo.folder, 'blobs');
+  const names = (await readdir(folder).catch(() => [])).filter((name) => !name.includes('.'));
+  return await Promise.all(names.map(async (name) => {
+    const path = join(folder, name);
+    const found = await lstat(path).catch(() => undefined);
+    return { path, inode: found ? `${found.dev}:${found.ino}` : '' };
+  }));
+}
+
+function refersTo(file: SnapshotFile, blob: Blob): boolean {
+  return resolve(file.target) === blob.path || (file.inode !== '' && file.inode === blob.inode);
+}
+
+/** Contents are freed when their last name goes. */
+async function freedBytes(paths: readonly string[]): Promise<number> {
+  const contents = new Map<string, { links: number; going: number; bytes: number }>();
+  for (const path of paths) {
+    const found = await lstat(path).catch(() => undefined);
+    if (!found?.isFile()) continue;
+    const key = `${found.dev}:${found.ino}`;
+    // A sparse file takes less room than it is long.
+    const bytes = found.blocks > 0 ? Math.min(found.size, found.blocks * 512) : process.platform === 'win32' ? found.size : 0;
+    contents.set(key, { links: found.nlink, bytes, going: (contents.get(key)?.going ?? 0) + 1 });
+  }
+  return [...contents.values()].filter(({ links, going }) => going >= links).reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** Does what was planned; resolves to the bytes that were freed. Throws `store_unwritable` where something cannot be taken away. */
+export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, { places, models }: Inventory): Promise<void> {
+  // All of it before anything goes, so that what is refused stays as it was.
+  for (const { repo, entries, blobs } of plan.removals) {
+    await checkFolder(places.hub, repo.folder);
+    for (const path of [...entries.map((entry) => entry.path), ...blobs]) await checkInside(repo.folder, path);
+  }
+  for (const removal of plan.removals) {
+    for (const partial of removal.partials) await removePartial(removal.repo, partial);
+    for (const entry of removal.entries) await removeFile(removal.repo.folder, entry.path);
+    // Another snapshot may have come to need a blob since the plan was made.
+    const now = await scanRepo(removal.repo.repo, removal.repo.folder);
+    for (const blob of await blobsOf(removal.repo)) {
+      if (removal.blobs.includes(blob.path) && !now.files.some((file) => refersTo(file, blob))) await removeFile(removal.repo.folder, blob.path);
+    }
+    await sweep(removal.repo.folder);
+    await pruneFolder(removal.repo.folder, removal.entries.map((entry) => entry.commit));
+  }
+  const removed = goingOf(models, plan.removals.flatMap((removal) => removal.models));
+  for (const model of removed) await forgetUsage(places, usageKey(model));
+  await removeAliases(places, (name, target) => plan.aliases.includes(name) || removed.some((model) => model.repo === target.repo && model.file === target.file));
+}
+
+/** A folder that is a link is somebody's arrangement: what is in there lies outside the store. */
+async function checkFolder(hub: string, folder: string): Promise<void> {
+  const found = await lstat(folder).catch(() => undefined);
+  if (found && (!found.isDirectory() || dirname(resolve(folder)) !== resolve(hub))) {
+    throw new RecuaError('store_unwritable', `${folder} is a link to a place outside the model store, where nothing is deleted. Delete the link, or what it leads to, yourself.`);
+  }
+}
+
+async function checkInside(folder: string, path: string): Promise<void> {
+  const [home, parent] = await Promise.all([folder, dirname(path)].map((one) => realpath(one).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw unwritable(path, cause);
+  })));
+  // Where there is no folder there is nothing to delete.
+  if (home === undefined || parent === undefined) return;
+  if (parent !== home && !parent.startsWith(home + sep)) {
+    throw new RecuaError('store_unwritable', `${path} lies outside the model store, in ${parent}, where nothing is deleted. Delete it yourself.`);
+  }
+}
+
+/** Deletes one name, never what a link leads to; refuses what links of folders have put outside the repository's own. */
+async function removeFile(folder: string, path: string): Promise<void> {
+  try {
+    await checkInside(folder, path);
+    await unlink(path);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw unwritable(path, cause);
+  }
+}
+
+/** Ends a download that runs, then deletes what it has left. */
+async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: PartialDownload): Promise<void> {
+  if (foreign) {
+    await removeFile(repo.folder, places.bytes);
+    return;
+  }
+  const name = `${repo.repo}/${file ?? etag}`;
+  const take = async () => await tryLock(places.lock).catch((cause: unknown) => throwing(unwritable(places.lock, cause)));
+  let lock = await take().catch(async (thrown: unknown) => {
+    // On a full disk there is no room for a lock, for nobody, and to remove something is the way out.
+    if (!(thrown instanceof RecuaError && thrown.code === 'disk_full') || await lockHolder(places.lock)) throw thrown;
+    await removeFile(repo.folder, places.bytes);
+    return await take();
+  });
+  if (!lock) {
+    // Made anew, for its time; and no link in its place is followed.
+    await removeFile(repo.folder, places.cancel);
+    await writeFile(places.cancel, '', { flag: 'wx' }).catch((cause: unknown) => throwing(unwritable(places.cancel, cause)));
+    const end = Date.now() + patienceMs;
+    while (!lock && Date.now() < end) {
+      await wait(50);
+      lock = await take();
+    }
+    // Those who waited to go on with the same download look for the file as often as the one that ran.
+    if (lock) await wait(noticeMs);
+  }
+  try {
+    if (!lock) {
+      const holder = await lockHolder(places.lock);
+      throw new RecuaError('store_unwritable', `The pull of ${name}${holder ? ` by process ${holder.pid}` : ''} did not end within ${patienceMs / 1000} seconds. End it yourself, then try again.`);
+    }
+    for (const path of [places.bytes, places.journal, `${places.journal}.new`]) await removeFile(repo.folder, path);
+  } finally {
+    await removeFile(repo.folder, places.cancel);
+    await lock?.release();
+  }
+}
+
+/** What killed imports and pulls have left beside blobs: drafts, requests to stop, and locks that nobody holds, with their drafts. */
+async function sweep(folder: string): Promise<void> {
+  const blobs = join(folder, 'blobs');
+  for (const name of await readdir(blobs).catch(() => [])) {
+    const left = /^([^.]+)\.recua-(import|cancel|lock(\.[0-9a-f-]+)?|partial\.json\.new)$/.exec(name);
+    if (!left || await lockHolder(partialPlaces(join(blobs, left[1]!)).lock)) continue;
+    // Somebody may be about to make it a lock.
+    if (left[3] !== undefined && await isFresh(join(blobs, name))) continue;
+    await removeFile(folder, join(blobs, name));
+  }
+}
+
+async function isFresh(path: string): Promise<boolean> {
+  return await lstat(path).then(({ mtimeMs }) => Date.now() - mtimeMs < freshMs, () => false);
+}
+
+/** Removes the folders and refs of a repository that have nothing left in them. */
+export async function pruneFolder(folder: string, commits: readonly string[]): Promise<void> {
+  const empty = new Set<string>();
+  for (const commit of new Set(commits)) {
+    if (await removeEmpty(join(folder, 'snapshots', commit))) empty.add(commit);
+  }
+  const { refs } = await scanRepo('', folder);
+  for (const [revision, commit] of refs) {
+    if (empty.has(commit)) await removeFile(folder, join(folder, 'refs', ...revision.split('/')));
+  }
+  for (const part of ['snapshots', 'refs', 'blobs']) await removeEmpty(join(folder, part));
+  const left = await readdir(folder).catch(() => []);
+  // Python's empty marks of files that the hub does not have.
+  if (left.length === 1 && left[0] === '.no_exist') await removeMarks(join(folder, '.no_exist'));
+  await rmdir(folder).catch(() => { /* Something is left in it. */ });
+}
+
+/** Removes a folder that holds only empty folders; false if it stays. */
+async function removeEmpty(folder: string): Promise<boolean> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  for (const entry of entries) {
+    if (entry.isDirectory()) await removeEmpty(join(folder, entry.name));
+  }
+  return await rmdir(folder).then(() => true, (error: NodeJS.ErrnoException) => error.code === 'ENOENT');
+}
+
+async function removeMarks(folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile() && (await lstat(path)).size === 0) await unlink(path);
+  }
+  await removeEmpty(folder);
+}

@@ -1,0 +1,36 @@
+// When each model was last used: one empty file per model whose time of change is the answer, so that nobody has to wait for a
+// lock or read a list to write it. Called by the commands that run a model, and by `list`.
+import { createHash } from 'node:crypto';
+import { mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Places } from '../places.js';
+
+/** What a model's use is noted under. */
+export function usageKey({ repo, file }: { repo: string; file: string }): string {
+  return `${repo}/${file}`;
+}
+
+/** Never fails: a command does not depend on it, and the state may be read-only. */
+export async function writeUsage(places: Places, key: string): Promise<void> {
+  const path = stampOf(places, key);
+  try {
+    const now = new Date();
+    await utimes(path, now, now).catch(async () => {
+      await mkdir(join(places.state, 'used'), { recursive: true });
+      await writeFile(path, '');
+    });
+  } catch { /* See above. */ }
+}
+
+/** In milliseconds since 1970; undefined if never. */
+export async function readUsage(places: Places, key: string): Promise<number | undefined> {
+  return await stat(stampOf(places, key)).then((found) => found.mtimeMs, () => undefined);
+}
+
+export async function forgetUsage(places: Places, key: string): Promise<void> {
+  await rm(stampOf(places, key), { force: true }).catch(() => { /* As above. */ });
+}
+
+function stampOf(places: Places, key: string): string {
+  return join(places.state, 'used', createHash('sha256').update(key).digest('hex').slice(0, 32));
+}

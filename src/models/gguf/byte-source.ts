@@ -1,0 +1,57 @@
+// Bytes that can be read at any offset: a file on disk, or a file of the hub read by ranges. What the GGUF reader reads from.
+import { constants } from 'node:fs';
+import { open, stat as statOf } from 'node:fs/promises';
+import type { BigIntStats } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { RecuaError } from '../../errors.js';
+
+export interface ByteSource {
+  /** For people and errors: a path, or `owner/repo/file`. */
+  readonly name: string;
+  readonly sizeBytes: number;
+  /** Of a file on disk: changes with its contents. */
+  readonly mark?: string;
+  /** Fills `target` from `offset` on, as far as there are bytes; resolves to how many were read. */
+  read(target: Buffer, offset: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** A file on disk. Throws `model_not_found` where there is none, `file_unreadable` for anything else than a file one may read. */
+export async function fileSource(path: string): Promise<ByteSource> {
+  const file = await openFile(path);
+  try {
+    const stat = await file.stat({ bigint: true });
+    if (!stat.isFile()) throw new RecuaError('file_unreadable', `${path} is ${stat.isDirectory() ? 'a folder' : 'not a regular file'}; expected a GGUF file.`);
+    return {
+      name: path,
+      sizeBytes: Number(stat.size),
+      mark: markOf(stat),
+      read: async (target, offset) => (await file.read(target, 0, target.length, offset)).bytesRead,
+      close: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** Without waiting, so that a named pipe nobody writes to is refused instead of waited for. */
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code;
+    if (code === 'ENOENT' || code === 'ENOTDIR') throw new RecuaError('model_not_found', `There is no file ${path}.`, { cause });
+    throw new RecuaError('file_unreadable', `${path} cannot be opened: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** The mark of a file as it is now; undefined where there is none. */
+export async function readMark(path: string): Promise<string | undefined> {
+  return await statOf(path, { bigint: true }).then(markOf, () => undefined);
+}
+
+/** No program can set the time of change (ctime), so what has the same mark is the same. */
+function markOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [dev, ino, size, mtimeNs, ctimeNs].join(':');
+}

@@ -1,0 +1,134 @@
+// Reads little-endian values forward through a file, here or on the hub, by way of one window of bounded size.
+// Every length is checked against the file before it is believed, so no file can make it allocate more than the window.
+import { RecuaError } from '../../errors.js';
+import type { ByteSource } from './byte-source.js';
+
+const windowBytes = 256 * 1024;
+/** No model's header comes near: the largest vocabularies take some 30 MiB. It bounds the work a hostile (sparse) file can cause. */
+const longestHeaderBytes = 256 * 1024 * 1024;
+
+export class Cursor {
+  readonly #source: ByteSource;
+  readonly sizeBytes: number;
+  #window = Buffer.allocUnsafeSlow(windowBytes);
+  /** File offset of the window's first byte, bytes in it, and how many of them are read. */
+  #windowOffset = 0;
+  #windowLength = 0;
+  #at = 0;
+
+  constructor(source: ByteSource) {
+    this.#source = source;
+    this.sizeBytes = source.sizeBytes;
+  }
+
+  get offset(): number {
+    return this.#windowOffset + this.#at;
+  }
+
+  get remaining(): number {
+    return this.sizeBytes - this.offset;
+  }
+
+  /** Bytes that can be read now without waiting. */
+  get ready(): number {
+    return this.#windowLength - this.#at;
+  }
+
+  /** The error for a file that is not what it should be; `offset` is where. */
+  invalid(what: string, offset = this.offset): RecuaError {
+    return new RecuaError('invalid_gguf', `${this.#source.name} is not a sound GGUF file: ${what} (at byte ${offset}).`);
+  }
+
+  truncated(what: string, neededBytes: number): RecuaError {
+    return new RecuaError('invalid_gguf',
+      `${this.#source.name} is cut off: it ends at byte ${this.sizeBytes} inside ${what}, which needs ${countText(neededBytes)} bytes from byte ${this.offset} on. `
+      + 'Download it again.');
+  }
+
+  /** Makes `bytes` (at most a window) readable at once. */
+  async need(bytes: number, what: string): Promise<void> {
+    if (this.ready >= bytes) return;
+    if (this.remaining < bytes) throw this.truncated(what, bytes);
+    if (this.offset > longestHeaderBytes) throw this.invalid(`its header is longer than ${longestHeaderBytes} bytes`);
+    this.#window.copyWithin(0, this.#at, this.#windowLength);
+    this.#windowOffset += this.#at;
+    this.#windowLength -= this.#at;
+    this.#at = 0;
+    while (this.#windowLength < bytes) {
+      const bytesRead = await this.#source.read(this.#window.subarray(this.#windowLength), this.#windowOffset + this.#windowLength);
+      if (bytesRead === 0) throw this.truncated(what, bytes);
+      this.#windowLength += bytesRead;
+    }
+  }
+
+  /** Moves to a file offset; nothing is read until it is needed. */
+  seek(offset: number): void {
+    const inside = offset - this.#windowOffset;
+    if (inside >= 0 && inside <= this.#windowLength) {
+      this.#at = inside;
+      return;
+    }
+    this.#windowOffset = offset;
+    this.#windowLength = 0;
+    this.#at = 0;
+  }
+
+  skip(bytes: number, what: string): void {
+    if (this.remaining < bytes) throw this.truncated(what, bytes);
+    this.seek(this.offset + bytes);
+  }
+
+  // The readers below take from the window: `need` comes first.
+
+  u8(): number {
+    return this.#window.readUInt8(this.#take(1));
+  }
+
+  u32(): number {
+    return this.#window.readUInt32LE(this.#take(4));
+  }
+
+  i32(): number {
+    return this.#window.readInt32LE(this.#take(4));
+  }
+
+  u64(): bigint {
+    return this.#window.readBigUInt64LE(this.#take(8));
+  }
+
+  /** A 64-bit count or offset as a number; Infinity where it is past what a number holds exactly, and so past any file: see countText. */
+  count(): number {
+    const at = this.#take(8);
+    const high = this.#window.readUInt32LE(at + 4);
+    return high < 0x20_0000 ? high * 0x1_0000_0000 + this.#window.readUInt32LE(at) : Infinity;
+  }
+
+  /** A scalar of a metadata type by its reader's name on Buffer. */
+  scalar(reader: ScalarReader, bytes: number): number | bigint {
+    return this.#window[reader](this.#take(bytes));
+  }
+
+  text(bytes: number): string {
+    const at = this.#take(bytes);
+    return this.#window.toString('utf8', at, at + bytes);
+  }
+
+  #take(bytes: number): number {
+    const at = this.#at;
+    if (at + bytes > this.#windowLength) throw new RangeError('Cursor: read without need()');
+    this.#at = at + bytes;
+    return at;
+  }
+}
+
+/** A count of a file for people. */
+export function countText(count: number): string {
+  return Number.isSafeInteger(count) ? String(count) : `over ${Number.MAX_SAFE_INTEGER}`;
+}
+
+export type ScalarReader =
+  | 'readUInt8' | 'readInt8' | 'readUInt16LE' | 'readInt16LE' | 'readUInt32LE' | 'readInt32LE'
+  | 'readFloatLE' | 'readBigUInt64LE' | 'readBigInt64LE' | 'readDoubleLE';
+
+/** The longest text that can be read at once. */
+export const longestText = windowBytes;

@@ -1,0 +1,29 @@
+// The sha256 of a file, and the one that it had when it came into the store, by which its contents are called there. Called by show.
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { realpath } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { RecuaError } from '../../errors.js';
+
+export interface FileHash {
+  file: string;
+  sha256: string;
+  /** Null for a file of which nothing is known. */
+  expected: string | null;
+}
+
+export async function hashFile(file: string): Promise<FileHash> {
+  const hash = createHash('sha256');
+  try {
+    const real = await realpath(file);
+    for await (const chunk of createReadStream(real, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+    return { file, sha256: hash.digest('hex'), expected: storedAs(real) };
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `${file} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** The name of a blob. */
+function storedAs(path: string): string | null {
+  return basename(dirname(path)) === 'blobs' && /^[0-9a-f]{64}$/.test(basename(path)) ? basename(path) : null;
+}

@@ -1,0 +1,163 @@
+// A model: one GGUF file or the parts of a split one, on disk or on the hub, checked as a whole and summed up for people.
+import { stat } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { RecuaError } from '../../errors.js';
+import { fileSource, readMark } from './byte-source.js';
+import type { ByteSource } from './byte-source.js';
+import { readGguf } from './gguf.js';
+import type { Gguf, MetadataValue } from './gguf.js';
+import { fileTypes } from './tensor-types.js';
+
+export interface ModelFile {
+  /** The parts in order; one for a file that is not split. */
+  parts: readonly [Gguf, ...Gguf[]];
+  sizeBytes: number;
+  tensorCount: number;
+  architecture: string;
+  /** '' where the file names none. */
+  name: string;
+  /** Elements of all tensors. */
+  parameters: number;
+  quantisation: string;
+  contextTrain: number;
+  embeddingSize: number;
+  layers: number;
+  vocabSize: number;
+  /** Bytes of the longest token, as the file writes them: no fewer than the text that it stands for. 0 where the file has no tokens. */
+  longestTokenBytes: number;
+  chatTemplate: string;
+  hasChatTemplate: boolean;
+  /** Seconds since 1970 of the file's last change; 0 for one that is not on disk. */
+  createdSeconds: number;
+}
+
+/** A model whose parts are opened by their names: how a model that is not on disk is read. */
+export interface PartOpener {
+  /** The model's file, or the first part of a split one. */
+  file: string;
+  /** Throws `model_not_found` for a part that does not exist. */
+  open(file: string): Promise<ByteSource>;
+}
+
+const partName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
+
+/** Reads and checks a model by the path of its file, or of the first part of a split one. */
+export async function readModelFile(model: string | PartOpener): Promise<ModelFile> {
+  const opener = typeof model === 'string' ? { file: model, open: fileSource } : model;
+  const first = await readPart(opener, opener.file);
+  const parts: [Gguf, ...Gguf[]] = [first, ...await readOtherParts(opener, first)];
+  const tensors = parts.flatMap((part) => part.tensors);
+  const metadata = first.metadata;
+  const architecture = text(metadata.get('general.architecture'));
+  const ofArchitecture = (key: string) => count(metadata.get(`${architecture}.${key}`));
+  const template = metadata.get('tokenizer.chat_template');
+  return {
+    parts,
+    sizeBytes: parts.reduce((sum, part) => sum + part.sizeBytes, 0),
+    tensorCount: tensors.length,
+    architecture,
+    name: text(metadata.get('general.name')),
+    parameters: tensors.reduce((sum, tensor) => sum + tensor.elements, 0),
+    quantisation: quantisationOf(parts),
+    contextTrain: ofArchitecture('context_length'),
+    embeddingSize: ofArchitecture('embedding_length'),
+    layers: ofArchitecture('block_count'),
+    vocabSize: lengthOf(metadata.get('tokenizer.ggml.tokens')) || ofArchitecture('vocab_size'),
+    longestTokenBytes: longestOf(metadata.get('tokenizer.ggml.tokens')),
+    chatTemplate: text(template),
+    hasChatTemplate: template !== undefined && template !== '',
+    createdSeconds: typeof model === 'string' ? Math.floor((await stat(model)).mtimeMs / 1000) : 0,
+  };
+}
+
+/** The files of a model that were read and found sound, as they were then. */
+export interface CheckedFile {
+  path: string;
+  mark: string;
+}
+
+export function checkedFiles({ parts }: ModelFile): CheckedFile[] {
+  return parts.flatMap(({ path, mark }) => (mark === undefined ? [] : [{ path, mark }]));
+}
+
+/** Checks a model that is about to be loaded, unless its files are still those that were `checked`. Throws as reading it does. */
+export async function ensureChecked(path: string, checked: readonly CheckedFile[]): Promise<void> {
+  const marks = checked[0]?.path === path ? await Promise.all(checked.map((file) => readMark(file.path))) : [];
+  if (marks.length > 0 && marks.every((mark, i) => mark === checked[i]!.mark)) return;
+  await readModelFile(path);
+}
+
+/** What a file says it is quantised as, or the type that most of its bytes have. */
+export function quantisationOf(parts: readonly [Gguf, ...Gguf[]]): string {
+  return fileTypes.get(count(parts[0].metadata.get('general.file_type'), -1)) ?? commonType(parts);
+}
+
+async function readPart(opener: PartOpener, file: string): Promise<Gguf> {
+  const source = await opener.open(file);
+  try {
+    return await readGguf(source);
+  } finally {
+    await source.close();
+  }
+}
+
+/** The parts after the first: each has to be there and sound, and together they hold as many tensors as the first says. */
+async function readOtherParts(opener: PartOpener, first: Gguf): Promise<Gguf[]> {
+  const total = count(first.metadata.get('split.count'), 1);
+  if (total <= 1) return [];
+  const invalid = (what: string) => new RecuaError('invalid_gguf', `${first.path} is one of ${total} parts of a model, but ${what}.`);
+  const named = partName.exec(basename(opener.file));
+  if (!named) throw invalid(`its name does not end in -00001-of-${pad(total)}.gguf, which llama.cpp needs to find the others; give the files their names back`);
+  const [, stem, number, of] = named;
+  if (Number(of) !== total) throw invalid(`its name says ${Number(of)}; give the file its name back`);
+  const folder = opener.file.slice(0, -basename(opener.file).length);
+  const nameOf = (part: number) => `${folder}${stem}-${pad(part)}-of-${of}.gguf`;
+  if (Number(number) !== 1 || count(first.metadata.get('split.no')) !== 0) throw invalid(`not the first; name that: ${nameOf(1)}`);
+  if (total > 9999) throw invalid('that many parts cannot be');
+  const others: Gguf[] = [];
+  for (let part = 2; part <= total; part++) {
+    const path = nameOf(part);
+    const other = await readPart(opener, path).catch((cause: unknown) => {
+      if (!(cause instanceof RecuaError) || (cause.code !== 'model_not_found' && cause.code !== 'repository_file_not_found')) throw cause;
+      throw new RecuaError('invalid_gguf', `${first.path} is one of ${total} parts of a model, but part ${part} is missing: there is no ${path}. Download it too.`, { cause });
+    });
+    const at = count(other.metadata.get('split.no'), -1);
+    if (at !== part - 1) throw new RecuaError('invalid_gguf', `${path} does not hold part ${part}, as its name says, but part ${at + 1}.`);
+    others.push(other);
+  }
+  const expected = count(first.metadata.get('split.tensors.count'));
+  const found = [first, ...others].reduce((sum, part) => sum + part.tensors.length, 0);
+  if (expected !== 0 && expected !== found) throw invalid(`the parts hold ${found} tensors instead of ${expected}, so one of them belongs to another model`);
+  return others;
+}
+
+function pad(part: number): string {
+  return String(part).padStart(5, '0');
+}
+
+/** The type that most of the bytes have, for files that do not say. */
+function commonType(parts: readonly Gguf[]): string {
+  const bytes = new Map<string, number>();
+  for (const part of parts) {
+    for (const tensor of part.tensors) bytes.set(tensor.type, (bytes.get(tensor.type) ?? 0) + tensor.sizeBytes);
+  }
+  return [...bytes].sort((a, b) => b[1] - a[1])[0]?.[0] ?? 'none';
+}
+
+function text(value: MetadataValue | undefined): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function count(value: MetadataValue | undefined, otherwise = 0): number {
+  if (typeof value !== 'number' && typeof value !== 'bigint') return otherwise;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : otherwise;
+}
+
+function lengthOf(value: MetadataValue | undefined): number {
+  return typeof value === 'object' && 'itemType' in value ? value.length : 0;
+}
+
+function longestOf(value: MetadataValue | undefined): number {
+  return typeof value === 'object' && 'itemType' in value ? value.longestBytes ?? 0 : 0;
+}

@@ -1,0 +1,95 @@
+// A connection that could not be made, fell silent or broke off: what happened, whether trying again can help, and the sentence a
+// person needs. Thrown by web-request.ts; whoever gives up trying turns it into a RecuaError.
+import { getProxyForUrl } from 'proxy-from-env';
+import { RecuaError } from '../../errors.js';
+
+type FaultKind =
+  /** The name has no address. */
+  | 'name'
+  | 'refused'
+  | 'certificate'
+  | 'proxy'
+  | 'stalled'
+  /** Cut off, unreachable, and whatever else the system says. */
+  | 'broken'
+  /** The other side does not keep to the rules. */
+  | 'protocol';
+
+const kinds: Readonly<Record<string, FaultKind>> = {
+  ENOTFOUND: 'name', EAI_AGAIN: 'name', EAI_NODATA: 'name', EAI_FAIL: 'name',
+  ECONNREFUSED: 'refused', PROXY_REFUSED: 'proxy',
+};
+
+export class ConnectionFault extends Error {
+  readonly kind: FaultKind;
+  readonly url: URL;
+
+  constructor(kind: FaultKind, url: URL, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.kind = kind;
+    this.url = url;
+  }
+
+  static from(thrown: unknown, url: URL): ConnectionFault {
+    if (thrown instanceof ConnectionFault) return thrown;
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    const certificate = code !== undefined && /CERT|SIGNATURE|SELF_SIGNED|ERR_TLS/.test(code);
+    return new ConnectionFault(certificate ? 'certificate' : kinds[code ?? ''] ?? 'broken', url, reasonOf(code, message), thrown);
+  }
+
+  /** Certificates and proxies stay as they are, however often one asks. */
+  get passing(): boolean {
+    return this.kind !== 'certificate' && this.kind !== 'proxy';
+  }
+
+  /** `huggingface.co`, and the way there where it is not the direct one. */
+  get place(): string {
+    const proxy = getProxyForUrl(this.url.href);
+    return `${this.url.host}${proxy === '' ? '' : ` through the proxy ${withoutPassword(proxy)}`}`;
+  }
+
+  /** The sentence for giving up. */
+  toError(): RecuaError {
+    return new RecuaError('hub_unreachable', `${this.place} cannot be reached: ${this.message}. ${this.#advice()}`, { cause: this });
+  }
+
+  #advice(): string {
+    const proxied = getProxyForUrl(this.url.href) !== '';
+    switch (this.kind) {
+      case 'certificate':
+        return 'Behind a proxy that opens TLS connections, set NODE_EXTRA_CA_CERTS to the file with its CA certificate.';
+      case 'proxy':
+        return 'Expected a proxy that lets this through, as HTTPS_PROXY=http://user:password@host:port; NO_PROXY names hosts to reach directly.';
+      case 'name':
+      case 'refused':
+      case 'stalled':
+      case 'broken':
+      case 'protocol':
+        return proxied
+          ? 'Check the network and the proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).'
+          : 'Check the network; a proxy is set with HTTPS_PROXY, another hub with HF_ENDPOINT.';
+    }
+  }
+}
+
+function reasonOf(code: string | undefined, message: string): string {
+  switch (code) {
+    case 'ENOTFOUND': return 'the name cannot be found (ENOTFOUND)';
+    case 'EAI_AGAIN': return 'the name cannot be looked up, perhaps there is no network (EAI_AGAIN)';
+    case 'ECONNREFUSED': return 'the connection was refused (ECONNREFUSED)';
+    case 'ECONNRESET': case 'ERR_STREAM_PREMATURE_CLOSE': case 'EPIPE': return 'the connection was cut';
+    case 'ENETUNREACH': case 'EHOSTUNREACH': return `there is no way to it, perhaps no network (${code})`;
+    case 'ETIMEDOUT': return 'it does not answer (ETIMEDOUT)';
+    default: {
+      // node-fetch repeats the address, which may be a signed one.
+      const reason = message.replace(/^request to .* failed, reason: /, '') || 'no reason was given';
+      return code === undefined || reason.includes(code) ? reason : `${reason} (${code})`;
+    }
+  }
+}
+
+function withoutPassword(proxy: string): string {
+  if (!URL.canParse(proxy)) return proxy.replace(/\/\/.*@/, '//');
+  const { protocol, host } = new URL(proxy);
+  return `${protocol}//${host}`;
+}

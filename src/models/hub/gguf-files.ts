@@ -1,0 +1,107 @@
+// Which models a repository's listing holds: parts of split files put together, the quantisation read from the name, and what
+// is no model of its own (projectors, draft heads, importance matrices) told apart. Pure; used by pull and remote-model.ts.
+import { RecuaError } from '../../errors.js';
+import type { HubFile } from './hub.js';
+import { isGgufFile, kindOf, modelKey, partOf, pathStemOf, quantisationOfName } from '../names/model-names.js';
+import type { GgufKind } from '../names/model-names.js';
+import { nearest } from '../names/nearest.js';
+
+/** 'other' is any file that is no GGUF. */
+export type FileKind = GgufKind | 'other';
+
+export interface RemoteModel {
+  /** Path of its file without the ending and the count of parts. */
+  name: string;
+  kind: FileKind;
+  /** Upper case; '' where the name tells none. */
+  quantisation: string;
+  /** The parts in order; one for a file that is not split. */
+  files: [HubFile, ...HubFile[]];
+  /** How many parts there should be. */
+  parts: number;
+  sizeBytes: number;
+}
+
+/** The GGUF files of a listing as models, the smallest first within each kind. */
+export function groupModels(files: readonly HubFile[]): RemoteModel[] {
+  const groups = new Map<string, HubFile[]>();
+  for (const file of files) {
+    if (!isGgufFile(file.path)) continue;
+    const key = modelKey(file.path);
+    const group = groups.get(key);
+    if (group) group.push(file);
+    else groups.set(key, [file]);
+  }
+  const models = [...groups.values()].map((parts) => makeModel(parts));
+  // Where every file is called so, it is the model's name.
+  if (!models.some((model) => model.kind === 'model')) for (const model of models) if (model.kind === 'mtp') model.kind = 'model';
+  const order: FileKind[] = ['model', 'mtp', 'projector', 'imatrix', 'other'];
+  return models.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind) || a.sizeBytes - b.sizeBytes || (a.name < b.name ? -1 : 1));
+}
+
+function makeModel(files: HubFile[]): RemoteModel {
+  files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  const [first] = files as [HubFile];
+  return {
+    name: pathStemOf(first.path), kind: kindOf(first.path), quantisation: quantisationOfName(first.path),
+    files: files as [HubFile, ...HubFile[]], parts: partOf(first.path).total,
+    sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
+  };
+}
+
+/**
+ * The one model of a repository that a word stands for, with all its parts: a file's path or name, a model's name or a quantisation.
+ * Throws the candidates where it is none or several.
+ */
+export function chooseModel(repo: string, files: readonly HubFile[], word: string): RemoteModel {
+  const models = groupModels(files);
+  const found = candidates(models, files, word);
+  const [model] = found;
+  if (!model) throw noSuchFile(repo, models, files, word);
+  if (found.length > 1) {
+    throw new RecuaError('ambiguous_model',
+      `Expected one file of ${repo}, but ${word} fits ${found.length}: ${found.slice(0, 40).map((one) => one.files[0].path).join(', ')}${found.length > 40 ? ' and more' : ''}. Name one with --file.`);
+  }
+  const missing = model.parts - model.files.length;
+  if (missing !== 0) {
+    throw new RecuaError('repository_file_not_found', `${model.name} of ${repo} should have ${model.parts} parts, but the repository has ${model.files.length} of them, so it is of no use. Choose another: recua pull ${repo}`);
+  }
+  const empty = model.files.find((file) => isGgufFile(file.path) && file.sizeBytes < leastGgufBytes);
+  if (empty) {
+    throw new RecuaError('download_wrong_content', `Expected a GGUF file for ${repo}/${empty.path}, but it has ${empty.sizeBytes} bytes at the hub. Nothing was downloaded; choose another: recua pull ${repo}`);
+  }
+  return model;
+}
+
+function candidates(models: readonly RemoteModel[], files: readonly HubFile[], word: string): RemoteModel[] {
+  const lower = word.toLowerCase();
+  const nameOf = (path: string) => path.slice(path.lastIndexOf('/') + 1).toLowerCase();
+  const rules: ((model: RemoteModel) => boolean)[] = [
+    (model) => model.files.some((file) => file.path === word),
+    (model) => model.files.some((file) => nameOf(file.path) === lower),
+    (model) => model.name === word || model.name.toLowerCase() === lower,
+    (model) => nameOf(model.name) === lower,
+    (model) => model.kind === 'model' && model.quantisation.toLowerCase() === lower.replace(/^fp(?=16|32)/, 'f'),
+  ];
+  for (const rule of rules) {
+    const found = models.filter(rule);
+    if (found.length > 0) return found;
+  }
+  const other = files.find((file) => file.path === word);
+  return other ? [{ name: other.path, kind: 'other', quantisation: '', files: [other], parts: 1, sizeBytes: other.sizeBytes }] : [];
+}
+
+/** The mark, the version and the two counts that every GGUF file begins with. */
+const leastGgufBytes = 24;
+/** Comparing letter by letter takes its time. */
+const mostCompared = 2000;
+
+function noSuchFile(repo: string, models: readonly RemoteModel[], files: readonly HubFile[], word: string): RecuaError {
+  const quantisations = [...new Set(models.filter((model) => model.kind === 'model' && model.quantisation !== '').map((model) => model.quantisation))];
+  const near = nearest(word, [...quantisations, ...files.slice(0, mostCompared).map((file) => file.path)]);
+  const shown = quantisations.length > 0 ? quantisations : models.map((model) => model.files[0].path);
+  const has = models.length === 0
+    ? 'It has no GGUF files at all; look for a repository with GGUF in its name.'
+    : `It has ${shown.slice(0, 40).join(', ')}${shown.length > 40 ? ' and more' : ''}; all of them: recua pull ${repo}`;
+  return new RecuaError('repository_file_not_found', `${repo} has no file or quantisation ${word}.${near === undefined ? '' : ` Did you mean ${near}?`} ${has}`);
+}

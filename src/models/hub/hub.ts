@@ -1,0 +1,273 @@
+// The model hub's API: which commit a revision is, which files it has, and where their bytes lie. Used by pull and by show for
+// remote files, in the command's process. Requests that fail in passing are tried again; what remains is a coded error.
+import { readFile } from 'node:fs/promises';
+import { RecuaError } from '../../errors.js';
+import { parseBounded } from './bounded-json.js';
+import { ConnectionFault } from './connection-fault.js';
+import { readWords, refusalError } from './hub-refusal.js';
+import type { Asked, Refusal } from './hub-refusal.js';
+import { delayMs, makePatience, pause, readRetryAfter } from './retry.js';
+import type { Patience } from './retry.js';
+import { findPlaces } from '../places.js';
+import { hubEndpoint } from '../names/repository-name.js';
+import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from '../names/safe-names.js';
+import { request } from './web-request.js';
+import type { WebAnswer, WebRequest } from './web-request.js';
+
+/** A file of a repository as its listing has it. */
+export interface HubFile {
+  /** Path in the repository, checked: it cannot leave the store. */
+  path: string;
+  sizeBytes: number;
+  /** The name of its blob: the sha256 of a large file, git's sha1 of a small one. */
+  etag: string;
+  /** How to check the bytes. */
+  hash: 'sha256' | 'git-sha1';
+}
+
+export interface Listing {
+  files: HubFile[];
+  /** Names that cannot be files of the store. */
+  refused: string[];
+}
+
+/** Where a file's bytes are to be had, as the hub said. Signed addresses last some minutes or hours. */
+export interface Location {
+  url: URL;
+  /** For the hub itself; undefined for the hosts it sends to. */
+  token: string | undefined;
+  etag: string | undefined;
+  sizeBytes: number | undefined;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** One page of a listing; the hub's own have some 400 kB. */
+const longestReplyBytes = 16 * 1024 * 1024;
+const mostPages = 1000;
+/** Of a repository. Those of the hub may have 100,000, of which models have some hundreds. */
+const mostFiles = 200_000;
+/** So many times the patience with silence is what reading a whole description or listing may take: one that trickles never ends. */
+const patientStalls = 10;
+/** Refused names that are kept to be told. */
+const mostRefused = 1000;
+const longestShownName = 800;
+/** Names that cannot be found and ports that refuse rarely change their mind. */
+const attemptsUnreachable = 2;
+const attemptsOtherwise = 4;
+
+export class Hub {
+  /** Without a slash at its end. */
+  readonly endpoint: string;
+  readonly token: string | undefined;
+  readonly offline: boolean;
+  readonly patience: Patience;
+
+  constructor({ endpoint, token, offline, patience }: { endpoint: string; token: string | undefined; offline: boolean; patience: Patience }) {
+    this.endpoint = endpoint;
+    this.token = token;
+    this.offline = offline;
+    this.patience = patience;
+  }
+
+  static async fromEnvironment(environment: Environment = process.env): Promise<Hub> {
+    return new Hub({
+      endpoint: hubEndpoint(environment),
+      token: await findToken(environment),
+      offline: /^(1|on|yes|true)$/i.test(environment['HF_HUB_OFFLINE'] ?? ''),
+      patience: makePatience(environment),
+    });
+  }
+
+  /** The commit a branch or tag is at. */
+  async commitOf(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
+    checkRepo(repo);
+    checkRevision(revision);
+    const asked = { repo, revision };
+    try {
+      const { value } = await this.#json(this.address(`api/models/${repo}/revision/${encodeURIComponent(revision)}`), asked, this.#readingTime(), signal);
+      const { sha } = (value ?? {}) as { sha?: unknown };
+      if (typeof sha !== 'string' || !/^[0-9a-f]{40}$/.test(sha)) throw this.#unexpected('the description of a revision', asked);
+      return sha;
+    } catch (thrown) {
+      // A hub that gives no reason says 404 for both.
+      if (thrown instanceof RecuaError && thrown.code === 'revision_not_found') {
+        await this.#json(this.address(`api/models/${repo}`), { repo }, this.#readingTime(), signal);
+      }
+      throw thrown;
+    }
+  }
+
+  async list(repo: string, commit: string, signal?: AbortSignal): Promise<Listing> {
+    checkRepo(repo);
+    const asked = { repo, revision: commit };
+    const listing: Listing = { files: [], refused: [] };
+    const time = this.#readingTime();
+    let entries = 0;
+    let next: URL | undefined = this.address(`api/models/${repo}/tree/${commit}?recursive=true`);
+    for (let page = 0; next; page++) {
+      if (page === mostPages) throw this.#unexpected('a listing that ends', asked);
+      const answer: { value: unknown; next: URL | undefined } = await this.#json(next, asked, time, signal);
+      if (!Array.isArray(answer.value)) throw this.#unexpected('a list of files', asked);
+      entries += answer.value.length;
+      if (entries > mostFiles) throw this.#unexpected(`at most ${mostFiles} files`, asked);
+      for (const entry of answer.value) addEntry(listing, entry);
+      next = answer.next;
+    }
+    return listing;
+  }
+
+  /** Asks where a file's bytes lie, without going there. */
+  async locate(repo: string, commit: string, file: string, signal?: AbortSignal): Promise<Location> {
+    checkRepo(repo);
+    const path = checkRepoFile(file).map(encodeURIComponent).join('/');
+    const asked = { repo, file };
+    const answer = await this.#ask(this.address(`${repo}/resolve/${checkCommit(commit)}/${path}`), { method: 'HEAD', stayHere: true }, asked, signal);
+    answer.discard();
+    const { headers, leftFor } = answer;
+    const size = headers.get('x-linked-size') ?? (leftFor ? null : headers.get('content-length'));
+    const etag = headers.get('x-linked-etag') ?? (leftFor ? null : headers.get('etag'));
+    return {
+      url: leftFor ?? answer.url,
+      token: leftFor ? undefined : this.token,
+      etag: etag === null ? undefined : etag.replace(/^W\//, '').replaceAll('"', ''),
+      sizeBytes: size === null || !/^\d+$/.test(size) ? undefined : Number(size),
+    };
+  }
+
+  /** A request that is tried once; offline there is none. */
+  async request(url: URL, options: Omit<WebRequest, 'stallMs'>, what: string): Promise<WebAnswer> {
+    if (this.offline) {
+      throw new RecuaError('hub_offline', `${what} is on the hub and HF_HUB_OFFLINE is set, so nothing is asked of ${this.endpoint}. Unset HF_HUB_OFFLINE to go on.`);
+    }
+    return await request(url, { ...options, stallMs: this.patience.stallMs });
+  }
+
+  /** The error for an answer that is none of the wanted ones; reads a little of its body. */
+  async refusalOf(answer: WebAnswer): Promise<Refusal> {
+    const { headers, status } = answer;
+    const body = await readText(answer, 4096, this.#readingTime()).catch(() => '');
+    return {
+      status, reason: headers.get('x-error-code') ?? '', words: readWords(headers.get('x-error-message'), body),
+      retryAfterMs: readRetryAfter(headers.get('retry-after')),
+    };
+  }
+
+  askedOf(asked: Pick<Asked, 'repo' | 'revision' | 'file'>): Asked {
+    return { ...asked, endpoint: this.endpoint, withToken: this.token !== undefined };
+  }
+
+  address(path: string): URL {
+    return new URL(`${this.endpoint}/${path}`);
+  }
+
+  #readingTime(): ReadingTime {
+    return { leftMs: patientStalls * this.patience.stallMs };
+  }
+
+  async #json(url: URL, asked: Pick<Asked, 'repo' | 'revision'>, time: ReadingTime, signal: AbortSignal | undefined): Promise<{ value: unknown; next: URL | undefined }> {
+    const answer = await this.#ask(url, {}, asked, signal);
+    let text: string;
+    try {
+      text = await readText(answer, longestReplyBytes, time);
+    } catch (thrown) {
+      throw thrown instanceof ConnectionFault ? thrown.toError() : thrown;
+    }
+    try {
+      return { value: parseBounded(text), next: nextPage(answer, url) };
+    } catch (cause) {
+      if (cause instanceof RecuaError) throw cause;
+      throw new RecuaError('hub_broken', `Expected JSON from ${url.host}, got ${/^\s*</.test(text) ? 'a web page: perhaps a login page of this network, open it in a browser' : 'something else'}. `
+        + 'Is HF_ENDPOINT the address of a model hub?', { cause });
+    }
+  }
+
+  /** A request for what the hub itself knows, tried a few times. */
+  async #ask(url: URL, options: Pick<WebRequest, 'method' | 'stayHere'>, asked: Pick<Asked, 'repo' | 'revision' | 'file'>, signal: AbortSignal | undefined): Promise<WebAnswer> {
+    for (let failures = 1; ; failures++) {
+      let waitMs = delayMs(this.patience, failures);
+      try {
+        const answer = await this.request(url, { ...options, token: this.token, signal }, asked.repo);
+        if (answer.leftFor || answer.status === 200) return answer;
+        const refusal = await this.refusalOf(answer);
+        waitMs = Math.max(waitMs, refusal.retryAfterMs ?? 0);
+        const passing = answer.status === 429 || answer.status >= 500;
+        if (!passing || failures >= attemptsOtherwise || waitMs > this.patience.longestRetryAfterMs) throw refusalError(refusal, this.askedOf(asked));
+      } catch (thrown) {
+        if (!(thrown instanceof ConnectionFault)) throw thrown;
+        const attempts = thrown.kind === 'name' || thrown.kind === 'refused' ? attemptsUnreachable : attemptsOtherwise;
+        if (!thrown.passing || failures >= attempts) throw thrown.toError();
+      }
+      await pause(waitMs, signal);
+    }
+  }
+
+  #unexpected(wanted: string, { repo }: Pick<Asked, 'repo'>): RecuaError {
+    return new RecuaError('hub_broken', `Expected ${wanted} of ${repo} from ${this.endpoint}, got something else. Is HF_ENDPOINT the address of a model hub?`);
+  }
+}
+
+/** HUB_TOKEN, HF_TOKEN, then what Python's login left. */
+async function findToken(environment: Environment): Promise<string | undefined> {
+  const { tokenFile } = findPlaces(environment);
+  for (const [source, given] of [
+    ['HUB_TOKEN', environment['HUB_TOKEN']], ['HF_TOKEN', environment['HF_TOKEN']],
+    [tokenFile, await readFile(tokenFile, 'utf8').catch(() => undefined)],
+  ] as const) {
+    const token = given?.trim() ?? '';
+    if (token === '') continue;
+    if (!/^[\x21-\x7e]+$/.test(token)) {
+      throw new RecuaError('hub_token_refused', `Expected an access token, like hf_ and letters, in ${source}; what is there holds blanks or other characters no token has.`);
+    }
+    return token;
+  }
+  return undefined;
+}
+
+/** For the bodies of one or several replies together; pauses between requests do not count. */
+interface ReadingTime {
+  leftMs: number;
+}
+
+/** The beginning of a longer text; ConnectionFault for one that is not whole in its time. */
+async function readText(answer: WebAnswer, mostBytes: number, time: ReadingTime): Promise<string> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  let readMs = performance.now();
+  for await (const piece of answer.body()) {
+    const now = performance.now();
+    time.leftMs -= now - readMs;
+    readMs = now;
+    if (time.leftMs < 0) throw new ConnectionFault('stalled', answer.url, 'it sends its answer so slowly that it may never end');
+    bytes += piece.length;
+    if (bytes > mostBytes) break;
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+/** `Link: <address>; rel="next"`; only an address of the host that was asked is followed, the token goes with it. */
+function nextPage({ headers, url }: WebAnswer, asked: URL): URL | undefined {
+  const match = /<([^>]*)>\s*;[^,]*\brel="?next"?/i.exec(headers.get('link') ?? '');
+  if (!match) return undefined;
+  const next = URL.canParse(match[1]!, url.href) ? new URL(match[1]!, url) : undefined;
+  if (next?.origin !== asked.origin) throw new RecuaError('hub_broken', `${asked.host} continues its listing at another place, ${next?.host ?? 'which is no address'}; expected the same host.`);
+  return next;
+}
+
+function addEntry(listing: Listing, entry: unknown): void {
+  const { type, path, size, oid, lfs } = (entry ?? {}) as Record<string, unknown>;
+  if (type !== 'file') return;
+  const large = lfs as { oid?: unknown; size?: unknown } | undefined | null;
+  try {
+    if (typeof path !== 'string') throw new TypeError('no path');
+    checkRepoFile(path);
+    const sizeBytes = large?.size ?? size;
+    const hash = typeof large?.oid === 'string' ? large.oid.replace(/^sha256:/, '') : String(oid);
+    if (typeof sizeBytes !== 'number' || !Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new TypeError('no size');
+    if (!(large ? /^[0-9a-f]{64}$/ : /^[0-9a-f]{40}$/).test(hash)) throw new TypeError('no hash');
+    listing.files.push({ path, sizeBytes, etag: checkEtag(hash), hash: large ? 'sha256' : 'git-sha1' });
+  } catch {
+    if (listing.refused.length < mostRefused) listing.refused.push(typeof path === 'string' ? path.slice(0, longestShownName) : 'an entry without a name');
+  }
+}

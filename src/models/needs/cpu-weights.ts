@@ -1,0 +1,86 @@
+// What a model's weights take when the CPU computes with them: which of them ggml-cpu copies into a layout of its own, and how large
+// that is. From the file and the processor alone, so that it is known before anything is loaded. Called by memory.
+import { readFileSync } from 'node:fs';
+import type { Tensor } from '../gguf/gguf-tensors.js';
+
+/** What of a processor decides the layout; names are ours, each for what ggml-cpu asks for. */
+export type ProcessorFeature = 'amx' | 'avx2' | 'avx512' | 'dotprod' | 'i8mm';
+export type Processor = ReadonlySet<ProcessorFeature>;
+
+/** Bytes of a block beside those in the file, of the types that AMX has kernels for (ggml-cpu/amx/mmq.cpp, get_row_size). */
+const amxExtra: ReadonlyMap<string, { elements: number; extraBytes: number }> = new Map([
+  ['Q4_0', { elements: 32, extraBytes: 0 }], ['Q4_1', { elements: 32, extraBytes: 0 }], ['Q8_0', { elements: 32, extraBytes: 4 }],
+  ['Q4_K', { elements: 256, extraBytes: 4 }], ['Q5_K', { elements: 256, extraBytes: 4 }], ['Q6_K', { elements: 256, extraBytes: 0 }],
+  // Not repacked, but in AMX's buffer.
+  ['IQ4_XS', { elements: 256, extraBytes: 2 }], ['F16', { elements: 16, extraBytes: 0 }],
+]);
+
+/** Rows that are interleaved, which must divide a matrix (ggml-cpu/repack.cpp, ggml_repack_get_optimal_repack_type). */
+const interleaved: readonly { feature: ProcessorFeature; types: readonly string[]; rows: number }[] = [
+  { feature: 'avx2', types: ['Q4_0', 'Q4_K', 'IQ4_NL', 'MXFP4'], rows: 8 },
+  { feature: 'avx512', types: ['Q2_K'], rows: 8 },
+  { feature: 'i8mm', types: ['Q4_0', 'Q8_0', 'Q1_0'], rows: 4 },
+  { feature: 'dotprod', types: ['Q4_0', 'Q8_0', 'Q1_0', 'IQ4_NL', 'MXFP4'], rows: 4 },
+  { feature: 'i8mm', types: ['Q4_K', 'Q5_K', 'Q6_K'], rows: 8 },
+  { feature: 'dotprod', types: ['Q4_K', 'Q5_K', 'Q6_K'], rows: 8 },
+];
+
+/** Matrices of which rows are looked up, and what convolutions take: never multiplied with. */
+const notMultiplied = /^(token_embd|per_layer_token_embd|position_embd|token_types)\.|conv|\.bias$|_norm\./;
+
+/**
+ * Weights that stay as they are in the file count once, mapped or read; of the others only the copy counts: the pages of the file that
+ * it was made of are the kernel's to take back. `generates`: token embeddings are the output's matrix, too, where the file has none.
+ */
+export function weightsOnCpu(tensors: readonly Tensor[], processor: Processor, generates: boolean): number {
+  let bytes = 0;
+  for (const tensor of tensors) bytes += notMultiplied.test(tensor.name) ? tensor.sizeBytes : (copyOf(tensor, processor) ?? tensor.sizeBytes);
+  const tied = generates && !tensors.some(({ name }) => name === 'output.weight');
+  const embedding = tensors.find(({ name }) => name === 'token_embd.weight');
+  return bytes + (tied && embedding ? (copyOf(embedding, processor) ?? 0) : 0);
+}
+
+/** Bytes of the copy that is made of a matrix; undefined where none is. */
+function copyOf({ name, shape, type, sizeBytes, elements }: Tensor, processor: Processor): number | undefined {
+  const [columns = 0, rows = 1] = shape;
+  const ofExperts = /_exps\.|_chexps\./.test(name);
+  if (shape.length < 2 || rows === 1) return undefined;
+  const amx = processor.has('amx') && !ofExperts ? amxExtra.get(type) : undefined;
+  if (amx && rows % 32 === 0 && columns % amx.elements === 0) return sizeBytes + (elements / amx.elements) * amx.extraBytes;
+  if (shape.length !== (ofExperts ? 3 : 2)) return undefined;
+  return interleaved.some((one) => processor.has(one.feature) && one.types.includes(type) && rows % one.rows === 0) ? sizeBytes : undefined;
+}
+
+let known: Processor | undefined;
+
+/** This machine's, as far as the system tells. */
+export function thisProcessor(): Processor {
+  return (known ??= process.platform === 'linux' ? readProcessor(cpuinfo()) : usualOf(process.arch));
+}
+
+/** From the text of Linux's /proc/cpuinfo. */
+export function readProcessor(text: string): Processor {
+  const flags = new Set(/^(?:flags|Features)\s*:\s*(.*)$/m.exec(text)?.[1]?.split(' '));
+  const has: Record<ProcessorFeature, boolean> = {
+    // ggml-cpu compiles AMX in only together with VNNI.
+    amx: flags.has('amx_int8') && flags.has('avx512_vnni'),
+    avx2: flags.has('avx2'),
+    avx512: flags.has('avx512f'),
+    dotprod: flags.has('asimddp'),
+    i8mm: flags.has('i8mm'),
+  };
+  return new Set((Object.keys(has) as ProcessorFeature[]).filter((feature) => has[feature]));
+}
+
+function cpuinfo(): string {
+  try {
+    return readFileSync('/proc/cpuinfo', 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Where the system does not tell. */
+function usualOf(arch: string): Processor {
+  return new Set<ProcessorFeature>(arch === 'arm64' ? ['dotprod'] : arch === 'x64' ? ['avx2'] : []);
+}

@@ -1,0 +1,37 @@
+// What each layer of a model takes on the device that computes it, so that an engine can tell how many fit beside what is there.
+// Called by the commands that start an engine.
+import { isNoGpu, type Config } from '../../settings/config.js';
+import type { EngineOptions, LayerNeed } from '../../engine/protocol.js';
+import { estimateMemory } from './memory.js';
+import type { MemoryOptions } from './memory.js';
+import type { ModelFile } from '../gguf/model-file.js';
+
+/**
+ * What --gpu-layers comes to: whoever names a GPU, or wants one whatever it is, wants it to compute, and 'auto' has to know the model.
+ * Without a model all layers are tried.
+ */
+export function offloadWish(
+  { gpuLayers, device, requireGpu, ...memory }: MemoryOptions & Pick<Config, 'gpuLayers' | 'device' | 'requireGpu'>, model?: ModelFile,
+): Pick<EngineOptions, 'gpuLayers' | 'layerNeed'> {
+  const named = device.trim() !== '' && !isNoGpu(device);
+  const wish = gpuLayers === 0 && (requireGpu || named) ? 'auto' : gpuLayers;
+  return { gpuLayers: wish, layerNeed: model && wish === 'auto' ? layerNeed(model, memory) : undefined };
+}
+
+/** Weights are exact; keys and values are spread evenly, and what computing takes is an estimate. */
+export function layerNeed(model: ModelFile, options: MemoryOptions): LayerNeed {
+  const { kvBytes, computeBytes } = estimateMemory(model, options);
+  const layersBytes = new Array<number>(model.layers).fill(model.layers > 0 ? Math.ceil(kvBytes / model.layers) : 0);
+  let outputBytes = 0;
+  let embeddingBytes = 0;
+  let hasOutput = false;
+  for (const { name, sizeBytes } of model.parts.flatMap((part) => part.tensors)) {
+    const layer = Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? -1);
+    if (layer >= 0 && layer < layersBytes.length) layersBytes[layer]! += sizeBytes;
+    else if (name.startsWith('token_embd.')) embeddingBytes += sizeBytes;
+    else outputBytes += sizeBytes;
+    hasOutput ||= name === 'output.weight';
+  }
+  // Token embeddings stay on the CPU, unless they are the output's matrix, too.
+  return { layersBytes, outputBytes: outputBytes + (hasOutput ? 0 : embeddingBytes), computeBytes };
+}

@@ -1,0 +1,188 @@
+// How much memory a model needs, from its metadata alone, and how much this machine has. Sums are llama.cpp's own: weights and
+// KV cache are exact for the architectures it lays out plainly and upper bounds for the rest; compute buffers are an estimate.
+// Called by `show`, by `pull` to tell what fits, and by `chat` for its context.
+import { freemem, totalmem } from 'node:os';
+import { defaults, type Config } from '../../settings/config.js';
+import { thisProcessor, weightsOnCpu, type Processor } from './cpu-weights.js';
+import type { MetadataValue } from '../gguf/gguf.js';
+import type { ModelFile } from '../gguf/model-file.js';
+import { tensorTypes } from '../gguf/tensor-types.js';
+
+export interface MemoryOptions {
+  /** Tokens one request can hold; 0 is the model's training size. */
+  contextSize: number;
+  /** Requests at once, each with a context of its own. */
+  parallel: number;
+  /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */
+  cacheTypeK: string;
+  cacheTypeV: string;
+  /** Most tokens of one pass, which is never more than a step has; the usual ones where they are absent. */
+  batchSize?: number;
+  microBatchSize?: number;
+  flashAttention?: Config['flashAttention'];
+  /** What the CPU can do, if not this one. */
+  processor?: Processor;
+}
+
+export interface MemoryNeed {
+  /** Where the CPU computes: with the copies that it makes of some. */
+  weightsBytes: number;
+  /** Keys and values of the context, and the states of recurrent layers. */
+  kvBytes: number;
+  computeBytes: number;
+  totalBytes: number;
+}
+
+/** Cells of a context come in this many. */
+const cellStep = 256;
+/** More than llama.cpp takes; a file that claims more is refused by that, not by an estimate that never ends. */
+const mostLayers = 1024;
+
+/**
+ * Exact: weights, and the KV cache of models whose layers all attend (llama.cpp keeps the whole context for sliding windows too, as
+ * Recua runs it). Upper bounds: KV of hybrid models that do not say which layers are recurrent, and of latent attention.
+ */
+export function estimateMemory(model: ModelFile, options: MemoryOptions): MemoryNeed {
+  const { contextSize, parallel, cacheTypeK, cacheTypeV, processor = thisProcessor() } = options;
+  const shape = shapeOf(model);
+  const trained = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
+  // The engine gives no request more than the training size.
+  const wanted = contextSize > 0 ? Math.min(contextSize, model.contextTrain || Infinity) : trained;
+  const cells = Math.ceil(wanted / cellStep) * cellStep * parallel;
+  const weightsBytes = weightsOnCpu(model.parts.flatMap((part) => part.tensors), processor, shape.causal);
+  const rows = shape.layers.map((layer) => (shape.causal ? bytesPerRow(layer.keyWidth, cacheTypeK) + bytesPerRow(layer.valueWidth, cacheTypeV) : 0));
+  const states = shape.layers.filter((layer) => layer.recurrent).length * shape.stateBytes * parallel;
+  const kvBytes = Math.ceil(rows.reduce((sum, row) => sum + row * cells, 0) + states);
+  const computeBytes = estimateCompute(shape, cells, options);
+  return { weightsBytes, kvBytes, computeBytes, totalBytes: weightsBytes + kvBytes + computeBytes };
+}
+
+/** The largest context, a multiple of 256 up to the training size, with which a model fits; 0 if it does not fit at all. */
+export function largestContext(model: ModelFile, budgetBytes: number, options: Omit<MemoryOptions, 'contextSize'>): number {
+  const most = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
+  const fits = (contextSize: number) => estimateMemory(model, { ...options, contextSize }).totalBytes <= budgetBytes;
+  if (fits(most)) return most;
+  let low = 0;
+  let high = Math.ceil(most / cellStep);
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (fits(middle * cellStep)) low = middle;
+    else high = middle;
+  }
+  return low * cellStep;
+}
+
+export interface MachineMemory {
+  totalBytes: number;
+  /** What can be had without swapping, as the system estimates it. */
+  availableBytes: number;
+}
+
+/** This machine's memory, or what a container's limit leaves of it. */
+export function machineMemory(): MachineMemory {
+  const limit = process.constrainedMemory?.() ?? 0;
+  // Without a limit the system says 0, or a number beyond any memory.
+  const totalBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+  return { totalBytes, availableBytes: Math.min(process.availableMemory?.() ?? Infinity, freemem(), totalBytes) };
+}
+
+interface Layer {
+  /** Values per token in the key and value cache; 0 for a layer that does not attend. */
+  keyWidth: number;
+  valueWidth: number;
+  recurrent: boolean;
+}
+
+interface Shape {
+  layers: readonly Layer[];
+  causal: boolean;
+  /** Of one recurrent layer and sequence. */
+  stateBytes: number;
+  embedding: number;
+  /** Widest thing between two matrices of a layer's attention, and of its feed-forward part. */
+  attentionWidth: number;
+  heads: number;
+  forwardWidth: number;
+  vocabulary: number;
+}
+
+function shapeOf(model: ModelFile): Shape {
+  const metadata = model.parts[0].metadata;
+  const value = (key: string) => metadata.get(`${model.architecture}.${key}`);
+  const number = (key: string, otherwise = 0) => largest(value(key)) ?? otherwise;
+  const embedding = model.embeddingSize;
+  const heads = number('attention.head_count', 0);
+  const perHead = heads > 0 ? embedding / heads : 0;
+  const keyLength = number('attention.key_length', perHead);
+  const valueLength = number('attention.value_length', perHead);
+  const isRecurrent = metadata.has(`${model.architecture}.ssm.state_size`) || metadata.has(`${model.architecture}.wkv.head_size`)
+    || metadata.has(`${model.architecture}.shortconv.l_cache`);
+  const interval = number('full_attention_interval');
+  const kvHeads = value('attention.head_count_kv') ?? value('attention.head_count');
+  const layers = Array.from({ length: Math.min(model.layers, mostLayers) }, (_, index): Layer => {
+    const ofLayer = interval > 0 && (index + 1) % interval !== 0 ? 0 : itemOf(kvHeads, index) ?? heads;
+    // A list of heads that has a 0 in it says which layers are recurrent; without one, all may be.
+    return { keyWidth: ofLayer * keyLength, valueWidth: ofLayer * valueLength, recurrent: isRecurrent && (ofLayer === 0 || !saysWhich(kvHeads, interval)) };
+  });
+  return {
+    layers,
+    causal: metadata.get(`${model.architecture}.attention.causal`) !== false,
+    stateBytes: 4 * (convolutionState(number, embedding) + matrixState(number, embedding)),
+    embedding,
+    heads,
+    attentionWidth: Math.max(embedding, heads * Math.max(keyLength, valueLength)),
+    forwardWidth: Math.max(number('feed_forward_length'), number('expert_feed_forward_length') * number('expert_used_count') + number('expert_shared_feed_forward_length'), number('ssm.inner_size')),
+    vocabulary: model.vocabSize,
+  };
+}
+
+/** llama_hparams::n_embd_r: what recurrent layers keep of the last tokens. */
+function convolutionState(number: (key: string, otherwise?: number) => number, embedding: number): number {
+  if (number('wkv.head_size') > 0) return number('token_shift_count', 2) * embedding;
+  if (number('shortconv.l_cache') > 0) return embedding * (number('shortconv.l_cache') - 1);
+  return Math.max(0, number('ssm.conv_kernel') - 1) * (number('ssm.inner_size') + 2 * number('ssm.group_count') * number('ssm.state_size'));
+}
+
+/** llama_hparams::n_embd_s: the state itself. */
+function matrixState(number: (key: string) => number, embedding: number): number {
+  return number('wkv.head_size') > 0 ? embedding * number('wkv.head_size') : number('ssm.state_size') * number('ssm.inner_size');
+}
+
+/**
+ * What the graph of one pass holds at once, with flash attention: the mask in half precision, three activations of the attention's and
+ * three of the feed-forward's width, and a row of logits for each sequence. Without, the mask and each head's weights for all cells are
+ * there in full. Within a few percent for plain transformers.
+ */
+function estimateCompute(shape: Shape, cells: number, options: MemoryOptions): number {
+  const { parallel, batchSize = defaults.batchSize, microBatchSize = defaults.microBatchSize, flashAttention = 'auto' } = options;
+  const tokens = Math.min(microBatchSize, Math.max(batchSize, parallel), cells);
+  const perCell = flashAttention === 'off' ? 4 + 4 * shape.heads : 2;
+  const attention = perCell * tokens * cells / parallel;
+  const activations = 4 * tokens * 3 * (shape.attentionWidth + shape.forwardWidth);
+  return Math.ceil(attention + activations + 4 * shape.vocabulary * parallel);
+}
+
+function bytesPerRow(width: number, typeName: string): number {
+  const type = [...tensorTypes.values()].find(({ name }) => name === typeName.toUpperCase()) ?? { blockElements: 1, blockBytes: 2 };
+  return width / type.blockElements * type.blockBytes;
+}
+
+function saysWhich(kvHeads: MetadataValue | undefined, interval: number): boolean {
+  return interval > 0 || (typeof kvHeads === 'object' && 'items' in kvHeads && kvHeads.items.some((item) => Number(item) === 0)) || Number(kvHeads) === 0;
+}
+
+/** A layer's own value of a list, or the one value of all. */
+function itemOf(value: MetadataValue | undefined, index: number): number | undefined {
+  if (typeof value === 'object') return 'items' in value ? finite(value.items[index]) : undefined;
+  return finite(value);
+}
+
+function largest(value: MetadataValue | undefined): number | undefined {
+  if (typeof value === 'object') return 'items' in value && value.items.length > 0 ? Math.max(...value.items.map((item) => finite(item) ?? 0)) : undefined;
+  return finite(value);
+}
+
+function finite(value: MetadataValue | undefined): number | undefined {
+  const number = typeof value === 'number' || typeof value === 'bigint' ? Number(value) : NaN;
+  return Number.isFinite(number) && number >= 0 ? number : undefined;
+}

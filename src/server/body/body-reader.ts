@@ -1,0 +1,96 @@
+// Receives the bytes of one request body: refuses what is declared too large before it is sent, stops in the middle of what
+// grows too large, undoes compression, and counts all of it as it comes. Called by json-body; how a refusal leaves the
+// connection is hang-up's. Not express.raw(), which tells nobody what it holds and reads a body to its end to refuse it.
+import type { IncomingMessage } from 'node:http';
+import type { Readable, Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { Request, Response } from 'express';
+import { RecuaError } from '../../errors.js';
+import { bytesPerByte, type BodyShare } from './body-memory.js';
+
+const decompressors: Record<string, () => Transform> = { gzip: createGunzip, 'x-gzip': createGunzip, deflate: createInflate, br: createBrotliDecompress };
+
+const firstBytes = 64 * 1024;
+
+/** Requests with `Expect: 100-continue` whose clients wait for a word before they send the body. */
+const waitingForWord = new WeakSet<IncomingMessage>();
+
+/** Called by listen for Node's event 'checkContinue', which would else promise at once to read everything. */
+export function keepWaiting(req: IncomingMessage): void {
+  waitingForWord.add(req);
+}
+
+/** Whether the client was told nothing, so that it may or may not send its body. */
+export function isKeptWaiting(req: IncomingMessage): boolean {
+  return waitingForWord.has(req);
+}
+
+/** All bytes of the body; none where there is none. What they take is added to the share. */
+export async function readBody(req: Request, res: Response, limitBytes: number, share: BodyShare): Promise<Buffer> {
+  const declared = Number(req.headers['content-length'] ?? 0);
+  if (declared > limitBytes) throw tooLarge(limitBytes);
+  const encoding = (req.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  const decompress = encoding === 'identity' ? undefined : decompressors[encoding];
+  if (encoding !== 'identity' && !decompress) {
+    throw new RecuaError('unsupported_media_type',
+      `Expected a body as it is or compressed by gzip, deflate or br, got Content-Encoding ${JSON.stringify(encoding.slice(0, 40))}.`);
+  }
+  if (waitingForWord.delete(req)) res.writeContinue();
+  const inflater = decompress?.();
+  const source: Readable = inflater ? req.pipe(inflater) : req;
+  try {
+    return await collect(req, source, declared, limitBytes, share);
+  } finally {
+    if (inflater) {
+      req.unpipe(inflater);
+      inflater.destroy();
+    }
+  }
+}
+
+/** In one buffer that doubles: a client may send a byte at a time, and each as a Buffer of its own costs a hundred times as much. */
+function collect(req: IncomingMessage, source: Readable, declared: number, limitBytes: number, share: BodyShare): Promise<Buffer> {
+  let buffer = Buffer.allocUnsafeSlow(Math.min(firstBytes, declared || firstBytes));
+  let length = 0;
+  return new Promise<Buffer>((resolve, reject) => {
+    const settle = (error?: RecuaError): void => {
+      source.off('data', take).off('end', end);
+      req.off('close', gone);
+      if (error) reject(error);
+      else resolve(buffer.subarray(0, length));
+    };
+    const take = (chunk: Buffer): void => {
+      try {
+        if (length + chunk.length > limitBytes) throw tooLarge(limitBytes);
+        share.add(chunk.length * bytesPerByte);
+      } catch (error) {
+        return settle(RecuaError.from(error));
+      }
+      if (length + chunk.length > buffer.length) {
+        const larger = Buffer.allocUnsafeSlow(Math.max(2 * buffer.length, length + chunk.length));
+        buffer.copy(larger, 0, 0, length);
+        buffer = larger;
+      }
+      length += chunk.copy(buffer, length);
+    };
+    const end = (): void => settle();
+    const gone = (): void => {
+      if (!req.complete) settle(new RecuaError('cancelled', 'The client went away while its request was being read.'));
+    };
+    const broken = (cause: Error): void => {
+      settle(source === req ? new RecuaError('cancelled', 'The client went away while its request was being read.')
+        : new RecuaError('invalid_json', `The request body cannot be decompressed: ${cause.message}.`, { cause }));
+    };
+    // Listened to for good: an error may follow the one that ended it.
+    source.on('error', broken);
+    if (source !== req) req.on('error', gone);
+    source.on('data', take).once('end', end);
+    req.once('close', gone);
+    share.onGiveWay = settle;
+    if (req.destroyed) gone();
+  });
+}
+
+function tooLarge(limitBytes: number): RecuaError {
+  return new RecuaError('body_too_large', `The request body is over the limit of ${limitBytes} bytes.`);
+}

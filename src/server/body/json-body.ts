@@ -1,0 +1,115 @@
+// Reads a request body into JSON: media type, size, encoding, nesting, syntax, each with its own coded error.
+// Express middleware of the POST routes. The bytes are looked at before they are parsed: V8 needs over a gigabyte to
+// refuse 32 MiB of "[".
+import type { Request, RequestHandler, Response, NextFunction } from 'express';
+import { RecuaError } from '../../errors.js';
+import { bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
+import { readBody } from './body-reader.js';
+
+/** Objects and arrays inside each other. JSON schemas, the deepest thing clients send, stay under 30. */
+const maxDepth = 100;
+/** Objects and arrays in all: 2,048 token arrays, or 10,000 messages of several parts, stay far under it. */
+const maxContainers = 200_000;
+/** Fields of objects in all: the largest are a bias for each token of a vocabulary. */
+const maxFields = 500_000;
+
+/** What the engine is given to call once it no longer holds the text of this request in this process. */
+export function lendBody(res: Response): () => void {
+  const share = res.locals['body'] as BodyShare | undefined;
+  return share ? share.lend() : () => undefined;
+}
+
+/** The parsed body, which nobody else keeps from then on. */
+export function takeBody(req: Request): unknown {
+  const body: unknown = req.body;
+  req.body = undefined;
+  return body;
+}
+
+export function jsonBody(limitBytes: number, memory: BodyMemory): RequestHandler[] {
+  const most = Math.min(limitBytes, memory.largestBody);
+  return [requireJson, async (req: Request, res: Response, next: NextFunction) => {
+    const share = memory.open();
+    res.locals['body'] = share;
+    res.once('close', () => share.release());
+    try {
+      const bytes = await readBody(req, res, most, share);
+      share.arrived();
+      req.body = parse(bytes, share);
+    } catch (thrown) {
+      share.release();
+      throw thrown;
+    }
+    next();
+  }];
+}
+
+function requireJson(req: Request, _res: Response, next: NextFunction): void {
+  const header = req.headers['content-type'];
+  const mend = 'Send the header "Content-Type: application/json".';
+  if (header === undefined) {
+    // A page's script may send bytes without a type to any address, and no browser asks us before.
+    if (hasBody(req)) throw new RecuaError('unsupported_media_type', `Expected a JSON body, got one without Content-Type. ${mend}`);
+    return next();
+  }
+  const [type = '', ...parameters] = header.toLowerCase().split(';').map((part) => part.trim());
+  const charset = parameters.find((part) => part.startsWith('charset='))?.slice('charset='.length).replaceAll('"', '');
+  // Browsers send text/plain and form types across origins without asking first: no such request may start work.
+  if (type !== 'application/json' && !/^application\/[\w.-]+\+json$/.test(type)) {
+    const curl = type === 'application/x-www-form-urlencoded' ? ' (what curl -d sends where no -H says otherwise)' : '';
+    throw new RecuaError('unsupported_media_type', `Expected a JSON body, got Content-Type ${JSON.stringify(type.slice(0, 80))}${curl}. ${mend}`);
+  }
+  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8' && charset !== 'us-ascii') {
+    throw new RecuaError('unsupported_media_type', `Expected JSON in UTF-8, got charset ${JSON.stringify(charset.slice(0, 80))}.`);
+  }
+  next();
+}
+
+function hasBody({ headers }: Request): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+function parse(bytes: Buffer, share: BodyShare): unknown {
+  if (bytes.length === 0) {
+    throw new RecuaError('invalid_json', 'Expected a JSON object as the request body, got an empty body.');
+  }
+  share.add(weigh(bytes));
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new RecuaError('invalid_json', 'The request body is not valid UTF-8.', { cause });
+  }
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (cause) {
+    throw new RecuaError('invalid_json', `The request body is not valid JSON: ${(cause as Error).message}.`, { cause });
+  }
+}
+
+/**
+ * What the objects of this JSON take beyond its text. Throws on bytes that would cost more to parse than any real request.
+ * Sound for UTF-8: its other bytes are over 0x7f.
+ */
+function weigh(bytes: Buffer): number {
+  const [quote, backslash, colon] = [0x22, 0x5c, 0x3a];
+  let depth = 0;
+  let containers = 0;
+  let fields = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === quote) {
+      for (at++; at < bytes.length && bytes[at] !== quote; at++) if (bytes[at] === backslash) at++;
+    } else if (byte === 0x5b || byte === 0x7b) {
+      if (++depth > maxDepth) throw new RecuaError('invalid_json', `The request body is nested over ${maxDepth} levels deep.`);
+      if (++containers > maxContainers) {
+        throw new RecuaError('invalid_json', `The request body has over ${maxContainers} objects and arrays.`);
+      }
+    } else if (byte === 0x5d || byte === 0x7d) {
+      depth--;
+    } else if (byte === colon && ++fields > maxFields) {
+      throw new RecuaError('invalid_json', `The request body has over ${maxFields} fields.`);
+    }
+  }
+  return containers * bytesPerContainer + fields * bytesPerField;
+}

@@ -1,0 +1,76 @@
+// Writes every error of the API: any thrown value → RecuaError → OpenAI's body and the headers that guide retries.
+// Called by Express as its one error handler, by chat-completions for errors inside a stream, and by listen for bad HTTP.
+import type { ErrorRequestHandler, Request, Response } from 'express';
+import { RecuaError, type ErrorCode } from '../../errors.js';
+import type { Log } from './gateway.js';
+import { noteError } from './request-log.js';
+import { hasLongRest, replyAndHangUp } from '../body/hang-up.js';
+
+export interface ErrorBody {
+  error: { message: string; type: string; param: string | null; code: string; [detail: string]: unknown };
+}
+
+/** Seconds after which the same request may succeed. */
+const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1, body_memory_full: 1 };
+
+/** Coming again cannot help: OpenAI's clients retry every 5xx twice unless told so. */
+const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'addon_missing', 'invalid_argument', 'closed', 'internal_error']);
+
+export function errorBody(error: RecuaError): ErrorBody {
+  // The text of a defect may hold paths or memory contents: it belongs in the log.
+  const message = error.code === 'internal_error'
+    ? 'Recua met a defect of its own; its log has the details under this request id.'
+    : error.message;
+  return { error: { ...error.details, message, type: error.type, param: error.param ?? null, code: error.code } };
+}
+
+export function errorHeaders(error: RecuaError): Record<string, string> {
+  const headers: Record<string, string> = {};
+  const seconds = retryAfterSeconds[error.code];
+  if (seconds !== undefined) headers['Retry-After'] = String(seconds);
+  if (permanent.has(error.code)) headers['x-should-retry'] = 'false';
+  return headers;
+}
+
+export function logError(log: Log, res: Response, error: RecuaError): void {
+  noteError(res, error);
+  // The sentence went to the client and may quote its request: the request's own line has the code.
+  if (error.status < 500) return;
+  const id = String(res.getHeader('x-request-id'));
+  if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
+  else log('warn', `${id} ${error.code}: ${error.message}`);
+}
+
+export function errorHandler(log: Log): ErrorRequestHandler {
+  // Express knows an error handler by its four parameters.
+  return (thrown: unknown, req: Request, res: Response, _next: unknown) => {
+    const error = fromExpress(thrown);
+    logError(log, res, error);
+    if (res.headersSent || error.code === 'cancelled') {
+      res.destroy();
+      return;
+    }
+    res.status(error.status).set(errorHeaders(error));
+    if (hasLongRest(req)) replyAndHangUp(req, res, errorBody(error));
+    else {
+      // What is left of a short body must not stand before the connection's next request.
+      req.resume();
+      res.json(errorBody(error));
+    }
+  };
+}
+
+/** Errors of Express itself carry a 4xx `status`; all others are ours already. */
+function fromExpress(thrown: unknown): RecuaError {
+  if (thrown instanceof RecuaError) return thrown;
+  const { status, message } = (thrown ?? {}) as { status?: number; message?: string };
+  if (typeof status === 'number' && status >= 400 && status < 500) {
+    return new RecuaError('invalid_value', `The request cannot be read: ${message}.`, { cause: thrown });
+  }
+  return RecuaError.from(thrown);
+}
+
+function rootStack(error: RecuaError): string {
+  const root = error.cause ?? error;
+  return root instanceof Error ? (root.stack ?? root.message) : JSON.stringify(root);
+}

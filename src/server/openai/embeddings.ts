@@ -1,0 +1,118 @@
+// POST /v1/embeddings: texts or token arrays → unit-length vectors, as numbers or as base64 of little-endian float32.
+// Route mounted by app. Big answers are written in slices, since 2,048 vectors as numbers take a second of JSON.
+import { endianness } from 'node:os';
+import { setImmediate } from 'node:timers/promises';
+import type { Request, RequestHandler, Response } from 'express';
+import type { Embedded } from '../../engine/api.js';
+import type { ModelDescription } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { readModelName } from './chat-request.js';
+import { checkNumber, Fields, wrongType, wrongValue } from '../../request/fields.js';
+import { readyModel, type Gateway } from '../http/gateway.js';
+import { lendBody, takeBody } from '../body/json-body.js';
+import { checkModel } from './models.js';
+import { noteTokens } from '../http/request-log.js';
+import { failureOf } from '../http/traffic.js';
+
+const maxInputs = 2_048;
+/** Floats turned into text before the event loop may do something else: about 5 ms. */
+const floatsPerSlice = 16_384;
+
+type EncodingFormat = 'float' | 'base64';
+
+export function embeddings(gateway: Gateway): RequestHandler {
+  return async (req: Request, res: Response) => {
+    const { signal, working, format, dimensions } = begin(gateway, req, res);
+    try {
+      const embedded = await working;
+      noteTokens(res, embedded.tokenCounts.reduce((sum, count) => sum + count, 0));
+      const json = await embeddingList(gateway.served.id, embedded, format, dimensions);
+      res.type('json').send(json);
+    } catch (thrown) {
+      throw failureOf(thrown, signal);
+    }
+  };
+}
+
+/** Hands the texts to the engine; the result holds none of them. */
+function begin({ engine, served, traffic }: Gateway, req: Request, res: Response) {
+  const model = readyModel(engine);
+  const body = Fields.of(takeBody(req));
+  checkModel(served, readModelName(body));
+  if (!model.canEmbed) {
+    throw new RecuaError('embeddings_unsupported', 'This model cannot give embeddings; it has no pooled output.', { param: 'model' });
+  }
+  const inputs = readInputs(body, model);
+  const format: EncodingFormat = body.word('encoding_format', ['float', 'base64']) ?? 'float';
+  const dimensions = body.integer('dimensions', { min: 1, max: model.embeddingSize });
+  const signal = traffic.enter(res);
+  return { signal, working: engine.embed({ inputs }, signal, lendBody(res)), format, dimensions };
+}
+
+/** One entry per input: a string, or its tokens. */
+function readInputs(body: Fields, { vocabSize }: ModelDescription): (string | Int32Array)[] {
+  const input = body.get('input');
+  const expected = 'a string, an array of strings, or tokens';
+  if (typeof input === 'string') return [readText(input, 'input')];
+  if (!Array.isArray(input)) throw wrongType('input', expected, input);
+  if (input.length === 0) throw wrongValue('input', 'at least one input', input);
+  // One flat array of numbers is one input in tokens.
+  if (typeof input[0] === 'number') return [readTokens(input, 'input', vocabSize)];
+  if (input.length > maxInputs) throw wrongValue('input', `at most ${maxInputs} inputs`, input);
+  const ofTokens = Array.isArray(input[0]);
+  return input.map((value: unknown, index) => {
+    const param = `input[${index}]`;
+    if (ofTokens && Array.isArray(value)) return readTokens(value, param, vocabSize);
+    if (!ofTokens && typeof value === 'string') return readText(value, param);
+    throw wrongType(param, index === 0 ? expected : ofTokens ? 'an array of tokens' : 'a string', value);
+  });
+}
+
+function readText(text: string, param: string): string {
+  if (text === '') throw wrongValue(param, 'a string that is not empty', text);
+  return text;
+}
+
+function readTokens(values: unknown[], param: string, vocabSize: number): Int32Array {
+  if (values.length === 0) throw wrongValue(param, 'at least one token', values);
+  const range = { min: 0, max: vocabSize - 1 };
+  const tokens = new Int32Array(values.length);
+  for (let at = 0; at < values.length; at++) {
+    const value = values[at];
+    // The slow path has the words; millions of tokens take the fast one.
+    const sound = Number.isInteger(value) && (value as number) >= 0 && (value as number) < vocabSize;
+    tokens[at] = sound ? (value as number) : checkNumber(value, `${param}[${at}]`, range, true);
+  }
+  return tokens;
+}
+
+/** The response body as JSON text. */
+async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, format: EncodingFormat, dimensions?: number): Promise<string> {
+  const rows: string[] = [];
+  let floats = 0;
+  for (const [index, vector] of vectors.entries()) {
+    const row = dimensions === undefined || dimensions >= vector.length ? vector : shorten(vector, dimensions);
+    const json = format === 'base64' ? `"${toBase64(row)}"` : `[${row.join(',')}]`;
+    rows.push(`{"object":"embedding","index":${index},"embedding":${json}}`);
+    floats += row.length;
+    if (format === 'float' && floats >= floatsPerSlice) {
+      floats = 0;
+      await setImmediate();
+    }
+  }
+  const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
+  const usage = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
+  return `{"object":"list","data":[${rows.join(',')}],"model":${JSON.stringify(model)},"usage":${usage}}`;
+}
+
+/** The first dimensions, brought back to length 1: what models trained for it (Matryoshka) expect. */
+function shorten(vector: Float32Array, dimensions: number): Float32Array {
+  const short = vector.slice(0, dimensions);
+  const length = Math.hypot(...short);
+  return length > 0 ? short.map((value) => value / length) : short;
+}
+
+function toBase64(vector: Float32Array): string {
+  const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
+  return (endianness() === 'LE' ? bytes : Buffer.from(bytes).swap32()).toString('base64');
+}

@@ -1,0 +1,79 @@
+// The `messages` of a chat request → the messages that templates know. Called by chat-request. Pure.
+// Lenient where clients really differ (null, absent, empty or parts as content, in every role), strict where meaning would be lost.
+import type { ChatMessage } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { describe, Fields, wrongType, wrongValue } from '../../request/fields.js';
+
+const maxMessages = 10_000;
+const maxParts = 10_000;
+const maxToolCalls = 1_000;
+const maxNameLength = 256;
+
+const roles = ['system', 'developer', 'user', 'assistant', 'tool'] as const;
+
+export function readMessages(body: Fields): ChatMessage[] {
+  const messages = body.array('messages', maxMessages);
+  if (messages === undefined) throw wrongType('messages', 'an array of messages', undefined);
+  if (messages.length === 0) throw wrongValue('messages', 'at least one message', messages);
+  return messages.map((message, index) => readMessage(Fields.of(message, `messages[${index}]`)));
+}
+
+function readMessage(fields: Fields): ChatMessage {
+  const role = fields.word('role', roles);
+  if (role === undefined) throw wrongType(fields.param('role'), 'a role', undefined);
+  if (fields.get('function_call') !== undefined) {
+    throw new RecuaError('unsupported_parameter', `${fields.param('function_call')} is not supported; use tool_calls instead.`,
+      { param: fields.param('function_call') });
+  }
+  const message: ChatMessage = { role: role === 'developer' ? 'system' : role, content: readContent(fields) ?? '' };
+  const name = fields.string('name');
+  if (name) message.name = name;
+  if (role === 'assistant') {
+    const reasoning = fields.string('reasoning_content');
+    if (reasoning) message.reasoning_content = reasoning;
+    const calls = readToolCalls(fields);
+    if (calls.length > 0) {
+      message.tool_calls = calls;
+      // Templates tell "called tools and said nothing" from "said nothing" by the null.
+      if (message.content === '') message.content = null;
+    }
+  }
+  const callId = fields.string('tool_call_id');
+  if (role === 'tool' && callId) message.tool_call_id = callId;
+  return message;
+}
+
+function readContent(fields: Fields): string | undefined {
+  const content = fields.get('content');
+  if (content === undefined || typeof content === 'string') return content;
+  if (!Array.isArray(content)) throw wrongType(fields.param('content'), 'a string or an array of text parts', content);
+  const parts = fields.array('content', maxParts) ?? [];
+  // Joined by line breaks, as llama-server does: the same parts make the same prompt.
+  return parts.map((part, index) => readPart(part, `${fields.param('content')}[${index}]`)).join('\n');
+}
+
+function readPart(value: unknown, at: string): string {
+  const part = Fields.of(value, at);
+  const type = part.string('type');
+  if (type === undefined) throw wrongType(part.param('type'), '"text"', undefined);
+  if (type !== 'text' && type !== 'refusal') {
+    throw new RecuaError('unsupported_content',
+      `Expected a text part for ${at}, got a part of type ${describe(type)}; only text is supported.`, { param: at });
+  }
+  const text = part.string(type);
+  if (text === undefined) throw wrongType(part.param(type), 'a string', undefined);
+  return text;
+}
+
+function readToolCalls(fields: Fields): NonNullable<ChatMessage['tool_calls']> {
+  const calls = fields.array('tool_calls', maxToolCalls) ?? [];
+  return calls.map((value, index) => {
+    const call = Fields.of(value, `${fields.param('tool_calls')}[${index}]`);
+    call.word('type', ['function']);
+    const called = call.fields('function');
+    if (called === undefined) throw wrongType(call.param('function'), 'an object', undefined);
+    const args = called.string('arguments');
+    if (args === undefined) throw wrongType(called.param('arguments'), 'a string of JSON', undefined);
+    return { id: call.string('id') ?? '', type: 'function', function: { name: called.name('name', maxNameLength), arguments: args } };
+  });
+}

@@ -1,0 +1,130 @@
+// A lock between processes: a file that says who holds it. One left by a process that ended is taken over at once, whatever
+// killed it. (Kept packages judge by age alone, so that a killed holder blocks for seconds, and Node offers no flock.)
+// Floor of the house: used by downloads, the model store and the managed server.
+import { link, mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { createHash, randomUUID } from 'node:crypto';
+import { dirname } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { RecuaError } from '../errors.js';
+import { lifeOf, ownIdentity, readIdentity } from './process-identity.js';
+import type { ProcessIdentity } from './process-identity.js';
+import { readSmallFile } from './small-file.js';
+
+export interface Lock {
+  readonly path: string;
+  /** Idempotent. */
+  release(): Promise<void>;
+}
+
+/** The holder shows that it lives by touching the file, for those who can't see its process. */
+const touchMs = 10_000;
+const abandonedMs = 60_000;
+/** A mark takes some 200. */
+const longestMarkBytes = 4096;
+
+/** Takes the lock, or resolves to undefined while another process, or another part of this one, holds it. */
+export async function tryLock(path: string): Promise<Lock | undefined> {
+  await mkdir(dirname(path), { recursive: true });
+  const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
+  const draft = `${path}.${randomUUID()}`;
+  try {
+    // Others may read it: a store can belong to several users, and they have to see who holds what.
+    await writeFile(draft, mark, { mode: 0o644, flag: 'wx' });
+    for (;;) {
+      // The file appears with its contents or not at all.
+      if (await succeeds(link(draft, path), 'EEXIST')) return hold(path, mark);
+      const found = await contents(path);
+      if (found === undefined) continue;
+      if (await isHeld(path, found)) return undefined;
+      await takeAway(path, found, draft);
+    }
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+/** Takes the lock as soon as it is free; an abort rejects with its reason. */
+export async function waitForLock(path: string, signal?: AbortSignal, pollMs = 100): Promise<Lock> {
+  for (;;) {
+    signal?.throwIfAborted();
+    const lock = await tryLock(path);
+    if (lock) return lock;
+    await wait(pollMs);
+  }
+}
+
+/** Who holds the lock; undefined if nobody that lives does. */
+export async function lockHolder(path: string): Promise<ProcessIdentity | undefined> {
+  const found = await contents(path).catch(() => undefined);
+  return found !== undefined && await isHeld(path, found) ? readMark(found) : undefined;
+}
+
+function hold(path: string, mark: string): Lock {
+  const timer = setInterval(() => {
+    const now = new Date();
+    utimes(path, now, now).catch(() => { /* Taken away: whoever did that knows. */ });
+  }, touchMs);
+  timer.unref();
+  let released: Promise<void> | undefined;
+  return {
+    path,
+    release: () => (released ??= (async () => {
+      clearInterval(timer);
+      if (await contents(path).catch(() => undefined) === mark) await rm(path, { force: true });
+    })()),
+  };
+}
+
+async function isHeld(path: string, mark: string): Promise<boolean> {
+  const holder = readMark(mark);
+  if (!holder) return false;
+  const life = await lifeOf(holder);
+  if (life !== 'unknown') return life === 'alive';
+  const touched = await stat(path).then((found) => found.mtimeMs, () => 0);
+  return Date.now() - touched < abandonedMs;
+}
+
+/**
+ * Removes a dead holder's file. Only who holds the claim on exactly this mark may do so, so that nobody removes the file of one
+ * who took over a moment ago.
+ */
+async function takeAway(path: string, mark: string, draft: string): Promise<void> {
+  const claim = `${path}.${createHash('sha256').update(mark).digest('hex').slice(0, 16)}`;
+  if (await succeeds(link(draft, claim), 'EEXIST')) {
+    if (await contents(path) === mark) await rm(path, { force: true });
+    await rm(claim, { force: true });
+    return;
+  }
+  // Held for a few system calls, unless its owner died in just that moment.
+  const claimed = await stat(claim).then((found) => found.ctimeMs, () => undefined);
+  if (claimed !== undefined && Date.now() - claimed > touchMs) await rm(claim, { force: true });
+  await wait(5);
+}
+
+async function succeeds(action: Promise<void>, otherwise: string): Promise<boolean> {
+  try {
+    await action;
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === otherwise) return false;
+    throw error;
+  }
+}
+
+/** Undefined where there is no file. One that cannot be read is an error: nobody could tell when it is free. */
+async function contents(path: string): Promise<string | undefined> {
+  return await readSmallFile(path, longestMarkBytes).catch((cause: unknown) => {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    throw new RecuaError('store_unwritable', `The lock ${path} cannot be read (${message}). It may belong to another user; remove it if nothing of theirs runs.`, { cause });
+  });
+}
+
+function readMark(mark: string): ProcessIdentity | undefined {
+  try {
+    return readIdentity(JSON.parse(mark));
+  } catch {
+    return undefined;
+  }
+}
+
