@@ -1,5 +1,5 @@
 // `npm test`: set-up where it is missing, type checking, eslint, then the tap suite. Arguments go to tap;
-// a test's source names it too (`npm test -- test/models/gguf.test.ts`). The last line is `N passed, N failed`.
+// a test's source names it too (`npm test -- test/models/gguf/gguf.test.ts`). The last line is `N passed, N failed`.
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { eslint } from './lint.mjs';

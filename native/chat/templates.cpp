@@ -1,6 +1,6 @@
 // Which parts of llama.cpp's result depend on the messages was read from v0.5.0 (common/chat.cpp, chat-auto-parser-generator.cpp,
 // parsers/): the prompt, and the generation prompt, of which parser and grammar are made. So the latter is part of the key. Where an
-// answer is continued its beginning goes into the parser, and nothing is kept. test/native/templates.test.ts compares both ways.
+// answer is continued its beginning goes into the parser, and nothing is kept. test/native/chat/templates.test.ts compares both ways.
 #include "addon.h"
 
 #include "chat-auto-parser.h"

@@ -1,5 +1,5 @@
 // The automaton. Characters are decoded as llama.cpp's grammars decode them, quirks included: a
-// sampler must accept what its grammar accepts, token by token (test/native/grammar.test.ts
+// sampler must accept what its grammar accepts, token by token (test/native/grammar/grammar.test.ts
 // compares the two).
 #include "grammar/grammar.h"
 

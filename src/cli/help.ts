@@ -43,7 +43,7 @@ export function environmentHelp(width = terminalWidth()): string {
   ]);
 }
 
-/** An example of each form, for help and docs/cli.md; test/cli/config.test.ts reads it. */
+/** An example of each form, for help and docs/cli.md; test/cli/commands/config.test.ts reads it. */
 export const configExample = `{
   "threads": 4,
   "run": { "temp": 0.2 },

@@ -1,5 +1,5 @@
 // Which metadata keys llama.cpp v0.5.0 cannot load a model without, by architecture: those that its load_hparams() and each
-// architecture's load_arch_hparams() ask for in any case. test/models/required-keys.test.ts compares the table with the source.
+// architecture's load_arch_hparams() ask for in any case. test/models/gguf/required-keys.test.ts compares the table with the source.
 import type { ModelFile } from './model-file.js';
 
 /** Architectures up to a colon, then their keys, without the architecture's name in front; a key that has none begins with a slash. */

@@ -1,0 +1,136 @@
+import t from 'tap';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { gguf, sound } from '../../models/gguf-bytes.js';
+import { until } from '../home.js';
+import { recua, root, start } from '../recua.js';
+import type { Running } from '../recua.js';
+
+const small = ['--port', '0', '-c', '512', '--threads', '1', '--parallel', '2'];
+
+async function served(running: Running): Promise<string> {
+  return (await running.saw(/Recua listens on (http:\/\/\S+)/))[1]!;
+}
+
+t.test('api serves the model, prints address and curl line on stderr, and stops cleanly by Ctrl-C', async (t) => {
+  const running = start(['api', 'builtin', ...small, '--alias', 'tiny']);
+  const url = await served(running);
+  t.match(await (await fetch(`${url}/health`)).json(), { status: 'ok', model: 'loaded' });
+  t.match(await (await fetch(`${url}/v1/models`)).json(), { data: [{ id: 'tiny' }] });
+  const [curl] = await running.saw(/curl .*/);
+  const reply = JSON.parse(execFileSync('sh', ['-c', curl], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })) as object;
+  t.match(reply, { object: 'chat.completion', choices: [{ message: { role: 'assistant', content: /\w/ } }] }, 'the curl line works when pasted');
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 0, signal: null, stdout: '' });
+});
+
+t.test('api ends a running answer before it stops', async (t) => {
+  const running = start(['api', '-m', 'builtin', ...small]);
+  const url = await served(running);
+  const reply = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], stream: true, temperature: 0 }),
+  });
+  running.child.kill('SIGTERM');
+  const text = await reply.text();
+  t.match(text, /data: \[DONE\]\n\n$/);
+  t.match(await running.ended, { code: 0 });
+});
+
+t.test('api ends at once by a second signal', async (t) => {
+  const running = start(['api', 'builtin', ...small, '--drain-timeout', '600']);
+  const url = await served(running);
+  const reply = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], stream: true, temperature: 2, grammar: 'root ::= [a-z ] root' }),
+  });
+  const gone = reply.text().catch(() => '');
+  running.child.kill('SIGINT');
+  await running.saw(/Stopping/);
+  // What comes within a tenth of a second counts as the same Ctrl-C, so it takes some patience to be heard.
+  const again = setInterval(() => running.child.kill('SIGINT'), 50);
+  t.match(await running.ended, { code: 130 });
+  clearInterval(again);
+  await gone;
+});
+
+t.test('api says that the port is in use and exits 1', async (t) => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  const { code, stderr } = await recua(['api', 'builtin', '--port', String(port), '-c', '512']);
+  other.close();
+  t.equal(code, 1);
+  t.match(stderr, new RegExp(`127\\.0\\.0\\.1 port ${port}`));
+});
+
+t.test('api warns when other machines can reach it, and only then', async (t) => {
+  for (const [host, warns] of [['0.0.0.0', true], ['127.0.0.1', false], ['localhost', false]] as const) {
+    const running = start(['api', 'builtin', ...small, '--host', host]);
+    await served(running);
+    running.child.kill('SIGINT');
+    t.equal(/Warning: whoever can reach 0\.0\.0\.0 port \d+ can use this server/.test((await running.ended).stderr), warns, host);
+  }
+});
+
+t.test('api --log-file logs there, and tells its address on stderr as ever', async (t) => {
+  const path = join(t.testdir(), 'a.log');
+  const running = start(['api', 'builtin', ...small, '--log-file', path, '--log-level', 'debug']);
+  const url = await served(running);
+  await (await fetch(`${url}/health`)).text();
+  running.child.kill('SIGINT');
+  const { code, stderr } = await running.ended;
+  t.equal(code, 0);
+  t.notMatch(stderr, /debug:/);
+  const log = readFileSync(path, 'utf8');
+  for (const line of [/Z info {2}Loading builtin$/m, /Z debug .*GET \/health 200/, /Z info {2}Recua listens on/, /Z info {2}Stopped\.\n$/]) t.match(log, line);
+  t.match(await recua(['api', 'builtin', ...small, '--log-file', join(path, 'below')]), { code: 1, stderr: /log file .* cannot be written/ });
+});
+
+t.test('api --state-file keeps pid and address while it runs, and only one server has it', async (t) => {
+  const path = join(t.testdir(), 'state.json');
+  const running = start(['api', 'builtin', ...small, '--state-file', path]);
+  await until(() => existsSync(path) && (JSON.parse(readFileSync(path, 'utf8')) as { state: string }).state === 'running');
+  t.match(JSON.parse(readFileSync(path, 'utf8')), { identity: { pid: running.child.pid }, url: /^http:\/\/127/ });
+  t.match(await recua(['api', 'builtin', ...small, '--state-file', path]), { code: 1, stderr: /Another server has the state file/ });
+  running.child.kill('SIGTERM');
+  t.match(await running.ended, { code: 0 });
+  t.notOk(existsSync(path));
+});
+
+t.test('api refuses a missing or damaged file before it starts anything', async (t) => {
+  const folder = t.testdir({ 'page.gguf': '<html>' });
+  t.match(await recua(['api', 'none.gguf'], '', { cwd: folder }), { code: 1, stdout: '', stderr: /There is no model none\.gguf/ });
+  const page = await recua(['api', 'page.gguf'], '', { cwd: folder });
+  t.match(page, { code: 1, stdout: '', stderr: /web page/ });
+  t.notMatch(page.stderr, /Loading/);
+});
+
+t.test('api exits 1 with the reason when the model cannot be loaded', async (t) => {
+  const path = join(t.testdir(), 'hollow.gguf');
+  writeFileSync(path, gguf(sound));
+  const { code, stderr } = await recua(['api', path, ...small]);
+  t.equal(code, 1);
+  t.match(stderr, /^recua: .+/m);
+});
+
+t.test('api without a model, or with two, exits 2', async (t) => {
+  t.match(await recua(['api']), { code: 2, stderr: /Expected a model/ });
+  t.match(await recua(['api', 'a', '-m', 'b']), { code: 2, stderr: /Expected one model, got b and a/ });
+});
+
+t.test('api serves a file whose path has spaces and non-ASCII letters', async (t) => {
+  const path = join(t.testdir(), 'mi ñandú 你好.gguf');
+  copyFileSync(join(root, 'builtin', 'builtin.gguf'), path);
+  const running = start(['api', path, ...small]);
+  const url = await served(running);
+  t.match(await (await fetch(`${url}/v1/models`)).json(), { data: [{ id: 'mi ñandú 你好' }] });
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 0 });
+});

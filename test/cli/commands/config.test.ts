@@ -1,0 +1,171 @@
+import t from 'tap';
+import type { Test } from 'tap';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { readArguments } from '#recua/cli/flags/arguments.js';
+import { allPlaces } from '#recua/cli/command-tree.js';
+import { otherVariables } from '#recua/cli/flags/environment.js';
+import { flagWord, settingNames, variableNames } from '#recua/cli/flags/flags.js';
+import { configExample } from '#recua/cli/help.js';
+import { Settings, configPath } from '#recua/cli/flags/settings.js';
+import { allCommands } from '#recua/cli/table.js';
+import { makeHome } from '../home.js';
+import { recua } from '../recua.js';
+
+const all = await allCommands();
+
+/** The arguments of a command under a config file and variables. */
+async function read(t: Test, command: string, argv: string[], config: unknown, variables: Record<string, string> = {}) {
+  const path = join(t.testdir(), 'config.json');
+  writeFileSync(path, typeof config === 'string' ? config : JSON.stringify(config));
+  const settings = await Settings.read(allCommands, { RECUA_CONFIG: path, ...variables });
+  return { path, ...readArguments(command, allPlaces(all).find((one) => one.path === command)!.command.flags, argv, settings) };
+}
+
+t.test('a flag goes before a variable, a variable before the file, its section before its general part, and all before the default', async (t) => {
+  const file = { port: 1, temp: 0.1, threads: 11, 'ctx-size': 100, api: { temp: 0.2, threads: 12, 'ctx-size': 200 } };
+  const { values, origins, given, path } = await read(t, 'api', ['-c', '400'], file, { RECUA_THREADS: '13', RECUA_CTX_SIZE: '300' });
+  t.match(values, { port: 1, temperature: 0.2, threads: 13, contextSize: 400, host: '127.0.0.1' });
+  t.match(origins, {
+    port: { from: 'file', path, section: '', key: 'port' }, temperature: { from: 'file', path, section: 'api', key: 'temp' },
+    threads: { from: 'variable', name: 'RECUA_THREADS' }, contextSize: { from: 'flag' }, host: { from: 'default' },
+  });
+  t.same([...given].sort(), ['contextSize', 'port', 'temperature', 'threads']);
+});
+
+t.test('a section belongs to its command alone', async (t) => {
+  const file = { api: { port: 9000 }, 'serve start': { port: 9001 } };
+  t.match((await read(t, 'api', [], file)).values, { port: 9000 });
+  t.match((await read(t, 'serve start', [], file)).values, { port: 9001 });
+});
+
+t.test('switches are true and false, off switches by what they switch off; the command line takes both back', async (t) => {
+  t.match((await read(t, 'api', [], { mmap: false, mlock: true })).values, { mmap: false, mlock: true });
+  t.match((await read(t, 'api', [], { mmap: true, mlock: false })).values, { mmap: true, mlock: false });
+  t.match((await read(t, 'api', [], {}, { RECUA_MMAP: '0', RECUA_MLOCK: '1' })).values, { mmap: false, mlock: true });
+  t.match((await read(t, 'api', [], { mmap: false }, { RECUA_MMAP: 'true' })).values, { mmap: true });
+  t.match((await read(t, 'api', ['--no-mmap=false', '--mlock=false'], { mmap: false, mlock: true })).values, { mmap: true, mlock: false });
+});
+
+t.test('other long names of a flag are keys and variables too, and an empty variable is none', async (t) => {
+  t.match((await read(t, 'api', [], { 'n-gpu-layers': 3 })).values, { gpuLayers: 3 });
+  t.match((await read(t, 'api', [], {}, { RECUA_N_GPU_LAYERS: '4' })).values, { gpuLayers: 4 });
+  t.match((await read(t, 'api', [], { 'gpu-layers': 5 }, { RECUA_GPU_LAYERS: '' })).values, { gpuLayers: 5 });
+});
+
+const wrong: [string, unknown, RegExp][] = [
+  ['an unknown key', { prot: 1 }, /key "prot": expected the long name of a flag.* Did you mean port\?/],
+  ['an unknown key of a section', { run: { 'max-token': 1 } }, /section "run", key "max-token": .*flag of recua run.* Did you mean max-tokens\?/],
+  ['a key of another command', { show: { port: 1 } }, /section "show", key "port"/],
+  ['a command with something else than its settings', { chat: 5 }, /key "chat": expected an object with the settings of recua chat, as \{"chat": \{…\}\}, got 5\.$/],
+  ['a setting with an object', { port: { a: 1 } }, /key "port": expected a number, got \{"a":1\}\.$/],
+  ['an unknown section', { 'serve strat': {} }, /section "serve strat"\. Did you mean serve start\?/],
+  ['a number as text', { port: '9000' }, /key "port": expected a number, got "9000"/],
+  ['a text as number', { host: 1 }, /key "host": expected a text in quotes, got 1/],
+  ['null', { host: null }, /key "host": expected a text in quotes, got null/],
+  ['a list', { port: [1] }, /key "port": expected a number, got \[1\]/],
+  ['a switch as text', { mlock: 'yes' }, /key "mlock": expected true or false, got "yes"/],
+  ['a number out of range', { port: 70_000 }, /key "port": Expected a whole number from 0 to 65535 for --port, got "70000"/],
+  ['an unknown choice', { 'log-level': 'loud' }, /key "log-level": Expected one of debug, info/],
+  ['the name of the off switch', { 'no-mmap': true }, /key "no-mmap".* Write "mmap": false/],
+  ['a key with dashes', { '--port': 1 }, /key "--port".* Did you mean port\?/],
+  ['a flag for one call', { json: true }, /key "json": --json is for one call/],
+  ['two names of one setting', { 'ctx-size': 1, 'context-size': 2 }, /key "ctx-size".*"context-size" too/],
+  ['a list instead of an object', '[1]', /expected a JSON object, got \[1\]/],
+  ['bad JSON', '{"port": 1', /is not valid JSON/],
+];
+for (const [what, config, expected] of wrong) {
+  t.test(`a config file with ${what} is refused with its path`, async (t) => {
+    await t.rejects(read(t, 'api', [], config), { code: 'invalid_config', message: expected });
+    await t.rejects(read(t, 'api', [], config), { message: /config\.json/ });
+  });
+}
+
+t.test('a bad variable is refused by its name', async (t) => {
+  await t.rejects(read(t, 'api', [], {}, { RECUA_PORT: 'many' }), { code: 'invalid_config', message: /variable RECUA_PORT: Expected a whole number.*got "many"/ });
+  await t.rejects(read(t, 'api', [], {}, { RECUA_MLOCK: 'perhaps' }), { code: 'invalid_config', message: /variable RECUA_MLOCK: expected true or false \(1 or 0\), got "perhaps"/ });
+  await t.rejects(read(t, 'run', [], {}, { RECUA_PROMPT: 'x' }), { code: 'invalid_config', message: /RECUA_PROMPT cannot be used: --prompt is for one call/ });
+  t.match((await read(t, 'api', ['--port', '1'], {}, { RECUA_PORT: 'many' })).values, { port: 1 }, 'one that does not count does no harm');
+});
+
+t.test('the config file is RECUA_CONFIG, else in XDG_CONFIG_HOME, else in ~/.config; only a named one has to be there', async (t) => {
+  t.equal(configPath({ RECUA_CONFIG: '/a/b.json', HOME: '/h' }), '/a/b.json');
+  t.equal(configPath({ RECUA_CONFIG: '~/b.json', HOME: '/h' }), '/h/b.json');
+  t.equal(configPath({ XDG_CONFIG_HOME: '/x', HOME: '/h' }), '/x/recua/config.json');
+  t.equal(configPath({ HOME: '/h' }), '/h/.config/recua/config.json');
+  const none = join(t.testdir(), 'none.json');
+  await t.rejects(Settings.read(allCommands, { RECUA_CONFIG: none }), { code: 'invalid_config', message: /cannot be read.*RECUA_CONFIG names it/ });
+  await Settings.read(allCommands, { HOME: none });
+});
+
+t.test('the example in help and docs is a sound config file', async (t) => {
+  t.match((await read(t, 'serve start', [], configExample)).values, { port: 9000, mmap: false, threads: 4 });
+});
+
+t.test('flags about one call have no setting', (t) => {
+  const names = ['--prompt', '--json', '--file', '--force', '--yes', '--resume', '--continue', '--dry-run', '--tensors', '--all', '--follow', '--copy', '--symlink', '--grammar', '--grammar-file'];
+  const settable = allPlaces(all).flatMap(({ command, path }) => Object.values(command.flags).filter((flag) => !flag.perCall && names.includes(flag.names[0])).map((flag) => `${path} ${flag.names[0]}`));
+  t.same(settable, [], 'wrap these in perCall()');
+  t.end();
+});
+
+t.test('no setting has the name of another variable', (t) => {
+  const taken = new Set(otherVariables.map(([name]) => name));
+  const flags = allPlaces(all).flatMap(({ command }) => Object.values(command.flags).filter((flag) => !flag.perCall));
+  t.same(flags.flatMap(variableNames).filter((name) => taken.has(name)), []);
+  t.ok(flags.flatMap(settingNames).every((name) => /^[a-z][a-z0-9-]*$/.test(name)));
+  t.end();
+});
+
+t.test('flagWord() gives back what was read', (t) => {
+  for (const { command, path } of allPlaces(all)) {
+    for (const [key, flag] of Object.entries(command.flags)) {
+      if (flag.fallback === undefined) continue;
+      const values = flag.value === '' ? [true, false] : [flag.fallback];
+      for (const value of values) {
+        const text = flagWord(flag, value);
+        if (flag.value !== '' && typeof value !== 'string' && typeof value !== 'number') continue;
+        if (flag.choices === undefined || flag.choices.includes(`${value as string}`)) t.equal((readArguments(path, command.flags, [text]).values as any)[key], value, `${path} ${text}`);
+      }
+    }
+  }
+  t.end();
+});
+
+t.test('recua config tells values with their origins, and the places', async (t) => {
+  const home = makeHome(t);
+  const path = join(home.folder, 'config', 'recua', 'config.json');
+  const plain = await recua(['config'], '', { env: home.env });
+  t.match(plain, { code: 0, stdout: /config file +\S+config\.json +not there yet[^]*Nothing is set/ });
+  t.equal((await recua(['config', 'path'], '', { env: home.env })).stdout, `${path}\n`);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, JSON.stringify({ port: 9000, api: { temp: 0.5 } }));
+  const env = { ...home.env, RECUA_THREADS: '2', RECUA_THREDS: '3', RECUA_JSON: '1' };
+  const set = await recua(['config'], '', { env });
+  t.match(set.stdout, new RegExp(`^recua api\n  port +9000 +${path}\n  temp +0\\.5 +${path}, section api\n  threads +2 +variable RECUA_THREADS$`, 'm'));
+  t.match(set.stderr, /Warning: RECUA_JSON sets nothing: --json is for one call\.\nWarning: RECUA_THREDS sets nothing\. Did you mean RECUA_THREADS\?/);
+  t.match((await recua(['config', 'serve', 'start'], '', { env })).stdout, /^recua serve start\n[^]*host +127\.0\.0\.1 +default\n[^]*ctx-size +2048 +default/);
+  const json = JSON.parse((await recua(['config', '--json'], '', { env })).stdout);
+  t.match(json, {
+    places: { config_file: { path, exists: true }, state: { path: join(home.env.SERVICE_HOME, 'recua'), exists: false } },
+    commands: { api: { port: { value: 9000, origin: { from: 'file', path } }, host: { value: '127.0.0.1', origin: { from: 'default' } } }, 'serve start': { threads: { value: 2, origin: { from: 'variable' } } } },
+    warnings: [/RECUA_JSON/, /RECUA_THREDS/],
+  });
+  t.match(await recua(['config', 'srve'], '', { env }), { code: 2, stderr: /Expected the name of a command, or path.* Did you mean serve\?.*recua help environment/ });
+});
+
+t.test('a broken config file stops a command before it does anything, but not help or version', async (t) => {
+  const env = { RECUA_CONFIG: join(t.testdir({ 'bad.json': '{' }), 'bad.json') };
+  t.match(await recua(['run', 'builtin', '-p', 'x'], '', { env }), { code: 2, stdout: '', stderr: /bad\.json is not valid JSON/ });
+  t.match(await recua(['config'], '', { env }), { code: 2, stderr: /bad\.json/ });
+  t.match(await recua(['version'], '', { env }), { code: 0 });
+  t.match(await recua(['help', 'run'], '', { env }), { code: 0 });
+  const inHome = { ...makeHome(t).env, RECUA_CONFIG: '/nowhere/config.json' };
+  t.match(await recua(['serve', 'status'], '', { env: inHome }), { code: 3 });
+  t.match(await recua(['serve', 'stop'], '', { env: inHome }), { code: 0 });
+});
+
+t.test('a model may be a setting, and the operand goes before it', async (t) => {
+  t.match(await recua(['api'], '', { env: { RECUA_MODEL: 'none-of-it' } }), { code: 1, stderr: /no model none-of-it/ });
+  t.match(await recua(['api', 'neither'], '', { env: { RECUA_MODEL: 'none-of-it' } }), { code: 1, stderr: /no model neither/ });
+});

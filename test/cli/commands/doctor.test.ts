@@ -1,0 +1,84 @@
+import t from 'tap';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fakeBackend } from '../../native/fake-backend.js';
+import { base, basePackage, flatLayout, ownVersion } from '../../native/installed.js';
+import { makeHome } from '../home.js';
+import { recua, root } from '../recua.js';
+
+/** The doctor of another installation. */
+function doctor(folder: string, env: Record<string, string>, ...args: string[]): { status: number | null; stdout: string; stderr: string } {
+  return spawnSync(process.execPath, [join(folder, 'dist', 'cli', 'main.js'), 'doctor', ...args], { encoding: 'utf8', cwd: root, env: { ...process.env, RECUA_ADDON: '', ...env } });
+}
+
+t.test('doctor tells what there is, and exits 0 where all is well', async (t) => {
+  const { env, folder } = makeHome(t);
+  const { code, stdout, stderr } = await recua(['doctor'], '', { env });
+  t.equal(code, 0, stdout + stderr);
+  for (const line of [
+    new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +\d/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
+    /^Backend +CPU: \w/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
+    new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so that the defaults hold$`, 'm'), /^Server +stopped$/m,
+  ]) t.match(stdout, line);
+  t.match(stdout, /(Nothing is wrong\.|Recua can work\.)\n$/);
+  t.equal(stderr, '');
+});
+
+t.test('doctor tells a config file that is in order from one that is not there', async (t) => {
+  const { env, folder } = makeHome(t);
+  mkdirSync(join(folder, 'config', 'recua'), { recursive: true });
+  writeFileSync(join(folder, 'config', 'recua', 'config.json'), '{"port": 9000}');
+  t.match((await recua(['doctor'], '', { env })).stdout, /config\.json: in order$/m);
+});
+
+t.test('doctor --json is the same for programs', async (t) => {
+  const { env } = makeHome(t);
+  const { code, stdout } = await recua(['doctor', '--json'], '', { env });
+  t.equal(code, 0);
+  t.match(JSON.parse(stdout), {
+    ok: true, version: ownVersion, node: process.versions.node, machine: { platform: process.platform, arch: process.arch },
+    addon: { source: 'build', linked: true }, attempts: [], backends: [{ name: 'CPU', loaded: true, reason: null }], devices: [{ name: 'CPU' }],
+    store: { exists: false, writable: true, free_bytes: Number }, config: { exists: false, error: null }, server: { state: 'stopped' }, findings: Array,
+  });
+  t.match(await recua(['doctor', 'now'], '', { env }), { code: 2, stderr: /Expected no argument/ });
+});
+
+t.test('doctor looks on whatever is broken, and exits 1', async (t) => {
+  const { env, folder } = makeHome(t);
+  mkdirSync(join(folder, 'config', 'recua'), { recursive: true });
+  writeFileSync(join(folder, 'config', 'recua', 'config.json'), '{"prot": 1}');
+  writeFileSync(join(folder, 'models'), 'a file where the store should be');
+  const { code, stdout } = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON: join(folder, 'none.node'), RECUA_GPU_LAYER: '3' } });
+  t.equal(code, 1);
+  t.match(stdout, /^Addon +none that loads$/m);
+  t.match(stdout, /Recua cannot work until this is mended\n/);
+  t.match(stdout, /^- Expected the native addon of Recua.*\n {4}\S+none\.node: there is no such file\n {2}RECUA_ADDON names the file/m);
+  t.match(stdout, /^- The model store \S+ cannot be written/m);
+  t.match(stdout, /^- .*config\.json, key "prot": .*Did you mean port\?/m);
+  const object = JSON.parse((await recua(['doctor', '--json'], '', { env: { ...env, RECUA_ADDON: join(folder, 'none.node') } })).stdout) as { findings: { level: string }[] };
+  t.match(object, { ok: false, addon: null, devices: [], store: { writable: false }, config: { error: /prot/ } });
+  t.equal(object.findings.filter(({ level }) => level === 'fatal').length, 3);
+});
+
+t.test('doctor tells a stray variable and a package of another version, which keep nothing from working', async (t) => {
+  const { env } = makeHome(t);
+  const folder = flatLayout(realpathSync(t.testdir()), [basePackage, { name: `${base}-vulkan`, backend: 'vulkan', version: '0.0.1' }]);
+  const { status, stdout } = doctor(folder, { ...env, RECUA_GPU_LAYER: '3' });
+  t.equal(status, 0, stdout);
+  t.match(stdout, /^Addon +\S.* \(from its package, backends compiled in\)$/m);
+  t.match(stdout, new RegExp(`^Backend +vulkan from @recua/${base}-vulkan: not used, see below$`, 'm'));
+  t.match(stdout, new RegExp(`^- The vulkan backend \\(@recua/${base}-vulkan\\) is not used: it is version 0\\.0\\.1, but this is Recua ${ownVersion}; \`npm install @recua/${base}-vulkan@${ownVersion}\``, 'm'));
+  t.match(stdout, /^- RECUA_GPU_LAYER sets nothing\. Did you mean RECUA_GPU_LAYERS\?$/m);
+  t.match(stdout, /\nRecua can work\.\n$/);
+});
+
+t.test('doctor tries GPU backends, and outlives those that break', { skip: process.platform !== 'linux' }, async (t) => {
+  const { env } = makeHome(t);
+  const packages = [basePackage, { name: `${base}-odd`, backend: 'odd', library: fakeBackend({ fault: 'abort' }) }, { name: `${base}-fake`, backend: 'fake', library: fakeBackend({ devices: 1 }) }];
+  const { status, stdout } = doctor(flatLayout(realpathSync(t.testdir()), packages), env);
+  t.equal(status, 0, stdout);
+  t.match(stdout, /^Backend +FAKE from \S.*libggml-fake\.so$/m);
+  t.match(stdout, /^Device +FAKE0: A GPU that is none, 8\.00 GiB, 8\.00 GiB free$/m);
+  t.match(stdout, /^- The odd backend .* is not used: loading it ended the process \(signal SIGABRT\)/m);
+});

@@ -1,0 +1,68 @@
+import t from 'tap';
+import { spawn as spawnPty } from '@lydell/node-pty';
+import stringWidth from 'string-width';
+import { allPlaces } from '#recua/cli/command-tree.js';
+import { command } from '#recua/cli/command.js';
+import { text, variableNames } from '#recua/cli/flags/flags.js';
+import { commandHelp } from '#recua/cli/help.js';
+import { allCommands } from '#recua/cli/table.js';
+import { mainPath, recua, root } from '../recua.js';
+
+const all = await allCommands();
+
+t.test('help of every command has its flags with variables and defaults, its commands and its examples', (t) => {
+  for (const place of allPlaces(all)) {
+    const help = commandHelp(place, Infinity);
+    t.ok(help.startsWith(`Usage: recua ${place.path}`), place.path);
+    for (const flag of Object.values(place.command.flags)) {
+      for (const name of flag.names) t.ok(help.includes(name), `${place.path} ${name}`);
+      t.equal(help.includes(`[${variableNames(flag)[0]}]`), !flag.perCall, `${place.path} ${flag.names[0]} tells its variable`);
+    }
+    for (const [line, does] of place.command.examples ?? []) t.ok(help.includes(line) && help.includes(does), line);
+    for (const inner of place.command.subcommands ?? []) t.ok(help.includes(`  ${inner.name} `) && help.includes(inner.summary), inner.name);
+  }
+  t.end();
+});
+
+t.test('every example is a command line that can be read', (t) => {
+  const examples = allPlaces(all).flatMap(({ command: one }) => one.examples ?? []);
+  t.ok(examples.length > 5);
+  for (const [line] of examples) t.match(line, /\brecua [a-z]/);
+  t.end();
+});
+
+t.test('help is wrapped to a width, by what a terminal shows', (t) => {
+  const wide = command({
+    name: 'wide', aliases: [], operands: '<模型>', summary: '模型的名字很长'.repeat(10), details: 'x'.repeat(100),
+    flags: { name: text(['--name'], '名字', '一个很长的说明'.repeat(8), '默认') }, run: () => Promise.resolve(0),
+  });
+  const lines = commandHelp({ command: wide, path: 'wide' }, 50).split('\n');
+  t.same(lines.filter((line) => stringWidth(line) > 50), []);
+  t.ok(lines.length > 10);
+  for (const place of allPlaces(all)) {
+    // An example is shown as it is typed.
+    const typed = new Set((place.command.examples ?? []).map(([line]) => `  ${line}`));
+    const names = /^ {2}-/;
+    t.same(commandHelp(place, 60).split('\n').filter((line) => stringWidth(line) > 60 && !typed.has(line) && !names.test(line)), [], place.path);
+  }
+  t.end();
+});
+
+t.test('help on a terminal has its width, elsewhere each flag has one line', async (t) => {
+  const pty = spawnPty(process.execPath, [mainPath, 'help', 'api'], { cols: 70, rows: 50, cwd: root });
+  let seen = '';
+  pty.onData((data) => { seen += data; });
+  await new Promise<void>((resolve) => pty.onExit(() => resolve()));
+  const lines = seen.split('\r\n');
+  t.same(lines.filter((line) => stringWidth(line) > 70 && !line.startsWith('  -')), []);
+  t.match(seen, /temperature|Temperature/);
+  t.match((await recua(['help', 'api'])).stdout, /--ping-interval <seconds> .*\(default 10\) \[RECUA_PING_INTERVAL\]\n/);
+});
+
+t.test('help tells exit codes, and help environment files and variables', async (t) => {
+  t.match((await recua(['help'])).stdout, /Exit codes: 0 done, 1 failed, 2 called wrongly, 130 stopped by Ctrl-C/);
+  const { code, stdout } = await recua(['help', 'environment']);
+  t.equal(code, 0);
+  for (const name of ['SERVICE_HOME', 'HUB_TOKEN', 'HUB_HOME', 'RECUA_CONFIG', 'NO_COLOR']) t.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
+  t.match(stdout, /config\.json/);
+});

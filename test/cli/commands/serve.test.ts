@@ -1,0 +1,386 @@
+import t from 'tap';
+import { spawn as spawnPty } from '@lydell/node-pty';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, readFileSync, readdirSync, statSync, writeFileSync, mkdirSync, existsSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { identityOf, lifeOf } from '#recua/system/process-identity.js';
+import { gguf, sound } from '../../models/gguf-bytes.js';
+import { makeHome, until } from '../home.js';
+import type { Home } from '../home.js';
+import { mainPath, recua, root, start } from '../recua.js';
+
+const small = ['--port', '0', '--threads', '1', '--parallel', '2'];
+const endless = { messages: [{ role: 'user', content: 'Hello' }], stream: true, temperature: 2, max_tokens: 100_000, grammar: 'root ::= [a-z ] root' };
+
+async function status(home: Home): Promise<{ code: number | null; is: any }> {
+  const { code, stdout } = await home.serve('status', '--json');
+  return { code, is: JSON.parse(stdout) };
+}
+
+function post(url: string, body: unknown): Promise<Response> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: text });
+}
+
+/** Processes of this machine whose parent is `pid`. */
+function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
+}
+
+t.test('serve start -m returns when the server is ready; status tells all; stop ends it', async (t) => {
+  const home = makeHome(t);
+  t.match(await home.serve('status'), { code: 3, stdout: /^State +stopped\n$/ });
+  const started = await home.serve('start', '-m', 'builtin', ...small);
+  t.match(started, { code: 0, stdout: '', stderr: /Recua serves builtin at http:\/\/127\.0\.0\.1:\d+ \(pid \d+\)/ });
+  const url = /http:\S+/.exec(started.stderr)![0];
+  const models = await (await fetch(`${url}/v1/models`)).json() as any;
+  t.equal(models.data[0].context_length, 2048, 'the context size of the specification');
+  await (await post(url, { ...endless, stream: false, max_tokens: 2 })).text();
+
+  const { code, is } = await status(home);
+  t.equal(code, 0);
+  t.match(is, {
+    state: 'running', url, host: '127.0.0.1', port: Number(new URL(url).port), answering: true, crashes: 0, problem: null,
+    model: { name: 'builtin', id: 'builtin' }, requests: { total: 1, running: 0, waiting: 0 }, log_file: home.places.log,
+  });
+  t.equal(await lifeOf(home.record().identity), 'alive');
+  t.equal(is.pid, home.record().identity.pid);
+  t.type(is.uptime_seconds, 'number');
+  const text = (await home.serve('status')).stdout;
+  for (const row of [/^State +running$/m, /^PID +\d+$/m, /^Address +http/m, /^Model +builtin \(/m, /^Uptime +\d/m, /^Requests +1 in all/m, /^Log +\//m]) t.match(text, row);
+
+  // Who holds a lock is no secret: others who use the folder have to see it.
+  for (const name of readdirSync(home.places.folder).filter((one) => !one.endsWith('.lock'))) t.equal(statSync(join(home.places.folder, name)).mode & 0o077, 0, `${name} is its owner's`);
+  t.match(await home.serve('stop'), { code: 0, stderr: /Stopped the server \(pid \d+\)/ });
+  t.equal(await lifeOf(await identityOf(is.pid) ?? { pid: is.pid, started: '', machine: '' }) === 'alive', false);
+  t.notOk(existsSync(home.places.record), 'the state file is gone');
+  await t.rejects(fetch(url));
+  t.match(await home.serve('stop'), { code: 0, stderr: /not running/ }, 'no server is no error');
+  t.match(await home.serve('status'), { code: 3 });
+});
+
+t.test('serve start has the defaults of the specification and every flag of api', async (t) => {
+  const { stdout } = await recua(['help', 'serve', 'start']);
+  for (const row of [/-m, --model <model>/, /--port <n> .*default 8080/, /--host <address> .*default 127\.0\.0\.1/, /--ctx-size.*<n> .*default 2048/, /--n-gpu-layers <n\|auto\|all>\n? .*default 0/]) t.match(stdout, row);
+  const flags = (text: string) => [...text.matchAll(/--[a-z][a-z-]+(?= <|,|\s{2,})/g)].map(([name]) => name);
+  const missing = flags((await recua(['help', 'api'])).stdout).filter((name) => !flags(stdout).includes(name));
+  t.same(missing, ['--state-file'], 'its own state file is not a matter of choice');
+  t.equal((await recua(['serve', 'start', '--help'])).stdout, stdout);
+});
+
+t.test('serve start --model --port --host --ctx-size --n-gpu-layers are obeyed', async (t) => {
+  const home = makeHome(t);
+  const free = createServer().listen(0, '127.0.0.1');
+  await once(free, 'listening');
+  const { port } = free.address() as AddressInfo;
+  await new Promise((resolve) => free.close(resolve));
+  const started = await home.serve('start', '--model', 'builtin', '--port', String(port), '--host', 'localhost', '--ctx-size', '512', '--n-gpu-layers', '0', '--threads', '1', '--alias', 'tiny');
+  t.equal(started.code, 0, started.stderr);
+  const models = await (await fetch(`http://localhost:${port}/v1/models`)).json() as any;
+  t.match(models.data[0], { id: 'tiny', context_length: 512 });
+  t.match((await status(home)).is, { port, host: 'localhost', model: { id: 'tiny' } });
+});
+
+t.test('starting again is no error for the same model and one for another', async (t) => {
+  const home = makeHome(t);
+  const copy = join(home.folder, 'copy.gguf');
+  copyFileSync(join(root, 'builtin', 'builtin.gguf'), copy);
+  t.equal((await home.serve('start', 'builtin', ...small)).code, 0);
+  const { pid } = home.record().identity;
+  t.match(await home.serve('start', '-m', 'builtin', ...small), { code: 0, stderr: new RegExp(`^Already running: builtin at http\\S+ \\(pid ${pid}\\)\n$`) });
+  t.match(await home.serve('start', 'builtin', '--ctx-size', '512'), { code: 0, stderr: /Note: it runs without --ctx-size=512.*serve restart --ctx-size=512/ });
+  const { port } = home.record();
+  t.match(await home.serve('start', 'builtin', '--port', String(port)), { code: 0, stderr: /^Already running/ });
+  t.match(await home.serve('start', 'builtin', '--port', String(port + 1)), { code: 1, stderr: new RegExp(`runs already \\(pid ${pid}\\), with builtin, but at http\\S+:${port}\\. .*serve restart --port ${port + 1} `) });
+  t.match(await home.serve('start', 'builtin', '--host', '0.0.0.0', '--port', '0'), { code: 1, stderr: /serve restart --host 0\.0\.0\.0 moves it/ });
+  t.match(await home.serve('start', copy), { code: 1, stderr: new RegExp(`runs already \\(pid ${pid}, .*with builtin.*serve restart .*serve stop`) });
+  t.equal(home.record().identity.pid, pid);
+
+  t.match(await home.serve('restart', '-m', copy), { code: 0, stderr: /Stopped[^]*Recua serves copy/ });
+  t.match(home.record(), { model: { path: copy }, settings: { 'parallel': 2, 'threads': 1 } }, 'all else is as before');
+  t.equal(await lifeOf({ ...home.record().identity, pid }) === 'alive', false);
+  t.match(await home.serve('restart', 'none.gguf'), { code: 1, stderr: /no model none/ });
+  t.equal((await status(home)).code, 0, 'a wrong model does not stop the old one');
+});
+
+t.test('two starts at once make one server', async (t) => {
+  const home = makeHome(t);
+  const results = await Promise.all([1, 2, 3].map(() => home.serve('start', 'builtin', ...small)));
+  t.same(results.map(({ code }) => code), [0, 0, 0], results.map(({ stderr }) => stderr).join());
+  const urls = new Set(results.map(({ stderr }) => /http:\/\/127[^\s/]+/.exec(stderr)?.[0]));
+  t.same([...urls], [home.record().url]);
+  t.equal(results.filter(({ stderr }) => stderr.includes('Already running')).length, 2);
+});
+
+t.test('a server killed by SIGKILL has crashed, leaves no engine, and start works again', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small);
+  const { pid } = home.record().identity;
+  const engines = await Promise.all(childrenOf(pid).map((one) => identityOf(one)));
+  t.ok(engines.length > 0);
+  process.kill(pid, 'SIGKILL');
+  await until(async () => await lifeOf(home.record().identity) !== 'alive');
+  t.match(await home.serve('status'), { code: 4, stdout: /State +crashed/, stderr: /ended without a word[^]*The end of its log:[^]*Recua listens/ });
+  for (const engine of engines) await until(async () => await lifeOf(engine!) !== 'alive');
+  t.match(await home.serve('start', 'builtin', ...small), { code: 0, stderr: /Recua serves/ });
+  t.not(home.record().identity.pid, pid);
+  process.kill(home.record().identity.pid, 'SIGKILL');
+  await until(async () => await lifeOf(home.record().identity) !== 'alive');
+  t.match(await home.serve('stop'), { code: 0, stderr: /not running: pid \d+ had ended/ });
+  t.equal((await status(home)).code, 3);
+});
+
+t.test('a state file whose pid belongs to a stranger by now kills nobody', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small);
+  const record = home.record();
+  await home.serve('stop');
+  const stranger = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+  t.teardown(() => stranger.kill('SIGKILL'));
+  const now = (await identityOf(stranger.pid!))!;
+  for (const args of [['stop'], ['stop', '--force']]) {
+    writeFileSync(home.places.record, JSON.stringify({ ...record, identity: { ...now, started: String(Number(now.started) - 1) } }));
+    t.match(await home.serve('status'), { code: 4 });
+    t.match(await home.serve(...args), { code: 0, stderr: /not running/ });
+    t.equal(await lifeOf(now), 'alive');
+  }
+  writeFileSync(home.places.record, JSON.stringify({ ...record, identity: { ...now, started: String(Number(now.started) - 1) } }));
+  t.match(await home.serve('start', 'builtin', ...small), { code: 0, stderr: /Recua serves/ });
+  t.equal(await lifeOf(now), 'alive');
+  await home.serve('stop');
+  writeFileSync(home.places.record, '{ half a fi');
+  t.match(await home.serve('status'), { code: 3 });
+  t.match(await home.serve('start', 'builtin', ...small), { code: 0 }, 'nor does a broken one stand in the way');
+});
+
+t.test('a stop during a stream lets the answer end, and tells that it waits', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small, '--drain-timeout', '120');
+  const reply = await post(home.record().url, { ...endless, max_tokens: 500 });
+  const text = reply.text();
+  const stopped = await home.serve('stop');
+  t.match(stopped, { code: 0, stderr: /Stopped the server/ });
+  t.match(await text, /data: \[DONE\]\n\n$/);
+});
+
+t.test('a stop whose drain time is over tells the client', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small, '--drain-timeout', '0');
+  const reply = await post(home.record().url, endless);
+  const text = reply.text();
+  t.match(await home.serve('stop'), { code: 0 });
+  const end = (await text).trimEnd().split('\n').at(-1)!;
+  t.match(JSON.parse(end.replace(/^data: /, '')), { error: { code: 'shutting_down' } });
+});
+
+t.test('stop waits as long as it is told; a second Ctrl-C kills the server', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small, '--drain-timeout', '600');
+  const { identity, url } = home.record();
+  // One after the other, so that the last of them is still waiting when all here is over.
+  const replies = Array.from({ length: 60 }, () => post(url, endless).then((reply) => reply.text()).catch(() => ''));
+  await until(async () => (await status(home)).is.requests.running > 0);
+  t.match(await home.serve('stop', '--timeout', '1'), { code: 1, stderr: /Waiting for \d+ running requests? to end\.\n.*has not ended within 1 seconds.*--force/ });
+  t.match(await status(home), { code: 5, is: { state: 'stopping', pid: identity.pid } });
+  const stop = start(['serve', 'stop'], { env: home.env });
+  await stop.saw(/Waiting for/);
+  stop.child.kill('SIGINT');
+  await stop.saw(/Ctrl-C again ends the server at once/);
+  // What comes within a tenth of a second counts as the same Ctrl-C; more than one more would meet a process that is leaving.
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  stop.child.kill('SIGINT');
+  t.match(await stop.ended, { code: 0, stderr: /Killed the server/ });
+  t.equal(await lifeOf(identity), 'dead');
+  await Promise.all(replies);
+  t.equal((await status(home)).code, 3);
+});
+
+t.test('stop --force ends the server and its engine at once', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small, '--drain-timeout', '600');
+  const { identity, url } = home.record();
+  const engines = await Promise.all(childrenOf(identity.pid).map((one) => identityOf(one)));
+  const gone = (await post(url, endless)).text().catch(() => '');
+  t.match(await home.serve('stop', '--force'), { code: 0, stderr: /Killed/ });
+  t.equal(await lifeOf(identity), 'dead');
+  for (const engine of engines) await until(async () => await lifeOf(engine!) !== 'alive');
+  await gone;
+});
+
+t.test('a server that is stopped by a plain SIGTERM has not crashed', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small);
+  const { identity } = home.record();
+  process.kill(identity.pid, 'SIGTERM');
+  await until(async () => await lifeOf(identity) !== 'alive');
+  t.equal((await status(home)).is.state, 'stopped');
+});
+
+t.test('a start that fails exits 1 with the reason and the end of the log', async (t) => {
+  const home = makeHome(t);
+  const hollow = join(home.folder, 'hollow.gguf');
+  writeFileSync(hollow, gguf(sound));
+  const { code, stderr } = await home.serve('start', hollow, ...small);
+  t.equal(code, 1);
+  t.match(stderr, /^recua: The server did not start: .{10,}\nThe end of its log, .*server\.log:\n {2}\S+Z .*Loading hollow/m);
+  t.equal((await status(home)).code, 3);
+  t.match(await home.serve('start', 'none.gguf'), { code: 1, stderr: /There is no model none\.gguf/ });
+  t.match(await home.serve('start'), { code: 2, stderr: /Expected a model: recua serve start <model>/ });
+  t.match(await home.serve('start', 'a', '-m', 'b'), { code: 2, stderr: /Expected one model, got b and a/ });
+  t.match(await home.serve('start', 'builtin', '--ctx-size', 'big'), { code: 2, stderr: /whole number/ });
+  t.match(await home.serve('restart'), { code: 1 });
+});
+
+t.test('a state folder that cannot be written is an error that names it', async (t) => {
+  const home = makeHome(t);
+  // What root may not either.
+  mkdirSync(home.places.startLock, { recursive: true });
+  const { code, stderr } = await home.serve('start', 'builtin', ...small);
+  t.equal(code, 1);
+  t.match(stderr, /^recua: The state folder .*serve cannot be written: .*SERVICE_HOME\.\n$/);
+});
+
+t.test('a port in use: start and api say by whom', async (t) => {
+  const home = makeHome(t);
+  const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const taken = String((other.address() as AddressInfo).port);
+  const who = new RegExp(`node \\(pid ${process.pid}\\) listens on 127\\.0\\.0\\.1 port ${taken}`);
+  t.match(await home.serve('start', 'builtin', '--port', taken), { code: 1, stderr: who });
+  t.match(await recua(['api', 'builtin', '--port', taken, '-c', '512']), { code: 1, stderr: who });
+  other.close();
+
+  t.equal((await home.serve('start', 'builtin', ...small)).code, 0);
+  const { port, identity } = home.record();
+  const ours = new RegExp(`Another recua, pid ${identity.pid}, which serves builtin, listens on 127\\.0\\.0\\.1 port ${port}`);
+  const { code, stderr } = await recua(['api', 'builtin', '--port', String(port), '-c', '512']);
+  t.equal(code, 1);
+  t.match(stderr, ours);
+});
+
+t.test('Ctrl-C during a start stops the server that is being started', async (t) => {
+  // A start may be done before it is interrupted; then it is tried again.
+  for (let tries = 0; tries < 10; tries++) {
+    const home = makeHome(t);
+    const starting = start(['serve', 'start', 'builtin', ...small], { env: home.env });
+    await until(() => existsSync(home.places.record) || starting.child.exitCode !== null);
+    const { identity } = home.record();
+    // Held, so that it can't become ready meanwhile.
+    process.kill(identity.pid, 'SIGSTOP');
+    starting.child.kill('SIGINT');
+    const said = await Promise.race([starting.saw(/Stopping the server that was being started/).catch(() => undefined), starting.ended]);
+    process.kill(identity.pid, 'SIGCONT');
+    const { code, stderr } = await starting.ended;
+    if (said === undefined || 'code' in said) continue;
+    t.equal(code, 130);
+    t.match(stderr, /no server was started/);
+    t.not(await lifeOf(identity), 'alive');
+    t.equal((await status(home)).code, 3);
+    return;
+  }
+  t.fail('no start could be interrupted');
+});
+
+t.test('the server outlives the terminal that it was started from', async (t) => {
+  const home = makeHome(t);
+  const pty = spawnPty(process.execPath, [mainPath, 'serve', 'start', 'builtin', ...small], { cwd: root, env: { ...process.env, ...home.env } as Record<string, string> });
+  let seen = '';
+  pty.onData((text) => { seen += text; });
+  const exited = new Promise<number>((resolve) => pty.onExit(({ exitCode }) => resolve(exitCode)));
+  t.equal(await exited, 0, seen);
+  pty.kill('SIGHUP');
+  t.match(await (await fetch(`${home.record().url}/health`)).json(), { status: 'ok' });
+  t.match(await status(home), { code: 0 });
+});
+
+t.test('logs prints the last lines, follows until Ctrl-C, and works when the server is stopped', async (t) => {
+  const home = makeHome(t);
+  t.match(await home.serve('logs'), { code: 1, stderr: /no log.*serve start/ });
+  await home.serve('start', 'builtin', ...small);
+  const { stdout } = await home.serve('logs');
+  t.match(stdout, /^\d{4}-\d\d-\d\dT\S+Z info {2}Loading builtin\n[^]*Recua listens on http/);
+  t.equal((await home.serve('logs', '--lines', '1')).stdout, `${stdout.trimEnd().split('\n').at(-1)}\n`);
+  t.equal((await home.serve('logs', '-n', '0')).stdout, '');
+  const following = start(['serve', 'logs', '-f', '-n', '1'], { env: home.env });
+  await following.saw(/Recua listens/);
+  await home.serve('restart');
+  await following.saw(/Stopped\.\n[^]*Loading builtin/);
+  following.child.kill('SIGINT');
+  t.match(await following.ended, { code: 130, stderr: '' });
+  await home.serve('stop');
+  t.match(await home.serve('logs', '-n', '1'), { code: 0, stdout: /Stopped\.\n$/ });
+});
+
+t.test('no word of a prompt or an answer gets into the log at any level', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small, '--log-level', 'debug');
+  const { url } = home.record();
+  const secret = 'xylophonesecret';
+  const message = { role: 'user', content: `${secret} says hello` };
+  const bodies: unknown[] = [
+    { messages: [message], max_tokens: 4, temperature: 0 },
+    { messages: [message], max_tokens: 4, stream: true },
+    { messages: [message], grammar: `root ::= "${secret}"` },
+    { messages: [message], grammar: `root ::= ${secret}` },
+    { messages: [message], tools: [{ type: 'function', function: { name: 'f', description: secret, parameters: { type: 'object', properties: { a: { type: 'string' } } } } }], max_tokens: 4 },
+    { messages: [{ role: secret, content: 'x' }] },
+    { messages: [{ role: 'user', content: [{ type: secret }] }] },
+    { messages: [message], temperature: secret },
+    { messages: [message], model: secret },
+    { messages: [{ role: 'user', content: `${secret} `.repeat(5000) }] },
+    `{"messages": [{"role": "user", "content": "x" ${secret}`,
+  ];
+  const codes = [];
+  for (const body of bodies) {
+    const reply = await post(url, body);
+    codes.push(reply.status);
+    await reply.text();
+  }
+  t.equal(codes[0], 200);
+  t.ok(codes.filter((code) => code >= 400).length >= 6, codes.join());
+  await fetch(`${url}/v1/embeddings`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ input: [secret] }) });
+  await home.serve('stop');
+  const files = readdirSync(home.places.folder).map((name) => readFileSync(join(home.places.folder, name), 'utf8'));
+  t.ok(files.some((text) => /debug/.test(text) && /POST \/v1\/chat\/completions 200/.test(text)), 'the log is the one of those requests');
+  t.ok(files.some((text) => /invalid_type at temperature/.test(text)), 'what was wrong is told without quoting it');
+  t.notOk(files.some((text) => text.includes(secret)));
+});
+
+t.test('status tells a server of another version, and one that does not answer', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small);
+  const record = home.record();
+  writeFileSync(home.places.record, JSON.stringify({ ...record, version: '0.0.1' }));
+  t.match(await home.serve('status'), { code: 0, stderr: /server is recua 0\.0\.1, this is recua \S+ recua serve restart/ });
+  process.kill(record.identity.pid, 'SIGSTOP');
+  const silent = await home.serve('status');
+  process.kill(record.identity.pid, 'SIGCONT');
+  t.match(silent, { code: 0, stdout: /State +running/, stderr: /does not answer/ });
+});
+
+t.test('a model is found from the folder where the command is given', async (t) => {
+  const home = makeHome(t);
+  mkdirSync(join(home.folder, 'here'));
+  copyFileSync(join(root, 'builtin', 'builtin.gguf'), join(home.folder, 'here', 'my model.gguf'));
+  const { SERVICE_HOME: _, ...rest } = home.env;
+  const started = await recua(['serve', 'start', 'my model.gguf', ...small, '--log-file', 'my.log'], '', { cwd: join(home.folder, 'here'), env: { ...rest, SERVICE_HOME: '../models' } });
+  t.equal(started.code, 0, started.stderr);
+  t.match(home.record(), { model: { id: 'my model', path: join(home.folder, 'here', 'my model.gguf') }, logFile: join(home.folder, 'here', 'my.log') });
+  t.match(await home.serve('logs', '-n', '1'), { code: 0, stdout: /Recua listens/ });
+  t.match(await home.serve('restart', '--parallel', '1'), { code: 0 }, 'restart does so from any folder');
+  t.match(home.record(), { settings: { parallel: 1 } });
+});
+
+t.test('serve help explains the commands, and a wrong one is answered with the nearest', async (t) => {
+  const { code, stdout } = await recua(['serve', 'help']);
+  t.equal(code, 0);
+  for (const name of ['start', 'stop', 'status', 'logs', 'restart', 'help']) t.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
+  for (const words of [['serve'], ['serve', '-h'], ['help', 'serve']]) t.equal((await recua(words)).stdout, stdout, words.join(' '));
+  t.equal((await recua(['serve', 'help', 'logs'])).stdout, (await recua(['help', 'serve', 'logs'])).stdout);
+  t.match(await recua(['serve', 'strat']), { code: 2, stderr: /There is no command serve strat\. Did you mean serve start\?/ });
+  t.match(await recua(['serve', 'stop', 'now']), { code: 2, stderr: /takes no arguments, got now/ });
+  t.match(await recua(['serve', '--port', '1']), { code: 2, stderr: /Expected a command after recua serve/ });
+});

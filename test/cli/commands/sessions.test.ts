@@ -1,0 +1,52 @@
+import t from 'tap';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeSession } from '#recua/cli/chat/sessions/session.js';
+import { recua } from '../recua.js';
+
+const session = (message: string) => writeSession({
+  model: 'builtin', system: 'Be brief.', template: 'auto', createdAt: '2026-01-31T10:00:00.000Z', updatedAt: '2026-01-31T11:00:00.000Z',
+  settings: { maxTokens: 10, temperature: 0.5, topP: 0.9, topK: 40, minP: 0.05, repeatPenalty: 1.1, seed: 7 },
+  exchanges: [{ message, sentAt: '2026-01-31T10:00:00.000Z', reply: { text: 'An answer.', reasoning: '', ended: 'stop' } }],
+});
+
+t.test('sessions lists, shows, exports and removes saved chats', async (t) => {
+  const home = t.testdir({ sessions: { 'one.json': session('First?'), 'my two.json': session('Second?'), 'one.kv': 'x', 'bad.json': '{' } });
+  const run = (...args: string[]) => recua(['sessions', ...args], '', { env: { SERVICE_HOME: home }, cwd: home });
+  const list = await run('list');
+  t.match(list, { code: 0, stderr: '', stdout: /^one +\d{4}-\d\d-\d\d \d\d:\d\d +1 exchange with builtin$/m });
+  t.match(list.stdout, /^bad +.* damaged$/m);
+  t.match(JSON.parse((await run('ls', '--json')).stdout).sessions.find(({ name }: { name: string }) => name === 'one'), { name: 'one', path: join(home, 'sessions', 'one.json'), model: 'builtin', exchanges: 1 });
+
+  t.match((await run('show', 'one')).stdout, /Name +one\nModel +builtin[^]*System +Be brief\.\n\n> First\?\n\nAn answer\.\n$/);
+  t.match(JSON.parse((await run('show', 'my two', '--json')).stdout), { name: 'my two', messages: [{ role: 'system' }, { role: 'user', content: 'Second?' }, { role: 'assistant', content: 'An answer.' }] });
+
+  t.match((await run('export', 'one')).stdout, /^# one\n[^]*## User\n\nFirst\?\n\n## Assistant\n\nAn answer\.\n$/);
+  t.match(JSON.parse((await run('export', 'one', '--format', 'json')).stdout), { messages: [{}, {}, {}] });
+  t.match(await run('export', 'one', 'out.json'), { code: 0, stdout: '' });
+  t.match(JSON.parse(readFileSync(join(home, 'out.json'), 'utf8')), { model: 'builtin' });
+  t.match(await run('export', 'one', 'out.json'), { code: 1, stderr: /already/ });
+
+  t.match(await run('rm', 'one', 'nothing'), { code: 1, stderr: /There is no saved chat nothing/ });
+  t.ok(existsSync(join(home, 'sessions', 'one.json')), 'all or none');
+  t.match(await run('rm', 'one', 'bad'), { code: 0 });
+  for (const file of ['one.json', 'one.kv', 'bad.json']) t.notOk(existsSync(join(home, 'sessions', file)), file);
+  t.ok(existsSync(join(home, 'sessions', 'my two.json')));
+});
+
+t.test('sessions called wrongly exits 2 and says how', async (t) => {
+  const options = { env: { SERVICE_HOME: t.testdir() } };
+  for (const [args, said] of [
+    [['lst'], /Did you mean sessions list\?/],
+    [['show'], /Expected the name/],
+    [['show', 'a', 'b'], /Expected one name/],
+    [['rm'], /Expected the name/],
+    [['show', '../x y:z'], /no saved chat|Expected a name/],
+  ] as const) {
+    const { code, stderr } = await recua(['sessions', ...args], '', options);
+    t.ok(code === 2 || (args[1] === '../x y:z' && code === 1), String(args));
+    t.match(stderr, said);
+  }
+  t.match(await recua(['sessions', 'list'], '', options), { code: 0, stdout: '', stderr: /no saved chats/ });
+  t.same(JSON.parse((await recua(['sessions', 'list', '--json'], '', options)).stdout), { sessions: [] });
+});

@@ -1,0 +1,58 @@
+import t from 'tap';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { LogFile, logFiles } from '#recua/cli/serve/log-file.js';
+import { until } from '../home.js';
+
+const silent = (message: string) => { throw new Error(message); };
+
+t.test('each line has its time and level, and the file is its owner\'s', async (t) => {
+  const path = join(t.testdir(), 'deep', 'a.log');
+  const log = new LogFile(path, silent);
+  log.write('info', 'one\ntwo\n');
+  log.write('error', 'bell \u0007, a cut\rline, a tab\tand 你好 \u001b[2J');
+  await log.close();
+  const lines = readFileSync(path, 'utf8').split('\n');
+  t.match(lines, [/^\d{4}-\d\d-\d\dT[\d:.]+Z info {2}one$/, /Z info {2}two$/, /Z error bell \uFFFD, a cut\uFFFDline, a tab\tand 你好 \uFFFD\[2J$/, '']);
+  t.equal(statSync(path).mode & 0o777, 0o600);
+  log.write('info', 'after the end');
+  t.equal(readFileSync(path, 'utf8').split('\n').length, 4, 'what comes after close() is dropped');
+});
+
+t.test('a log never takes more room than its pieces', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'a.log');
+  const log = new LogFile(path, silent, { sizeBytes: 1000, kept: 2 });
+  for (let n = 0; n < 200; n++) log.write('info', `line ${n} ${'x'.repeat(50)}`);
+  await log.close();
+  t.same(readdirSync(folder).sort(), ['a.log', 'a.log.1', 'a.log.2']);
+  for (const file of logFiles(path, 2)) t.ok(statSync(file).size < 1200 && (statSync(file).mode & 0o077) === 0, file);
+  const kept = logFiles(path, 2).reverse().map((file) => readFileSync(file, 'utf8')).join('');
+  const numbers = [...kept.matchAll(/line (\d+)/g)].map(([, n]) => Number(n));
+  t.equal(numbers.at(-1), 199);
+  t.same(numbers, numbers.map((_, at) => numbers[0] + at), 'none is missing in between');
+});
+
+t.test('a file that is there already is gone on with', async (t) => {
+  const path = join(t.testdir({ 'a.log': 'before\n' }), 'a.log');
+  const log = new LogFile(path, silent);
+  log.write('info', 'after');
+  await log.close();
+  t.match(readFileSync(path, 'utf8'), /^before\n\S+ info {2}after\n$/);
+});
+
+t.test('a log that cannot be written says so once, and later how many lines it lacks', async (t) => {
+  const path = join(t.testdir(), 'a.log');
+  mkdirSync(path);
+  const trouble: string[] = [];
+  const log = new LogFile(path, (message) => trouble.push(message), { retryMs: 0 });
+  await until(() => trouble.length > 0);
+  t.match(trouble[0], /a\.log cannot be written: /);
+  rmSync(path, { recursive: true });
+  await until(() => {
+    log.write('info', 'again');
+    return existsSync(path) && statSync(path).size > 0;
+  });
+  await log.close();
+  t.match(readFileSync(path, 'utf8'), /^\S+ warn {2}\d+ lines are missing here/);
+});

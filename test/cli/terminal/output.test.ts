@@ -1,0 +1,25 @@
+import t from 'tap';
+import { fileURLToPath } from 'node:url';
+import { Pty } from '../pty.js';
+
+t.test('what is said while a progress line stands on the terminal gets a line of its own, and the progress goes on below', async (t) => {
+  const output = fileURLToPath(new URL('../../../dist/cli/terminal/output.js', import.meta.url));
+  const program = `
+    const { LoadingLine, say } = await import(${JSON.stringify(output)});
+    const line = new LoadingLine('Loading model');
+    line.show(0);
+    say('warn: something is odd');
+    line.show(0.5);
+    say('warn: and still is');
+    process.once('SIGUSR2', () => { line.end(); say('Done.'); });
+    setInterval(() => {}, 1000);`;
+  const pty = new Pty(['--input-type=module', '-e', program], { program: process.execPath });
+  t.teardown(() => pty.dispose());
+  await pty.until(() => pty.lines().at(-1) === 'Loading model … 50%' && pty.text().includes('still'));
+  t.strictSame(pty.lines(), ['warn: something is odd', 'warn: and still is', 'Loading model … 50%']);
+  pty.kill('SIGUSR2');
+  await pty.until(/Done\./);
+  t.strictSame(pty.lines().slice(0, 2), ['warn: something is odd', 'warn: and still is']);
+  t.notMatch(pty.text(), /Loading/);
+  t.equal(pty.lines().at(-1), 'Done.');
+});

@@ -1,0 +1,271 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import type { Delta } from '#recua/engine/protocol.js';
+import type { Answer } from '#recua/engine/api.js';
+import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
+import { marks, type FakeOptions } from '../fake-addon.js';
+import { chat, completion, options, say } from '../requests.js';
+
+const entry = new URL('../fake-main.js', import.meta.url);
+
+/** An engine in a real child process over the fake addon. */
+function start(t: Test, fake: FakeOptions & { killFile?: string } = {}, more: Partial<typeof options> = {}, settings: ClientSettings = {}) {
+  process.env.FAKE_ADDON = JSON.stringify(fake);
+  const log: string[] = [];
+  const engine = startEngine({ ...options, ...more }, {
+    entry, log: (level, text) => log.push(`${level} ${text}`), ...settings, restart: { delayMs: 1, ...settings.restart },
+  });
+  t.teardown(() => engine.close(0));
+  return { engine, log };
+}
+
+async function read(answer: Answer): Promise<string> {
+  let content = '';
+  for await (const delta of answer) content += delta.content ?? '';
+  return content;
+}
+
+const code = async (promise: Promise<unknown>) => promise.then(() => 'none', (error: { code: string }) => error.code);
+/** Resolves with the first delta, when the request certainly runs. */
+const begun = (answer: Answer) => answer[Symbol.asyncIterator]().next();
+/** An orphan that is dead may stay a zombie where nobody reaps it; that counts as gone. */
+const alive = (pid: number) => {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  try {
+    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return !existsSync('/proc/self/stat');
+  }
+};
+const gone = async (pid: number) => {
+  while (alive(pid)) await new Promise((resolve) => setTimeout(resolve, 5));
+};
+
+t.test('an engine process loads, chats, embeds, tokenises and closes with nothing left', async (t) => {
+  const { engine } = start(t, { loadMs: 20 });
+  t.match(engine.state, { state: 'loading' });
+  t.equal(await code(engine.chat(chat('early')).finished), 'model_loading');
+  const model = await engine.ready();
+  t.match(model, { contextSize: 2000, parallel: 4, canGenerate: true, canEmbed: true, pooling: 'mean' });
+  t.match(engine.state, { state: 'ready' });
+  const answer = engine.chat(chat('hello', { constraint: say('good é day') }));
+  t.same(await answer.accepted, { promptTokens: 22 });
+  t.equal(await read(answer), 'good é day');
+  t.match(await answer.finished, { finishReason: 'stop', usage: { promptTokens: 22 }, warnings: [] });
+  const { vectors, tokenCounts } = await engine.embed({ inputs: ['ab', 'abc'] });
+  t.equal(vectors.length, 2);
+  t.equal(vectors[1].length, 4);
+  t.same([...tokenCounts], [3, 4]);
+  t.same([...await engine.tokenize('ab', false, true)], [97, 98]);
+  const pid = engine.pid!;
+  await engine.close(1000);
+  t.notOk(alive(pid));
+  t.equal(engine.pid, undefined);
+  t.match(engine.state, { state: 'closed' });
+  t.equal(await code(engine.chat(chat('late')).finished), 'shutting_down');
+  t.equal(engine.crashes, 0);
+});
+
+t.test('an early error rejects accepted, finished and the iterator', async (t) => {
+  const { engine } = start(t, {}, { contextSize: 10 });
+  await engine.ready();
+  const answer = engine.chat(chat('too long for this'));
+  t.equal(await code(answer.accepted), 'context_length_exceeded');
+  t.equal(await code(answer.finished), 'context_length_exceeded');
+  t.equal(await code(read(answer)), 'context_length_exceeded');
+});
+
+t.test('a slow reader gets everything, merged', async (t) => {
+  const { engine } = start(t);
+  await engine.ready();
+  const answer = engine.complete(completion('x', { constraint: say('one two three') }));
+  await answer.finished;
+  const deltas: Delta[] = [];
+  for await (const delta of answer) deltas.push(delta);
+  t.strictSame(deltas, [{ content: 'one two three' }]);
+});
+
+t.test('an abort cancels, before and during an answer, and so does leaving the loop', async (t) => {
+  const { engine } = start(t, { stepMs: 1 });
+  await engine.ready();
+  t.equal(await code(engine.chat(chat('x'), AbortSignal.abort()).finished), 'cancelled');
+  const controller = new AbortController();
+  const answer = engine.complete(completion('~', { maxTokens: 1900 }), controller.signal);
+  await begun(answer);
+  controller.abort();
+  t.equal(await code(answer.finished), 'cancelled');
+  const left = engine.complete(completion('~', { maxTokens: 1900 }));
+  for await (const _ of left) break;
+  t.equal(await code(left.finished), 'cancelled');
+  const aborted = new AbortController();
+  const embedding = engine.embed({ inputs: Array.from({ length: 2000 }, () => 'x') }, aborted.signal);
+  aborted.abort();
+  t.equal(await code(embedding), 'cancelled');
+  t.equal(await read(engine.complete(completion('x', { constraint: say('ok') }))), 'ok');
+});
+
+t.test('kill -9 under load: what had begun fails, what waited runs, and the next request works', async (t) => {
+  const { engine, log } = start(t, { stepMs: 2, loadMs: 20 }, { parallel: 2 });
+  await engine.ready();
+  const running = [1, 2].map(() => engine.complete(completion('~', { maxTokens: 1900 })));
+  await Promise.all(running.map(begun));
+  const queued = [1, 2, 3].map((i) => engine.complete(completion('x', { constraint: say(`answer ${i}`) })));
+  await Promise.all(queued.map(({ accepted }) => accepted));
+  const pid = engine.pid!;
+  process.kill(pid, 'SIGKILL');
+  t.same(await Promise.all(running.map(({ finished }) => code(finished))), ['model_crashed', 'model_crashed']);
+  t.match(engine.state, { state: 'restarting' });
+  const during = engine.complete(completion('x', { constraint: say('during') }));
+  t.same(await Promise.all(queued.map(read)), ['answer 1', 'answer 2', 'answer 3']);
+  t.equal(await read(during), 'during');
+  t.equal(engine.crashes, 1);
+  t.not(engine.pid, pid);
+  t.ok(log.some((line) => /SIGKILL/.test(line)));
+  t.equal(await read(engine.complete(completion('x', { constraint: say('next') }))), 'next');
+});
+
+t.test('the text of a request is told as gone once the engine works on it, or nobody wants it, and never twice', async (t) => {
+  const { engine } = start(t, { stepMs: 1 }, { parallel: 1 });
+  await engine.ready();
+  const released: string[] = [];
+  const release = (name: string) => (): void => void released.push(name);
+  const long = engine.complete(completion('~', { maxTokens: 1900 }), undefined, release('long'));
+  await begun(long);
+  t.same(released, ['long'], 'it is not sent again');
+  const controller = new AbortController();
+  const waiting = engine.complete(completion('x', { constraint: say('w') }), undefined, release('waiting'));
+  const leaving = engine.complete(completion('x'), controller.signal, release('leaving'));
+  await Promise.all([waiting.accepted, leaving.accepted]);
+  t.same(released, ['long'], 'a crash would send these again');
+  controller.abort();
+  t.equal(await code(leaving.finished), 'cancelled');
+  process.kill(engine.pid!, 'SIGKILL');
+  t.equal(await code(long.finished), 'model_crashed');
+  t.equal(await read(waiting), 'w');
+  t.equal(await code(engine.complete(completion('x'), AbortSignal.abort(), release('late')).finished), 'cancelled');
+  await engine.embed({ inputs: ['a'] }, undefined, release('embed'));
+  await engine.close();
+  t.equal(await code(engine.complete(completion('x'), undefined, release('closed')).finished), 'shutting_down');
+  t.same(released.sort(), ['closed', 'embed', 'late', 'leaving', 'long', 'waiting']);
+});
+
+t.test('what a stuck process does not take counts as held until it is gone, though its clients left', async (t) => {
+  const { engine } = start(t, {}, { parallel: 1 });
+  await engine.ready();
+  void engine.complete(completion(marks.stuckProcess)).finished.catch(() => {});
+  const leaving = new AbortController();
+  let released = 0;
+  // More than a pipe takes.
+  const requests = Array.from({ length: 20 }, () => engine.complete(completion('x'.repeat(1_000_000)), leaving.signal, () => released++));
+  leaving.abort();
+  t.same(await Promise.all(requests.map(({ finished }) => code(finished))), requests.map(() => 'cancelled'));
+  t.ok(released < requests.length);
+  process.kill(engine.pid!, 'SIGKILL');
+  while (engine.crashes === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(released, requests.length);
+});
+
+t.test('a request that kills the engine fails alone and is not sent again', async (t) => {
+  const { engine } = start(t, {}, { parallel: 1 });
+  await engine.ready();
+  const killer = engine.complete(completion(`x${marks.kill}`));
+  const other = engine.complete(completion('x', { constraint: say('fine') }));
+  t.equal(await code(killer.finished), 'model_crashed');
+  t.equal(await read(other), 'fine');
+  t.equal(engine.crashes, 1);
+});
+
+t.test('after repeated crashes it is held off with a reason, and tried again after a pause', async (t) => {
+  const { engine } = start(t, {}, {}, { restart: { crashes: 3, windowMs: 60_000, holdOffMs: 50 } });
+  await engine.ready();
+  for (let i = 0; i < 3; i++) {
+    t.equal(await code(engine.complete(completion(marks.kill)).finished), 'model_crashed');
+  }
+  t.match(engine.state, { state: 'failed', error: { code: 'model_crashed', message: /3 times/ }, retryAtMs: Number });
+  t.equal(await code(engine.complete(completion('x')).finished), 'model_crashed');
+  while (engine.state.state === 'failed') await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(await read(engine.complete(completion('x', { constraint: say('back') }))), 'back');
+});
+
+t.test('a model that does not load fails with its own code', async (t) => {
+  const { engine } = start(t, { loadError: { code: 'invalid_gguf', message: 'not a GGUF file' } });
+  t.equal(await code(engine.ready()), 'invalid_gguf');
+  t.match(engine.state, { state: 'failed', error: { code: 'invalid_gguf' } });
+  t.equal(await code(engine.ready()), 'invalid_gguf');
+  t.equal(await code(engine.chat(chat('x')).finished), 'invalid_gguf');
+});
+
+t.test('a process that dies while loading is tried once more, then the model is unusable', async (t) => {
+  const killFile = join(t.testdir({}), 'kill');
+  writeFileSync(killFile, '');
+  const second = start(t, { killFile });
+  await second.engine.ready();
+  t.equal(second.engine.crashes, 1);
+  const never = start(t, { killOnLoad: true });
+  t.equal(await code(never.engine.ready()), 'model_unusable');
+  t.match(never.engine.state, { state: 'failed' });
+});
+
+t.test('close() lets running answers end, and cancels them when the drain time is over', async (t) => {
+  const drained = start(t, { stepMs: 1 });
+  await drained.engine.ready();
+  const short = drained.engine.complete(completion('x', { constraint: say('to the end') }));
+  const closing = drained.engine.close(60_000);
+  t.equal(await read(short), 'to the end');
+  await closing;
+  const cut = start(t, { stepMs: 1 });
+  await cut.engine.ready();
+  const long = cut.engine.complete(completion('~', { maxTokens: 1900 }));
+  await begun(long);
+  const pid = cut.engine.pid!;
+  await cut.engine.close(20);
+  t.equal(await code(long.finished), 'shutting_down');
+  t.notOk(alive(pid));
+});
+
+t.test('close() while loading ends the process', async (t) => {
+  const { engine } = start(t, { loadMs: 100_000 });
+  const pid = engine.pid!;
+  const ready = code(engine.ready());
+  await engine.close(0);
+  t.equal(await ready, 'shutting_down');
+  t.notOk(alive(pid));
+});
+
+t.test('the engine process ignores SIGINT and finishes its work on SIGTERM', async (t) => {
+  const { engine } = start(t, { stepMs: 1 });
+  await engine.ready();
+  const answer = engine.complete(completion('x', { constraint: say('not cut by a signal') }));
+  await begun(engine.complete(completion('~', { maxTokens: 5 })));
+  process.kill(engine.pid!, 'SIGINT');
+  process.kill(engine.pid!, 'SIGTERM');
+  t.equal(await read(answer), 'not cut by a signal');
+});
+
+t.test('the engine process dies with its parent, even during a step', async (t) => {
+  process.env.FAKE_ADDON = JSON.stringify({ stepMs: 5 });
+  const parent = spawn(process.execPath, [fileURLToPath(new URL('../parent.js', import.meta.url))], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+  const pid = Number(line.toString());
+  t.ok(alive(pid));
+  parent.kill('SIGKILL');
+  await gone(pid);
+  t.notOk(alive(pid));
+});
+
+t.test('what the process writes to stdout or stderr is logged, never printed', async (t) => {
+  process.env.FAKE_NOISE = '1';
+  const { engine, log } = start(t);
+  await engine.ready();
+  await engine.close();
+  delete process.env.FAKE_NOISE;
+  t.ok(log.includes('warn noise on stdout'));
+});

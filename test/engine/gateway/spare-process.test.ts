@@ -1,0 +1,63 @@
+// The engine process that is forked before it is known what it is to load, and how much a process tells: the real entry, with the real addon.
+import t from 'tap';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import { dropEarly, engineEntry, forkEarly, forkEngine } from '#recua/engine/gateway/spare-process.js';
+import { builtinPath } from '#recua/models/store.js';
+import { chat, options } from '../requests.js';
+
+/** Until a child of this process has ended and Node knows it. */
+async function gone(pid: number): Promise<void> {
+  for (;;) {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+const load = { ...options, modelPath: builtinPath, contextSize: 256 };
+
+t.test('a process that was forked early is given once, and loads and answers like any other', async (t) => {
+  const pid = forkEarly();
+  t.equal(forkEarly(), pid, 'twice is once');
+  const engine = startEngine(load);
+  t.teardown(() => engine.close(0));
+  t.equal(engine.pid, pid);
+  const other = forkEngine(engineEntry);
+  t.teardown(() => other.kill('SIGKILL'));
+  t.not(other.pid, pid);
+  t.match(await engine.ready(), { canGenerate: true });
+  t.equal(engine.pid, pid, 'it has not been replaced');
+  t.equal((await engine.chat(chat('hi', { maxTokens: 2 })).finished).usage.completionTokens, 2);
+});
+
+t.test('one that nobody takes is ended, and one that died is not given', async (t) => {
+  const unused = forkEarly()!;
+  dropEarly();
+  await gone(unused);
+
+  const dead = forkEarly()!;
+  process.kill(dead, 'SIGKILL');
+  await gone(dead);
+  const given = forkEngine(engineEntry);
+  t.teardown(() => given.kill('SIGKILL'));
+  t.not(given.pid, dead);
+  t.ok(given.connected);
+});
+
+t.test('an engine process sends no line of the log below the level that is wanted', async (t) => {
+  const linesOf = async (logLevel?: 'warn') => {
+    const levels: string[] = [];
+    const engine = startEngine(load, { log: (level) => levels.push(level), ...(logLevel ? { logLevel } : {}) });
+    t.teardown(() => engine.close(0));
+    await engine.ready();
+    await engine.close();
+    return levels;
+  };
+  const all = await linesOf();
+  t.ok(all.filter((level) => level === 'debug').length > 20, 'llama.cpp tells of a load');
+  // What the process says last is how its parent knows that all was sent.
+  t.strictSame((await linesOf('warn')).filter((level) => level !== 'warn' && level !== 'error'), ['debug']);
+});

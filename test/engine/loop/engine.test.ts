@@ -1,0 +1,485 @@
+import t, { type Test } from 'tap';
+import { marks, pieceBytes, stashBytesPerToken, tokens } from '../fake-addon.js';
+import { chat, completion, openEngine, random, sampling, say, turn, type Outcome } from '../requests.js';
+
+type Open = Awaited<ReturnType<typeof openEngine>>;
+
+/** Nothing was breached, nothing is left. */
+async function closeClean(t: Test, { engine, addon }: Open) {
+  await engine.close();
+  t.strictSame(addon.violations, []);
+  t.match(addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0 });
+}
+
+t.test('one completion ends with its usage, timings and seed', async (t) => {
+  const open = await openEngine();
+  const { end, content, accepted } = await open.complete(completion('hello', { constraint: say('good day') })).done;
+  t.ok(accepted);
+  t.equal(content, 'good day');
+  t.match(end, { kind: 'done', finishReason: 'stop', usage: { promptTokens: 6, cachedTokens: 0, completionTokens: 9 }, seed: 42 });
+  if (end.kind === 'done') for (const ms of Object.values(end.timings)) t.ok(ms >= 0);
+  await closeClean(t, open);
+});
+
+t.test('maxTokens and the context end an answer with length', async (t) => {
+  const open = await openEngine({}, { contextSize: 20 });
+  const few = await open.complete(completion('~', { maxTokens: 3 })).done;
+  t.match(few.end, { finishReason: 'length', usage: { completionTokens: 3 } });
+  const full = await open.complete(completion('~', { maxTokens: 1000 })).done;
+  t.match(full.end, { finishReason: 'length', usage: { promptTokens: 2, completionTokens: 18 } });
+  await closeClean(t, open);
+});
+
+t.test('a token that takes its grammar long is decided beside the steps, and the others go on', async (t) => {
+  for (const fake of [{}, { mostTokens: 4 }]) {
+    const open = await openEngine(fake, fake.mostTokens ? { specType: 'ngram-simple' } : {});
+    const slow = (text: string) => open.complete(completion(text, { constraint: { kind: 'grammar', grammar: `slow:${text} and on` } })).done;
+    const outcomes = await Promise.all([slow('one'), slow('two'), open.complete(completion('x', { constraint: say('good day') })).done, slow('three')]);
+    t.strictSame(outcomes.map(({ content }) => content), ['one and on', 'two and on', 'good day', 'three and on']);
+    t.ok(open.addon.stats.decided >= 9, `${open.addon.stats.decided} tokens were decided so`);
+    const alone = open.complete(completion('y', { constraint: { kind: 'grammar', grammar: 'slow:abc' }, maxTokens: 2 }));
+    t.equal((await alone.done).content, 'ab', 'the last token may be such a one');
+    const left = open.complete(completion('z', { constraint: { kind: 'grammar', grammar: 'slow:abcdef' } }));
+    while (open.addon.stats.steps < 1) await turn();
+    open.engine.cancel(left.id);
+    t.match((await left.done).end, { error: { code: 'cancelled' } });
+    await closeClean(t, open);
+  }
+});
+
+t.test('a prompt that fills the context is refused before it is accepted', async (t) => {
+  const open = await openEngine({}, { contextSize: 8 });
+  for (const [start, param] of [['chat', 'messages'], ['complete', 'prompt']] as const) {
+    const outcome = await (start === 'chat' ? open.chat(chat('1234567')) : open.complete(completion('1234567'))).done;
+    t.notOk(outcome.accepted);
+    t.match(outcome.end, { kind: 'error', error: { code: 'context_length_exceeded', param, details: { n_ctx: 8 } } });
+  }
+  const fits = await open.complete(completion('123456', { maxTokens: 5 })).done;
+  t.match(fits.end, { kind: 'done', finishReason: 'length', usage: { promptTokens: 7, completionTokens: 1 } });
+  await closeClean(t, open);
+});
+
+t.test('a stop string ends the answer and is not part of it', async (t) => {
+  const open = await openEngine();
+  const { end, content } = await open.complete(completion('x', { constraint: say('one END two'), stop: ['END', 'ENTER'] })).done;
+  t.equal(content, 'one ');
+  t.match(end, { finishReason: 'stop', usage: { completionTokens: 7 } });
+  await closeClean(t, open);
+});
+
+t.test('characters cut by tokens are whole in the deltas, and one cut by maxTokens is dropped', async (t) => {
+  const open = await openEngine();
+  const whole = await open.complete(completion('x', { constraint: say('aé😀z') })).done;
+  t.equal(whole.content, 'aé😀z');
+  const cut = await open.complete(completion('x', { constraint: say('a😀'), maxTokens: 3 })).done;
+  t.equal(cut.content, 'a');
+  await closeClean(t, open);
+});
+
+t.test('tool calls come as deltas and end with tool_calls', async (t) => {
+  const open = await openEngine();
+  const tools = [{ type: 'function' as const, function: { name: 'add' } }];
+  const { end, content, calls } = await open.chat(chat('x', { tools, constraint: say('so <tool>add:{"a":1};') })).done;
+  t.match(end, { finishReason: 'tool_calls' });
+  t.equal(content, 'so ');
+  t.strictSame(calls, [{ name: 'add', arguments: '{"a":1}' }]);
+  await closeClean(t, open);
+});
+
+t.test('an answer that does not parse is given as content, with a warning', async (t) => {
+  const open = await openEngine();
+  const tools = [{ type: 'function' as const, function: { name: 'add' } }];
+  const { end, content } = await open.chat(chat('x', { tools, constraint: say('so <tool>add') })).done;
+  t.match(end, { kind: 'done', finishReason: 'stop', warnings: [/no end/] });
+  t.equal(content, 'so <tool>add');
+  await closeClean(t, open);
+});
+
+t.test('early errors have their codes and take no slot', async (t) => {
+  const open = await openEngine();
+  const cases: [Promise<Outcome>, string][] = [
+    [open.complete(completion('x', { constraint: { kind: 'grammar', grammar: 'bad' } })).done, 'invalid_grammar'],
+    [open.chat(chat('x', { messages: [{ role: 'tool', content: 'x' }] })).done, 'invalid_messages'],
+    [open.complete(completion(Int32Array.of(1, 9999))).done, 'invalid_value'],
+    [open.complete(completion(Int32Array.of())).done, 'invalid_value'],
+    [open.complete(completion('x', { sampling: { ...sampling, logitBias: [{ token: -1, bias: 1 }] } })).done, 'invalid_value'],
+  ];
+  for (const [done, code] of cases) {
+    const { end, accepted } = await done;
+    t.match(end, { kind: 'error', error: { code } });
+    t.notOk(accepted);
+  }
+  t.strictSame(open.status(), { running: 0, waiting: 0 });
+  await closeClean(t, open);
+});
+
+t.test('requests beyond the queue are refused at once', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 2 });
+  const all = Array.from({ length: 5 }, () => open.complete(completion('~', { maxTokens: 5 })).done);
+  const ends = (await Promise.all(all)).map(({ end }) => (end.kind === 'error' ? end.error.code : end.kind));
+  t.strictSame(ends, ['done', 'done', 'done', 'queue_full', 'queue_full']);
+  await closeClean(t, open);
+});
+
+t.test('a cancel stops work in preparation, queue, prefill and decode', async (t) => {
+  const open = await openEngine({}, { parallel: 1 });
+  const long = completion(`~${'y'.repeat(1500)}`, { maxTokens: 400 });
+  const first = open.complete(long);
+  const early = open.complete(long);
+  open.engine.cancel(early.id);
+  t.match((await early.done).end, { error: { code: 'cancelled' } });
+  while (!open.outcomes.get(first.id)!.accepted) await turn();
+  await turn();
+  const prefillSteps = open.addon.stats.steps;
+  open.engine.cancel(first.id);
+  t.match((await first.done).end, { error: { code: 'cancelled' } });
+  const second = open.complete(completion('~decode', { maxTokens: 400 }));
+  const queued = open.complete(long);
+  while (open.outcomes.get(second.id)!.deltas < 3) await turn();
+  open.engine.cancel(queued.id);
+  open.engine.cancel(second.id);
+  t.match((await queued.done).end, { error: { code: 'cancelled' } });
+  t.match((await second.done).end, { error: { code: 'cancelled' } });
+  const after = await open.complete(completion('x', { constraint: say('ok') })).done;
+  t.equal(after.content, 'ok');
+  t.ok(open.addon.stats.steps < prefillSteps + 30, `${open.addon.stats.steps} steps`);
+  await closeClean(t, open);
+});
+
+t.test('a failed step fails the requests in it, and the next request is served', async (t) => {
+  const open = await openEngine();
+  const begun = open.complete(completion('~', { maxTokens: 400 }));
+  while (open.outcomes.get(begun.id)!.deltas < 3) await turn();
+  const bad = await open.complete(completion(`a${marks.failStep}`)).done;
+  t.match(bad.end, { error: { code: 'generation_failed' } });
+  t.match((await begun.done).end, { error: { code: 'generation_failed' } });
+  t.equal((await open.complete(completion('x', { constraint: say('ok') })).done).content, 'ok');
+  await closeClean(t, open);
+});
+
+t.test('a failed sampler ends only its own request', async (t) => {
+  const open = await openEngine();
+  const other = open.complete(completion('x', { constraint: say('untouched text') }));
+  const bad = open.complete(completion('x', { constraint: { kind: 'grammar', grammar: 'fail:2' } }));
+  t.match((await bad.done).end, { error: { code: 'generation_failed', message: /no way on/ } });
+  t.equal((await other.done).content, 'untouched text');
+  await closeClean(t, open);
+});
+
+t.test('a long prompt is fed in chunks beside a running stream', async (t) => {
+  const open = await openEngine({}, { batchSize: 2048, contextSize: 4096 });
+  const stream = open.complete(completion('~', { maxTokens: 40 }));
+  while (open.outcomes.get(stream.id)!.deltas < 3) await turn();
+  const steps = open.addon.stats.steps;
+  const long = open.complete(completion('y'.repeat(2000), { maxTokens: 1 }));
+  await long.done;
+  t.ok(open.addon.stats.largestStep <= 257, `${open.addon.stats.largestStep} rows`);
+  t.ok(open.addon.stats.steps - steps >= 8);
+  t.match((await stream.done).end, { kind: 'done' });
+  await closeClean(t, open);
+});
+
+t.test('the second turn of a chat evaluates only what is new', async (t) => {
+  const open = await openEngine();
+  const first = await open.complete(completion('a'.repeat(100), { constraint: say('bcd') })).done;
+  const second = await open.complete(completion(`${'a'.repeat(100)}${first.content}and more`, { constraint: say('x') })).done;
+  t.match(second.end, { usage: { promptTokens: 112, cachedTokens: 104 } });
+  await closeClean(t, open);
+});
+
+t.test('steps follow each other, and what a stop string came too late for is not kept', async (t) => {
+  const open = await openEngine({ lateReports: true });
+  const first = await open.complete(completion('q'.repeat(80), { constraint: say('one END and much more that nobody reads'), stop: ['END'] })).done;
+  t.equal(first.content, 'one ');
+  t.ok(open.addon.stats.followed > 2, `${open.addon.stats.followed} steps followed another`);
+  const next = await open.complete(completion(`${'q'.repeat(80)}one END!`, { constraint: say('ok') })).done;
+  t.match(next.end, { kind: 'done', usage: { cachedTokens: 88 } });
+  await closeClean(t, open);
+});
+
+t.test('what a step gave beyond a stop string is neither counted nor kept', async (t) => {
+  const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple' });
+  const first = await open.complete(completion('q'.repeat(80), { constraint: say('one END and much more that nobody reads'), stop: ['END'] })).done;
+  t.equal(first.content, 'one ');
+  t.match(first.end, { kind: 'done', finishReason: 'stop', usage: { completionTokens: 7, draftedTokens: Number, acceptedTokens: Number } });
+  t.ok(open.addon.stats.guessed > 0);
+  const next = await open.complete(completion(`${'q'.repeat(80)}one END!`, { constraint: say('ok') })).done;
+  t.match(next.end, { kind: 'done', usage: { cachedTokens: 88 } });
+  await closeClean(t, open);
+});
+
+t.test('what was evaluated before a sampler failed is known to be there', async (t) => {
+  const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple', parallel: 1 });
+  let prompt = 'q'.repeat(60);
+  for (const answer of ['abc', 'defg', 'hijklmn', 'opqrstuvw', 'x', 'yz', 'abcdefghijklmnop']) {
+    const failed = await open.complete(completion(prompt, { constraint: { kind: 'grammar', grammar: `stuck:${answer}` } })).done;
+    t.match(failed, { content: answer, end: { kind: 'error', error: { message: /no way on/ } } });
+    // The next prompt goes on behind that: a cell that is not known of would be evaluated again, behind itself.
+    prompt += `${answer}!!`;
+    const next = await open.complete(completion(prompt, { constraint: say('ok') })).done;
+    t.match(next.end, { kind: 'done', finishReason: 'stop' });
+  }
+  await closeClean(t, open);
+});
+
+t.test('work on states keeps steps waiting only where it says so, and close() waits for it', async (t) => {
+  const open = await openEngine();
+  let finishFile = () => {};
+  const file = new Promise<void>((resolve) => (finishFile = resolve));
+  const did: string[] = [];
+  const kept = open.keep(async (_, __, betweenSteps) => {
+    await betweenSteps(async () => { did.push('taken'); });
+    await file;
+    await betweenSteps(async () => { did.push('told'); });
+    return { tokens: 1, sizeBytes: 1 };
+  });
+  t.match((await open.complete(completion('while a file is written', { constraint: say('ok') })).done).end, { kind: 'done' });
+  t.same(did, ['taken']);
+  const closed = open.engine.close();
+  await turn();
+  finishFile();
+  t.match((await kept.done).end, { kind: 'result', value: { tokens: 1 } });
+  await closed;
+  t.same(did, ['taken', 'told']);
+  await closeClean(t, open);
+});
+
+t.test('tokens that came before a sampler failed in the same step are told', async (t) => {
+  const open = await openEngine({ mostTokens: 30 }, { specType: 'ngram-simple' });
+  const one = await openEngine();
+  for (const seed of [1, 2, 3, 4, 5]) {
+    const request = completion(`~${seed}`, { constraint: { kind: 'grammar', grammar: 'fail:6' }, sampling: { ...sampling, seed } });
+    const [together, apart] = [await open.complete(request).done, await one.complete(request).done];
+    t.equal(together.content, apart.content);
+    t.match(together.end, { kind: 'error', error: { code: 'generation_failed', message: /no way on/ } });
+  }
+  t.ok(open.addon.stats.guessed > 5);
+  await closeClean(t, open);
+  await closeClean(t, one);
+});
+
+t.test('more conversations than sequences are all gone on with, as far as memory was given for it', async (t) => {
+  for (const [cacheRamMib, remembered] of [[2, 10], [0, 0]] as const) {
+    const open = await openEngine({}, { parallel: 2, cacheRamMib });
+    const ask = async (prompt: string) => await open.complete(completion(prompt, { constraint: say('ok') })).done;
+    const talks = Array.from({ length: 10 }, (_, i) => String(i).repeat(100));
+    for (const talk of talks) await ask(talk);
+    const ends = [];
+    for (const talk of talks) ends.push((await ask(`${talk}ok and on`)).end);
+    t.equal(ends.filter((end) => end.kind === 'done' && end.usage.cachedTokens >= 100).length, remembered);
+    t.equal(open.addon.stats.unstashed > 0, cacheRamMib > 0);
+    await closeClean(t, open);
+  }
+});
+
+t.test('what memory was given for is not exceeded', async (t) => {
+  const open = await openEngine({}, { parallel: 1, cacheRamMib: 1 });
+  const ask = async (prompt: string) => await open.complete(completion(prompt, { constraint: say('ok') })).done;
+  for (let i = 0; i < 30; i++) await ask(String.fromCharCode(65 + i).repeat(200));
+  t.equal(open.addon.stats.stashed, 29);
+  t.ok(open.addon.stats.stashedTokens <= 2 ** 20 / stashBytesPerToken, `${open.addon.stats.stashedTokens} tokens`);
+  await closeClean(t, open);
+});
+
+t.test('a system prompt is evaluated once for requests that come together', async (t) => {
+  const open = await openEngine({}, { contextSize: 4000, batchSize: 256 });
+  const system = 's'.repeat(1000);
+  const all = await Promise.all(Array.from({ length: 4 }, (_, i) => open.complete(completion(`${system}${i}`, { constraint: say('ok') })).done));
+  const cached = all.map(({ end }) => (end.kind === 'done' ? end.usage.cachedTokens : -1)).sort((a, b) => a - b);
+  t.strictSame(cached.slice(1).map((n) => n >= 1000), [true, true, true]);
+  t.equal(cached[0], 0);
+  await closeClean(t, open);
+});
+
+t.test('embeddings run in batches, in order, beside a chat, and can be cancelled', async (t) => {
+  const open = await openEngine({ turns: [1, 3] });
+  const stream = open.complete(completion('~', { maxTokens: 200 }));
+  const inputs = Array.from({ length: 100 }, (_, i) => `input ${i}`);
+  const { end } = await open.embed(inputs).done;
+  t.match(end, { kind: 'embedded', dimensions: 4 });
+  if (end.kind === 'embedded') {
+    t.equal(end.vectors.length, 400);
+    t.equal(end.tokenCounts[11], 9);
+    const single = await open.embed(['input 11']).done;
+    t.strictSame(single.end.kind === 'embedded' && [...single.end.vectors], [...end.vectors.slice(44, 48)]);
+  }
+  const long = await open.embed(['short', 'x'.repeat(5000)]).done;
+  t.match(long.end, { error: { code: 'context_length_exceeded', param: 'input[1]', details: { index: 1, n_prompt_tokens: 5001, n_ctx: 2000 } } });
+  t.match((await open.embed([Int32Array.of(-4)]).done).end, { error: { code: 'invalid_value' } });
+  const calls = open.addon.stats.embedCalls;
+  const cancelled = open.embed(Array.from({ length: 2048 }, () => Int32Array.of(1)));
+  while (open.addon.stats.embedCalls < calls + 2) await turn();
+  open.engine.cancel(cancelled.id);
+  t.match((await cancelled.done).end, { error: { code: 'cancelled' } });
+  t.match((await stream.done).end, { kind: 'done' });
+  t.ok(open.addon.stats.embedCalls < calls + 5);
+  await closeClean(t, open);
+});
+
+const vectorsOf = (end: Outcome['end']) => (end.kind === 'embedded' ? [...end.vectors] : end);
+
+t.test('embedding requests that wait share a call, and each gets its own vectors', async (t) => {
+  const open = await openEngine();
+  const texts = Array.from({ length: 40 }, (_, i) => `text ${i}`);
+  const alone = [];
+  for (const text of texts) alone.push(vectorsOf((await open.embed([text]).done).end));
+  const before = open.addon.stats.embedCalls;
+  const together = await Promise.all(texts.map((text) => open.embed([text]).done));
+  t.strictSame(together.map(({ end }) => vectorsOf(end)), alone);
+  t.ok(open.addon.stats.embedCalls - before <= 4, `${open.addon.stats.embedCalls - before} calls for 40 requests`);
+  t.equal(open.messages.flat().filter(({ kind }) => kind === 'started').length, 80, 'the gateway knows who may be to blame for a crash');
+  await closeClean(t, open);
+});
+
+t.test('a big embedding request keeps no small one waiting, a long input is not passed by short ones', async (t) => {
+  const open = await openEngine({}, { contextSize: 1200 });
+  const order: string[] = [];
+  const ask = (name: string, inputs: string[]) => open.embed(inputs).done.then(({ end }) => { order.push(name); return end; });
+  const big = ask('big', Array.from({ length: 500 }, (_, i) => `a text of the big request ${i}`));
+  const long = ask('long', ['x'.repeat(1100)]);
+  const small = await Promise.all(Array.from({ length: 20 }, (_, i) => ask('small', [`small ${i}`])));
+  t.ok(small.every(({ kind }) => kind === 'embedded'));
+  t.match([await long, await big], [{ kind: 'embedded' }, { kind: 'embedded' }]);
+  t.equal(order.at(-1), 'big');
+  t.equal(order.length, 22);
+  await closeClean(t, open);
+});
+
+t.test('an input that fails fails its own request only', async (t) => {
+  const open = await openEngine();
+  const texts = Array.from({ length: 12 }, (_, i) => (i % 5 === 2 ? `bad ${marks.failStep}` : `good ${i}`));
+  const ends = await Promise.all(texts.map(async (text) => (await open.embed([text, `${text} again`]).done).end));
+  for (const [i, end] of ends.entries()) {
+    if (i % 5 === 2) t.match(end, { kind: 'error', error: { code: 'generation_failed' } });
+    else t.match(end, { kind: 'embedded', tokenCounts: { length: 2 } });
+  }
+  t.strictSame(vectorsOf((await open.embed(['good 0', 'good 0 again']).done).end), vectorsOf(ends[0]!), 'and nothing is left of it');
+  await closeClean(t, open);
+});
+
+t.test('a cancelled embedding request leaves those that share its calls alone', async (t) => {
+  const open = await openEngine();
+  const inputs = (name: string) => Array.from({ length: 300 }, (_, i) => `${name} ${i}`);
+  const requests = ['one', 'two', 'three'].map((name) => open.embed(inputs(name)));
+  while (open.addon.stats.embedCalls < 2) await turn();
+  open.engine.cancel(requests[1]!.id);
+  const ends = (await Promise.all(requests.map(({ done }) => done))).map(({ end }) => end);
+  t.match(ends, [{ kind: 'embedded' }, { kind: 'error', error: { code: 'cancelled' } }, { kind: 'embedded' }]);
+  t.strictSame(vectorsOf((await open.embed(inputs('three')).done).end), vectorsOf(ends[2]!));
+  await closeClean(t, open);
+});
+
+t.test('a model that only embeds refuses chat, and one without pooling refuses embeddings', async (t) => {
+  const encoder = await openEngine({ hasDecoder: false, pooling: 'mean' });
+  t.match((await encoder.chat(chat('x')).done).end, { error: { code: 'chat_unsupported' } });
+  t.match((await encoder.embed(['x']).done).end, { kind: 'embedded' });
+  await closeClean(t, encoder);
+  const reranker = await openEngine({ pooling: 'rank' });
+  t.match((await reranker.embed(['x']).done).end, { error: { code: 'embeddings_unsupported' } });
+  await closeClean(t, reranker);
+});
+
+t.test('close() finishes what was taken and refuses what comes after', async (t) => {
+  const open = await openEngine({}, { parallel: 1 });
+  const taken = Array.from({ length: 3 }, () => open.complete(completion('x', { constraint: say('finished') })).done);
+  const closed = open.engine.close();
+  const late = await open.complete(completion('x')).done;
+  t.match(late.end, { error: { code: 'shutting_down' } });
+  t.strictSame((await Promise.all(taken)).map(({ content }) => content), ['finished', 'finished', 'finished']);
+  await closed;
+  await closeClean(t, open);
+});
+
+t.test('events of one step travel in one message', async (t) => {
+  const open = await openEngine();
+  await Promise.all(Array.from({ length: 4 }, () => open.complete(completion('x', { constraint: say('abcdef') })).done));
+  const together = open.messages.filter((events) => events.filter(({ kind }) => kind === 'delta').length === 4);
+  t.ok(together.length >= 5, `${together.length} messages with a delta of each`);
+  await closeClean(t, open);
+});
+
+t.test('requests that come together are read together: what they share once, then all their ends', async (t) => {
+  const open = await openEngine({ turns: [1, 3] }, { contextSize: 700, parallel: 4, batchSize: 512 });
+  const asked = [1, 2, 3, 4].map((i) => open.complete(completion(`${'S'.repeat(200)}${'e'.repeat(10)}${i}`, { maxTokens: 1 })));
+  await Promise.all(asked.map(({ done }) => done));
+  const ends = open.messages.map((events) => events.filter(({ kind }) => kind === 'done').length).filter((count) => count > 0);
+  t.strictSame(ends, [4], 'in one step');
+  t.match(open.addon.stats, { steps: 2, copied: 3 * 211 });
+  await closeClean(t, open);
+});
+
+// The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives alone.
+const kinds = [
+  { name: 'full attention', fake: {} },
+  { name: 'full attention, many at once', fake: { decodeMs: 1, lateReports: true }, parallel: 9 },
+  { name: 'full attention, told of several steps at once', fake: { mostUntold: 3, lateReports: true } },
+  { name: 'memory that cannot copy', fake: { copies: false } },
+  { name: 'recurrent memory', fake: { recurrent: true } },
+  { name: 'sliding-window memory', fake: { slidingWindow: 128 } },
+  { name: 'guesses that come true', fake: { mostTokens: 6, lateReports: true }, drafts: true },
+  { name: 'guesses that come true, told of several steps at once', fake: { mostTokens: 6, mostUntold: 4 }, drafts: true },
+  { name: 'guesses that come true, many at once', fake: { mostTokens: 6, decodeMs: 1 }, parallel: 9, drafts: true },
+  { name: 'recurrent memory, for which nothing is guessed', fake: { recurrent: true, mostTokens: 6 }, drafts: true },
+];
+for (const { name, fake, parallel = 3, drafts = false } of kinds) {
+  t.test(`answers under random load equal solo answers: ${name}`, async (t) => {
+    const next = random(name.length);
+    const pick = (n: number) => Math.floor(next() * n);
+    const beginnings = ['', 'S'.repeat(40), `${'S'.repeat(40)}T`.repeat(5), 'q'.repeat(300)];
+    const open = await openEngine({ ...fake, turns: [1, 4] }, { contextSize: 700, parallel, batchSize: 48, specType: drafts ? 'ngram-simple' : 'none' });
+    const asked: { request: ReturnType<typeof completion>; done: Promise<Outcome> }[] = [];
+    const answers: string[] = [];
+    for (let i = 0; i < 150; i++) {
+      // A third goes on from an earlier answer, as a chat does.
+      const prompt = i > 10 && pick(3) === 0 ? `${answers[pick(answers.length)] ?? ''}${'m'.repeat(pick(20))}` : `${beginnings[pick(4)]}${pick(1000)}`;
+      const stop = pick(4) === 0 ? ['é', 'ab', String.fromCharCode(97 + pick(26))] : [];
+      const request = completion(prompt, { maxTokens: 1 + pick(60), stop, sampling: { ...sampling, seed: pick(5) } });
+      const { id, done } = open.complete(request);
+      void done.then(({ content }) => answers.push(`${prompt}${content}`));
+      asked.push({ request, done });
+      if (pick(5) === 0) void (async () => {
+        for (let turns = pick(40); turns > 0; turns--) await turn();
+        open.engine.cancel(id);
+      })();
+      if (pick(25) === 0) open.complete(completion(`${beginnings[pick(4)]}${marks.failStep}`));
+      for (let turns = pick(12); turns > 0; turns--) await turn();
+    }
+    const outcomes = await Promise.all(asked.map(({ done }) => done));
+    await closeClean(t, open);
+    if (drafts) t.equal(open.addon.stats.guessed > 500, !fake.recurrent, `${open.addon.stats.guessed} tokens were guessed`);
+    const alone = await openEngine({ copies: false }, { contextSize: 700, parallel: 1 });
+    let compared = 0;
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome.end.kind !== 'done') {
+        t.match(outcome.end, { error: { code: /cancelled|generation_failed/ } });
+        continue;
+      }
+      compared++;
+      const solo = await alone.complete(asked[i]!.request).done;
+      if (solo.end.kind !== 'done') throw new Error('alone it fails');
+      const { usage, finishReason } = outcome.end;
+      const wanted = { content: solo.content, finishReason: solo.end.finishReason, tokens: solo.end.usage.completionTokens };
+      t.strictSame({ content: outcome.content, finishReason, tokens: usage.completionTokens }, wanted);
+    }
+    t.ok(compared > 50, `${compared} answers compared`);
+    await closeClean(t, alone);
+  });
+}
+
+t.test('no request starves while others keep coming', async (t) => {
+  const open = await openEngine({}, { parallel: 2, batchSize: 32 });
+  const long = open.complete(completion('L'.repeat(1500), { maxTokens: 2 }));
+  let ended = false;
+  void long.done.then(() => (ended = true));
+  for (let i = 0; i < 400 && !ended; i++) {
+    open.complete(completion(`~${i}`, { maxTokens: 8 }));
+    await turn();
+    await turn();
+  }
+  t.ok(ended);
+  await closeClean(t, open);
+});
+
+t.test('the fake speaks in pieces', async (t) => {
+  t.equal(Buffer.from([...pieceBytes(tokens.faceBegin, false), ...pieceBytes(tokens.faceEnd, false)]).toString(), '😀');
+});

@@ -1,0 +1,55 @@
+import t from 'tap';
+import { prepareChat, type Prepared } from '#recua/engine/prompts/chat.js';
+import type { EngineEvent } from '#recua/engine/protocol.js';
+import { Request } from '#recua/engine/loop/request.js';
+import { Sequence } from '#recua/engine/planning/sequence.js';
+import { samplerOptions, unconstrained } from '#recua/engine/text/sampling.js';
+import { chat, openEngine, sampling } from '../requests.js';
+
+/** An answer whose tokens come at times of the test's own. */
+async function answering(generateMs: number | undefined) {
+  const { loaded, engine } = await openEngine();
+  const { model, pieces } = loaded;
+  const prepared: Prepared = await prepareChat({ model, contextSize: 2_000, cancelled: new Int32Array(1) }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
+  const sequence = new Sequence(prepared.tokens, 1_000, 2_000);
+  const sampler = await model.createSampler(samplerOptions(sampling, unconstrained, false), prepared.tokens);
+  const request = new Request(1, sequence, sampler, prepared, 0);
+  sequence.join(0, 0);
+  sequence.advance(prepared.tokens.length);
+  request.start(1);
+  const events: EngineEvent[] = [];
+  return {
+    engine, events, sequence,
+    give: (text: string, atMs: number): void => {
+      for (const byte of Buffer.from(text)) {
+        if (sequence.state === 'finished') return;
+        request.accept(Int32Array.of(byte), 0, pieces.flags, atMs);
+        request.render(pieces, events);
+      }
+    },
+  };
+}
+
+const textOf = (events: EngineEvent[]) => events.map((event) => (event.kind === 'delta' ? event.delta.content ?? '' : '')).join('');
+
+t.test('an answer beyond its time ends with the line that it is in', async (t) => {
+  const { give, events, sequence, engine } = await answering(1_000);
+  give('a line\nand', 500);
+  give(' another\n', 1_400);
+  t.equal(sequence.state, 'decode', 'the first token came at 500');
+  give('a thi', 1_600);
+  t.equal(sequence.state, 'decode');
+  give('rd\nand more', 1_700);
+  t.equal(sequence.state, 'finished');
+  t.equal(textOf(events), 'a line\nand another\na third\n');
+  t.match(events.at(-1), { kind: 'done', finishReason: 'length' });
+  await engine.close();
+});
+
+t.test('an answer without such a time goes on', async (t) => {
+  const { give, sequence, engine } = await answering(undefined);
+  give('a\n', 500);
+  give('b\n', 1e9);
+  t.equal(sequence.state, 'decode');
+  await engine.close();
+});

@@ -1,0 +1,137 @@
+// KV states on disk, over the real addon and the embedded model, in a real engine process each.
+import t from 'tap';
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { builtinPath } from '#recua/models/store.js';
+import { readState, writeState } from '#recua/engine/loop/saved-state.js';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import type { Engine } from '#recua/engine/api.js';
+import { chat, options } from '../requests.js';
+
+const question = 'Tell me about the mountains, and say how many llamas a pack train has on its way.';
+
+async function withEngine<T>(work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}): Promise<T> {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, parallel: 1, ...more });
+  try {
+    await engine.ready();
+    return await work(engine);
+  } finally {
+    await engine.close();
+  }
+}
+
+async function answer(engine: Engine, messages: { role: 'user' | 'assistant'; content: string }[]) {
+  const running = engine.chat({ ...chat(''), messages, maxTokens: 24 });
+  let content = '';
+  for await (const delta of running) content += delta.content ?? '';
+  return { content, usage: (await running.finished).usage };
+}
+
+t.test('a later process goes on from a saved state without evaluating it again', async (t) => {
+  const path = join(t.testdir(), 'chat.kv');
+  const first = await withEngine(async (engine) => {
+    t.match(await engine.saveState(path), { tokens: 0 }, 'there is nothing to save before the first answer');
+    await t.rejects(stat(path), 'and nothing is written');
+    const given = await answer(engine, [{ role: 'user', content: question }]);
+    return { ...given, saved: await engine.saveState(path) };
+  });
+  t.equal(first.usage.cachedTokens, 0);
+  t.ok(first.saved.tokens >= first.usage.promptTokens, 'it covers the prompt and what was generated');
+  t.equal((await stat(path)).mode & 0o777, 0o600);
+  t.equal((await stat(path)).size, first.saved.sizeBytes);
+
+  const next = [
+    { role: 'user' as const, content: question }, { role: 'assistant' as const, content: first.content }, { role: 'user' as const, content: 'Hello! Who are you?' },
+  ];
+  const restored = await withEngine(async (engine) => {
+    t.match(await engine.restoreState(path), { tokens: first.saved.tokens, sizeBytes: first.saved.sizeBytes });
+    return await answer(engine, next);
+  });
+  const fresh = await withEngine((engine) => answer(engine, next));
+  t.ok(restored.usage.cachedTokens >= first.usage.promptTokens, 'the second turn reuses at least the first prompt');
+  t.equal(fresh.usage.cachedTokens, 0);
+  t.equal(restored.content, fresh.content, 'and says what it would have said');
+});
+
+t.test('a state that does not serve is refused with its reason and changes nothing', async (t) => {
+  const path = join(t.testdir(), 'chat.kv');
+  await withEngine(async (engine) => {
+    await answer(engine, [{ role: 'user', content: question }]);
+    await engine.saveState(path);
+  });
+  const bytes = await readFile(path);
+  await withEngine(async (engine) => {
+    t.match(await engine.restoreState(path), { tokens: 0, reason: /other settings/ });
+  }, { cacheTypeK: 'q8_0', flashAttention: 'on' });
+  await withEngine(async (engine) => {
+    await t.rejects(engine.restoreState(`${path}.not-there`), { code: 'file_unreadable' });
+    await writeFile(path, bytes.subarray(0, bytes.length - 100));
+    t.match(await engine.restoreState(path), { tokens: 0, reason: /damaged/ });
+    const flipped = Buffer.from(bytes);
+    flipped[bytes.length - 1000] = flipped[bytes.length - 1000]! ^ 0xff;
+    await writeFile(path, flipped);
+    t.match(await engine.restoreState(path), { tokens: 0, reason: /damaged/ });
+    await writeFile(path, 'a poem');
+    t.match(await engine.restoreState(path), { tokens: 0, reason: /no saved state/ });
+    t.equal((await answer(engine, [{ role: 'user', content: question }])).usage.cachedTokens, 0);
+    await writeFile(path, bytes);
+    t.ok((await engine.restoreState(path)).tokens > 0, 'the sound one still serves');
+  });
+});
+
+t.test('a state is written and read in pieces, whatever their size', async (t) => {
+  const path = join(t.testdir(), 'pieces.kv');
+  const state = Uint8Array.from({ length: 1000 }, (_, i) => (i * 7) & 0xff);
+  const tokens = Int32Array.of(5, 6, 7);
+  const pieces: number[] = [];
+  const read = (offset: number, into: Uint8Array) => {
+    pieces.push(into.length);
+    into.set(state.subarray(offset, offset + into.length));
+  };
+  for (const pieceBytes of [1, 333, 500, 1000, 1 << 20]) {
+    pieces.length = 0;
+    const written = await writeState(path, 'mine', tokens, { sizeBytes: state.length, read }, pieceBytes);
+    t.equal((await stat(path)).size, written);
+    t.equal(Math.max(...pieces), Math.min(pieceBytes, state.length));
+    const back = new Uint8Array(state.length);
+    t.match(await readState(path, 'mine', (header) => {
+      t.same(header, { tokens: 3, stateBytes: 1000 });
+      return (offset, from) => back.set(from, offset);
+    }, 97), { tokens, sizeBytes: written });
+    t.same(back, state);
+    t.equal(await readState(path, 'mine', () => 'it is too large'), 'it is too large');
+    t.match(await readState(path, 'another', () => 'never asked'), /other settings/);
+  }
+  const bytes = await readFile(path);
+  for (let at = 0; at < bytes.length; at += 13) {
+    const changed = Buffer.from(bytes);
+    changed[at] = changed[at]! ^ 0x10;
+    await writeFile(path, changed);
+    t.type(await readState(path, 'mine', () => () => {}), 'string', `byte ${at} changed`);
+    await writeFile(path, bytes.subarray(0, at));
+    t.type(await readState(path, 'mine', () => () => {}), 'string', `${at} bytes of it`);
+  }
+});
+
+t.test('a state that cannot be written leaves what was there, and no draft', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'chat.kv');
+  await writeState(path, 'mine', new Int32Array(1), { sizeBytes: 10, read: () => {} });
+  const before = await readFile(path);
+  const breaks = (offset: number) => { if (offset > 0) throw new Error('the context is closed'); };
+  await t.rejects(writeState(path, 'mine', new Int32Array(1), { sizeBytes: 10, read: breaks }, 5), /closed/);
+  await mkdir(join(folder, 'taken'));
+  await t.rejects(writeState(join(folder, 'taken'), 'mine', new Int32Array(1), { sizeBytes: 10, read: () => {} }));
+  t.same(await readFile(path), before);
+  t.same((await readdir(folder)).sort(), ['chat.kv', 'taken']);
+});
+
+t.test('forget() drops what was evaluated', async (t) => {
+  await withEngine(async (engine) => {
+    const messages = [{ role: 'user' as const, content: question }];
+    await answer(engine, messages);
+    t.ok((await answer(engine, messages)).usage.cachedTokens > 0);
+    await engine.forget();
+    t.equal((await answer(engine, messages)).usage.cachedTokens, 0);
+  });
+});

@@ -1,0 +1,53 @@
+import t from 'tap';
+import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { importModel } from '#recua/models/cache/local-import.js';
+import type { ImportRequest } from '#recua/models/cache/local-import.js';
+import { model } from '../hub-layout.js';
+
+function placesIn(folder: string) {
+  return { hub: join(folder, 'hub'), sessions: folder, state: join(folder, 'state'), tokenFile: folder };
+}
+const request: ImportRequest = { path: '', mode: 'copy', repo: '', alias: '', force: false };
+
+t.test('an import that is stopped while it reads or copies leaves nothing behind', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'big.gguf');
+  writeFileSync(path, model('big'));
+  truncateSync(path, 8 * 1024 * 1024);
+  for (const stage of ['checking', 'copying']) {
+    const controller = new AbortController();
+    const seen = new Set<string>();
+    const progress = (doing: string) => {
+      seen.add(doing);
+      if (doing === stage) controller.abort();
+    };
+    await t.rejects(importModel(placesIn(folder), { ...request, path, alias: 'big' }, { signal: controller.signal, progress }), { code: 'cancelled', message: /nothing was imported/ });
+    t.ok(seen.has(stage));
+    t.strictSame(readdirSync(join(folder, 'hub')), []);
+    t.notOk(existsSync(join(folder, 'state')));
+  }
+});
+
+t.test('a file that changes while it is imported is not taken in', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'big.gguf');
+  writeFileSync(path, model('big'));
+  truncateSync(path, 8 * 1024 * 1024);
+  const progress = (doing: string) => { if (doing === 'checking') writeFileSync(path, model('other')); };
+  for (const mode of ['copy', 'auto'] as const) {
+    await t.rejects(importModel(placesIn(folder), { ...request, path, mode }, { signal: new AbortController().signal, progress }), { code: 'file_unreadable', message: /changed while it was imported/ });
+    t.strictSame(readdirSync(join(folder, 'hub')), []);
+    truncateSync(path, 8 * 1024 * 1024);
+  }
+});
+
+t.test('imports of one file at once by several callers end with one model', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'm.gguf');
+  writeFileSync(path, model('m'));
+  const watch = { signal: new AbortController().signal, progress: () => { /* Nobody looks. */ } };
+  const done = await Promise.all(Array.from({ length: 5 }, () => importModel(placesIn(folder), { ...request, path }, watch)));
+  t.strictSame(done.map((one) => one.model.name), Array.from({ length: 5 }, () => 'local/m'));
+  t.equal(readdirSync(join(folder, 'hub', 'models--local--m', 'blobs')).length, 1);
+});

@@ -1,0 +1,74 @@
+import t from 'tap';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { RecuaError } from '#recua/errors.js';
+import { readModelFile } from '#recua/models/gguf/model-file.js';
+import { gguf, sound, types } from '../gguf-bytes.js';
+import type { Meta, Spec } from '../gguf-bytes.js';
+
+t.test('readModelFile() sums a model up', async (t) => {
+  const path = join(t.testdir(), 'tiny.gguf');
+  writeFileSync(path, gguf(sound));
+  t.match(await readModelFile(path), {
+    tensorCount: 2, architecture: 'llama', name: 'Tiny', parameters: 128, quantisation: 'Q8_0', contextTrain: 128, embeddingSize: 32, layers: 2,
+    vocabSize: 3, hasChatTemplate: true, chatTemplate: '{{ messages }}',
+  });
+});
+
+t.test('readModelFile() names the commonest type where the file names no quantisation', async (t) => {
+  const path = join(t.testdir(), 'tiny.gguf');
+  writeFileSync(path, gguf({ ...sound, metadata: [] }));
+  t.match(await readModelFile(path), { quantisation: 'F32', architecture: '', vocabSize: 0, hasChatTemplate: false });
+});
+
+function part(index: number, total: number, tensors = 2): Buffer {
+  const split: Meta[] = [['split.no', types.u16, index], ['split.count', types.u16, total], ['split.tensors.count', types.i32, tensors]];
+  const own = sound.tensors![index]! as { offset: number };
+  const spec: Spec = { metadata: [...(index === 0 ? sound.metadata! : []), ...split], tensors: [{ ...own, offset: 0 } as never], dataBytes: 128 };
+  return gguf(spec);
+}
+
+t.test('readModelFile() reads the parts of a split model as one', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'm-00001-of-00002.gguf');
+  writeFileSync(path, part(0, 2));
+  writeFileSync(join(folder, 'm-00002-of-00002.gguf'), part(1, 2));
+  t.match(await readModelFile(path), { tensorCount: 2, parameters: 128, architecture: 'llama' });
+});
+
+t.test('readModelFile() refuses a split model that is not whole, and says which part', async (t) => {
+  const folder = t.testdir();
+  const first = join(folder, 'm-00001-of-00002.gguf');
+  const second = join(folder, 'm-00002-of-00002.gguf');
+  writeFileSync(first, part(0, 2));
+  await t.rejects(readModelFile(first), { code: 'invalid_gguf', message: /part 2 is missing.*m-00002-of-00002\.gguf/ });
+  writeFileSync(second, part(0, 2));
+  await t.rejects(readModelFile(first), { code: 'invalid_gguf', message: /does not hold part 2/ });
+  writeFileSync(second, part(1, 2));
+  await t.rejects(readModelFile(second), { code: 'invalid_gguf', message: /not the first; name that: .*m-00001-of-00002\.gguf/ });
+  writeFileSync(first, part(0, 2, 5));
+  await t.rejects(readModelFile(first), { code: 'invalid_gguf', message: /2 tensors instead of 5/ });
+  rmSync(second);
+  const renamed = join(folder, 'renamed.gguf');
+  writeFileSync(renamed, part(0, 2));
+  await t.rejects(readModelFile(renamed), { code: 'invalid_gguf', message: /give the files their names back/ });
+});
+
+t.test('readModelFile() reads a split model through whoever opens its parts, and closes each', async (t) => {
+  const files = new Map([['sub/m-00001-of-00002.gguf', part(0, 2)], ['sub/m-00002-of-00002.gguf', part(1, 2)]]);
+  const left = new Set<string>();
+  const open = async (file: string) => {
+    const bytes = files.get(file);
+    if (!bytes) throw new RecuaError('model_not_found', `no ${file}`);
+    left.add(file);
+    return {
+      name: `owner/repo/${file}`, sizeBytes: bytes.length, close: async () => { left.delete(file); },
+      read: async (target: Buffer, offset: number) => bytes.copy(target, 0, offset),
+    };
+  };
+  t.match(await readModelFile({ file: 'sub/m-00001-of-00002.gguf', open }), { tensorCount: 2, createdSeconds: 0, parts: [{ path: 'owner/repo/sub/m-00001-of-00002.gguf' }, {}] });
+  t.equal(left.size, 0);
+  files.delete('sub/m-00002-of-00002.gguf');
+  await t.rejects(readModelFile({ file: 'sub/m-00001-of-00002.gguf', open }), { code: 'invalid_gguf', message: /part 2 is missing: there is no sub\/m-00002-of-00002\.gguf/ });
+  t.equal(left.size, 0);
+});

@@ -1,0 +1,145 @@
+import t from 'tap';
+import type { NativeContext, NativeModel } from '#recua/addon/addon.js';
+import { contextOptions, generate, loadBuiltin, step } from '../setup.js';
+
+let model: NativeModel;
+let context: NativeContext;
+let prompt: Int32Array;
+t.before(async () => {
+  model = await loadBuiltin();
+  prompt = await model.tokenize('<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n', true, true);
+});
+t.beforeEach(async () => { context = await model.createContext(contextOptions()); });
+t.afterEach(() => context.close());
+t.teardown(() => model.close());
+
+const greedy = () => model.createSampler({ temperature: 0 }, new Int32Array());
+
+t.test('a step of several sequences samples the same tokens as each alone', async (t) => {
+  const other = await model.tokenize('<|im_start|>user\nHello there!<|im_end|>\n<|im_start|>assistant\n', true, true);
+  const sampler = await greedy();
+  const alone = [await generate(context, sampler, prompt, 12, 0), await generate(context, sampler, other, 12, 1)];
+  const together: number[][] = [[], []];
+  let { tokens } = await step(context, [{ sequence: 2, from: 0, tokens: prompt, sampler }, { sequence: 3, from: 0, tokens: other, sampler }]);
+  for (let i = 0; i < 12; i++) {
+    together[0]!.push(tokens[0]!);
+    together[1]!.push(tokens[1]!);
+    ({ tokens } = await step(context, [
+      { sequence: 2, from: prompt.length + i, tokens: [tokens[0]!], sampler },
+      { sequence: 3, from: other.length + i, tokens: [tokens[1]!], sampler },
+    ]));
+  }
+  t.same(together, alone);
+});
+
+t.test('a prompt in chunks gives what it gives whole', async (t) => {
+  const sampler = await greedy();
+  const whole = await generate(context, sampler, prompt, 8, 0);
+  for (let at = 0; at < prompt.length - 1; at += 3) {
+    await step(context, [{ sequence: 1, from: at, tokens: prompt.subarray(at, Math.min(at + 3, prompt.length - 1)), sampler: null }]);
+  }
+  t.same(await generate(context, sampler, prompt.subarray(-1), 8, 1, prompt.length - 1), whole);
+});
+
+t.test('polls() grows while a step or an embedding computes, and only then', async (t) => {
+  const sampler = await greedy();
+  const idle = context.polls();
+  t.equal(await context.removeSequence(0, context.contextSize, -1), true, 'a turn that changes nothing');
+  t.equal(context.polls(), idle);
+  let seen = 0;
+  const computing = generate(context, sampler, prompt, 8, 0);
+  let over = false;
+  void computing.then(() => (over = true));
+  while (!over) {
+    seen = context.polls();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.ok(context.polls() > idle + 8, 'many in each step');
+  t.ok(seen > idle, 'told while it computes');
+  const embedder = await model.createEmbedder({ contextSize: 64, sequences: 1, threads: 1, pooling: 'mean' });
+  const before = embedder.polls();
+  await embedder.embed(prompt, Int32Array.of(prompt.length));
+  t.ok(embedder.polls() > before);
+  await embedder.close();
+});
+
+t.test('a copied, a cut and a restored sequence go on like the original', async (t) => {
+  const sampler = await greedy();
+  const original = await generate(context, sampler, prompt, 8, 0);
+  const shared = prompt.length - 2;
+  const rest = prompt.subarray(shared);
+  t.equal(await context.copySequence(0, 1, shared), true);
+  t.same(await generate(context, sampler, rest, 8, 1, shared), original, 'copied to another sequence');
+  const { id, sizeBytes } = await context.stashSequence(0);
+  const state = new Uint8Array(sizeBytes);
+  context.readStash(id, 0, state);
+  t.equal(await context.removeSequence(0, shared, -1), true);
+  t.same(await generate(context, sampler, rest, 8, 0, shared), original, 'cut back');
+  const later = context.createStash(sizeBytes);
+  for (let at = 0; at < sizeBytes; at += 1000) context.writeStash(later, at, state.subarray(at, at + 1000));
+  t.equal(await context.unstashSequence(later, 2, shared), true);
+  t.same(await generate(context, sampler, rest, 8, 2, shared), original, 'saved and loaded');
+});
+
+t.test('readStash() and writeStash() keep to their stash', async (t) => {
+  const id = context.createStash(100);
+  const invalid = { code: 'invalid_argument' };
+  for (const [offset, bytes] of [[0, 101], [1, 100], [101, 0], [-1, 1], [NaN, 1], [2 ** 53, 1]] as const) {
+    t.throws(() => context.readStash(id, offset, new Uint8Array(bytes)), invalid, `${bytes} bytes at ${offset}`);
+    t.throws(() => context.writeStash(id, offset, new Uint8Array(bytes)), invalid);
+  }
+  context.writeStash(id, 99, Uint8Array.of(7));
+  const last = new Uint8Array(1);
+  context.readStash(id, 99, last);
+  t.equal(last[0], 7);
+  t.equal(await context.dropStash(id), true);
+  t.throws(() => context.readStash(id, 0, last), invalid, 'it is gone');
+  t.equal(await context.unstashSequence(id, 0, 1), false);
+  t.equal(context.createStash(2 ** 52), 0, 'no machine has that much');
+});
+
+t.test('a stash may be larger than 4 GiB', async (t) => {
+  const size = 2 ** 32 + 2 ** 20;
+  // Only the pages that are written take memory.
+  const id = context.createStash(size);
+  if (id === 0) return void t.comment('this machine gives no 4 GiB of addresses');
+  const mark = Uint8Array.of(1, 2, 3);
+  for (const at of [0, 2 ** 31 - 1, 2 ** 32 - 2, size - 3]) {
+    context.writeStash(id, at, mark);
+    const read = new Uint8Array(3);
+    context.readStash(id, at, read);
+    t.same(read, mark, `at ${at}`);
+  }
+  await context.dropStash(id);
+});
+
+t.test('shiftSequence() moves positions', async (t) => {
+  const sampler = await greedy();
+  await generate(context, sampler, prompt, 4, 0);
+  t.equal(await context.removeSequence(0, 0, 4), true);
+  t.equal(await context.shiftSequence(0, 4, -1, -4), true);
+  const { tokens } = await step(context, [{ sequence: 0, from: prompt.length + 3 - 4, tokens: [prompt[0]!], sampler }]);
+  t.ok(tokens[0]! >= 0);
+});
+
+t.test('a batch that cannot be decoded rejects and the context goes on', async (t) => {
+  const sampler = await greedy();
+  await t.rejects(step(context, [{ sequence: 0, from: 40, tokens: prompt, sampler }, { sequence: 0, from: 2, tokens: prompt, sampler }]), { code: 'generation_failed' });
+  await context.removeSequence(0, 0, -1);
+  await t.rejects(context.step({ tokens: prompt, positions: prompt, sequences: prompt, outputs: new Uint8Array(prompt.length), rows: 0, samplers: [] }), { code: 'invalid_argument' });
+  t.equal((await generate(context, sampler, prompt, 3)).length, 3);
+});
+
+t.test('filling a sequence beyond its cells rejects, others go on', async (t) => {
+  const small = await model.createContext(contextOptions({ contextSize: 256, sequences: 2 }));
+  const sampler = await greedy();
+  const long = new Int32Array(300).fill(prompt[1]!);
+  await t.rejects(step(small, [{ sequence: 0, from: 0, tokens: long, sampler }]), { code: 'generation_failed' });
+  await small.removeSequence(0, 0, -1);
+  t.equal((await generate(small, sampler, prompt, 3, 1)).length, 3);
+  await small.close();
+});
+
+t.test('a context that cannot be made rejects with a reason', async (t) => {
+  await t.rejects(model.createContext(contextOptions({ cacheTypeK: 'q9_9' })), { code: 'invalid_argument', message: 'q9_9' });
+});

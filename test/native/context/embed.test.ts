@@ -1,0 +1,42 @@
+import t from 'tap';
+import { addon, loadBuiltin } from '../setup.js';
+import { fileURLToPath } from 'node:url';
+
+const length = (vector: Float32Array) => Math.hypot(...vector);
+const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, i) => sum + x * b[i]!, 0);
+const options = { contextSize: 256, sequences: 8, threads: 1, pooling: 'mean' as const };
+
+t.test('vectors have unit length, and many at once equal one at a time', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const embedder = await model.createEmbedder(options);
+  t.equal(embedder.pooling, 'mean');
+  const size = model.info.embeddingSize;
+  const inputs = await Promise.all(Array.from({ length: 33 }, (_, i) => model.tokenize(`text number ${i} ${'about llamas '.repeat(i % 7)}`, true, true)));
+  const all = await embedder.embed(Int32Array.from(inputs.flatMap((tokens) => [...tokens])), Int32Array.from(inputs, (tokens) => tokens.length));
+  t.equal(all.length, 33 * size);
+  for (const [i, tokens] of inputs.entries()) {
+    const one = await embedder.embed(tokens, Int32Array.of(tokens.length));
+    const same = all.subarray(i * size, (i + 1) * size);
+    t.ok(Math.abs(length(one) - 1) < 1e-5 && cosine(one, same) > 0.9999, `input ${i}`);
+  }
+});
+
+t.test('an input over the embedding context is refused', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  const embedder = await model.createEmbedder(options);
+  await t.rejects(embedder.embed(new Int32Array(300).fill(5), Int32Array.of(300)), { code: 'context_length_exceeded' });
+  t.equal((await embedder.embed(Int32Array.of(5), Int32Array.of(1))).length, model.info.embeddingSize);
+});
+
+t.test('pooling none is refused', async (t) => {
+  const model = await loadBuiltin();
+  t.teardown(() => model.close());
+  await t.rejects(model.createEmbedder({ ...options, pooling: 'none' }), { code: 'embeddings_unsupported' });
+});
+
+t.test('a vocabulary without weights gives no context', async (t) => {
+  const path = fileURLToPath(new URL('../../../vendor/llama.cpp/models/ggml-vocab-gpt-2.gguf', import.meta.url));
+  await t.rejects(addon.loadModel({ path, gpuLayers: 0, mmap: true, mlock: false }).promise, { code: 'model_unusable' });
+});

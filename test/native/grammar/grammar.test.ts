@@ -1,0 +1,175 @@
+// Recua's grammar automaton accepts the language of llama.cpp's grammars, token by token: with flat logits a draw lands anywhere
+// in what is allowed, so one token too many or too few shows as another text.
+import t from 'tap';
+import { readFileSync } from 'node:fs';
+import type { NativeModel } from '#recua/addon/addon.js';
+import { bothWays, loadRandom } from '../random-model.js';
+import { addon, chatPrompt, contextOptions, loadBuiltin, step } from '../setup.js';
+
+const vendored = (name: string) => readFileSync(new URL(`../../../vendor/llama.cpp/grammars/${name}.gbnf`, import.meta.url), 'utf8');
+
+const grammars: Record<string, string> = {
+  words: 'root ::= ("yes" | "no" | "yes and no")',
+  digits: 'root ::= [0-9]{3,7} ("." [0-9]+)?',
+  any: 'root ::= .*',
+  anyButQuote: 'root ::= "\\"" [^"\\n]* "\\""',
+  negatedRanges: 'root ::= [^a-zA-Z0-9 ]{2,9} [^\\x00-\\x7F]{1,4}',
+  cjk: 'root ::= [一-龯]{4,12} "。"',
+  emoji: 'root ::= ("👍" | "👎" | [😀-🙏])+',
+  latin: 'root ::= [À-ÿ]{5,20}',
+  nested: 'root ::= "(" root? ")" | "[" (root ("," root)*)? "]" | "x"',
+  ambiguous: 'root ::= (a | b | c){3,9}\na ::= "x" | "xx"\nb ::= "x" "x"? \nc ::= "xxx"?  "y"',
+  emptyAlternatives: 'root ::= a b? "end"\na ::= | "1" a\nb ::= "2" | ',
+  whitespace: 'root ::= [ \\t\\n]+ "x" [ ]{0,40} "y"',
+  counted: 'root ::= [a-z]{200,400}',
+  // Refers to a rule through a chain, with alternatives that begin alike.
+  alike: 'root ::= thing+\nthing ::= "the " noun " " | "then " | "there " noun\nnoun ::= "cat" | "car" | "cart" | "ca" [n-z]',
+  json: vendored('json'),
+  arithmetic: vendored('arithmetic'),
+  list: vendored('list'),
+  japanese: vendored('japanese'),
+  chess: vendored('chess'),
+};
+
+const schemas: object[] = [
+  { type: 'object' },
+  { type: 'object', properties: { name: { type: 'string' }, age: { type: 'integer' } }, required: ['name', 'age'] },
+  { type: 'array', items: { type: 'number' }, minItems: 2, maxItems: 5 },
+  { enum: ['red', 'green', 'a "quoted" one', 'grün', null, 3] },
+  { type: 'object', properties: { at: { type: 'string', format: 'date-time' }, id: { type: 'string', format: 'uuid' } }, required: ['at', 'id'] },
+  { type: 'string', pattern: '^[a-f0-9]{4}-[x-z]+$' },
+  { type: 'string', minLength: 3, maxLength: 30 },
+  { anyOf: [{ type: 'boolean' }, { type: 'object', properties: { tags: { type: 'array', items: { type: 'string' } } } }] },
+  { $ref: '#/$defs/tree', $defs: { tree: { type: 'object', properties: { value: { type: 'integer' }, children: { type: 'array', items: { $ref: '#/$defs/tree' } } }, required: ['value'] } } },
+  { type: 'integer', minimum: -17, maximum: 4711 },
+];
+
+let model: NativeModel;
+let prompt: Int32Array;
+t.before(async () => {
+  model = await loadRandom(t);
+  prompt = await model.tokenize('Say something', true, true);
+});
+t.teardown(() => model.close());
+
+async function compare(t: { strictSame(a: unknown, b: unknown, message: string): void }, name: string, grammar: string, tokens = 12) {
+  for (const [seed, shape] of [{ temperature: 1 }, { temperature: 0 }, { temperature: 0.9, topK: 40, topP: 0.95, minP: 0.05 }].entries()) {
+    const { own, chain } = await bothWays(model, { ...shape, seed: 77 + seed, grammar, grammarKind: 'user' }, prompt, tokens);
+    t.strictSame(own, chain, `${name}, ${JSON.stringify(shape)}`);
+  }
+}
+
+t.test('grammars', async (t) => {
+  for (const [name, grammar] of Object.entries(grammars)) await compare(t, name, grammar);
+});
+
+t.test('JSON schemas', async (t) => {
+  for (const schema of schemas) {
+    const text = JSON.stringify(schema);
+    await compare(t, text, await addon.schemaToGrammar(text), 20);
+  }
+});
+
+t.test('a lazy grammar rests until its trigger comes, then holds', async (t) => {
+  const tools = JSON.stringify([{ type: 'function', function: { name: 'weather', description: 'x', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }]);
+  const trained = await loadBuiltin();
+  t.teardown(() => trained.close());
+  const chat = await chatPrompt(model, 'What is the weather in Lima?', { tools, template: trained.chatTemplate() });
+  t.ok(chat.grammarLazy, 'tools with choice auto give a lazy grammar');
+  const options = {
+    temperature: 1, grammar: chat.grammar, grammarKind: chat.grammarKind, grammarLazy: true, grammarTriggers: chat.grammarTriggers,
+    preservedTokens: chat.preservedTokens, generationPrompt: chat.generationPrompt, thinkingStart: chat.thinkingStart, thinkingEnds: chat.thinkingEnds,
+  };
+  const idle = await bothWays(model, { ...options, seed: 5 }, prompt, 20);
+  t.strictSame(idle.own, idle.chain, 'no trigger: nothing is constrained');
+  const triggers = JSON.parse(chat.grammarTriggers) as { type: number; value: string }[];
+  t.ok(triggers.length > 0);
+  for (const seed of [1, 2, 3]) {
+    const [first] = await model.tokenize(triggers.find(({ type }) => type !== 2)?.value ?? '<tool_call>', false, true);
+    const forced = await bothWays(model, { ...options, seed, logitBias: [{ token: first!, bias: 30 }] }, prompt, 16);
+    t.strictSame(forced.own, forced.chain, `trigger, seed ${seed}`);
+  }
+});
+
+t.test('a piece that ends inside a character goes on only with bytes of that character', async (t) => {
+  // Byte-level pieces of rare characters come in parts.
+  await compare(t, 'rare', 'root ::= [\u{1F9D9}-\u{1F9FF}]{2,5}', 10);
+  await compare(t, 'rarer', 'root ::= [\u{10300}-\u{1031F}]{3}', 10);
+});
+
+t.test('a grammar whose texts lead to new states without end is begun anew when it has grown large', async (t) => {
+  // Each letter leaves a number to come in the end, so no two words lead to the same state: one run of this takes more than a
+  // grammar may have before a new one takes its place. The vocabulary is walked by a large one, then by a new one.
+  const letters = ['a-e', 'f-j', 'k-o', 'p-t', 'u-z'];
+  const grammar = `root ::= ${letters.map((range, at) => `[${range}] root "${at}"`).join(' | ')} | "."`;
+  const options = { temperature: 1, seed: 1, grammar, grammarKind: 'user' } as const;
+  const { own, chain } = await bothWays(model, options, prompt, 12);
+  t.equal(own.length, 12);
+  t.strictSame(own, chain);
+  t.strictSame((await bothWays(model, { ...options, chain: false }, prompt, 12)).own, own, 'the new one says the same');
+});
+
+t.test('a grammar in which nearly every piece leads to a state of its own goes on', async (t) => {
+  // What the whole vocabulary leads to would take more memory than a grammar may have.
+  const letters = ['ab', 'cd', 'ef', 'gh', 'ij', 'kl', 'mn', 'op', 'qr', 'st', 'uv', 'wx', 'yz'];
+  const grammar = `root ::= ${letters.map((pair, at) => `[${pair}] root "${String.fromCharCode(65 + at)}"`).join(' | ')} | "."`;
+  const options = { temperature: 1, seed: 5, grammar, grammarKind: 'user' } as const;
+  // After some ten tokens it has met more states than there is memory for.
+  const { own: many, chain } = await bothWays(model, options, Int32Array.of(5), 14);
+  t.equal(many.length, 14);
+  t.ok(many.every((token) => token >= 0), many.join());
+  t.strictSame(many, chain);
+});
+
+t.test('an ambiguous grammar costs no more than another', async (t) => {
+  // After n letters there are two to the n ways to end.
+  const doubled = 'root ::= [a-z] root "1" | [a-z] root "2" | "."';
+  // Every length of every part may be any of these: the ways to read n letters are some power of n.
+  const split = 'root ::= (a b c)* "."\na ::= [a-z]+\nb ::= [a-z]+ a\nc ::= [a-z]* b | [a-z]+';
+  const context = await model.createContext(contextOptions({ sequences: 1 }));
+  t.teardown(() => context.close());
+  for (const grammar of [doubled, split]) {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ temperature: 1, seed: 1, grammar, grammarKind: 'user' }, prompt);
+    let from = 0;
+    for (let tokens: Int32Array = prompt, i = 0; i < 40; i++) {
+      const result = await step(context, [{ sequence: 0, from, tokens, sampler }]);
+      from += tokens.length;
+      tokens = Int32Array.of(result.tokens[0]!);
+      if (tokens[0]! < 0) return t.fail(`token ${i} is ${tokens[0]} (-3: it took more steps than the others may wait for) ${JSON.stringify(result.failures)}`);
+    }
+    t.pass(grammar);
+    sampler.close();
+  }
+});
+
+t.test('a token whose mask takes too much work is decided apart, and its neighbour does not wait', async (t) => {
+  const letters = ['ab', 'cd', 'ef', 'gh', 'ij', 'kl', 'mn', 'op', 'qr', 'st', 'uv', 'wx', 'yz'];
+  const grammar = `root ::= ${letters.map((pair, at) => `[${pair}] root "${String.fromCharCode(65 + at)}"`).join(' | ')} | "."`;
+  const context = await model.createContext(contextOptions({ sequences: 2 }));
+  t.teardown(() => context.close());
+  const many = await model.createSampler({ temperature: 1, seed: 1, grammar, grammarKind: 'user' }, prompt);
+  const one = await model.createSampler({ temperature: 0, grammar: 'root ::= "yes"', grammarKind: 'user' }, prompt);
+  const both = [{ sequence: 0, from: 0, tokens: prompt, sampler: many }, { sequence: 1, from: 0, tokens: prompt, sampler: one }];
+  const { tokens, failures } = await step(context, both);
+  t.equal(failures, undefined);
+  t.equal(tokens[0], -3);
+  t.ok(tokens[1]! >= 0, 'its neighbour has its token');
+  t.match(Buffer.from(model.piece(await many.decide(), true)).toString(), /^([a-z]+|\.)$/);
+  await t.rejects(many.decide(), { code: 'closed' }, 'once for each such token');
+  // Closed meanwhile. Another grammar: masks of the first are known by now.
+  const left = await model.createSampler({ temperature: 1, seed: 2, grammar: `${grammar} | "!"`, grammarKind: 'user' }, prompt);
+  await context.removeSequence(0, 0, -1);
+  t.equal((await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler: left }])).tokens[0], -3);
+  const deciding = left.decide();
+  left.close();
+  await t.rejects(deciding);
+  for (const sampler of [many, one]) sampler.close();
+});
+
+t.test('a schema with thousands of values and characters is one that can be used', async (t) => {
+  const schema = { enum: Array.from({ length: 3000 }, (_, i) => `value ${i} ${String.fromCodePoint(0x4e00 + i)}`) };
+  const grammar = await addon.schemaToGrammar(JSON.stringify(schema));
+  const { own, chain } = await bothWays(model, { temperature: 1, seed: 9, grammar, grammarKind: 'user' }, prompt, 12);
+  t.strictSame(own, chain);
+});

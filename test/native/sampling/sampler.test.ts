@@ -1,0 +1,100 @@
+import t from 'tap';
+import type { NativeContext, NativeModel, SamplerOptions } from '#recua/addon/addon.js';
+import { chatPrompt, contextOptions, generate, loadBuiltin, step } from '../setup.js';
+
+let model: NativeModel;
+let context: NativeContext;
+let prompt: Int32Array;
+t.before(async () => {
+  model = await loadBuiltin();
+  context = await model.createContext(contextOptions());
+  prompt = await model.tokenize((await chatPrompt(model, 'Tell me a story')).prompt, true, true);
+});
+t.teardown(() => model.close());
+
+async function sampled(options: SamplerOptions, count = 24): Promise<string> {
+  await context.removeSequence(0, 0, -1);
+  const sampler = await model.createSampler(options, prompt);
+  const tokens = await generate(context, sampler, prompt, count);
+  sampler.close();
+  return Buffer.from(await model.detokenize(Int32Array.from(tokens), false)).toString();
+}
+
+t.test('plain greedy equals the greedy of the whole chain', async (t) => {
+  const plain = await sampled({ temperature: 0 });
+  // A bias of zero changes no logit, but takes the long way.
+  t.equal(await sampled({ temperature: 0, logitBias: [{ token: 1, bias: 0 }] }), plain);
+  t.equal(await sampled({ temperature: 0, topK: 40, topP: 0.9, minP: 0.05 }), plain);
+});
+
+t.test('a seed repeats, another seed differs', async (t) => {
+  const hot = { temperature: 5, topK: 200 };
+  const first = await sampled({ ...hot, seed: 7 });
+  t.equal(await sampled({ ...hot, seed: 7 }), first);
+  t.not(await sampled({ ...hot, seed: 8 }), first);
+  const sampler = await model.createSampler({ temperature: 1 }, new Int32Array());
+  t.ok(Number.isInteger(sampler.seed), 'the drawn seed is told');
+});
+
+t.test('every sampler option runs', async (t) => {
+  const each: Partial<SamplerOptions>[] = [
+    { topK: 5 }, { topP: 0.5 }, { minP: 0.3 }, { typicalP: 0.5 }, { topNSigma: 1 }, { repeatPenalty: 1.3, penaltyLastN: -1 },
+    { frequencyPenalty: 1, presencePenalty: 1, penaltyLastN: 64 }, { dryMultiplier: 0.8, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: -1 },
+    { xtcProbability: 0.5, xtcThreshold: 0.1 }, { mirostat: 1, mirostatTau: 5, mirostatEta: 0.1 }, { mirostat: 2, mirostatTau: 5, mirostatEta: 0.1 },
+    { dynatempRange: 0.5, dynatempExponent: 1 },
+  ];
+  for (const options of each) t.ok((await sampled({ temperature: 1, seed: 1, ...options }, 6)).length > 0, JSON.stringify(options));
+});
+
+t.test('a banned token does not come, ignoreEos goes on past the end', async (t) => {
+  const [first] = await model.tokenize((await sampled({ temperature: 0 }, 1)), false, false);
+  const other = await sampled({ temperature: 0, logitBias: [{ token: first!, bias: -Infinity }] }, 1);
+  t.not(other, Buffer.from(model.piece(first!, false)).toString());
+  await context.removeSequence(0, 0, -1);
+  const sampler = await model.createSampler({ temperature: 0, ignoreEos: true }, prompt);
+  t.notOk((await generate(context, sampler, prompt, 200)).includes(model.info.eosToken));
+});
+
+t.test('a repeat penalty counts the prompt', async (t) => {
+  await context.removeSequence(0, 0, -1);
+  const free = await model.createSampler({ temperature: 0 }, new Int32Array());
+  const [first] = await generate(context, free, prompt, 1);
+  await context.removeSequence(0, 0, -1);
+  const penalised = await model.createSampler({ temperature: 0, presencePenalty: 1000, penaltyLastN: 512 }, Int32Array.of(first!));
+  const [second] = await generate(context, penalised, prompt, 1);
+  t.not(second, first);
+});
+
+t.test('a grammar holds the text to its language', async (t) => {
+  const text = await sampled({ temperature: 1, seed: 3, grammar: 'root ::= ("yes" | "no") " " [0-9]{3}', grammarKind: 'user' }, 30).catch((error: Error) => error.message);
+  t.match(text, /^(yes|no) \d{3}/);
+});
+
+t.test('a grammar that does not compile is refused', async (t) => {
+  for (const grammar of ['root ::= missing', 'nothing', 'root ::= (', '%llguidance {}', `root ::= ${'('.repeat(100_000)}`, Array.from({ length: 100_000 }, (_, i) => `r${i} ::= r${i + 1}`).join('\n'), 'root ::= root "a"']) {
+    await t.rejects(model.createSampler({ temperature: 0, grammar }, new Int32Array()), { code: 'invalid_grammar' }, grammar.slice(0, 30));
+  }
+});
+
+t.test('a closed sampler fails its row only', async (t) => {
+  await context.removeSequence(0, 0, -1);
+  const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
+  sampler.close();
+  sampler.close();
+  const result = await context.step({
+    tokens: prompt, positions: prompt.map((_, i) => i), sequences: new Int32Array(prompt.length),
+    outputs: Uint8Array.from(prompt, (_, i) => (i === prompt.length - 1 ? 1 : 0)), rows: prompt.length, samplers: [sampler],
+  });
+  t.same([...result.tokens], [-2]);
+  t.match(result.failures, [{ row: 0, message: /closed/ }]);
+});
+
+t.test('a grammar that no token fits fails the row, and the process lives', async (t) => {
+  for (const options of [{ temperature: 0 }, { temperature: 1 }, { temperature: 1, topK: 1 }]) {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ ...options, grammar: 'root ::= "\\x00"' }, new Int32Array());
+    const { tokens, failures } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
+    t.same([...tokens], [-2]);
+    t.match(failures, [{ message: /No token is allowed/ }]);
+  }
+});

@@ -1,0 +1,97 @@
+import { connect } from 'node:net';
+import { deflateSync, brotliCompressSync, gzipSync } from 'node:zlib';
+import t from 'tap';
+import { hello, startApp, until } from '../app-under-test.js';
+
+const path = '/v1/chat/completions';
+const json = JSON.stringify(hello);
+
+/** A client that writes by hand and sees all that comes. */
+function client(port: number) {
+  const socket = connect(port, '127.0.0.1').on('error', () => undefined);
+  const seen = { text: '', closed: false };
+  socket.on('data', (data) => (seen.text += data.toString())).on('close', () => (seen.closed = true));
+  return { socket, seen };
+}
+
+const head = (more: string) => `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more}\r\n\r\n`;
+
+t.test('a body that is declared too large is refused before it is sent, and the connection ends', async (t) => {
+  const { port } = await startApp(t, { bodyLimitBytes: 100_000 });
+  const { socket, seen } = client(port);
+  socket.write(head('Content-Length: 50000000000'));
+  await until(() => seen.text.includes('body_too_large'));
+  t.match(seen.text, /^HTTP\/1.1 413 [^]*Connection: close/i);
+  await until(() => seen.closed);
+});
+
+t.test('a body that grows too large is refused while it grows', async (t) => {
+  const { port } = await startApp(t, { bodyLimitBytes: 100_000 });
+  const { socket, seen } = client(port);
+  socket.write(head('Transfer-Encoding: chunked'));
+  const chunk = `2710\r\n${'x'.repeat(10_000)}\r\n`;
+  socket.write(chunk.repeat(11));
+  // No end of the body: there never was one.
+  await until(() => seen.text.includes('body_too_large'));
+  t.match(seen.text, /^HTTP\/1.1 413 [^]*Connection: close/i);
+  // A client that goes on sending is cut off, whatever it sends.
+  const timer = setInterval(() => socket.write(chunk.repeat(100)), 5);
+  await until(() => seen.closed);
+  clearInterval(timer);
+});
+
+t.test('a client that asks first is told to go on, or why not', async (t) => {
+  const { port, engine } = await startApp(t, { bodyLimitBytes: 100_000 });
+  const good = client(port);
+  good.socket.write(head(`Expect: 100-continue\r\nContent-Length: ${json.length}`));
+  await until(() => good.seen.text === 'HTTP/1.1 100 Continue\r\n\r\n');
+  good.socket.write(json);
+  await until(() => good.seen.text.includes('"finish_reason":"stop"'));
+  // The connection goes on.
+  good.socket.write(head(`Content-Length: ${json.length}`) + json);
+  await until(() => good.seen.text.split('"finish_reason":"stop"').length === 3);
+  good.socket.destroy();
+  for (const [more, status] of [['Content-Length: 100001', 413], ['Content-Encoding: lzma\r\nContent-Length: 5', 415]] as const) {
+    const { socket, seen } = client(port);
+    socket.write(head(`Expect: 100-continue\r\n${more}`));
+    await until(() => seen.closed);
+    t.match(seen.text, new RegExp(`^HTTP/1.1 ${status} `), 'no word to go on before');
+  }
+  t.equal(engine.requests.length, 2);
+});
+
+t.test('a body of single bytes is read, whole or not', async (t) => {
+  const { port, engine, logged } = await startApp(t);
+  const { socket, seen } = client(port);
+  socket.write(head('Transfer-Encoding: chunked') + [...json].map((byte) => `1\r\n${byte}\r\n`).join('') + '0\r\n\r\n');
+  await until(() => seen.text.includes('"finish_reason":"stop"'));
+  const half = client(port);
+  half.socket.write(head('Transfer-Encoding: chunked') + '1\r\n{\r\n');
+  setTimeout(() => half.socket.destroy(), 20);
+  await until(() => logged.some((line) => line.includes('cut off')));
+  t.equal(engine.requests.length, 1);
+});
+
+t.test('each compression is undone, and a bomb of each is a 413', async (t) => {
+  const { url } = await startApp(t, { bodyLimitBytes: 1_000_000 });
+  const bomb = Buffer.from(`{"messages":[{"role":"user","content":"${'x'.repeat(50_000_000)}"}]}`);
+  for (const [encoding, compress] of [['gzip', gzipSync], ['x-gzip', gzipSync], ['deflate', deflateSync], ['br', brotliCompressSync]] as const) {
+    const send = (body: Buffer): Promise<Response> => fetch(url + path, {
+      method: 'POST', body: new Uint8Array(body), headers: { 'content-type': 'application/json', 'content-encoding': encoding },
+    });
+    t.equal((await send(compress(Buffer.from(json)))).status, 200, encoding);
+    t.equal((await send(compress(bomb))).status, 413, encoding);
+    t.equal((await send(compress(Buffer.from(json)).subarray(0, 20))).status, 400, `${encoding} cut off`);
+  }
+});
+
+t.test('a refused short body does not stand before the next request', async (t) => {
+  const { port } = await startApp(t);
+  const { socket, seen } = client(port);
+  socket.write(head('Content-Encoding: lzma\r\nContent-Length: 20') + 'x'.repeat(10));
+  await until(() => seen.text.includes('unsupported_media_type'));
+  socket.write('x'.repeat(10) + head(`Content-Length: ${json.length}`) + json);
+  await until(() => seen.text.includes('"finish_reason":"stop"'));
+  t.notOk(seen.closed);
+  socket.destroy();
+});
