@@ -42,7 +42,7 @@ export interface ModelOptions {
   checkTensors?: boolean;
 }
 
-export interface ModelInfo {
+export interface NativeModelInfo {
   /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
   description: string;
   architecture: string;
@@ -276,7 +276,7 @@ export interface TokenizeOptions {
 }
 
 export interface NativeModel {
-  readonly info: ModelInfo;
+  readonly info: NativeModelInfo;
   /** The file's metadata, scalars as text. */
   metadata(): Record<string, string>;
   /** The chat template's source, '' if none. */

@@ -2,12 +2,12 @@
 // and an exit code: 0 done, 1 failed, 2 called wrongly, 130 or 143 stopped by a signal.
 import { RecuaError } from '../errors.js';
 import type { AnyCommand } from './command.js';
-import { readArguments } from './flags/arguments.js';
+import { parseArguments } from './flags/arguments.js';
 import { findCommand, findPlace } from './command-tree.js';
 import type { Place } from './command-tree.js';
 import { misuse } from './flags/flags.js';
 import { ReaderGone, guardOutput, print, sayError } from './terminal/output.js';
-import { Settings } from './flags/settings.js';
+import { FlagSettings } from './flags/settings.js';
 import { stopCode } from './terminal/signals.js';
 import { allCommands, loadCommand } from './table.js';
 
@@ -40,9 +40,9 @@ async function runPlace(place: Place, rest: readonly string[]): Promise<number> 
     return 0;
   }
   // A command without flags works whatever the config file holds.
-  const settings = Object.values(command.flags).some((flag) => !flag.perCall) ? await Settings.read(allCommands) : undefined;
+  const settings = Object.values(command.flags).some((flag) => !flag.perCall) ? await FlagSettings.read(allCommands) : undefined;
   // Each command reads its own flags, whose types the table does not know.
-  return await command.run(readArguments(path, command.flags, rest, settings) as never);
+  return await command.run(parseArguments(path, command.flags, rest, settings) as never);
 }
 
 /** `recua serve start`: the next word names the command. */

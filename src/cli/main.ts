@@ -3,7 +3,7 @@
 // process is ready when the command has read its flags and found its model.
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { dropEarly, forkEarly } from '../engine/gateway/spare-process.js';
+import { dropSpare, forkSpare } from '../engine/gateway/spare-process.js';
 
 const withEngine = new Set(['run', 'chat', 'api']);
 /** A call with one of these computes nothing. `-h` may be the host of `api`, which then starts as if this file forked nothing. */
@@ -11,12 +11,12 @@ const withoutEngine = ['--help', '-h', '--list-devices'];
 
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
-  if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) forkEarly();
+  if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) forkSpare();
   try {
     const { call } = await import('./call.js');
     return await call(argv);
   } finally {
-    dropEarly();
+    dropSpare();
   }
 }
 

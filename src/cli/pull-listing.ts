@@ -7,13 +7,13 @@ import type { RemoteModel } from '../models/hub/gguf-files.js';
 import { memoryBytesOf } from '../models/hub/recommendation.js';
 
 /** What is listed, with where it is from. */
-export interface Origin {
+export interface HubOrigin {
   repo: string;
   revision: string;
   commit: string;
 }
 
-export interface ListedModel {
+export interface HubModel {
   model: RemoteModel;
   /** Bytes of it in the cache, whole or partial. */
   storedBytes: number;
@@ -29,7 +29,7 @@ export function fitsMemory(model: RemoteModel): boolean {
   return memoryBytesOf(model) <= machineBytes();
 }
 
-export async function listingText(listed: readonly ListedModel[]): Promise<string> {
+export async function listingText(listed: readonly HubModel[]): Promise<string> {
   const { rows } = await import('./terminal/rows.js');
   return rows([['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], ...listed.map(({ model, storedBytes }) => [
     model.files[0].path,
@@ -46,7 +46,7 @@ function cachedText(stored: number, total: number): string {
   return stored === 0 ? 'no' : `${Math.floor(stored / total * 100)} %`;
 }
 
-export function listingJson({ repo, revision, commit }: Origin, listed: readonly ListedModel[], refused: readonly string[]): string {
+export function listingJson({ repo, revision, commit }: HubOrigin, listed: readonly HubModel[], refused: readonly string[]): string {
   return toJson({
     repository: repo,
     revision,
@@ -66,14 +66,14 @@ export function listingJson({ repo, revision, commit }: Origin, listed: readonly
   });
 }
 
-export async function planText({ repo, revision, commit }: Origin, plan: DownloadPlan): Promise<string> {
+export async function planText({ repo, revision, commit }: HubOrigin, plan: DownloadPlan): Promise<string> {
   const { rows } = await import('./terminal/rows.js');
   const files = plan.files.map(({ file, haveBytes, needBytes }) => [file.path, sizeText(file.sizeBytes), sizeText(haveBytes), sizeText(needBytes)]);
   return `${repo} at ${revision} (${commit.slice(0, 7)})\n\n${rows([['FILE', 'SIZE', 'HAVE', 'NEED'], ...files])}\n`
     + `To download: ${sizeText(plan.needBytes)} of ${sizeText(plan.totalBytes)}. Free on the disk: ${sizeText(plan.freeBytes)}.\n`;
 }
 
-export function planJson({ repo, revision, commit }: Origin, plan: DownloadPlan): string {
+export function planJson({ repo, revision, commit }: HubOrigin, plan: DownloadPlan): string {
   return toJson({
     repository: repo,
     revision,

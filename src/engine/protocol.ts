@@ -242,7 +242,7 @@ export interface EngineStatus {
 }
 
 /** What is answered by events of the same id. */
-export type Question =
+export type RequestMessage =
   | { type: 'chat'; id: number; request: ChatRequest }
   | { type: 'complete'; id: number; request: CompletionRequest }
   | { type: 'embed'; id: number; request: EmbedRequest }
@@ -272,7 +272,7 @@ export interface Pulse {
 export type ToEngine =
   /** Lines below the level stay where they are: llama.cpp has hundreds for each load, and each would be a message. */
   | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
-  | Question
+  | RequestMessage
   | { type: 'cancel'; id: number }
   /** Answered by a pulse, at once. */
   | { type: 'look' }

@@ -1,5 +1,6 @@
 // All deltas of an answer, put together: what server/ writes to clients that do not stream, and what library/ resolves to.
 import type { Delta } from './protocol.js';
+import { newToolCallId } from './tool-call-id.js';
 
 export interface WholeCall {
   id: string;
@@ -11,19 +12,13 @@ export interface WholeCall {
 export class WholeAnswer {
   content = '';
   reasoning = '';
-  readonly #newCallId: () => string;
   readonly #calls = new Map<number, WholeCall>();
-
-  /** Not every model's calls have ids of their own. */
-  constructor(newCallId: () => string) {
-    this.#newCallId = newCallId;
-  }
 
   add(delta: Delta): void {
     this.content += delta.content ?? '';
     this.reasoning += delta.reasoning ?? '';
     for (const part of delta.toolCalls ?? []) {
-      const call = this.#calls.get(part.index) ?? { id: part.id || this.#newCallId(), name: part.name ?? '', arguments: '' };
+      const call = this.#calls.get(part.index) ?? { id: part.id || newToolCallId(), name: part.name ?? '', arguments: '' };
       call.arguments += part.arguments ?? '';
       this.#calls.set(part.index, call);
     }

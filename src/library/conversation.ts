@@ -6,7 +6,7 @@ import { RecuaError } from '../errors.js';
 import { readArguments, readMessages, type Message, type ToolCall } from './messages.js';
 import type { ReplyDelta, ReplyWork } from './reply.js';
 import { checkBySchema, type Schema } from './schema.js';
-import { newCallId, runTools, type Tools } from './tools.js';
+import { runTools, type Tools } from './tools.js';
 
 /** A whole answer. */
 export interface ChatResult<Output = undefined> {
@@ -90,7 +90,7 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
 }
 
 async function ask(engine: Engine, request: ChatRequest, work: ReplyWork, firstCall: number): Promise<Round> {
-  const whole = new WholeAnswer(newCallId);
+  const whole = new WholeAnswer();
   const answer = engine.chat(request, work.signal);
   await work.read(answer, (delta) => {
     whole.add(delta);

@@ -3,7 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { makeConfig } from '../settings/config.js';
 import { createApp } from '../server/app.js';
 import { int32Max } from '../request/fields.js';
-import { loadedOf, type Model } from './model.js';
+import { servingModelOf, type Model } from './model.js';
 import { openOptions } from './options.js';
 
 /** What the HTTP API does where requests say nothing, and how much it takes. */
@@ -43,7 +43,7 @@ export interface ServerApp {
  * @throws RecuaError `invalid_type` for what is no model of {@link loadModel}, `invalid_value` for options
  */
 export function createServer(model: Model, options: ServerOptions = {}): ServerApp {
-  const { engine, served, path } = loadedOf(model);
+  const { engine, served, path } = servingModelOf(model);
   const fields = openOptions(options, ['alias', 'maxTokens', 'temperature', 'bodyLimitBytes', 'bodyMemoryBytes', 'pingIntervalMs']);
   const alias = fields.string('alias') ?? '';
   const given = {

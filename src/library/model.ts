@@ -60,18 +60,18 @@ export interface SavedState {
 }
 
 /** What loading made. */
-export interface Loaded {
+export interface ServingModel {
   engine: Engine;
   description: ModelDescription;
   served: ServedModel;
   path: string;
 }
 
-const loadeds = new WeakMap<Model, Loaded>();
+const servingModels = new WeakMap<Model, ServingModel>();
 
 /** What is behind a model, for createServer. */
-export function loadedOf(model: Model): Loaded {
-  const loaded = loadeds.get(model);
+export function servingModelOf(model: Model): ServingModel {
+  const loaded = servingModels.get(model);
   if (!loaded) throw wrongType('model', 'a model of loadModel()', model);
   return loaded;
 }
@@ -91,12 +91,12 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   #disposing: Promise<void> | undefined;
 
   /** @internal */
-  constructor(loaded: Loaded) {
+  constructor(loaded: ServingModel) {
     super();
     this.#engine = loaded.engine;
     this.#info = inform(loaded, loaded.description);
     this.#crashes = loaded.engine.crashes;
-    loadeds.set(this, loaded);
+    servingModels.set(this, loaded);
   }
 
   /** What the model is and can do. */
@@ -134,7 +134,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
       readSignal(Fields.of(options, 'options'));
       const request = makeCompletionRequest(prompt, options, this.#info as unknown as ModelDescription);
       return await this.#using(async (engine) => {
-        const whole = new WholeAnswer(() => '');
+        const whole = new WholeAnswer();
         const answer = engine.complete(request, work.signal);
         await work.read(answer, (delta) => {
           whole.add(delta);
@@ -259,7 +259,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     if (state.state === 'restarting' && state.fraction > 0) this.emit('loading', state.fraction);
     else if (state.state === 'failed') this.emit('failed', state.error);
     else if (state.state === 'ready') {
-      this.#info = inform(loadedOf(this), state.model);
+      this.#info = inform(servingModelOf(this), state.model);
       this.emit('ready', this.#info);
     }
   }
@@ -283,6 +283,6 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 }
 
-function inform({ served, path }: Loaded, { vocabType: _, ...description }: ModelDescription): ModelInfo {
+function inform({ served, path }: ServingModel, { vocabType: _, ...description }: ModelDescription): ModelInfo {
   return { id: served.id, path, ...description };
 }

@@ -1,5 +1,4 @@
 // Tools that a program offers to the model: what the model is told of them, and running those it calls.
-import { randomBytes } from 'node:crypto';
 import type { ChatRequest, Tool as EngineTool } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
@@ -83,10 +82,6 @@ function choose(choice: unknown, tools: EngineTool[]): Pick<ChatRequest, 'tools'
   const named = tools.filter((tool) => tool.function.name === choice['name']);
   if (named.length === 0) throw wrongValue('toolChoice.name', 'the name of one of the tools', choice['name']);
   return { tools: named, toolChoice: 'required' };
-}
-
-export function newCallId(): string {
-  return `call_${randomBytes(12).toString('hex')}`;
 }
 
 /** The results of calls as messages; undefined where one of them is for the program to answer. */

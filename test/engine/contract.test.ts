@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeAddon, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';
-import { Engine } from '#recua/engine/loop/engine.js';
+import { EngineLoop } from '#recua/engine/loop/engine-loop.js';
 import { load } from '#recua/engine/process/load.js';
 import { gpuLayers, openTestAddon } from '../device.js';
 import { fakeAddon } from './fake-addon.js';
@@ -98,7 +98,7 @@ for (const { name, open } of addons) {
       const loaded = await promise;
       const answers = new Map<number, string>();
       const ends = new Map<number, () => void>();
-      const engine = new Engine(addon, loaded, {
+      const engine = new EngineLoop(addon, loaded, {
         log: () => {},
         emit: (events) => {
           for (const event of events) {

@@ -1,7 +1,7 @@
 // A deterministic stand-in for the native addon. Its next token depends on every token of the sequence as it was when
 // evaluated (a hash chain), so any mix-up of KV changes the output; and it notes each breach of addon.ts's contract.
 import type {
-  ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, ModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
+  ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, NativeModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
   NativeParser, NativeSampler, ParsedDelta, Pieces, SamplerOptions, StepInput, StepResult,
 } from '#recua/addon/addon.js';
 
@@ -23,7 +23,7 @@ export interface FakeOptions {
   /** False: copySequence resolves to false. */
   copies?: boolean;
   hasDecoder?: boolean;
-  pooling?: ModelInfo['pooling'];
+  pooling?: NativeModelInfo['pooling'];
   contextTrain?: number;
   /** Least and most event-loop turns that a step takes. */
   turns?: [number, number];
@@ -450,7 +450,7 @@ class FakeParser implements NativeParser {
 }
 
 class FakeModel implements NativeModel {
-  readonly info: ModelInfo;
+  readonly info: NativeModelInfo;
   #closed = false;
   #stuckPool = false;
   constructor(readonly fake: FakeOptions, readonly owner: FakeAddon) {

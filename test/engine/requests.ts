@@ -1,5 +1,5 @@
 // Requests with everything at its default, and an engine over the fake addon, for the tests of this folder.
-import { Engine } from '#recua/engine/loop/engine.js';
+import { EngineLoop } from '#recua/engine/loop/engine-loop.js';
 import { load } from '#recua/engine/process/load.js';
 import type { ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -48,7 +48,7 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
   const messages: EngineEvent[][] = [];
   let status: EngineStatus = { running: 0, waiting: 0 };
   let nextId = 1;
-  const engine = new Engine(addon, loaded, {
+  const engine = new EngineLoop(addon, loaded, {
     log: () => {},
     emit: (events, now) => {
       status = now;
@@ -94,7 +94,7 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
       engine.chat(id, request);
       return { id, done };
     },
-    keep: (work: Parameters<Engine['keep']>[1]) => {
+    keep: (work: Parameters<EngineLoop['keep']>[1]) => {
       const { id, done } = track();
       engine.keep(id, work);
       return { id, done };

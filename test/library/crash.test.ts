@@ -1,6 +1,6 @@
 import t from 'tap';
 import { loadModel } from 'recua';
-import { loadedOf } from '#recua/library/model.js';
+import { servingModelOf } from '#recua/library/model.js';
 import { codeOf, endless } from './modes.js';
 
 t.test('kill -9 of an isolated engine is reported, and the model comes back', async (t) => {
@@ -17,7 +17,7 @@ t.test('kill -9 of an isolated engine is reported, and the model comes back', as
   const begun = model.chat('Tell me a story', endless);
   for await (const { content } of begun) {
     if (!content) continue;
-    process.kill(loadedOf(model).engine.pid!, 'SIGKILL');
+    process.kill(servingModelOf(model).engine.pid!, 'SIGKILL');
     break;
   }
   const other = model.chat('Hello!', { temperature: 0 });
@@ -36,7 +36,7 @@ t.test('what ran when the engine died rejects with model_crashed', async (t) => 
     for await (const { content } of reply) {
       if (content && !killed) {
         killed = true;
-        process.kill(loadedOf(model).engine.pid!, 'SIGKILL');
+        process.kill(servingModelOf(model).engine.pid!, 'SIGKILL');
       }
     }
   }, { code: 'model_crashed' });

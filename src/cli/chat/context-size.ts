@@ -16,9 +16,9 @@ const least = 512;
 /** For other programs. */
 const reserveBytes = 512 * 1024 * 1024;
 
-type Settings = Omit<MemoryOptions, 'contextSize' | 'parallel'>;
+type ContextSettings = Omit<MemoryOptions, 'contextSize' | 'parallel'>;
 
-export function chooseContext(model: ModelFile, settings: Settings, availableBytes = machineMemory().availableBytes): ContextChoice {
+export function chooseContext(model: ModelFile, settings: ContextSettings, availableBytes = machineMemory().availableBytes): ContextChoice {
   const trained = model.contextTrain;
   const usual = defaults.contextSize;
   if (trained === 0) return { size: usual, reason: `Context: ${usual} tokens, since the file does not say with how many the model was trained; -c sets another size.` };
@@ -31,7 +31,7 @@ export function chooseContext(model: ModelFile, settings: Settings, availableByt
 }
 
 /** KV of one token in all layers; undefined where the file does not say enough. */
-export function bytesPerToken(model: ModelFile, settings: Settings): number | undefined {
+export function bytesPerToken(model: ModelFile, settings: ContextSettings): number | undefined {
   const contextSize = Math.min(model.contextTrain || defaults.contextSize, defaults.contextSize);
   const { kvBytes } = estimateMemory(model, { ...settings, parallel: 1, contextSize });
   return kvBytes > 0 ? kvBytes / contextSize : undefined;

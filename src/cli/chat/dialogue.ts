@@ -6,13 +6,13 @@ import type { Constraint, ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import type { TemplateName } from '../../models/chat-templates.js';
 import { makeRequest } from '../flags/answer-flags.js';
-import type { Settings } from '../flags/answer-flags.js';
+import type { AnswerSettings } from '../flags/answer-flags.js';
 import { waitForModel } from '../terminal/model-loading.js';
 import { stopCode } from '../terminal/signals.js';
 import { AnswerWriter } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
-import { Conversation } from './sessions/conversation.js';
-import type { Reply } from './sessions/conversation.js';
+import { SavedConversation } from './sessions/conversation.js';
+import type { SavedReply } from './sessions/conversation.js';
 import { runCommand } from './in-chat-commands.js';
 import type { Input } from './input/input.js';
 import type { Session } from './sessions/session.js';
@@ -28,8 +28,8 @@ export interface DialogueParts {
   model: ModelDescription;
   /** As a session names it. */
   modelName: string;
-  conversation: Conversation;
-  settings: Settings;
+  conversation: SavedConversation;
+  settings: AnswerSettings;
   template: TemplateName;
   constraint: Constraint;
   keeper: SessionKeeper;
@@ -48,8 +48,8 @@ export class Dialogue {
   readonly statistics: Statistics;
   readonly input: Input;
   readonly look: AnswerLook;
-  conversation: Conversation;
-  settings: Settings;
+  conversation: SavedConversation;
+  settings: AnswerSettings;
   template: TemplateName;
   /** Stands in the next message to be edited. */
   draft = '';
@@ -179,7 +179,7 @@ export class Dialogue {
     await this.saveKv();
     await this.keeper.moveTo(path);
     const session = await loadSession(path);
-    this.conversation = new Conversation(session.system, session.exchanges);
+    this.conversation = new SavedConversation(session.system, session.exchanges);
     this.settings = session.settings;
     this.template = session.template;
     this.#createdAt = session.createdAt;
@@ -195,7 +195,7 @@ export class Dialogue {
     await this.saveKv();
     await this.engine.forget();
     await this.keeper.begin();
-    this.conversation = new Conversation(this.conversation.system);
+    this.conversation = new SavedConversation(this.conversation.system);
     this.#createdAt = new Date().toISOString();
     this.statistics.reset();
     this.#unsavedKv = false;
@@ -244,14 +244,14 @@ export class Dialogue {
   }
 
   /** Has the last message answered. If nothing came, the person was told why. */
-  async #answer(settings: Settings): Promise<Outcome> {
+  async #answer(settings: AnswerSettings): Promise<Outcome> {
     const controller = new AbortController();
     this.input.onInterrupt = () => controller.abort();
     const writer = new AnswerWriter((text) => this.input.write(text), this.look);
     const request = makeRequest(this.conversation.messages(), settings, this.#parts.constraint, this.template);
     const running = this.engine.chat(request, controller.signal);
     const so = { text: '', reasoning: '' };
-    let reply: Reply | undefined;
+    let reply: SavedReply | undefined;
     let thrown: unknown;
     let full = false;
     try {
@@ -286,7 +286,7 @@ export class Dialogue {
   }
 
   /** An answer that did not come to its end: what came is kept. */
-  async #broken(thrown: unknown, running: Answer, so: { text: string; reasoning: string }, stopped: boolean): Promise<Reply | undefined> {
+  async #broken(thrown: unknown, running: Answer, so: { text: string; reasoning: string }, stopped: boolean): Promise<SavedReply | undefined> {
     const error = RecuaError.from(thrown);
     if (error.code === 'context_length_exceeded') this.#sayTooLong(error);
     else if (!stopped) this.complain(error);

@@ -24,7 +24,7 @@ export interface Surroundings {
 /** Lines of the last exchange shown when a chat goes on. */
 const shownLines = 12;
 
-export async function converse(parts: DialogueParts, { stateFolder, resumed, voice }: Surroundings): Promise<number> {
+export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resumed, voice }: Surroundings): Promise<number> {
   const history = await History.open(stateFolder);
   const drawable = process.stdout.isTTY && process.env['TERM'] !== 'dumb';
   const look: AnswerLook = {

@@ -13,10 +13,10 @@ import type { Places } from '../../models/places.js';
 import { findModel, markUsed } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
-import type { AnswerValues, Settings } from '../flags/answer-flags.js';
+import type { AnswerValues, AnswerSettings } from '../flags/answer-flags.js';
 import { command } from '../command.js';
 import { bytesPerToken, chooseContext } from '../chat/context-size.js';
-import { Conversation } from '../chat/sessions/conversation.js';
+import { SavedConversation } from '../chat/sessions/conversation.js';
 import type { DialogueParts } from '../chat/dialogue.js';
 import type { Session } from '../chat/sessions/session.js';
 import { SessionKeeper } from '../chat/sessions/session-keeper.js';
@@ -101,14 +101,14 @@ export const chat = command({
         if (session && session.model !== modelName) say(`The saved chat was with ${session.model}; it goes on with ${modelName}.`);
       }
       const parts: DialogueParts = {
-        engine, model: description, modelName, conversation: new Conversation(merged.system, session?.exchanges ?? []),
+        engine, model: description, modelName, conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
         settings: merged.settings, template: merged.template, constraint, keeper,
         look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(), bytesPerToken: bytesPerToken(file, values),
       };
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
       stop.release();
       if (!values.quiet) greet(parts.model, model, session && path !== undefined ? nameOf(path) : undefined);
-      const { converse } = await import('../chat/interactive.js');
+      const { chatOnTerminal: converse } = await import('../chat/interactive.js');
       return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice });
     } catch (thrown) {
       held.tell(thrown);
@@ -139,12 +139,12 @@ type ChatValues = AnswerValues & { template: Session['template'] };
 
 function merge(values: ChatValues, given: ReadonlySet<string>, session: Session | undefined): Pick<Session, 'system' | 'template' | 'settings'> {
   const { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed } = values;
-  const asked: Settings = { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed };
+  const asked: AnswerSettings = { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed };
   const named = Object.entries(asked).filter(([key]) => !session || given.has(key));
   return {
     system: session && !given.has('system') ? session.system : values.system,
     template: session && !given.has('template') ? session.template : values.template,
-    settings: { ...asked, ...session?.settings, ...Object.fromEntries(named) as Partial<Settings> },
+    settings: { ...asked, ...session?.settings, ...Object.fromEntries(named) as Partial<AnswerSettings> },
   };
 }
 

@@ -8,13 +8,13 @@ import { allPlaces, findPlace } from '../command-tree.js';
 import type { Place } from '../command-tree.js';
 import { misuse, on, perCall, settingNames } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
-import { Settings } from '../flags/settings.js';
-import type { Origin } from '../flags/settings.js';
+import { FlagSettings } from '../flags/settings.js';
+import type { SettingOrigin } from '../flags/settings.js';
 
 interface Row {
   name: string;
   value: unknown;
-  origin: Origin;
+  origin: SettingOrigin;
 }
 
 export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): AnyCommand {
@@ -32,7 +32,7 @@ export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): 
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },
     async run({ values, operands }) {
       const all = await whole();
-      const settings = await Settings.read(whole);
+      const settings = await FlagSettings.read(whole);
       if (operands.length === 1 && operands[0] === 'path') {
         await print(values.json ? `${JSON.stringify({ path: settings.path, exists: existsSync(settings.path) }, null, 2)}\n` : `${settings.path}\n`);
         return 0;
@@ -62,7 +62,7 @@ function within(operands: readonly string[]): (place: Place) => Place {
   return ({ command: one, path }) => ({ command: one, path: `${before}${path}` });
 }
 
-function rowsOf({ command: one, path }: Place, settings: Settings): Row[] {
+function rowsOf({ command: one, path }: Place, settings: FlagSettings): Row[] {
   return Object.values(one.flags).filter((flag) => !flag.perCall).map((flag) => {
     const found = settings.find(path, flag);
     return { name: settingNames(flag)[0]!, value: found ? found.value : flag.fallback, origin: found?.origin ?? { from: 'default' } };
@@ -74,12 +74,12 @@ interface Table {
   rows: readonly Row[];
 }
 
-function keptPlaces(settings: Settings): [string, string][] {
+function keptPlaces(settings: FlagSettings): [string, string][] {
   const { hub, sessions, state, tokenFile } = findPlaces();
   return [['config file', settings.path], ['models', hub], ['sessions', sessions], ['state', state], ['token file', tokenFile]];
 }
 
-async function asText(settings: Settings, tables: readonly Table[], brief: boolean): Promise<string> {
+async function asText(settings: FlagSettings, tables: readonly Table[], brief: boolean): Promise<string> {
   const shown = brief ? tables.map(({ path, rows }) => ({ path, rows: rows.filter(({ origin }) => origin.from !== 'default') })).filter(({ rows }) => rows.length > 0) : tables;
   const lines: string[] = [];
   if (brief) {
@@ -94,7 +94,7 @@ async function asText(settings: Settings, tables: readonly Table[], brief: boole
   return `${lines.join('\n')}\n`;
 }
 
-function asJson(settings: Settings, tables: readonly Table[], strays: readonly string[]): string {
+function asJson(settings: FlagSettings, tables: readonly Table[], strays: readonly string[]): string {
   return `${JSON.stringify({
     places: Object.fromEntries(keptPlaces(settings).map(([name, path]) => [name.replace(' ', '_'), { path, exists: existsSync(path) }])),
     commands: Object.fromEntries(tables.map(({ path, rows }) => [path, Object.fromEntries(rows.map(({ name, value, origin }) => [name, { value: value ?? null, origin }]))])),
@@ -106,7 +106,7 @@ function valueText(value: unknown): string {
   return typeof value === 'string' ? (value === '' ? '–' : value) : value === undefined ? '–' : JSON.stringify(value);
 }
 
-export function originText(origin: Origin): string {
+export function originText(origin: SettingOrigin): string {
   switch (origin.from) {
     case 'default': return 'default';
     case 'flag': return 'command line';

@@ -23,7 +23,7 @@ import { integer, misuse, on, perCall, text } from '../flags/flags.js';
 import type { Flag, Values } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
 import { listingJson, listingText, machineBytes, planJson, planText, toJson } from '../pull-listing.js';
-import type { ListedModel, Origin } from '../pull-listing.js';
+import type { HubModel, HubOrigin } from '../pull-listing.js';
 import { watchSignals } from '../terminal/signals.js';
 
 /** Bytes per second; 0 is without limit. */
@@ -44,7 +44,7 @@ const flags = {
 
 type PullValues = Values<typeof flags>;
 
-interface Request extends Origin {
+interface Request extends HubOrigin {
   /** What to download; undefined to list. */
   word: string | undefined;
 }
@@ -127,12 +127,12 @@ async function pullFrom(hub: Hub, request: Request, values: PullValues, signal: 
   return await fetchAll(hub, request, model, { targets, plan, values, signal });
 }
 
-function targetOf({ repo, revision, commit }: Origin, file: HubFile): DownloadTarget {
+function targetOf({ repo, revision, commit }: HubOrigin, file: HubFile): DownloadTarget {
   return { cache: findPlaces().hub, repo, revision, commit, file };
 }
 
 async function list(request: Request, listing: Listing, values: PullValues): Promise<number> {
-  const listed: ListedModel[] = [];
+  const listed: HubModel[] = [];
   for (const model of groupModels(listing.files)) {
     let stored = 0;
     for (const file of model.files) stored += await storedBytes(targetOf(request, file));
@@ -156,7 +156,7 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
 }
 
 /** How to call a model on the command line: by its quantisation where that says enough. */
-function nameOf({ repo, revision }: Origin, model: RemoteModel, models: readonly RemoteModel[]): string {
+function nameOf({ repo, revision }: HubOrigin, model: RemoteModel, models: readonly RemoteModel[]): string {
   const at = revision === 'main' ? '' : ` --revision ${revision}`;
   const unique = model.quantisation !== '' && models.filter((one) => one.quantisation === model.quantisation).length === 1;
   return `${unique ? `${repo}:${model.quantisation}` : `${repo} --file ${shellWord(model.files[0].path)}`}${at}`;
@@ -205,7 +205,7 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   return 0;
 }
 
-async function report({ repo, revision, commit }: Origin, paths: readonly string[], files: readonly HubFile[], { json }: PullValues): Promise<void> {
+async function report({ repo, revision, commit }: HubOrigin, paths: readonly string[], files: readonly HubFile[], { json }: PullValues): Promise<void> {
   await print(json
     ? toJson({ repository: repo, revision, commit, files: files.map(({ path, sizeBytes }, index) => ({ file: path, path: paths[index], size_bytes: sizeBytes })) })
     : `${paths[0]!}\n`);

@@ -2,7 +2,7 @@
 import { findPlaces } from '../../models/places.js';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
-import { Conversation } from '../chat/sessions/conversation.js';
+import { SavedConversation } from '../chat/sessions/conversation.js';
 import { findSession, listSessions, loadSession, lockPathOf, nameOf, removeSession } from '../chat/sessions/session-store.js';
 import { asMarkdown, asMessages, exportTo } from '../chat/sessions/transcript.js';
 import { command } from '../command.js';
@@ -53,7 +53,7 @@ const show = command({
     if (values.json) {
       await print(`${JSON.stringify({
         name: nameOf(path), path, model: session.model, template: session.template, created_at: session.createdAt, updated_at: session.updatedAt,
-        messages: new Conversation(session.system, session.exchanges).messages(),
+        messages: new SavedConversation(session.system, session.exchanges).messages(),
       }, null, 2)}\n`);
       return 0;
     }

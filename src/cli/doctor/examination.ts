@@ -13,7 +13,7 @@ import type { AnyCommand } from '../command.js';
 import { servePlaces } from '../serve/state-file.js';
 import { findStatus } from '../serve/status.js';
 import type { Status } from '../serve/status.js';
-import { Settings, configPath } from '../flags/settings.js';
+import { FlagSettings, configPath } from '../flags/settings.js';
 import { findGraphics, fittingBackend } from './graphics.js';
 import type { Graphics } from './graphics.js';
 
@@ -82,7 +82,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   else if (store.freeBytes !== undefined && store.freeBytes < leastFreeBytes) warn(`The disk of the model store has ${sizeText(store.freeBytes)} free, too little for most models. recua list and recua rm make room.`);
 
   const config = { path: configPath(), exists: existsSync(configPath()), error: '' };
-  await Settings.read(() => Promise.resolve(commands)).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
+  await FlagSettings.read(() => Promise.resolve(commands)).then((settings) => settings.strayVariables(commands).forEach(warn), (thrown: unknown) => {
     config.error = RecuaError.from(thrown).message;
     fatal(config.error);
   });

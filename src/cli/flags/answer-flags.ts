@@ -32,7 +32,7 @@ export function answerFlags(own: OwnDefaults) {
 export type AnswerValues = Values<ReturnType<typeof answerFlags>>;
 
 /** The settings of an answer that a person chooses and a saved chat keeps. */
-export type Settings = Pick<AnswerValues, 'maxTokens' | 'temperature' | 'topP' | 'topK' | 'minP' | 'repeatPenalty' | 'seed'>;
+export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | 'topP' | 'topK' | 'minP' | 'repeatPenalty' | 'seed'>;
 
 /** The grammar that the flags name, as a constraint. */
 export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'grammarFile'>): Promise<Constraint> {
@@ -42,7 +42,7 @@ export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'gra
   return grammar === '' ? { kind: 'none' } : { kind: 'grammar', grammar };
 }
 
-export function makeRequest(messages: ChatMessage[], settings: Settings, constraint: Constraint, template: TemplateName = 'auto'): ChatRequest {
+export function makeRequest(messages: ChatMessage[], settings: AnswerSettings, constraint: Constraint, template: TemplateName = 'auto'): ChatRequest {
   const { source, stops } = chatTemplates[template];
   return {
     messages,
@@ -59,7 +59,7 @@ export function makeRequest(messages: ChatMessage[], settings: Settings, constra
   };
 }
 
-function makeSampling({ temperature, topK, topP, minP, repeatPenalty, seed }: Settings): Sampling {
+function makeSampling({ temperature, topK, topP, minP, repeatPenalty, seed }: AnswerSettings): Sampling {
   return {
     ...samplingDefaults, temperature, topK, topP, minP, repeatPenalty,
     mirostat: 0, seed: seed === 0 ? undefined : seed, logitBias: [], ignoreEos: false,

@@ -4,7 +4,7 @@ import minimist from 'minimist';
 import { misuse, quote } from './flags.js';
 import type { Flag, Flags, Values } from './flags.js';
 import { nearest } from '../../models/names/nearest.js';
-import type { Origin, Settings } from './settings.js';
+import type { SettingOrigin, FlagSettings } from './settings.js';
 
 export interface Arguments<F extends Flags> {
   values: Values<F>;
@@ -13,14 +13,14 @@ export interface Arguments<F extends Flags> {
   /** Keys of the flags that were given, by whatever origin: those whose value is not merely the default. */
   given: ReadonlySet<keyof F>;
   /** Where each value comes from. */
-  origins: Readonly<Record<keyof F, Origin>>;
+  origins: Readonly<Record<keyof F, SettingOrigin>>;
 }
 
 /** A switch may be taken back (`--mlock=false`), which a setting elsewhere can make necessary. */
 const switchWords: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', true], ['false', false], ['0', false]]);
 
 /** Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for a setting that cannot be read. */
-export function readArguments<F extends Flags>(command: string, flags: F, argv: readonly string[], settings?: Settings): Arguments<F> {
+export function parseArguments<F extends Flags>(command: string, flags: F, argv: readonly string[], settings?: FlagSettings): Arguments<F> {
   const byName = new Map<string, [string, Flag<unknown>]>();
   for (const entry of Object.entries(flags)) for (const name of entry[1].names) byName.set(name, entry);
   const normal = normalise(command, byName, argv);
@@ -30,7 +30,7 @@ export function readArguments<F extends Flags>(command: string, flags: F, argv: 
     unknown: (word) => !word.startsWith('-') || word === '-',
   });
   const values: Record<string, unknown> = {};
-  const origins: Record<string, Origin> = {};
+  const origins: Record<string, SettingOrigin> = {};
   const given = new Set<keyof F>();
   for (const [key, flag] of Object.entries(flags)) {
     const found: unknown = parsed[key];
@@ -47,7 +47,7 @@ export function readArguments<F extends Flags>(command: string, flags: F, argv: 
     origins[key] = { from: 'flag' };
     given.add(key);
   }
-  return { values: values as Values<F>, operands: parsed._.map(String), given, origins: origins as Record<keyof F, Origin> };
+  return { values: values as Values<F>, operands: parsed._.map(String), given, origins: origins as Record<keyof F, SettingOrigin> };
 }
 
 /**

@@ -11,7 +11,7 @@ import type { Flag } from './flags.js';
 import { nearest } from '../../models/names/nearest.js';
 import { otherVariables } from './environment.js';
 
-export type Origin =
+export type SettingOrigin =
   | { from: 'default' }
   | { from: 'flag' }
   | { from: 'variable'; name: string }
@@ -20,7 +20,7 @@ export type Origin =
 
 export interface Setting {
   value: unknown;
-  origin: Origin;
+  origin: SettingOrigin;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -36,7 +36,7 @@ export function configPath(environment: Environment = process.env): string {
   return join(environment['XDG_CONFIG_HOME'] || join(home, '.config'), 'recua', 'config.json');
 }
 
-export class Settings {
+export class FlagSettings {
   readonly path: string;
   readonly #environment: Environment;
   readonly #general: Section;
@@ -56,7 +56,7 @@ export class Settings {
    * Reads the config file and checks every key of it. Throws `invalid_config`. A missing file is an empty one, unless RECUA_CONFIG names it.
    * `whole` gives every command, and is asked only where something is set: most calls need not import them all.
    */
-  static async read(whole: () => Promise<readonly AnyCommand[]>, environment: Environment = process.env): Promise<Settings> {
+  static async read(whole: () => Promise<readonly AnyCommand[]>, environment: Environment = process.env): Promise<FlagSettings> {
     const path = configPath(environment);
     const content = await contents(path, Boolean(environment['RECUA_CONFIG']));
     const commands = Object.keys(content).length > 0 || setsFlags(environment) ? await whole() : [];
@@ -81,7 +81,7 @@ export class Settings {
       for (const inner of Object.keys(value)) checkKey(path, key, inner, Object.values(command.flags), []);
       sections.set(key, new Map(Object.entries(value)));
     }
-    return new Settings(path, environment, commands, general, sections);
+    return new FlagSettings(path, environment, commands, general, sections);
   }
 
   /** What sets this flag of this command (`serve start`); undefined leaves it to its default. Throws `invalid_config`. */

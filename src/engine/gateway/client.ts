@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState } from '../api.js';
-import { EngineCalls, type Call } from './requests.js';
+import { EngineRequests, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
 import { engineEntry } from './spare-process.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
@@ -47,7 +47,7 @@ export function startEngine(options: EngineOptions, settings: ClientSettings = {
   return new EngineClient(options, settings);
 }
 
-class EngineClient extends EngineCalls {
+class EngineClient extends EngineRequests {
   readonly #options: EngineOptions;
   readonly #log: NonNullable<EngineSettings['log']>;
   readonly #logLevel: LogLevel;
@@ -107,14 +107,14 @@ class EngineClient extends EngineCalls {
     return (this.#closing ??= this.#close(drainMs));
   }
 
-  protected submit(call: Call): void {
+  protected submit(call: PendingRequest): void {
     if (this.#state.state === 'ready') this.#send(call);
-    else if (this.calls.size > this.#options.parallel + this.#options.queueSize) {
+    else if (this.requests.size > this.#options.parallel + this.#options.queueSize) {
       this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
     }
   }
 
-  #send(call: Call): void {
+  #send(call: PendingRequest): void {
     call.deliver((message, gone) => this.#child!.send(message, gone));
   }
 
@@ -124,7 +124,7 @@ class EngineClient extends EngineCalls {
 
   /** A program that has nothing else to do waits for what it asked for, not for an engine it does not use. */
   protected override changed(): void {
-    const wanted = this.calls.size > 0 || this.#readyWaiters.length > 0 || this.#closing !== undefined;
+    const wanted = this.requests.size > 0 || this.#readyWaiters.length > 0 || this.#closing !== undefined;
     if (wanted) this.#restartTimer?.ref();
     else this.#restartTimer?.unref();
     this.#child?.hold(this.#keepAlive || wanted);
@@ -185,7 +185,7 @@ class EngineClient extends EngineCalls {
     this.#status = { running: 0, waiting: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
-    for (const call of this.calls.values()) this.#send(call);
+    for (const call of this.requests.values()) this.#send(call);
     const child = this.#child!;
     this.#watch = new Watch(this.#watchPolicy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, why));
     this.#watch.start();
@@ -245,7 +245,7 @@ class EngineClient extends EngineCalls {
       ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
       : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`),
     (call) => call.begun || call.resent || (suspects && !call.accepted) || !generates(call.type));
-    for (const call of this.calls.values()) call.resent = true;
+    for (const call of this.requests.values()) call.resent = true;
 
     const { crashes, windowMs, delayMs } = this.#policy;
     const now = Date.now();
@@ -278,7 +278,7 @@ class EngineClient extends EngineCalls {
     const gone = new Promise<void>((resolve) => (this.#whenGone = resolve));
     child.send({ type: 'close' });
     const cancelTimer = setTimeout(() => {
-      for (const id of this.calls.keys()) child.send({ type: 'cancel', id });
+      for (const id of this.requests.keys()) child.send({ type: 'cancel', id });
       this.failAll(new RecuaError('shutting_down', 'The server is stopping and did not wait longer for this answer.'));
     }, drainMs);
     const killTimer = setTimeout(() => child.kill(), drainMs + killAfterMs);
@@ -289,7 +289,7 @@ class EngineClient extends EngineCalls {
 }
 
 /** What can wait for another engine process; the rest was about the one that died. */
-function generates(type: Call['type']): boolean {
+function generates(type: PendingRequest['type']): boolean {
   return type === 'chat' || type === 'complete' || type === 'embed' || type === 'rerank';
 }
 

@@ -4,13 +4,13 @@ import { RecuaError } from '../../errors.js';
 import { RunningAnswer } from './answer.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
-  ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, ModelDescription, Question, RerankRequest, SavedState,
+  ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, ModelDescription, RequestMessage, RerankRequest, SavedState,
 } from '../protocol.js';
 
 /** A request that the engine has, or will have after a restart. */
-export class Call {
+export class PendingRequest {
   readonly id: number;
-  readonly type: Question['type'];
+  readonly type: RequestMessage['type'];
   /** The prompt is sound and fits. */
   accepted = false;
   /** Its first step has begun: it is not sent again. */
@@ -20,11 +20,11 @@ export class Call {
   readonly event: (event: EngineEvent) => void;
   readonly fail: (error: RecuaError) => void;
   readonly #released: Released;
-  #message: Question | undefined;
+  #message: RequestMessage | undefined;
   /** Sent and still in this process, waiting for the pipe to take it. */
   #onTheWay = 0;
 
-  constructor(message: Question, event: Call['event'], fail: Call['fail'], released: Released) {
+  constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released) {
     this.id = message.id;
     this.type = message.type;
     this.#message = message;
@@ -34,7 +34,7 @@ export class Call {
   }
 
   /** Gives the message to `send`, which calls back when no copy is left here. Nothing happens once it is dropped. */
-  deliver(send: (message: Question, gone: () => void) => void): void {
+  deliver(send: (message: RequestMessage, gone: () => void) => void): void {
     if (!this.#message) return;
     this.#onTheWay++;
     send(this.#message, () => {
@@ -55,9 +55,9 @@ export class Call {
   }
 }
 
-export abstract class EngineCalls implements Engine {
+export abstract class EngineRequests implements Engine {
   /** In the order of arrival, which is the order of sending again. */
-  protected readonly calls = new Map<number, Call>();
+  protected readonly requests = new Map<number, PendingRequest>();
   #nextId = 1;
 
   abstract readonly state: EngineState;
@@ -69,7 +69,7 @@ export abstract class EngineCalls implements Engine {
   /** Why no request can be taken now; undefined if one can. */
   protected abstract refusal(): RecuaError | undefined;
   /** Hands a call that was just added to the engine; one that cannot be handed over is settled here. */
-  protected abstract submit(call: Call): void;
+  protected abstract submit(call: PendingRequest): void;
   /** Tells the engine that nobody wants the answer any more. */
   protected abstract withdraw(id: number): void;
   /** A call was added or settled. */
@@ -115,7 +115,7 @@ export abstract class EngineCalls implements Engine {
 
   /** An event of the engine, to the call it is for. */
   protected dispatch(event: EngineEvent): void {
-    const call = this.calls.get(event.id);
+    const call = this.requests.get(event.id);
     // Cancelled here already.
     if (!call) return;
     if (event.kind === 'accepted') call.accepted = true;
@@ -128,19 +128,19 @@ export abstract class EngineCalls implements Engine {
     else call.event(event);
   }
 
-  protected settle(id: number): Call | undefined {
-    const call = this.calls.get(id);
-    if (this.calls.delete(id)) this.changed();
+  protected settle(id: number): PendingRequest | undefined {
+    const call = this.requests.get(id);
+    if (this.requests.delete(id)) this.changed();
     call?.drop();
     return call;
   }
 
-  protected failAll(error: RecuaError, which: (call: Call) => boolean = () => true): void {
-    for (const [id, call] of this.calls) if (which(call)) this.settle(id)?.fail(error);
+  protected failAll(error: RecuaError, which: (call: PendingRequest) => boolean = () => true): void {
+    for (const [id, call] of this.requests) if (which(call)) this.settle(id)?.fail(error);
   }
 
   /** A request with one result. */
-  #ask<T>(message: (id: number) => Question): Promise<T> {
+  #ask<T>(message: (id: number) => RequestMessage): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#start(message, undefined, undefined, reject, (event) => {
         if (event.kind === 'result') resolve(event.value as T);
@@ -148,7 +148,7 @@ export abstract class EngineCalls implements Engine {
     });
   }
 
-  #vectors(message: (id: number) => Question, signal: AbortSignal | undefined, released: Released | undefined): Promise<Embedded> {
+  #vectors(message: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released | undefined): Promise<Embedded> {
     return new Promise((resolve, reject) => {
       this.#start(message, signal, released, reject, (event) => {
         if (event.kind !== 'embedded') return;
@@ -159,7 +159,7 @@ export abstract class EngineCalls implements Engine {
     });
   }
 
-  #answer(message: (id: number) => Question, signal: AbortSignal | undefined, released: Released | undefined): Answer {
+  #answer(message: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released | undefined): Answer {
     let cancel = (): void => {};
     const answer = new RunningAnswer(() => cancel());
     const fail = (error: RecuaError): void => answer.fail(error);
@@ -176,7 +176,7 @@ export abstract class EngineCalls implements Engine {
 
   /** Sends a request, now or after a running restart. Returns what cancels it. */
   #start(
-    make: (id: number) => Question, signal: AbortSignal | undefined, released: Released = () => {},
+    make: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released = () => {},
     fail: (error: RecuaError) => void, event: (event: EngineEvent) => void,
   ): () => void {
     const refusal = signal?.aborted ? cancelled() : this.refusal();
@@ -194,14 +194,14 @@ export abstract class EngineCalls implements Engine {
     };
     const stopListening = (): void => signal?.removeEventListener('abort', cancel);
     signal?.addEventListener('abort', cancel, { once: true });
-    const call = new Call(make(id), (one) => {
+    const call = new PendingRequest(make(id), (one) => {
       if (isLast(one)) stopListening();
       event(one);
     }, (error) => {
       stopListening();
       fail(error);
     }, released);
-    this.calls.set(id, call);
+    this.requests.set(id, call);
     this.changed();
     this.submit(call);
     return cancel;

@@ -1,6 +1,6 @@
-// Engine processes: forks them, and keeps one that was forked before it was known what it is to load. A process takes a while to start and
+// Forks engine processes, and keeps a spare one: forked before it is known what it is to load. A process takes a while to start and
 // to open the addon, and a command as long to find its model; by this the two happen at once. Used by engine/gateway/child, and by the
-// command line, which is the only one that knows so early that an engine will be needed.
+// command line, which alone knows so soon that an engine will be needed.
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { spinCount } from '../../system/open-mp.js';
@@ -11,7 +11,7 @@ export const engineEntry = fileURLToPath(new URL('../process/main.js', import.me
 /** Young objects of an engine are few KiB a step. V8 would let them take 32 MiB before it looks at what is still used; so 8 do. */
 const engineFlags = ['--max-semi-space-size=4'];
 
-let early: ChildProcess | undefined;
+let spare: ChildProcess | undefined;
 
 function forkEntry(entry: string): ChildProcess {
   // execArgv: the gateway's own (--inspect, loaders) are not the engine's. stdout is data: nothing of the child goes there.
@@ -19,25 +19,25 @@ function forkEntry(entry: string): ChildProcess {
 }
 
 /** Forks the process that the next `forkEngine` gives. Whoever calls this calls `dropEarly` in the end. Returns its id if it could be started. */
-export function forkEarly(): number | undefined {
-  if (early) return early.pid;
-  early = forkEntry(engineEntry);
+export function forkSpare(): number | undefined {
+  if (spare) return spare.pid;
+  spare = forkEntry(engineEntry);
   // It may end unused, and what is wrong with it is told by the one that is forked instead.
-  early.on('error', () => {});
-  return early.pid;
+  spare.on('error', () => {});
+  return spare.pid;
 }
 
-/** Ends the process that was forked early, if nobody took it. */
-export function dropEarly(): void {
-  early?.kill('SIGKILL');
-  early = undefined;
+/** Ends the spare process, if nobody took it. */
+export function dropSpare(): void {
+  spare?.kill('SIGKILL');
+  spare = undefined;
 }
 
 /** An engine process that nobody has sent anything yet. */
 export function forkEngine(entry: string): ChildProcess {
-  const waiting = entry === engineEntry ? early : undefined;
+  const waiting = entry === engineEntry ? spare : undefined;
   if (waiting === undefined) return forkEntry(entry);
-  early = undefined;
+  spare = undefined;
   const alive = waiting.pid !== undefined && waiting.exitCode === null && waiting.signalCode === null && waiting.connected;
   return alive ? waiting : forkEntry(entry);
 }

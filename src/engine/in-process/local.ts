@@ -2,9 +2,9 @@
 // for it. llama.cpp's aborts end this process then; what is computed still runs on threads of its own.
 import { RecuaError } from '../../errors.js';
 import type { Engine as EngineFace, EngineSettings, EngineState } from '../api.js';
-import { EngineCalls, type Call } from '../gateway/requests.js';
+import { EngineRequests, type PendingRequest } from '../gateway/requests.js';
 import { deliver } from '../process/delivery.js';
-import { Engine } from '../loop/engine.js';
+import { EngineLoop } from '../loop/engine-loop.js';
 import { load } from '../process/load.js';
 import { listenToNative } from '../process/native-log.js';
 import { skippedText, wantsGpu } from '../process/offload.js';
@@ -21,12 +21,12 @@ export function startLocalEngine(options: EngineOptions, settings: LocalSettings
   return new LocalEngine(options, settings);
 }
 
-class LocalEngine extends EngineCalls {
+class LocalEngine extends EngineRequests {
   readonly #settings: LocalSettings;
   readonly #ready: Promise<ModelDescription>;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #status: EngineStatus = { running: 0, waiting: 0 };
-  #engine: Engine | undefined;
+  #engine: EngineLoop | undefined;
   #stopLoading: (() => void) | undefined;
   #deafen = (): void => {};
   #closing: Promise<void> | undefined;
@@ -61,7 +61,7 @@ class LocalEngine extends EngineCalls {
     return undefined;
   }
 
-  protected submit(call: Call): void {
+  protected submit(call: PendingRequest): void {
     call.deliver((message, gone) => {
       deliver(this.#engine!, message);
       gone();
@@ -93,7 +93,7 @@ class LocalEngine extends EngineCalls {
       this.#stopLoading = () => opening.cancel();
       if (this.#closing) opening.cancel();
       const loaded = await opening.promise;
-      const engine = new Engine(addon, loaded, {
+      const engine = new EngineLoop(addon, loaded, {
         emit: (events, status) => {
           this.#status = status;
           for (const event of events) this.dispatch(event);
@@ -128,7 +128,7 @@ class LocalEngine extends EngineCalls {
     this.#stopLoading?.();
     await this.#ready.catch(() => {});
     const cancelTimer = setTimeout(() => {
-      for (const id of this.calls.keys()) this.#engine?.cancel(id);
+      for (const id of this.requests.keys()) this.#engine?.cancel(id);
       this.failAll(new RecuaError('shutting_down', 'The engine is stopping and did not wait longer for this answer.'));
     }, drainMs);
     await this.#engine?.close();

@@ -2,7 +2,7 @@
 // Called by the engine's loop between two steps, while the native thread is idle.
 import { totalmem } from 'node:os';
 import type { NativeContext } from '../../addon/addon.js';
-import type { Move, Placement, PrefixCache } from '../planning/prefix.js';
+import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
 import { joinFromQueue } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
 
@@ -54,7 +54,7 @@ export class Admission {
     await this.#move(move);
   }
 
-  async #move(move: Move): Promise<void> {
+  async #move(move: SlotMove): Promise<void> {
     const { sequence, to, held, keep } = move;
     const from = sequence.slot;
     const length = sequence.evaluated;

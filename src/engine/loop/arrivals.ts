@@ -1,6 +1,6 @@
 // Who is about to ask: requests on their way through preparation, and clients whose answer has just ended, who often send their next at
 // once. What comes together is read together: each step reads all weights, and rows of prompts beside rows that decode are a pass of their own.
-import type { Bell } from './wakeup.js';
+import type { Wakeup } from './wakeup.js';
 
 /** Nothing is waited for longer than this, nor after an answer has ended so long ago. */
 const mostMs = 20;
@@ -8,14 +8,14 @@ const mostMs = 20;
 const worthWaiting = 1 / 16;
 
 export class Arrivals {
-  readonly #bell: Bell;
+  readonly wakeup: Wakeup;
   #preparing = 0;
   #leaving = 0;
   #leftMs = -Infinity;
 
-  /** The bell is to ring when a request has been prepared. */
-  constructor(bell: Bell) {
-    this.#bell = bell;
+  /** `wakeup` is called when a request has been prepared. */
+  constructor(wakeup: Wakeup) {
+    this.wakeup = wakeup;
   }
 
   /** A request came; `prepared` follows, whatever becomes of it. */
@@ -45,7 +45,7 @@ export class Arrivals {
         untilMs = Math.min(startMs + Math.min(mostMs, readMs * worthWaiting), this.#leftMs + mostMs);
       }
       if (nowMs >= untilMs) return;
-      await this.#bell.sleep(untilMs - nowMs);
+      await this.wakeup.sleep(untilMs - nowMs);
     }
   }
 }

@@ -1,8 +1,8 @@
 // A model that is open, as the loop and what is around it have it. Made by process/load.
-import type { EmbedderOptions, ModelInfo, NativeContext, NativeModel, Pieces } from '../../addon/addon.js';
+import type { EmbedderOptions, NativeModelInfo, NativeContext, NativeModel, Pieces } from '../../addon/addon.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
-export interface Loaded {
+export interface LoadedModel {
   options: EngineOptions;
   model: NativeModel;
   /** Undefined where the model only embeds. */
@@ -14,6 +14,6 @@ export interface Loaded {
 }
 
 /** Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole. */
-export function canRemoveParts({ recurrent, slidingWindow }: ModelInfo): boolean {
+export function canRemoveParts({ recurrent, slidingWindow }: NativeModelInfo): boolean {
   return !recurrent && slidingWindow === 0;
 }

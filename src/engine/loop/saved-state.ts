@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
-import type { Loaded } from './loaded.js';
+import type { LoadedModel } from './loaded.js';
 
 const magic = Buffer.from('RECUAKV2');
 const sumBytes = 32;
@@ -20,7 +20,7 @@ const samples = 16;
 const sampleBytes = 64 * 1024;
 
 /** Of the weights it takes samples: fine-tunes of one model differ everywhere, and the files are large. */
-export async function fingerprintOf({ options, description }: Loaded): Promise<Fingerprint> {
+export async function fingerprintOf({ options, description }: LoadedModel): Promise<Fingerprint> {
   const hash = createHash('sha256');
   const { architecture, parameters, vocabSize, fileType, llamaCpp } = description;
   hash.update(JSON.stringify([architecture, parameters, vocabSize, fileType, llamaCpp, options.cacheTypeK, options.cacheTypeV]));

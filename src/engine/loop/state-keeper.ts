@@ -2,7 +2,7 @@
 // done between two steps; files are written from stashes and read into them meanwhile.
 import type { NativeContext } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import type { Loaded } from './loaded.js';
+import type { LoadedModel } from './loaded.js';
 import type { PrefixCache } from '../planning/prefix.js';
 import type { SavedState } from '../protocol.js';
 import { fingerprintOf, readState, writeState, type Fingerprint } from './saved-state.js';
@@ -13,11 +13,11 @@ const nothing: SavedState = { tokens: 0, sizeBytes: 0 };
 export type BetweenSteps = <T>(job: () => Promise<T>) => Promise<T>;
 
 export class StateKeeper {
-  readonly #loaded: Loaded;
+  readonly #loaded: LoadedModel;
   readonly #cache: PrefixCache;
   #fingerprint: Promise<Fingerprint> | undefined;
 
-  constructor(loaded: Loaded, cache: PrefixCache) {
+  constructor(loaded: LoadedModel, cache: PrefixCache) {
     this.#loaded = loaded;
     this.#cache = cache;
   }

@@ -1,11 +1,11 @@
 // Signs of life of an engine: what each of its threads has done so far, and whether it has anything to do. The gateway looks
 // every few seconds, and ends a process of which a part has work and does none of it (engine/gateway/watch). Runs where the engine does.
 import type { NativeContext } from '../../addon/addon.js';
-import type { Loaded } from './loaded.js';
+import type { LoadedModel } from './loaded.js';
 import type { Pulse, Work } from '../protocol.js';
 
 export class Vitals {
-  readonly #loaded: Loaded;
+  readonly #loaded: LoadedModel;
   readonly #busy: () => boolean;
   readonly #embedding: () => Work | undefined;
   readonly #between: (job: () => Promise<void>) => void;
@@ -15,7 +15,7 @@ export class Vitals {
   #pooling = false;
 
   /** `busy`: the loop has sequences, a step or a job. `between` has it do a job between two steps. */
-  constructor(loaded: Loaded, busy: () => boolean, embedding: () => Work | undefined, between: (job: () => Promise<void>) => void) {
+  constructor(loaded: LoadedModel, busy: () => boolean, embedding: () => Work | undefined, between: (job: () => Promise<void>) => void) {
     this.#loaded = loaded;
     this.#busy = busy;
     this.#embedding = embedding;

@@ -1,13 +1,13 @@
-// What the engine's loop sleeps on. Ringing while nobody sleeps is not remembered: the loop looks at what there is before it lies down.
+// What the engine's loop sleeps on. A wake() while nobody sleeps is not remembered: the loop looks at what there is before it sleeps.
 
-export class Bell {
+export class Wakeup {
   #wake: (() => void) | undefined;
 
-  ring(): void {
+  wake(): void {
     this.#wake?.();
   }
 
-  /** Resolves when it rings, or after so many milliseconds. One sleeper at a time. */
+  /** Resolves at wake(), or after so many milliseconds. One sleeper at a time. */
   async sleep(mostMs = Infinity): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {

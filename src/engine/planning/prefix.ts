@@ -26,7 +26,7 @@ export interface Placement {
 }
 
 /** A running sequence that had better run in another slot. */
-export interface Move {
+export interface SlotMove {
   sequence: Sequence;
   to: number;
   /** Tokens the gap held, and the same if they are worth stashing. */
@@ -165,7 +165,7 @@ export class PrefixCache {
   }
 
   /** Where running sequences are no neighbours: the one at an end that is the least to move, and the gap it would fill. */
-  straighten(): Move | undefined {
+  straighten(): SlotMove | undefined {
     if (!this.memory.copies || !this.memory.partial) return undefined;
     const first = this.#slots.findIndex(({ owner }) => owner);
     const last = this.#slots.findLastIndex(({ owner }) => owner);
@@ -176,7 +176,7 @@ export class PrefixCache {
   }
 
   /** The move is done; nothing is in the old slot any more. */
-  moved({ sequence, to }: Move): void {
+  moved({ sequence, to }: SlotMove): void {
     const from = this.#slots[sequence.slot]!;
     this.#slots[to] = { ...from, owner: sequence };
     Object.assign(from, { owner: undefined, tokens: none, kept: 0 });

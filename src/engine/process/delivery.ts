@@ -1,10 +1,10 @@
 // A question of the protocol → the engine's method for it. Called where the engine runs: by host for those that came from another
 // process, by local for those of this one.
 import { checkTokens } from '../prompts/chat.js';
-import type { Engine } from '../loop/engine.js';
-import type { Question } from '../protocol.js';
+import type { EngineLoop } from '../loop/engine-loop.js';
+import type { RequestMessage } from '../protocol.js';
 
-export function deliver(engine: Engine, m: Question): void {
+export function deliver(engine: EngineLoop, m: RequestMessage): void {
   switch (m.type) {
     case 'chat': return engine.chat(m.id, m.request);
     case 'complete': return engine.complete(m.id, m.request);

@@ -2,7 +2,7 @@
 // so that tests run the same process over a fake. Never writes to stdout; logs go through IPC.
 import { RecuaError } from '../../errors.js';
 import { deliver } from './delivery.js';
-import { Engine } from '../loop/engine.js';
+import { EngineLoop } from '../loop/engine-loop.js';
 import { load } from './load.js';
 import { listenToNative } from './native-log.js';
 import { skippedText, wantsGpu } from './offload.js';
@@ -16,7 +16,7 @@ export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'con
 const progressSteps = 100;
 
 export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, channel: Channel): void {
-  let engine: Engine | undefined;
+  let engine: EngineLoop | undefined;
   let loading: { cancel(): void } | undefined;
   let closing = false;
 
@@ -51,7 +51,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     if (closing) opening.cancel();
     const loaded = await opening.promise;
     loading = undefined;
-    engine = new Engine(addon, loaded, {
+    engine = new EngineLoop(addon, loaded, {
       emit: (events, status) => send({ type: 'events', events, status }),
       log,
     });

@@ -1,12 +1,12 @@
 // Opens a model for the engine: options → native model and context, and the description the gateway is told.
 // Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
-import type { ChatInput, ContextOptions, EmbedderOptions, ModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
+import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { ensureChecked } from '../../models/gguf/model-file.js';
 import { chooseOffload, settleOffload } from './offload.js';
 import type { OffloadChoice, SkippedBackend } from './offload.js';
-import { canRemoveParts, type Loaded } from '../loop/loaded.js';
+import { canRemoveParts, type LoadedModel } from '../loop/loaded.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
 const progressMs = 100;
@@ -19,11 +19,11 @@ const embedderSequences = 32;
 
 export function load(
   addon: NativeAddon, options: EngineOptions, onProgress: (fraction: number) => void, backends: readonly SkippedBackend[] = [],
-): { promise: Promise<Loaded>; cancel(): void } {
+): { promise: Promise<LoadedModel>; cancel(): void } {
   const { modelPath: path, checked = [], gpuLayers, requireGpu, mmap, mlock, numa } = options;
   let loading: ModelLoad | undefined;
   let cancelled = false;
-  const attempt = async (offload: OffloadChoice): Promise<Loaded> => {
+  const attempt = async (offload: OffloadChoice): Promise<LoadedModel> => {
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
     // In front of every load: the file may be another since the gateway looked, above all when a crashed engine is started again.
     await ensureChecked(path, checked);
@@ -34,7 +34,7 @@ export function load(
     const model = await promise.finally(() => clearInterval(watch));
     return await open(addon, model, options, offload);
   };
-  const all = async (): Promise<Loaded> => {
+  const all = async (): Promise<LoadedModel> => {
     const offload = chooseOffload(options, addon.devices(), backends);
     try {
       return await attempt(offload);
@@ -52,7 +52,7 @@ export function load(
   return { promise: all(), cancel };
 }
 
-async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions, offload: OffloadChoice): Promise<Loaded> {
+async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions, offload: OffloadChoice): Promise<LoadedModel> {
   try {
     const { info } = model;
     const { mathThreads } = addon.version;
@@ -107,7 +107,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
 }
 
 /** `llama 135M Q8_0`: llama.cpp's own description guesses the size by the layers, and says `?B` for most models. */
-function describe({ architecture, parameters, fileType }: ModelInfo): string {
+function describe({ architecture, parameters, fileType }: NativeModelInfo): string {
   const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
   return [architecture, `${Number((parameters / size).toPrecision(3))}${unit}`, fileType.replace(/ *\(guessed\)| - .*$/g, '')].join(' ');
 }
@@ -128,13 +128,13 @@ async function leastContext(model: NativeModel, template: string): Promise<numbe
 }
 
 /** Positions beyond those a model was trained on give noise, so its training size is the most. */
-function effectiveContext(info: ModelInfo, options: EngineOptions, notes: string[]): number {
+function effectiveContext(info: NativeModelInfo, options: EngineOptions, notes: string[]): number {
   const most = info.contextTrain > 0 ? info.contextTrain : 4096;
   if (options.contextSize > most) notes.push(`The context is ${most} tokens, which the model was trained on, not the ${options.contextSize} asked for.`);
   return options.contextSize > 0 ? Math.min(options.contextSize, most) : most;
 }
 
-function effectivePooling(info: ModelInfo, options: EngineOptions): Pooling {
+function effectivePooling(info: NativeModelInfo, options: EngineOptions): Pooling {
   if (options.pooling !== 'auto') return options.pooling;
   return info.pooling === 'unspecified' || info.pooling === 'none' ? 'mean' : info.pooling;
 }

@@ -8,7 +8,7 @@ import { chatError, schemaWarnings } from '../text/schema-loss.js';
 import { leastTokens } from '../text/text-length.js';
 
 /** All that a request needs before its first step. */
-export interface Prepared {
+export interface PreparedPrompt {
   /** The request's field that the tokens come from, for errors. */
   param: 'messages' | 'prompt';
   tokens: Int32Array;
@@ -38,7 +38,7 @@ export interface Preparing {
   cancelled: CancelFlag;
 }
 
-export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<Prepared> {
+export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<PreparedPrompt> {
   const { model, cancelled } = preparing;
   const { constraint } = request;
   // Rendering megabytes takes seconds. Templates may trim texts, and leave out parts of earlier answers.
@@ -74,7 +74,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   };
 }
 
-export async function prepareCompletion(addon: NativeAddon, preparing: Preparing, request: CompletionRequest): Promise<Prepared> {
+export async function prepareCompletion(addon: NativeAddon, preparing: Preparing, request: CompletionRequest): Promise<PreparedPrompt> {
   const { constraint, prompt } = request;
   let grammar = unconstrained;
   let warnings: string[] = [];
@@ -102,7 +102,7 @@ export function checkTokens(tokens: Iterable<number>, vocabSize: number, param: 
 }
 
 /** @throws RecuaError `context_length_exceeded` where there is no room for an answer. */
-export function checkLength({ tokens, param }: Prepared, contextSize: number): void {
+export function checkLength({ tokens, param }: PreparedPrompt, contextSize: number): void {
   if (tokens.length >= contextSize) throw tooLong(tokens.length, '', contextSize, param);
 }
 

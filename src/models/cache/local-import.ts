@@ -86,7 +86,7 @@ export async function importModel(places: Places, request: ImportRequest, watch:
 async function importLinks(inventory: Inventory, { alias, force }: ImportRequest, target: Target, files: readonly NamedFile[], watch: ImportWatch): Promise<Imported> {
   const { places } = inventory;
   const { repo } = target;
-  const commit = commitOf(files.map(({ given, file }) => `${file}\n${given}`));
+  const commit = commitOfContents(files.map(({ given, file }) => `${file}\n${given}`));
   const before = inventory.models.find((model) => model.repo === repo && model.file === target.file);
   checkAliasFree(inventory, alias, target, force);
   const already = before !== undefined && await holds(before, await sourcesOf(files), watch);
@@ -140,7 +140,7 @@ async function bring(
     by = done;
     brought.push(source.etag);
   }
-  const commit = commitOf(sources.map(({ file, etag }) => `${file}\n${etag}`));
+  const commit = commitOfContents(sources.map(({ file, etag }) => `${file}\n${etag}`));
   const revision = await revisionFor(places.hub, repo, commit, before);
   for (const { file, etag } of sources) await publishBlob(places.hub, { repo, revision, commit, file, etag });
   await dropOthers(inventory, repo, commit, before);
@@ -169,7 +169,7 @@ function slugOf(stem: string): string {
 }
 
 /** Stands for the commit that a file of no repository has not: the same for the same contents under the same names. */
-function commitOf(lines: readonly string[]): string {
+function commitOfContents(lines: readonly string[]): string {
   return createHash('sha256').update(['recua import', ...lines].join('\n')).digest('hex').slice(0, 40);
 }
 

@@ -6,8 +6,8 @@ import { parseBounded } from './bounded-json.js';
 import { ConnectionFault } from './connection-fault.js';
 import { readWords, refusalError } from './hub-refusal.js';
 import type { Asked, Refusal } from './hub-refusal.js';
-import { delayMs, makePatience, pause, readRetryAfter } from './retry.js';
-import type { Patience } from './retry.js';
+import { delayMs, retryPolicy, pause, readRetryAfter } from './retry.js';
+import type { RetryPolicy } from './retry.js';
 import { findPlaces } from '../places.js';
 import { hubEndpoint } from '../names/repository-name.js';
 import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from '../names/safe-names.js';
@@ -47,8 +47,8 @@ const longestReplyBytes = 16 * 1024 * 1024;
 const mostPages = 1000;
 /** Of a repository. Those of the hub may have 100,000, of which models have some hundreds. */
 const mostFiles = 200_000;
-/** So many times the patience with silence is what reading a whole description or listing may take: one that trickles never ends. */
-const patientStalls = 10;
+/** So many times the longest silence is what reading a whole description or listing may take: one that trickles never ends. */
+const longestReadStalls = 10;
 /** Refused names that are kept to be told. */
 const mostRefused = 1000;
 const longestShownName = 800;
@@ -61,13 +61,13 @@ export class Hub {
   readonly endpoint: string;
   readonly token: string | undefined;
   readonly offline: boolean;
-  readonly patience: Patience;
+  readonly retry: RetryPolicy;
 
-  constructor({ endpoint, token, offline, patience }: { endpoint: string; token: string | undefined; offline: boolean; patience: Patience }) {
+  constructor({ endpoint, token, offline, retry }: { endpoint: string; token: string | undefined; offline: boolean; retry: RetryPolicy }) {
     this.endpoint = endpoint;
     this.token = token;
     this.offline = offline;
-    this.patience = patience;
+    this.retry = retry;
   }
 
   static async fromEnvironment(environment: Environment = process.env): Promise<Hub> {
@@ -75,7 +75,7 @@ export class Hub {
       endpoint: hubEndpoint(environment),
       token: await findToken(environment),
       offline: /^(1|on|yes|true)$/i.test(environment['HF_HUB_OFFLINE'] ?? ''),
-      patience: makePatience(environment),
+      retry: retryPolicy(environment),
     });
   }
 
@@ -140,7 +140,7 @@ export class Hub {
     if (this.offline) {
       throw new RecuaError('hub_offline', `${what} is on the hub and HF_HUB_OFFLINE is set, so nothing is asked of ${this.endpoint}. Unset HF_HUB_OFFLINE to go on.`);
     }
-    return await request(url, { ...options, stallMs: this.patience.stallMs });
+    return await request(url, { ...options, stallMs: this.retry.stallMs });
   }
 
   /** The error for an answer that is none of the wanted ones; reads a little of its body. */
@@ -162,7 +162,7 @@ export class Hub {
   }
 
   #readingTime(): ReadingTime {
-    return { leftMs: patientStalls * this.patience.stallMs };
+    return { leftMs: longestReadStalls * this.retry.stallMs };
   }
 
   async #json(url: URL, asked: Pick<Asked, 'repo' | 'revision'>, time: ReadingTime, signal: AbortSignal | undefined): Promise<{ value: unknown; next: URL | undefined }> {
@@ -185,14 +185,14 @@ export class Hub {
   /** A request for what the hub itself knows, tried a few times. */
   async #ask(url: URL, options: Pick<WebRequest, 'method' | 'stayHere'>, asked: Pick<Asked, 'repo' | 'revision' | 'file'>, signal: AbortSignal | undefined): Promise<WebAnswer> {
     for (let failures = 1; ; failures++) {
-      let waitMs = delayMs(this.patience, failures);
+      let waitMs = delayMs(this.retry, failures);
       try {
         const answer = await this.request(url, { ...options, token: this.token, signal }, asked.repo);
         if (answer.leftFor || answer.status === 200) return answer;
         const refusal = await this.refusalOf(answer);
         waitMs = Math.max(waitMs, refusal.retryAfterMs ?? 0);
         const passing = answer.status === 429 || answer.status >= 500;
-        if (!passing || failures >= attemptsOtherwise || waitMs > this.patience.longestRetryAfterMs) throw refusalError(refusal, this.askedOf(asked));
+        if (!passing || failures >= attemptsOtherwise || waitMs > this.retry.longestRetryAfterMs) throw refusalError(refusal, this.askedOf(asked));
       } catch (thrown) {
         if (!(thrown instanceof ConnectionFault)) throw thrown;
         const attempts = thrown.kind === 'name' || thrown.kind === 'refused' ? attemptsUnreachable : attemptsOtherwise;

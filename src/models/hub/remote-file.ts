@@ -60,7 +60,7 @@ export class RemoteFile {
    * the abort's reason, or a RecuaError when it has been tried often enough.
    */
   async *read(from: number, to: number, signal?: AbortSignal): AsyncGenerator<Buffer, void> {
-    const { patience } = this.#hub;
+    const { retry } = this.#hub;
     let at = from;
     let failures = 0;
     while (at < to) {
@@ -75,9 +75,9 @@ export class RemoteFile {
       } catch (thrown) {
         const setback = asSetback(thrown);
         failures++;
-        if (failures >= patience.attempts) throw this.#givenUp(setback, failures);
-        const waitMs = Math.max(setback.waitMs, delayMs(patience, failures));
-        if (waitMs > patience.longestRetryAfterMs) throw rateLimited(this.#hub.endpoint, waitMs);
+        if (failures >= retry.attempts) throw this.#givenUp(setback, failures);
+        const waitMs = Math.max(setback.waitMs, delayMs(retry, failures));
+        if (waitMs > retry.longestRetryAfterMs) throw rateLimited(this.#hub.endpoint, waitMs);
         this.#onSetback(setback.message, waitMs);
         await pause(waitMs, signal);
       }

@@ -1,7 +1,7 @@
 // How long and how often the network is tried before it counts as broken. Used by everything that talks to the hub.
 import { setTimeout as wait } from 'node:timers/promises';
 
-export interface Patience {
+export interface RetryPolicy {
   /** No byte for so long: the connection is dead. */
   stallMs: number;
   /** Failures in a row, without a byte of progress, before giving up. */
@@ -15,8 +15,8 @@ export interface Patience {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** RECUA_TEST_STALL_MS and RECUA_TEST_DELAY_MS are for tests: they make it hasty. */
-export function makePatience(environment: Environment = process.env): Patience {
+/** RECUA_TEST_STALL_MS and RECUA_TEST_DELAY_MS are for tests: they make all waits short. */
+export function retryPolicy(environment: Environment = process.env): RetryPolicy {
   const firstDelayMs = Number(environment['RECUA_TEST_DELAY_MS'] || 500);
   return {
     stallMs: Number(environment['RECUA_TEST_STALL_MS'] || 30_000),
@@ -28,7 +28,7 @@ export function makePatience(environment: Environment = process.env): Patience {
 }
 
 /** Time before the next attempt after `failures` in a row: doubling, and spread so that many clients do not come back together. */
-export function delayMs({ firstDelayMs, longestDelayMs }: Patience, failures: number): number {
+export function delayMs({ firstDelayMs, longestDelayMs }: RetryPolicy, failures: number): number {
   return Math.min(longestDelayMs, firstDelayMs * 2 ** (failures - 1)) * (0.75 + Math.random() / 2);
 }
 

@@ -1,6 +1,7 @@
 // OpenAI's chat words on the way out: the wire types, and the engine's deltas and numbers → them. Pure, but for new ids.
 // Called by chat-completions. The way in is chat-request.
 import { randomBytes } from 'node:crypto';
+import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { Finish } from '../../engine/api.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import { thousandths } from '../../engine/rounding.js';
@@ -121,7 +122,7 @@ export class ChatWriter {
         if (this.#calls.has(call.index)) return { index: call.index, function: { arguments: call.arguments ?? '' } };
         this.#calls.add(call.index);
         return {
-          index: call.index, id: call.id || newCallId(), type: 'function',
+          index: call.index, id: call.id || newToolCallId(), type: 'function',
           function: { name: call.name ?? '', arguments: call.arguments ?? '' },
         };
       }) });
@@ -187,8 +188,4 @@ export function timingsToWire(usage: Usage, { promptMs, generateMs }: Timings): 
 
 function ratio(amount: number, per: number): number {
   return per > 0 ? thousandths(amount / per) : 0;
-}
-
-export function newCallId(): string {
-  return `call_${randomBytes(12).toString('hex')}`;
 }

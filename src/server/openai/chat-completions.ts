@@ -10,7 +10,7 @@ import { Fields } from '../../request/fields.js';
 import { readyModel, type Gateway } from '../http/gateway.js';
 import { lendBody, takeBody } from '../body/json-body.js';
 import { checkModel } from './models.js';
-import { ChatWriter, newCallId } from './answer.js';
+import { ChatWriter } from './answer.js';
 import { noteTokens } from '../http/request-log.js';
 import { EventStream } from '../http/sse.js';
 import { failureOf } from '../http/traffic.js';
@@ -47,7 +47,7 @@ function begin({ engine, config, served, traffic }: Gateway, req: Request, res: 
 }
 
 async function wholeAnswer(res: Response, answer: Answer, writer: ChatWriter): Promise<void> {
-  const said = new WholeAnswer(newCallId);
+  const said = new WholeAnswer();
   for await (const delta of answer) said.add(delta);
   const finish = await answer.finished;
   noteTokens(res, finish.usage.promptTokens, finish.usage.completionTokens);

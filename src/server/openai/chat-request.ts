@@ -18,7 +18,7 @@ export interface ChatContext {
   model: ModelDescription;
 }
 
-export interface ChatCall {
+export interface ChatBody {
   request: ChatRequest;
   stream: boolean;
   includeUsage: boolean;
@@ -63,7 +63,7 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
 };
 
 /** `model` is checked by the route before. */
-export function readChatRequest(body: Fields, { config, model }: ChatContext): ChatCall {
+export function readChatRequest(body: Fields, { config, model }: ChatContext): ChatBody {
   refuseUnsupported(body);
   const sampling = readSampling(body, { temperature: config.temperature, vocabSize: model.vocabSize, contextSize: model.contextSize });
   if (sampling.dryMultiplier > 0) refuse(body, 'dry_sequence_breakers');

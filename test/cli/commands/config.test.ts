@@ -2,12 +2,12 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { readArguments } from '#recua/cli/flags/arguments.js';
+import { parseArguments } from '#recua/cli/flags/arguments.js';
 import { allPlaces } from '#recua/cli/command-tree.js';
 import { otherVariables } from '#recua/cli/flags/environment.js';
 import { flagWord, settingNames, variableNames } from '#recua/cli/flags/flags.js';
 import { configExample } from '#recua/cli/help.js';
-import { Settings, configPath } from '#recua/cli/flags/settings.js';
+import { FlagSettings, configPath } from '#recua/cli/flags/settings.js';
 import { allCommands } from '#recua/cli/table.js';
 import { makeHome } from '../home.js';
 import { recua } from '../recua.js';
@@ -18,8 +18,8 @@ const all = await allCommands();
 async function read(t: Test, command: string, argv: string[], config: unknown, variables: Record<string, string> = {}) {
   const path = join(t.testdir(), 'config.json');
   writeFileSync(path, typeof config === 'string' ? config : JSON.stringify(config));
-  const settings = await Settings.read(allCommands, { RECUA_CONFIG: path, ...variables });
-  return { path, ...readArguments(command, allPlaces(all).find((one) => one.path === command)!.command.flags, argv, settings) };
+  const settings = await FlagSettings.read(allCommands, { RECUA_CONFIG: path, ...variables });
+  return { path, ...parseArguments(command, allPlaces(all).find((one) => one.path === command)!.command.flags, argv, settings) };
 }
 
 t.test('a flag goes before a variable, a variable before the file, its section before its general part, and all before the default', async (t) => {
@@ -94,8 +94,8 @@ t.test('the config file is RECUA_CONFIG, else in XDG_CONFIG_HOME, else in ~/.con
   t.equal(configPath({ XDG_CONFIG_HOME: '/x', HOME: '/h' }), '/x/recua/config.json');
   t.equal(configPath({ HOME: '/h' }), '/h/.config/recua/config.json');
   const none = join(t.testdir(), 'none.json');
-  await t.rejects(Settings.read(allCommands, { RECUA_CONFIG: none }), { code: 'invalid_config', message: /cannot be read.*RECUA_CONFIG names it/ });
-  await Settings.read(allCommands, { HOME: none });
+  await t.rejects(FlagSettings.read(allCommands, { RECUA_CONFIG: none }), { code: 'invalid_config', message: /cannot be read.*RECUA_CONFIG names it/ });
+  await FlagSettings.read(allCommands, { HOME: none });
 });
 
 t.test('the example in help and docs is a sound config file', async (t) => {
@@ -125,7 +125,7 @@ t.test('flagWord() gives back what was read', (t) => {
       for (const value of values) {
         const text = flagWord(flag, value);
         if (flag.value !== '' && typeof value !== 'string' && typeof value !== 'number') continue;
-        if (flag.choices === undefined || flag.choices.includes(`${value as string}`)) t.equal((readArguments(path, command.flags, [text]).values as any)[key], value, `${path} ${text}`);
+        if (flag.choices === undefined || flag.choices.includes(`${value as string}`)) t.equal((parseArguments(path, command.flags, [text]).values as any)[key], value, `${path} ${text}`);
       }
     }
   }

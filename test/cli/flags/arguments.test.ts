@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readArguments } from '#recua/cli/flags/arguments.js';
+import { parseArguments } from '#recua/cli/flags/arguments.js';
 import { choice, integer, off, on, real, text } from '#recua/cli/flags/flags.js';
 
 const flags = {
@@ -12,7 +12,7 @@ const flags = {
   mmap: off(['--no-mmap'], ''),
   json: on(['--json', '-j'], ''),
 };
-const read = (...argv: string[]) => readArguments('run', flags, argv);
+const read = (...argv: string[]) => parseArguments('run', flags, argv);
 
 t.test('readArguments() gives the defaults where nothing is given', (t) => {
   const { values, operands, given } = read();

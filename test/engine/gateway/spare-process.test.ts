@@ -1,7 +1,7 @@
 // The engine process that is forked before it is known what it is to load, and how much a process tells: the real entry, with the real addon.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
-import { dropEarly, engineEntry, forkEarly, forkEngine } from '#recua/engine/gateway/spare-process.js';
+import { dropSpare, engineEntry, forkSpare, forkEngine } from '#recua/engine/gateway/spare-process.js';
 import { builtinPath } from '#recua/models/store.js';
 import { chat, options } from '../requests.js';
 
@@ -19,9 +19,9 @@ async function gone(pid: number): Promise<void> {
 
 const load = { ...options, modelPath: builtinPath, contextSize: 256 };
 
-t.test('a process that was forked early is given once, and loads and answers like any other', async (t) => {
-  const pid = forkEarly();
-  t.equal(forkEarly(), pid, 'twice is once');
+t.test('the spare process is given once, and loads and answers like any other', async (t) => {
+  const pid = forkSpare();
+  t.equal(forkSpare(), pid, 'twice is once');
   const engine = startEngine(load);
   t.teardown(() => engine.close(0));
   t.equal(engine.pid, pid);
@@ -34,11 +34,11 @@ t.test('a process that was forked early is given once, and loads and answers lik
 });
 
 t.test('one that nobody takes is ended, and one that died is not given', async (t) => {
-  const unused = forkEarly()!;
-  dropEarly();
+  const unused = forkSpare()!;
+  dropSpare();
   await gone(unused);
 
-  const dead = forkEarly()!;
+  const dead = forkSpare()!;
   process.kill(dead, 'SIGKILL');
   await gone(dead);
   const given = forkEngine(engineEntry);

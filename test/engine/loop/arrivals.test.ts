@@ -1,10 +1,10 @@
 import t from 'tap';
 import { Arrivals } from '#recua/engine/loop/arrivals.js';
-import { Bell } from '#recua/engine/loop/wakeup.js';
+import { Wakeup } from '#recua/engine/loop/wakeup.js';
 
 function setup() {
-  const bell = new Bell();
-  return { bell, arrivals: new Arrivals(bell) };
+  const wakeup = new Wakeup();
+  return { wakeup, arrivals: new Arrivals(wakeup) };
 }
 /** Whether it resolves without a timer, which is what does not wait. */
 async function atOnce(promise: Promise<void>): Promise<boolean> {
@@ -24,17 +24,17 @@ t.test('nobody is waited for where nobody comes', async (t) => {
 });
 
 t.test('requests on their way are waited for until they are there, but not for ever', async (t) => {
-  const { bell, arrivals } = setup();
+  const { wakeup, arrivals } = setup();
   arrivals.came();
   arrivals.came();
   let gathered = false;
   const gathering = arrivals.gather(0, 4).then(() => { gathered = true; });
   arrivals.prepared();
-  bell.ring();
+  wakeup.wake();
   await settle();
   t.notOk(gathered, 'one of two');
   arrivals.prepared();
-  bell.ring();
+  wakeup.wake();
   await gathering;
 
   arrivals.came();
@@ -43,19 +43,19 @@ t.test('requests on their way are waited for until they are there, but not for e
 });
 
 t.test('who has just been answered may come back, which costs the others a small part of their time', async (t) => {
-  const { bell, arrivals } = setup();
+  const { wakeup, arrivals } = setup();
   arrivals.left(2);
   t.ok(await atOnce(arrivals.gather(0, 4)), 'nothing to be read');
   let gathered = false;
   const gathering = arrivals.gather(100_000, 4).then(() => { gathered = true; });
   arrivals.came();
   arrivals.prepared();
-  bell.ring();
+  wakeup.wake();
   await settle();
   t.notOk(gathered, 'one of two');
   arrivals.came();
   arrivals.prepared();
-  bell.ring();
+  wakeup.wake();
   await gathering;
   t.ok(await atOnce(arrivals.gather(100_000, 4)), 'both are back');
 });

@@ -1,14 +1,14 @@
 import t from 'tap';
 import { makeConfig } from '#recua/settings/config.js';
 import { RecuaError } from '#recua/errors.js';
-import { readChatRequest, type ChatCall } from '#recua/server/openai/chat-request.js';
+import { readChatRequest, type ChatBody } from '#recua/server/openai/chat-request.js';
 import { Fields } from '#recua/request/fields.js';
 import { description } from '../fake-engine.js';
 
 const messages = [{ role: 'user', content: 'hi' }];
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } };
 
-function read(body: object): ChatCall {
+function read(body: object): ChatBody {
   return readChatRequest(Fields.of(body), { config: makeConfig({}), model: description });
 }
 

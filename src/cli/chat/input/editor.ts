@@ -11,12 +11,12 @@ export interface Draft {
 
 export const emptyDraft: Draft = { text: '', cursor: 0, cut: '' };
 
-export type Move = 'left' | 'right' | 'word-left' | 'word-right' | 'line-start' | 'line-end' | 'start' | 'end' | 'up' | 'down';
+export type CursorMove = 'left' | 'right' | 'word-left' | 'word-right' | 'line-start' | 'line-end' | 'start' | 'end' | 'up' | 'down';
 export type Cut = 'left' | 'right' | 'word-left' | 'word-right' | 'line-start' | 'line-end';
 
 export type EditAction =
   | { do: 'insert'; text: string }
-  | { do: 'move'; to: Move }
+  | { do: 'move'; to: CursorMove }
   /** Removes a single cluster; a longer piece is kept for yank. */
   | { do: 'delete'; to: Cut }
   | { do: 'yank' }
@@ -96,7 +96,7 @@ export function enter(draft: Draft): EnterMeans {
   return { kind: 'send', text, fenced: false };
 }
 
-function target(text: string, cursor: number, to: Move): number {
+function target(text: string, cursor: number, to: CursorMove): number {
   switch (to) {
     case 'left': return before(text, cursor);
     case 'right': return after(text, cursor);

@@ -3,7 +3,7 @@
 import type { Finish } from '../../../engine/api.js';
 import type { ChatMessage, FinishReason } from '../../../engine/protocol.js';
 
-export interface Reply {
+export interface SavedReply {
   text: string;
   reasoning: string;
   /** 'stopped': by the person; 'failed': by an error after some text had come. */
@@ -19,10 +19,10 @@ export interface Exchange {
   /** ISO time of sending. */
   sentAt: string;
   /** Undefined while it is awaited, and where none came. */
-  reply?: Reply | undefined;
+  reply?: SavedReply | undefined;
 }
 
-export class Conversation {
+export class SavedConversation {
   system: string;
   readonly #exchanges: Exchange[];
 
@@ -43,7 +43,7 @@ export class Conversation {
     this.#exchanges.push({ message, sentAt });
   }
 
-  reply(reply: Reply): void {
+  reply(reply: SavedReply): void {
     this.last!.reply = reply;
   }
 
@@ -58,7 +58,7 @@ export class Conversation {
   }
 
   /** Forgets the last answer, so that its message can be asked again; returns it, for the case that no other comes. */
-  unanswer(): Reply | undefined {
+  unanswer(): SavedReply | undefined {
     const { last } = this;
     const reply = last?.reply;
     if (last) last.reply = undefined;

@@ -4,7 +4,7 @@ import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
 import type { Session } from './session.js';
-import { checkName, exists, isSuggested, kvPathOf, lockPathOf, makeFolder, moveSession, nameOf, pathOf, saveSession, suggestName } from './session-store.js';
+import { checkSessionName, exists, isSuggested, kvPathOf, lockPathOf, makeSessionFolder, moveSession, nameOf, pathOf, saveSession, suggestName } from './session-store.js';
 
 export class SessionKeeper {
   readonly #folder: string;
@@ -47,10 +47,10 @@ export class SessionKeeper {
    * stays beside it, as it is. Throws where there is such a chat already. Returns the name that stays.
    */
   async rename(name: string, { exchanges }: Session): Promise<string | undefined> {
-    const path = pathOf(this.#folder, checkName(name));
+    const path = pathOf(this.#folder, checkSessionName(name));
     const before = this.#path;
     if (path === before) return undefined;
-    await makeFolder(this.#folder);
+    await makeSessionFolder(this.#folder);
     const lock = await this.#lockOf(path);
     if (await exists(path)) {
       await lock.release();
@@ -69,8 +69,8 @@ export class SessionKeeper {
 
   /** Saves once, and stays where it was. */
   async saveCopy(name: string, session: Session): Promise<void> {
-    const path = pathOf(this.#folder, checkName(name));
-    await makeFolder(this.#folder);
+    const path = pathOf(this.#folder, checkSessionName(name));
+    await makeSessionFolder(this.#folder);
     const lock = await this.#lockOf(path);
     try {
       if (await exists(path)) throw taken(name);
@@ -98,7 +98,7 @@ export class SessionKeeper {
   }
 
   async #name(session: Session): Promise<void> {
-    await makeFolder(this.#folder);
+    await makeSessionFolder(this.#folder);
     const stem = suggestName(session.exchanges[0]?.message ?? '', new Date());
     for (let number = 1; ; number++) {
       const path = pathOf(this.#folder, number === 1 ? stem : `${stem}-${number}`);

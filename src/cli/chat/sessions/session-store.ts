@@ -38,7 +38,7 @@ export function lockPathOf(path: string): string {
 }
 
 /** A name is one part of a path that needs no care on any system. Throws `invalid_usage`. */
-export function checkName(name: string): string {
+export function checkSessionName(name: string): string {
   if (/^[\p{L}\p{N}][\p{L}\p{N}\p{M} ._-]*$/u.test(name) && Buffer.byteLength(name) <= longestName && !/[. ]$/.test(name)) return name;
   throw misuse(`Expected a name of at most ${longestName} bytes of letters, digits, spaces and . _ -, beginning with a letter or digit, got ${quote(name)}.`);
 }
@@ -81,7 +81,7 @@ export async function listSessions(folder: string): Promise<SavedFile[]> {
 /** The file of a saved chat by its name, or by the path of a .json. Throws `session_not_found` with the nearest name. */
 export async function findSession(folder: string, given: string): Promise<string> {
   const isPath = /[\\/]/.test(given) || given.endsWith(ending);
-  const candidates = isPath ? [resolve(given), ...(/[\\/]/.test(given) ? [] : [join(folder, given)])] : [pathOf(folder, checkName(given))];
+  const candidates = isPath ? [resolve(given), ...(/[\\/]/.test(given) ? [] : [join(folder, given)])] : [pathOf(folder, checkSessionName(given))];
   for (const path of candidates) if (await exists(path)) return path;
   if (isPath) throw new RecuaError('session_not_found', `There is no saved chat ${candidates[0]!}.`);
   const names = (await listSessions(folder)).map(({ name }) => name);
@@ -111,7 +111,7 @@ async function readRegular(path: string): Promise<string> {
 /** Private and as a whole. */
 export async function saveSession(path: string, session: Session): Promise<void> {
   try {
-    await makeFolder(dirname(path));
+    await makeSessionFolder(dirname(path));
     await writeFileAtomic(path, writeSession(session), { mode: 0o600 });
     // The mode above is that of a new file; one that was there may have been readable for others.
     await chmod(path, 0o600);
@@ -120,7 +120,7 @@ export async function saveSession(path: string, session: Session): Promise<void>
   }
 }
 
-export async function makeFolder(folder: string): Promise<void> {
+export async function makeSessionFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
 }
 

@@ -4,16 +4,16 @@ import type { FinishReason } from '../../../engine/protocol.js';
 import { RecuaError } from '../../../errors.js';
 import { templateNames } from '../../../models/chat-templates.js';
 import type { TemplateName } from '../../../models/chat-templates.js';
-import type { Settings } from '../../flags/answer-flags.js';
+import type { AnswerSettings } from '../../flags/answer-flags.js';
 import { maxCount } from '../../flags/engine-flags.js';
-import type { Exchange, Reply } from './conversation.js';
+import type { Exchange, SavedReply } from './conversation.js';
 
 export interface Session {
   /** As the command line named it; a path is absolute, so that it holds in any folder. */
   model: string;
   system: string;
   template: TemplateName;
-  settings: Settings;
+  settings: AnswerSettings;
   /** ISO times. */
   createdAt: string;
   updatedAt: string;
@@ -42,7 +42,7 @@ export function writeSession(session: Session): string {
   }, null, 2)}\n`;
 }
 
-function replyObject({ text, reasoning, ended, usage, timings, seed }: Reply): Record<string, unknown> {
+function replyObject({ text, reasoning, ended, usage, timings, seed }: SavedReply): Record<string, unknown> {
   return {
     role: 'assistant',
     content: text,
@@ -63,7 +63,7 @@ export function readSession(text: string, path: string): Session {
   } catch (cause) {
     throw invalid(`it is not valid JSON (${(cause as Error).message})`);
   }
-  const file = new Fields(value, 'the file', invalid);
+  const file = new SessionFields(value, 'the file', invalid);
   const found = file.number('recua_session');
   if (found !== version) throw invalid(`it has version ${found} of the format, and this Recua reads version ${version}`);
   const sampling = file.object('sampling');
@@ -91,7 +91,7 @@ type Invalid = (what: string) => RecuaError;
 function readExchanges(messages: readonly unknown[], invalid: Invalid): Exchange[] {
   const exchanges: Exchange[] = [];
   for (const [index, value] of messages.entries()) {
-    const message = new Fields(value, `message ${index + 1}`, invalid);
+    const message = new SessionFields(value, `message ${index + 1}`, invalid);
     const expected = index % 2 === 0 ? 'user' : 'assistant';
     const role = message.text('role');
     if (role !== expected) throw invalid(`message ${index + 1} is the ${role}'s where the ${expected}'s was expected`);
@@ -101,8 +101,8 @@ function readExchanges(messages: readonly unknown[], invalid: Invalid): Exchange
   return exchanges;
 }
 
-function readReply(message: Fields): Reply {
-  const reply: Reply = { text: message.text('content'), reasoning: message.text('reasoning', ''), ended: message.text('ended') as FinishReason };
+function readReply(message: SessionFields): SavedReply {
+  const reply: SavedReply = { text: message.text('content'), reasoning: message.text('reasoning', ''), ended: message.text('ended') as FinishReason };
   if (message.has('usage')) {
     const usage = message.object('usage');
     reply.usage = { promptTokens: usage.number('prompt_tokens'), cachedTokens: usage.number('cached_tokens'), completionTokens: usage.number('completion_tokens') };
@@ -116,7 +116,7 @@ function readReply(message: Fields): Reply {
 }
 
 /** An object of the file, whose fields are checked as they are taken. */
-class Fields {
+class SessionFields {
   readonly #value: Record<string, unknown>;
   readonly #place: string;
   readonly #invalid: Invalid;
@@ -158,8 +158,8 @@ class Fields {
     return value;
   }
 
-  object(key: string): Fields {
-    return new Fields(this.#value[key], `${key} of ${this.#place}`, this.#invalid);
+  object(key: string): SessionFields {
+    return new SessionFields(this.#value[key], `${key} of ${this.#place}`, this.#invalid);
   }
 
   #wrong(key: string, expected: string): RecuaError {

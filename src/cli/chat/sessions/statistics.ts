@@ -3,10 +3,10 @@ import wrapAnsi from 'wrap-ansi';
 import type { Finish } from '../../../engine/api.js';
 import type { ModelDescription, SavedState } from '../../../engine/protocol.js';
 import type { TemplateName } from '../../../models/chat-templates.js';
-import type { Settings } from '../../flags/answer-flags.js';
+import type { AnswerSettings } from '../../flags/answer-flags.js';
 import { tokensPerSecond } from '../../single-turn.js';
 import { endedBecause } from './transcript.js';
-import type { Reply } from './conversation.js';
+import type { SavedReply } from './conversation.js';
 
 /** An answer's numbers; of one that was stopped, those that are known. */
 export interface Counted {
@@ -15,7 +15,7 @@ export interface Counted {
   cachedTokens?: number;
   timings?: Finish['timings'];
   seed?: number;
-  ended: Reply['ended'];
+  ended: SavedReply['ended'];
 }
 
 /** A column narrower than that is worse than none. */
@@ -75,7 +75,7 @@ export class Statistics {
     ], columns);
   }
 
-  stats(template: TemplateName, settings: Settings, columns: number): string {
+  stats(template: TemplateName, settings: AnswerSettings, columns: number): string {
     const last = this.#last;
     const { description, contextSize } = this.#model;
     const rows: [string, string][] = [['Model', description], ['Template', template], ['Sampling', sampling(settings)]];
@@ -104,7 +104,7 @@ export class Statistics {
   }
 }
 
-function sampling({ temperature, topP, topK, minP, repeatPenalty, seed, maxTokens }: Settings): string {
+function sampling({ temperature, topP, topK, minP, repeatPenalty, seed, maxTokens }: AnswerSettings): string {
   return `temperature ${temperature}, top-p ${topP}, top-k ${topK}, min-p ${minP}, repeat penalty ${repeatPenalty}, seed ${seed === 0 ? 'random' : seed}, at most ${maxTokens} tokens`;
 }
 

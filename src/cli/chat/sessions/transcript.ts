@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { extname, resolve } from 'node:path';
 import { RecuaError } from '../../../errors.js';
 import { misuse, quote } from '../../flags/flags.js';
-import { Conversation } from './conversation.js';
+import { SavedConversation } from './conversation.js';
 import type { Session } from './session.js';
 
 export type Transcribed = Pick<Session, 'model' | 'system' | 'exchanges' | 'createdAt'>;
@@ -21,7 +21,7 @@ export function asMarkdown({ model, system, exchanges, createdAt }: Transcribed,
 }
 
 export function asMessages({ model, system, exchanges }: Transcribed): string {
-  return `${JSON.stringify({ model, messages: new Conversation(system, exchanges).messages() }, null, 2)}\n`;
+  return `${JSON.stringify({ model, messages: new SavedConversation(system, exchanges).messages() }, null, 2)}\n`;
 }
 
 export function endedBecause(ended: string): string {

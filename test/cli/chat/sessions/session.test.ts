@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readSession, writeSession } from '#recua/cli/chat/sessions/session.js';
 import type { Session } from '#recua/cli/chat/sessions/session.js';
-import { checkName, findSession, kvPathOf, suggestName } from '#recua/cli/chat/sessions/session-store.js';
+import { checkSessionName, findSession, kvPathOf, suggestName } from '#recua/cli/chat/sessions/session-store.js';
 
 const session: Session = {
   model: 'builtin', system: 'Be brief.', template: 'chatml', createdAt: '2026-01-31T10:00:00.000Z', updatedAt: '2026-01-31T11:00:00.000Z',
@@ -42,9 +42,9 @@ t.test('whatever is wrong with a file is said with its place', async (t) => {
 });
 
 t.test('a name is no path and no trick', async (t) => {
-  for (const name of ['a', 'my chat', 'Gespräch_2.b', '2026-01-31-hello', '日本']) t.equal(checkName(name), name);
+  for (const name of ['a', 'my chat', 'Gespräch_2.b', '2026-01-31-hello', '日本']) t.equal(checkSessionName(name), name);
   for (const name of ['', '.', '..', '.hidden', '../a', 'a/b', 'a\\b', 'a\nb', '-a', 'a.', 'a ', 'x'.repeat(101), 'a:b', 'a\0']) {
-    t.throws(() => checkName(name), { code: 'invalid_usage' }, JSON.stringify(name));
+    t.throws(() => checkSessionName(name), { code: 'invalid_usage' }, JSON.stringify(name));
   }
   await t.rejects(findSession('/nowhere', 'a b:c'), { code: 'invalid_usage' });
   await t.rejects(findSession('/nowhere', 'nothing'), { code: 'session_not_found', message: /nor any other in \/nowhere/ });
@@ -55,7 +55,7 @@ t.test('a name is suggested from the day and the first words', async (t) => {
   t.equal(suggestName('Tell me, please: a STORY about the llamas and more', day), '2026-01-31-tell-me-please-a-story-about');
   t.equal(suggestName('日本語で話して', day), '2026-01-31-日本語で話して');
   t.equal(suggestName('!!! ???', day), '2026-01-31');
-  for (const message of ['x'.repeat(500), '語'.repeat(500), 'a/b/../c']) t.equal(checkName(suggestName(message, day)), suggestName(message, day));
+  for (const message of ['x'.repeat(500), '語'.repeat(500), 'a/b/../c']) t.equal(checkSessionName(suggestName(message, day)), suggestName(message, day));
 });
 
 t.test('the KV stands beside the file', async (t) => {

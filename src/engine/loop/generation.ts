@@ -2,7 +2,7 @@
 // and the text work of its new tokens. The engine calls it between steps.
 import type { NativeModel, NativeSampler, Pieces } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import type { Prepared } from '../prompts/chat.js';
+import type { PreparedPrompt } from '../prompts/chat.js';
 import type { ChatRequest, CompletionRequest, Delta, EngineEvent, FinishReason } from '../protocol.js';
 import { samplerOptions } from '../text/sampling.js';
 import type { Sequence } from '../planning/sequence.js';
@@ -10,12 +10,12 @@ import { Text } from '../text/text.js';
 
 const lineFeed = 0x0a;
 
-export class Request {
+export class Generation {
   readonly id: number;
   readonly sequence: Sequence;
   readonly sampler: NativeSampler;
   readonly #text: Text;
-  readonly #prepared: Prepared;
+  readonly #prepared: PreparedPrompt;
   readonly #arrivedMs: number;
   /** The sampler may be closed before the last text work. */
   readonly #seed: number;
@@ -28,7 +28,7 @@ export class Request {
   /** 'done' was among the events. */
   answered = false;
 
-  constructor(id: number, sequence: Sequence, sampler: NativeSampler, prepared: Prepared, arrivedMs: number) {
+  constructor(id: number, sequence: Sequence, sampler: NativeSampler, prepared: PreparedPrompt, arrivedMs: number) {
     this.id = id;
     this.sequence = sequence;
     this.sampler = sampler;
@@ -126,7 +126,7 @@ export class Request {
 }
 
 /** A grammar that cannot be used is told of where it was given: text of the request, or made of its schema or tools. */
-export async function makeSampler(model: NativeModel, request: ChatRequest | CompletionRequest, prepared: Prepared, draft: boolean): Promise<NativeSampler> {
+export async function makeSampler(model: NativeModel, request: ChatRequest | CompletionRequest, prepared: PreparedPrompt, draft: boolean): Promise<NativeSampler> {
   try {
     return await model.createSampler(samplerOptions(request.sampling, prepared.grammar, draft), prepared.tokens);
   } catch (thrown) {

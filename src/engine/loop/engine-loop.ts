@@ -5,16 +5,16 @@ import type { CancelFlag, NativeAddon, NativeContext, NativeModel, StepResult } 
 import { RecuaError } from '../../errors.js';
 import { Admission, stashBudget } from './admission.js';
 import { Arrivals } from './arrivals.js';
-import { Bell } from './wakeup.js';
-import { checkLength, checkTokens, prepareChat, prepareCompletion, type Prepared, type Preparing } from '../prompts/chat.js';
+import { Wakeup } from './wakeup.js';
+import { checkLength, checkTokens, prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
 import { Decisions, undecided } from './decisions.js';
 import { Embeddings, notPooled } from '../pooled/embeddings.js';
-import { canRemoveParts, type Loaded } from './loaded.js';
+import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { Pace } from '../planning/pace.js';
 import { PoolShare, takesLong } from '../prompts/pool-share.js';
 import { PrefixCache } from '../planning/prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
-import { makeSampler, Request } from './request.js';
+import { makeSampler, Generation } from './generation.js';
 import { isIdle, isStreaming, Plan, planStep, stepsAhead } from '../planning/scheduler.js';
 import { Sequence } from '../planning/sequence.js';
 import { StepBatch } from './step-batch.js';
@@ -30,19 +30,19 @@ export interface EngineHooks {
 /** A step expected to take longer than this is stopped when all it works for was cancelled; its KV is lost then. */
 const worthAbortingMs = 250;
 
-export class Engine {
+export class EngineLoop {
   readonly #addon: NativeAddon;
-  readonly #loaded: Loaded;
+  readonly #loaded: LoadedModel;
   readonly #hooks: EngineHooks;
   readonly #embeddings: Embeddings | undefined;
   readonly #cache: PrefixCache;
   readonly #plan = new Plan();
   readonly #batch: StepBatch;
   /** Requests taken and not answered, by id; undefined while being prepared. */
-  readonly #active = new Map<number, Request | undefined>();
+  readonly #active = new Map<number, Generation | undefined>();
   /** Of those being prepared, what tells the work off-thread that nobody waits for it. */
   readonly #preparing = new Map<number, CancelFlag>();
-  readonly #requests = new Map<Sequence, Request>();
+  readonly #requests = new Map<Sequence, Generation>();
   readonly #waiting: Sequence[] = [];
   /** What is to be done with KV between two steps, and the work under way that may bring more. */
   readonly #jobs: (() => Promise<void>)[] = [];
@@ -50,15 +50,15 @@ export class Engine {
   readonly #keeper: StateKeeper;
   readonly #running: Sequence[] = [];
   /** Requests with tokens that are not text yet. */
-  readonly #fresh = new Set<Request>();
+  readonly #fresh = new Set<Generation>();
   #events: EngineEvent[] = [];
   /** What the gateway was told last: a cancel changes it without an event. */
   #told: EngineStatus = { running: 0, waiting: 0 };
   #flushing = false;
   #inFlight = false;
   readonly #pace = new Pace();
-  readonly #bell = new Bell();
-  readonly #arrivals = new Arrivals(this.#bell);
+  readonly wakeup = new Wakeup();
+  readonly #arrivals = new Arrivals(this.wakeup);
   readonly #poolShare = new PoolShare();
   readonly vitals: Vitals;
   readonly #decisions = new Decisions((request, outcome) => this.#decided(request, outcome));
@@ -66,7 +66,7 @@ export class Engine {
   /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
   readonly ended: Promise<void>;
 
-  constructor(addon: NativeAddon, loaded: Loaded, hooks: EngineHooks) {
+  constructor(addon: NativeAddon, loaded: LoadedModel, hooks: EngineHooks) {
     this.#addon = addon;
     this.#loaded = loaded;
     this.#hooks = hooks;
@@ -142,7 +142,7 @@ export class Engine {
 
   /** Something came that the loop must look at: it wakes, or the step in flight is the last before it does. */
   #stir(): void {
-    this.#bell.ring();
+    this.wakeup.wake();
     if (this.#inFlight) this.#loaded.context?.pause();
   }
 
@@ -163,7 +163,7 @@ export class Engine {
   }
 
   /** Prepares a request off-thread and queues it; every early error ends here. */
-  async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<Prepared>): Promise<void> {
+  async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<PreparedPrompt>): Promise<void> {
     const { context, model, options } = this.#loaded;
     const arrivedMs = performance.now();
     if (this.#closing) return this.#fail(id, shuttingDown());
@@ -176,7 +176,7 @@ export class Engine {
     this.#active.set(id, undefined);
     this.#preparing.set(id, cancelled);
     this.#arrivals.came();
-    let [prepared, made]: [Prepared?, Request?] = [];
+    let [prepared, made]: [PreparedPrompt?, Generation?] = [];
     const leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
     try {
       if (!this.#active.has(id)) return;
@@ -187,7 +187,7 @@ export class Engine {
       const sampler = await makeSampler(model, request, prepared, this.#batch.guesses);
       if (!this.#active.has(id)) return sampler.close();
       const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
-      made = new Request(id, sequence, sampler, prepared, arrivedMs);
+      made = new Generation(id, sequence, sampler, prepared, arrivedMs);
       this.#active.set(id, made);
       this.#requests.set(sequence, made);
       this.#waiting.push(sequence);
@@ -216,7 +216,7 @@ export class Engine {
       this.#render();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
-      else if (isIdle(this.#waiting, this.#running) && this.#jobs.length === 0) await this.#bell.sleep();
+      else if (isIdle(this.#waiting, this.#running) && this.#jobs.length === 0) await this.wakeup.sleep();
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
     }
@@ -238,7 +238,7 @@ export class Engine {
     this.#running.length = kept;
   }
 
-  #drop(request: Request): void {
+  #drop(request: Generation): void {
     this.#requests.delete(request.sequence);
     request.leave(this.#active.has(request.id));
   }
@@ -314,14 +314,14 @@ export class Engine {
     }
   }
 
-  #decided(request: Request, outcome: number | RecuaError): void {
+  #decided(request: Generation, outcome: number | RecuaError): void {
     if (!this.#active.has(request.id)) return;
     if (typeof outcome !== 'number') this.#failSampling(request, outcome.message);
     else if (request.accept(Int32Array.of(outcome), 0, this.#loaded.pieces.flags, performance.now())) this.#fresh.add(request);
     this.#stir();
   }
 
-  #failSampling(request: Request, reason: string): void {
+  #failSampling(request: Generation, reason: string): void {
     request.sequence.finish();
     this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
   }
