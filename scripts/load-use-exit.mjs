@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const [folder, manner] = process.argv.slice(2);
-const { loadAddon } = await import(pathToFileURL(join(folder, 'dist', 'native', 'load.js')).href);
+const { loadAddon } = await import(pathToFileURL(join(folder, 'dist', 'addon', 'load.js')).href);
 const addon = loadAddon();
 const model = await addon.loadModel({ path: join(folder, 'builtin', 'builtin.gguf'), gpuLayers: 0, mmap: true, mlock: false }).promise;
 const context = await model.createContext({

@@ -19,7 +19,7 @@ interface Outcome {
 /** Loads the addon as Recua in a folder finds it, far from it. */
 function load(recua: string, env: Record<string, string> = {}, cwd = '/'): Outcome {
   const body = `
-    const { openAddon } = await import(${JSON.stringify(pathToFileURL(join(recua, 'dist', 'native', 'load.js')).href)});
+    const { openAddon } = await import(${JSON.stringify(pathToFileURL(join(recua, 'dist', 'addon', 'load.js')).href)});
     try {
       const { addon, place, attempts } = openAddon();
       console.log(JSON.stringify({ source: place.source, path: place.path, backends: addon.version.backends, attempts }));
@@ -119,7 +119,7 @@ t.test('a library that lies in the current directory, or that GGML_BACKEND_PATH 
 });
 
 t.test('two loads in a thread are one, and threads have each their own over the same backends', (t) => {
-  const load = JSON.stringify(pathToFileURL(join(root, 'dist', 'native', 'load.js')).href);
+  const load = JSON.stringify(pathToFileURL(join(root, 'dist', 'addon', 'load.js')).href);
   const body = `
     import { Worker } from 'node:worker_threads';
     const { loadAddon } = await import(${load});
