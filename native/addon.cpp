@@ -4,6 +4,7 @@
 #include "machine/heap.h"
 #include "machine/numa.h"
 #include "schema/schema.h"
+#include "thread/machine_turn.h"
 
 #include "common.h"
 
@@ -46,6 +47,14 @@ Napi::Value schema_to_grammar(const Napi::CallbackInfo &info) {
       [](Napi::Env env, std::string &grammar) { return Napi::String::New(env, grammar); });
 }
 
+Napi::Value turns(const Napi::CallbackInfo &info) {
+  const turn::Counts counts = turn::counts();
+  auto result = Napi::Object::New(info.Env());
+  result.Set("taken", static_cast<double>(counts.taken));
+  result.Set("waited", static_cast<double>(counts.waited));
+  return result;
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -69,6 +78,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("setNuma", Napi::Function::New(env, numa::set, "setNuma"));
   exports.Set("setLog", Napi::Function::New(env, log::set_sink, "setLog"));
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
+  exports.Set("turns", Napi::Function::New(env, turns, "turns"));
   exports.Set("heap", Napi::Function::New(env, heap::measure, "heap"));
   exports.Set("readGguf", Napi::Function::New(env, read_gguf, "readGguf"));
   exports.Set("compileSchema", Napi::Function::New(env, compile_schema, "compileSchema"));

@@ -108,6 +108,9 @@ public:
   // JS thread. Waits for the step in flight, then frees the context and lets go of the model. Idempotent.
   void close(Napi::Env env, std::function<void(Napi::Env)> done);
   Napi::Promise close(Napi::Env env);
+  // From now on its work waits for its turn at that many cores (thread/machine_turn.h). An empty
+  // path: it never waits.
+  void compute_in_turn(const std::string &turn_file, int32_t cores);
   // Thread. Creates the llama_context; throws CodedError.
   void open(llama_context_params params);
   // Thread. llama_decode; where it gives 2 because it was interrupted, what llama.cpp says of it is no error in the log.

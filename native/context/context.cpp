@@ -2,6 +2,7 @@
 // with the KV between steps in kv.cpp.
 #include "addon.h"
 #include "machine/heap.h"
+#include "thread/machine_turn.h"
 
 #include "ggml.h"
 
@@ -46,6 +47,10 @@ void ContextCore::open(llama_context_params params) {
     const std::string reason = log::last_errors();
     throw CodedError("model_unusable", "Could not create a context" + (reason.empty() ? "" : ": " + reason));
   }
+}
+
+void ContextCore::compute_in_turn(const std::string &turn_file, int32_t cores) {
+  if (!turn_file.empty() && turn::share(turn_file)) worker.computes_on(cores);
 }
 
 int32_t ContextCore::decode(const llama_batch &batch) {
@@ -139,6 +144,8 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
   std::string type_k = "f16";
   std::string type_v = "f16";
   std::string flash = "auto";
+  std::string turn_file;
+  options.text("turnFile", turn_file);
   options.number("contextSize", size);
   options.number("sequences", params.n_seq_max);
   options.number("draft", draft);
@@ -169,6 +176,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         core->most_outputs = params.n_outputs_max;
         core->threads = params.n_threads;
         core->threads_batch = params.n_threads_batch;
+        core->compute_in_turn(turn_file, std::max(core->threads, core->threads_batch));
         if (drafts) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, draft, draft_always);
       },
       [=](Napi::Env env) -> Napi::Value {

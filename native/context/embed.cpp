@@ -192,6 +192,8 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
   options.number("contextSize", context_size);
   options.number("sequences", params.n_seq_max);
   options.number("threads", params.n_threads);
+  std::string turn_file;
+  options.text("turnFile", turn_file);
   return core->run(
       env, "embeddings_unsupported",
       [=]() mutable {
@@ -206,6 +208,7 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         params.pooling_type = pooling_from(pooling);
         params.kv_unified = true; // one pool of cells for inputs of any length
         core->open(params);
+        core->compute_in_turn(turn_file, params.n_threads);
         const auto type = llama_pooling_type(core->context);
         if (type == LLAMA_POOLING_TYPE_NONE) {
           throw CodedError("embeddings_unsupported", "Expected a model with pooled vectors, this one's pooling is none.");

@@ -1,5 +1,6 @@
 // The compute thread of compute_thread.h: which lane's turn it is, and when the thread begins and ends.
 #include "thread/compute_thread.h"
+#include "thread/machine_turn.h"
 
 #include <algorithm>
 #include <chrono>
@@ -46,9 +47,14 @@ struct Thread {
       latest_us = std::max(latest_us, running->used_us);
       std::function<bool()> &slice = running->jobs.front(); // a deque's elements stay where they are
       lock.unlock();
-      const auto start = std::chrono::steady_clock::now();
-      const bool more = slice();
-      const auto taken = std::chrono::steady_clock::now() - start;
+      bool more = false;
+      std::chrono::steady_clock::duration taken{};
+      {
+        const turn::Turn turn(running->cores, [lane = running] { return lane->closed.load(); });
+        const auto start = std::chrono::steady_clock::now();
+        more = slice();
+        taken = std::chrono::steady_clock::now() - start;
+      }
       lock.lock();
       running->used_us += std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
       if (!more) running->jobs.pop_front();

@@ -5,6 +5,7 @@
 // for the rest of the process's life. So there is one such thread, however many contexts there are.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -25,6 +26,10 @@ public:
   // Any thread. `slice` is called on the compute thread until it returns false. False after close().
   bool post(std::function<bool()> slice);
 
+  // Any thread. Its slices take so many of the machine's cores, and wait for their turn at them where
+  // other processes compute too (machine_turn.h). 0, as at first: no cores.
+  void computes_on(int32_t count) { cores = count; }
+
   // From a slice: whether another lane waits for its turn.
   bool contended() const;
 
@@ -36,7 +41,8 @@ private:
   std::function<void()> interrupt;
   std::deque<std::function<bool()>> jobs;
   int64_t used_us = 0;
-  bool closed = false;
+  std::atomic<int32_t> cores{0};
+  std::atomic<bool> closed{false};
 };
 
 // Any thread but the compute thread. Does the work on a thread that ends with it, and its OpenMP team with that:

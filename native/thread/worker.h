@@ -26,6 +26,9 @@ public:
   // anything that comes later. False where that is not possible any more.
   bool tell(std::function<void(Napi::Env)> tell);
 
+  // Any thread. The jobs take so many of the machine's cores.
+  void computes_on(int32_t cores) { lane.computes_on(cores); }
+
   // The compute thread, from a slice: whether another context waits for its turn.
   bool contended() const { return lane.contended(); }
 

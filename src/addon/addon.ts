@@ -95,6 +95,11 @@ export interface ContextOptions {
   /** ggml type names, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
+  /**
+   * Steps take turns at the machine's cores with those of other processes that name the same file;
+   * absent or '': they do not.
+   */
+  turnFile?: string;
   /** Most tokens that are guessed ahead for a sequence; 0 or absent is none. Without effect where a part of a sequence cannot be removed. */
   draft?: number;
   /** Evaluates them whether that pays or not; tests do. */
@@ -108,6 +113,8 @@ export interface EmbedderOptions {
   sequences: number;
   threads: number;
   pooling: Pooling | 'unspecified';
+  /** As of a context. */
+  turnFile?: string;
 }
 
 /** Options of a sampler; absent ones are off, so the caller decides every default. */
@@ -341,6 +348,8 @@ export interface NativeAddon {
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
   /** What malloc has given out in this process, and what of its heaps is free; undefined where the C library does not tell (glibc before 2.33, others). */
+  /** How often this process computed in turns with others, and how often it had to wait for its turn. */
+  turns(): { taken: number; waited: number };
   heap(): { usedBytes: number; freeBytes: number } | undefined;
   readGguf(path: string): Promise<GgufHeader>;
   /** A JSON schema's grammar, and what it leaves out. Rejects `invalid_schema`. */

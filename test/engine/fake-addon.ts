@@ -538,6 +538,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
       return { promise, progress: () => 0.5, cancel: () => cancel() };
     },
     heap: () => undefined,
+    turns: () => ({ taken: 0, waited: 0 }),
     readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
     compileSchema: async () => ({ grammar: 'root ::= "{}"', unenforced: [] }),
     schemaToGrammar: async () => 'root ::= "{}"',

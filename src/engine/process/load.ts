@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { ensureChecked } from '../../models/gguf/model-file.js';
+import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from './offload.js';
 import type { OffloadChoice, SkippedBackend } from './offload.js';
 import { canRemoveParts, type LoadedModel } from '../loop/loaded.js';
@@ -63,8 +64,9 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     }
     const contextSize = effectiveContext(info, options, notes);
     const pooling = effectivePooling(info, options);
-    const context = info.hasDecoder ? await model.createContext(contextOptions(options, contextSize, mathThreads)) : undefined;
-    const embedderOptions = pooling === 'none' ? undefined : embedding(options, contextSize, pooling, mathThreads);
+    const turns = offload.devices.length === 0 ? { turnFile: turnFile() } : {};
+    const context = info.hasDecoder ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), ...turns }) : undefined;
+    const embedderOptions = pooling === 'none' ? undefined : { ...embedding(options, contextSize, pooling, mathThreads), ...turns };
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
     }
