@@ -9,7 +9,6 @@ import { servingModelOf, type Model } from './model.js';
 import { openOptions } from './options.js';
 
 /** What the HTTP API does where requests say nothing, and how much it takes. */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- an interface has its options listed in docs/api.md, an alias has not
 export interface ServerOptions extends OptionsOf<typeof appSettings> {}
 
 /** An Express app: mount it (`app.use('/llm', server)`), give it to `http.createServer`, or let it listen by itself. */

@@ -1,7 +1,7 @@
 // The options of the library's methods, and what they are to the engine: every number checked, every name known.
 import { answerSettings, type samplerSettings } from '../settings/answer.js';
-import { defaults, engineConfigSettings, type EngineConfig } from '../settings/config.js';
-import { valuesOf, type OptionsOf } from '../settings/kinds.js';
+import { defaults, engineConfigSettings, engineDefaults, type EngineConfig } from '../settings/config.js';
+import type { OptionsOf } from '../settings/kinds.js';
 import type { ChatRequest, CompletionRequest, Constraint, ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
@@ -29,7 +29,8 @@ export interface LoadOptions extends OptionsOf<typeof engineConfigSettings> {
 }
 
 /** How text is generated. */
-export interface GenerateOptions extends OptionsOf<typeof answerSettings>, OptionsOf<typeof samplerSettings> {
+export interface GenerateOptions
+  extends OptionsOf<typeof answerSettings>, OptionsOf<typeof samplerSettings> {
   /** Mirostat 1 or 2 instead of the other samplers; 0, the default, is off. */
   mirostat?: 0 | 1 | 2 | undefined;
   /** The same seed, request and build give the same answer. Of larger integers the low 32 bits count. Default: drawn at random. */
@@ -73,7 +74,9 @@ export interface ChatOptions<S extends Schema | undefined = undefined> extends G
 const maxStops = 16;
 const maxStopLength = 1_024;
 
-const loadNames = ['isolated', ...Object.keys(engineConfigSettings), 'onProgress', 'onLog', 'signal'];
+const loadNames = [
+  'isolated', ...Object.keys(engineConfigSettings), 'onProgress', 'onLog', 'signal',
+];
 const generateNames = [...samplingNames, 'maxTokens', 'stop', 'grammar', 'schema', 'signal'];
 const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls', 'maxToolRounds', 'thinking', 'templateOptions'];
 
@@ -97,14 +100,19 @@ function readFunction<F>(fields: Fields, name: string): F | undefined {
   throw wrongType(name, 'a function', value);
 }
 
-export function readLoadOptions(options: LoadOptions): { engine: EngineConfig; isolated: boolean } & Pick<LoadOptions, 'onProgress' | 'onLog' | 'signal'> {
+interface LoadWish extends Pick<LoadOptions, 'onProgress' | 'onLog' | 'signal'> {
+  engine: EngineConfig;
+  isolated: boolean;
+}
+
+export function readLoadOptions(options: LoadOptions): LoadWish {
   const fields = openOptions(options, loadNames);
   return {
     isolated: fields.boolean('isolated') ?? true,
     onProgress: readFunction(fields, 'onProgress'),
     onLog: readFunction(fields, 'onLog'),
     signal: readSignal(fields),
-    engine: { ...valuesOf(engineConfigSettings, defaults), ...readSettings(fields, engineConfigSettings) },
+    engine: { ...engineDefaults, ...readSettings(fields, engineConfigSettings) },
   };
 }
 

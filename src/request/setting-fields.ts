@@ -1,11 +1,14 @@
-// Settings by name from an object of a program, as the tables of settings/ have them: types and ranges checked. Called by the library.
+// Settings by name from an object of a program, as the tables of settings/ have them: types and
+// ranges checked. Called by the library.
 import type { Setting, Settings, ValuesOf } from '../settings/kinds.js';
 import type { Fields } from './fields.js';
 
 /** The settings of the table that are given. */
 export function readSettings<T extends Settings>(fields: Fields, table: T): Partial<ValuesOf<T>> {
-  const given = Object.entries(table).map(([key, setting]) => [key, read(fields, key, setting)] as const);
-  return Object.fromEntries(given.filter(([, value]) => value !== undefined)) as Partial<ValuesOf<T>>;
+  const given = Object.entries(table)
+    .map(([key, setting]) => [key, read(fields, key, setting)] as const)
+    .filter(([, value]) => value !== undefined);
+  return Object.fromEntries(given) as Partial<ValuesOf<T>>;
 }
 
 function read(fields: Fields, key: string, setting: Setting): unknown {

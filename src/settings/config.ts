@@ -1,5 +1,6 @@
-// All settings together and their defaults, as the tables of this folder have them. The floor of the house: imports nothing above it.
-// Who fills a Config: cli/ from flags, and programs that embed the server.
+// All settings together and their defaults, as the tables of this folder have them. The floor of
+// the house: imports nothing above it. Who fills a Config: cli/ from flags, and programs that embed
+// the server.
 import { samplerSettings } from './answer.js';
 import { engineSettings, sharingSettings } from './engine.js';
 import { defaultsOf, type ValuesOf } from './kinds.js';
@@ -7,12 +8,13 @@ import { serverSettings } from './server.js';
 
 /** What an engine process is told. */
 export const engineConfigSettings = { ...sharingSettings, ...engineSettings } as const;
-export type EngineConfig = ValuesOf<typeof engineConfigSettings>;
+export interface EngineConfig extends ValuesOf<typeof engineConfigSettings> {}
+export const engineDefaults: EngineConfig = defaultsOf(engineConfigSettings);
 
 export const configSettings = { ...serverSettings, ...engineSettings } as const;
-export type Config = ValuesOf<typeof configSettings>;
+export interface Config extends ValuesOf<typeof configSettings> {}
 
-export const defaults = defaultsOf(configSettings);
+export const defaults: Readonly<Config> = defaultsOf(configSettings);
 
 /** Sampling where a request or command names no value. */
 export const samplingDefaults = defaultsOf(samplerSettings);

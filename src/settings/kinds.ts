@@ -1,9 +1,13 @@
-// What a setting is. Each is one entry of a table of this folder: engine.ts (how a model is loaded), server.ts, answer.ts (how
-// an answer is made, which a request may say). From the entry derive its type and default (config.ts), what travels to the engine
-// process, its flag with help, variable and key in the config file (cli/flags), and the library's option. The comment above an
+// What a setting is. Each is one entry of a table of this folder: engine.ts (how a model is
+// loaded), server.ts, answer.ts (how an answer is made, which a request may say). From the entry
+// derive its type and default (config.ts), what travels to the engine process, its flag with help,
+// variable and key in the config file (cli/flags), and the library's option. The comment above an
 // entry is the option's description in docs/api.md.
 
-/** How the command line gives a setting. The variable and the key in the config file follow from the long names. */
+/**
+ * How the command line gives a setting. The variable and the key in the config file follow from the
+ * long names.
+ */
 export interface FlagWords {
   /** As typed, the long name first. */
   readonly names: readonly [string, ...string[]];
@@ -67,7 +71,8 @@ export type Settings = Readonly<Record<string, Setting>>;
 
 /** A setting's type. */
 export type ValueOf<S> =
-  S extends { kind: 'integer' | 'number' } ? number | (S extends { words: infer W } ? Extract<W[keyof W], string> : never)
+  S extends { kind: 'integer'; words: infer Words } ? number | Extract<Words[keyof Words], string>
+  : S extends { kind: 'integer' | 'number' } ? number
   : S extends { kind: 'choice'; choices: readonly (infer Choice)[] } ? Choice
   : S extends { kind: 'switch' } ? boolean
   : string;
@@ -76,18 +81,20 @@ export type ValueOf<S> =
 export type ValuesOf<T> = { -readonly [K in keyof T]: ValueOf<T[K]> };
 
 /** The same as options of the library. */
-export type OptionsOf<T, K extends keyof T = keyof T> = { -readonly [P in K]?: ValueOf<T[P]> | undefined };
+export type OptionsOf<T> = { -readonly [K in keyof T]?: ValueOf<T[K]> | undefined };
 
 /** The settings of a table that have this in their entry. */
 export type KeysWith<T, Has> = { [K in keyof T]: T[K] extends Has ? K : never }[keyof T];
 
 export function defaultsOf<T extends Settings>(table: T): Readonly<ValuesOf<T>> {
-  return Object.freeze(Object.fromEntries(Object.entries(table).map(([key, { fallback }]) => [key, fallback]))) as ValuesOf<T>;
+  const values = Object.entries(table).map(([key, { fallback }]) => [key, fallback]);
+  return Object.freeze(Object.fromEntries(values)) as ValuesOf<T>;
 }
 
 /** The values of a table's settings among others. */
 export function valuesOf<T extends Settings>(table: T, values: Readonly<ValuesOf<T>>): ValuesOf<T> {
-  return Object.fromEntries(Object.keys(table).map((key) => [key, values[key as keyof T]])) as ValuesOf<T>;
+  const own = Object.keys(table).map((key) => [key, values[key as keyof T]]);
+  return Object.fromEntries(own) as ValuesOf<T>;
 }
 
 /** Counts that llama.cpp keeps in 32 bits. */

@@ -1,4 +1,5 @@
-// The server's own settings: flags of `recua api` and `recua serve start`, and, where `library` says so, options of createServer().
+// The server's own settings: flags of `recua api` and `recua serve start`, and, where `library`
+// says so, options of createServer().
 import { answerSettings } from './answer.js';
 import { sharingSettings } from './engine.js';
 import { maxCount, type KeysWith, type Setting, type Settings } from './kinds.js';
@@ -12,7 +13,10 @@ export const serverSettings = {
   /** The name of a model, or the path of its file. */
   model: {
     kind: 'text', fallback: '',
-    flag: { names: ['--model', '-m'], value: 'model', help: 'The model, instead of the first argument' },
+    flag: {
+      names: ['--model', '-m'], value: 'model',
+      help: 'The model, instead of the first argument',
+    },
   },
   port: {
     kind: 'integer', fallback: 8080, min: 0, max: 65_535,
@@ -32,7 +36,10 @@ export const serverSettings = {
   /** The model's name for clients, instead of its own; that still finds it. */
   alias: {
     kind: 'text', fallback: '', library: true,
-    flag: { names: ['--alias', '-a'], value: 'name', help: 'The model\'s name for clients instead of its file\'s' },
+    flag: {
+      names: ['--alias', '-a'], value: 'name',
+      help: 'The model\'s name for clients instead of its file\'s',
+    },
   },
   ...sharingSettings,
   drainMs: {
@@ -45,20 +52,27 @@ export const serverSettings = {
   /** Largest request body in bytes. Default 32 MiB. */
   bodyLimitBytes: {
     kind: 'integer', fallback: 32 * mebibyte, min: 1, max: 1024 * mebibyte, library: true,
-    flag: { names: ['--body-limit'], value: 'MiB', key: 'bodyLimitMib', unit: mebibyte, min: 1, help: 'Largest request body' },
+    flag: {
+      names: ['--body-limit'], value: 'MiB', key: 'bodyLimitMib', unit: mebibyte, min: 1,
+      help: 'Largest request body',
+    },
   },
   /**
-   * Memory for the bodies of all requests together, in bytes, 4 for each of theirs; more get a 503. 0, the default, is a quarter
-   * of what V8 may use.
+   * Memory for the bodies of all requests together, in bytes, 4 for each of theirs; more get a 503.
+   * 0, the default, is a quarter of what V8 may use.
    */
   bodyMemoryBytes: {
     kind: 'integer', fallback: 0, min: 0, max: 1_048_576 * mebibyte, library: true,
     flag: {
       names: ['--body-memory'], value: 'MiB', key: 'bodyMemoryMib', unit: mebibyte,
-      help: 'Memory for the bodies of all requests together, 4 bytes for each of theirs; 0 is a quarter of what V8 may use',
+      help: 'Memory for the bodies of all requests together, 4 bytes for each of theirs; 0 is a '
+        + 'quarter of what V8 may use',
     },
   },
-  /** An empty chunk after so much silence on an event stream, so that clients keep it open; 0 is off. Default 10,000. */
+  /**
+   * An empty chunk after so much silence on an event stream, so that clients keep it open; 0 is
+   * off. Default 10,000.
+   */
   pingIntervalMs: {
     kind: 'integer', fallback: 10 * secondMs, min: 0, max: maxCount, library: true,
     flag: {

@@ -3,8 +3,7 @@ import { EngineLoop } from '#recua/engine/loop/engine-loop.js';
 import { load } from '#recua/engine/process/load.js';
 import type { ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
-import { defaults, engineConfigSettings } from '#recua/settings/config.js';
-import { valuesOf } from '#recua/settings/kinds.js';
+import { engineDefaults } from '#recua/settings/config.js';
 import { fakeAddon, type FakeOptions } from './fake-addon.js';
 
 export const sampling: Sampling = {
@@ -28,8 +27,8 @@ export function chat(content: string, more: Partial<ChatRequest> = {}): ChatRequ
 export const say = (text: string) => ({ kind: 'grammar' as const, grammar: `say:${text}` });
 
 export const options: EngineOptions = {
-  ...valuesOf(engineConfigSettings, defaults), modelPath: builtinPath,
-  contextSize: 2000, threads: 1, threadsBatch: 1, batchSize: 64, microBatchSize: 64, maxStallMs: 150, cacheRamMib: 1, queueSize: 1000,
+  ...engineDefaults, modelPath: builtinPath, contextSize: 2000, threads: 1, threadsBatch: 1,
+  batchSize: 64, microBatchSize: 64, maxStallMs: 150, cacheRamMib: 1, queueSize: 1000,
 };
 
 /** What became of a request. */

@@ -10,12 +10,17 @@ import { readTextFile, settingFlag, settingFlags } from './setting-flags.js';
 
 const { maxTokens, temperature } = answerSettings;
 const samplerFlags = settingFlags(samplerSettings);
+type SamplerFlag = keyof typeof samplerFlags;
+const samplerKeys = Object.keys(samplerFlags) as SamplerFlag[];
 
-type OwnDefaults = { maxTokens: number } & Partial<Record<keyof typeof samplerFlags, number>>;
+type OwnDefaults = { maxTokens: number } & Partial<Record<SamplerFlag, number>>;
 
 /** Commands differ in some defaults only. */
 export function answerFlags(own: OwnDefaults) {
-  const samplers = Object.entries(samplerFlags).map(([key, flag]) => [key, { ...flag, fallback: own[key as keyof OwnDefaults] ?? flag.fallback }]);
+  const samplers = samplerKeys.map((key) => {
+    const flag = samplerFlags[key];
+    return [key, { ...flag, fallback: own[key] ?? flag.fallback }];
+  });
   return {
     system: text(['--system', '-s'], 'text', 'System message before the prompt'),
     maxTokens: settingFlag(maxTokens, { fallback: own.maxTokens }),
@@ -32,7 +37,7 @@ export function answerFlags(own: OwnDefaults) {
 export type AnswerValues = Values<ReturnType<typeof answerFlags>>;
 
 /** The settings of an answer that a person chooses and a saved chat keeps. */
-export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | keyof typeof samplerFlags | 'seed'>;
+export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | SamplerFlag | 'seed'>;
 
 /** The grammar that the flags name, as a constraint. */
 export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'grammarFile'>): Promise<Constraint> {
@@ -60,9 +65,9 @@ export function makeRequest(messages: ChatMessage[], settings: AnswerSettings, c
 }
 
 function makeSampling({ temperature, seed, ...settings }: AnswerSettings): Sampling {
-  const samplers = Object.keys(samplerFlags).map((key) => [key, settings[key as keyof typeof samplerFlags]]);
+  const samplers = Object.fromEntries(samplerKeys.map((key) => [key, settings[key]]));
   return {
-    ...samplingDefaults, ...Object.fromEntries(samplers) as Pick<AnswerSettings, keyof typeof samplerFlags>, temperature,
+    ...samplingDefaults, ...samplers as Pick<AnswerSettings, SamplerFlag>, temperature,
     mirostat: 0, seed: seed === 0 ? undefined : seed, logitBias: [], ignoreEos: false,
   };
 }

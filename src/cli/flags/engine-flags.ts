@@ -1,4 +1,5 @@
-// The flags that say how a model is loaded, for every command that starts an engine; and what they mean to it.
+// The flags that say how a model is loaded, for every command that starts an engine; and what they
+// mean to it.
 import { engineConfigSettings } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import { engineSettings } from '../../settings/engine.js';
@@ -13,11 +14,16 @@ import type { FlagValues } from './setting-flags.js';
 export const engineFlags = settingFlags(engineSettings);
 
 /** The part of a configuration that these flags give. */
-export async function engineConfig(values: FlagValues<typeof engineSettings>): Promise<Partial<Config>> {
+export async function engineConfig(
+  values: FlagValues<typeof engineSettings>,
+): Promise<Partial<Config>> {
   return await settingValues(engineSettings, values);
 }
 
 /** `file` lets --gpu-layers auto tell how many layers fit, and an engine trust what was checked. */
 export function engineOptions(modelPath: string, config: Config, file?: ModelFile): EngineOptions {
-  return { ...valuesOf(engineConfigSettings, config), modelPath, checked: file && checkedFiles(file), ...offloadWish(config, file) };
+  return {
+    ...valuesOf(engineConfigSettings, config), modelPath,
+    checked: file && checkedFiles(file), ...offloadWish(config, file),
+  };
 }
