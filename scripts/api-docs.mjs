@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Application } from 'typedoc';
+import { Application, ReflectionKind } from 'typedoc';
 import { place, root } from './place.mjs';
 
 const intro = `# The library
@@ -47,10 +47,19 @@ export async function apiReference() {
     });
     const project = await app.convert();
     if (!project) throw new Error('The docstrings could not be read.');
+    settingsFirst(project);
     await app.generateOutputs(project);
     return intro + tidy(readFileSync(join(out, 'api.md'), 'utf8'));
   } finally {
     rmSync(out, { recursive: true, force: true });
+  }
+}
+
+/** Options that come from the tables of settings go before those that an interface adds to them, which are the rarer ones. */
+function settingsFirst(project) {
+  const isSetting = (one) => project.getSymbolIdFromReflection(one)?.fileName.startsWith(join(place.source, 'settings'));
+  for (const { groups } of project.getReflectionsByKind(ReflectionKind.Interface)) {
+    for (const group of groups ?? []) group.children.sort((a, b) => Number(isSetting(b)) - Number(isSetting(a)));
   }
 }
 

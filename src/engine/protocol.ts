@@ -1,20 +1,18 @@
 // The messages between the gateway process (engine/gateway/client) and the engine process (engine/process/host),
 // and the internal words for a request and its answer. Types only; knows nothing of OpenAI's wire.
 // The channel is child_process IPC with 'advanced' serialisation, so typed arrays cross as they are.
-import type { Config } from '../settings/config.js';
+import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
 import type { Device, Pooling } from '../addon/addon.js';
 
-/** How to load: fixed for the life of an engine process. Each setting is explained in config.ts. */
+/** How to load: fixed for the life of an engine process. The settings are those of settings/engine.ts. */
 export type EngineOptions = {
   modelPath: string;
   /** The model's files that were found sound, as they were then; any that is another by now is checked again before it is loaded. */
   checked?: readonly { path: string; mark: string }[] | undefined;
   /** For gpuLayers 'auto'; without it all layers are tried. */
   layerNeed?: LayerNeed | undefined;
-} & Pick<Config,
-  | 'contextSize' | 'parallel' | 'gpuLayers' | 'device' | 'requireGpu' | 'threads' | 'threadsBatch' | 'batchSize' | 'microBatchSize' | 'maxStallMs' | 'flashAttention'
-  | 'cacheTypeK' | 'cacheTypeV' | 'cacheRamMib' | 'specType' | 'specDraftMax' | 'mmap' | 'mlock' | 'numa' | 'queueSize' | 'chatTemplate' | 'pooling'>;
+} & EngineConfig;
 
 /** Bytes that a model's parts take on the device that computes them. */
 export interface LayerNeed {

@@ -2,25 +2,14 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { makeConfig } from '../settings/config.js';
 import { createApp } from '../server/app.js';
-import { int32Max } from '../request/fields.js';
+import { appSettings } from '../settings/server.js';
+import type { OptionsOf } from '../settings/kinds.js';
+import { readSettings } from '../request/setting-fields.js';
 import { servingModelOf, type Model } from './model.js';
 import { openOptions } from './options.js';
 
 /** What the HTTP API does where requests say nothing, and how much it takes. */
-export interface ServerOptions {
-  /** The model's name for clients, instead of its own; that still finds it. */
-  alias?: string | undefined;
-  /** Most tokens of an answer whose request sets no bound. Default 2048. */
-  maxTokens?: number | undefined;
-  /** Temperature of requests that name none. Default 0.7. */
-  temperature?: number | undefined;
-  /** Largest request body in bytes. Default 32 MiB. */
-  bodyLimitBytes?: number | undefined;
-  /** Memory for the bodies of all requests together, in bytes, 4 for each of theirs; more get a 503. 0, the default, is a quarter of what V8 may use. */
-  bodyMemoryBytes?: number | undefined;
-  /** An empty chunk after so much silence on an event stream, so that clients keep it open; 0 is off. Default 10,000. */
-  pingIntervalMs?: number | undefined;
-}
+export interface ServerOptions extends OptionsOf<typeof appSettings> {}
 
 /** An Express app: mount it (`app.use('/llm', server)`), give it to `http.createServer`, or let it listen by itself. */
 export interface ServerApp {
@@ -44,18 +33,10 @@ export interface ServerApp {
  */
 export function createServer(model: Model, options: ServerOptions = {}): ServerApp {
   const { engine, served, path } = servingModelOf(model);
-  const fields = openOptions(options, ['alias', 'maxTokens', 'temperature', 'bodyLimitBytes', 'bodyMemoryBytes', 'pingIntervalMs']);
-  const alias = fields.string('alias') ?? '';
-  const given = {
-    maxTokens: fields.integer('maxTokens', { min: 1, max: int32Max }),
-    temperature: fields.number('temperature', { min: 0, max: 100 }),
-    bodyLimitBytes: fields.integer('bodyLimitBytes', { min: 1, max: 1024 ** 3 }),
-    bodyMemoryBytes: fields.integer('bodyMemoryBytes', { min: 0, max: 1024 ** 4 }),
-    pingIntervalMs: fields.integer('pingIntervalMs', { min: 0, max: int32Max }),
-  };
+  const { alias = '', ...given } = readSettings(openOptions(options, Object.keys(appSettings)), appSettings);
   return createApp({
     engine,
-    config: makeConfig({ ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)), model: path }),
+    config: makeConfig({ ...given, model: path }),
     model: alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] },
     log: (level, text) => void model.emit('log', level, text),
   });

@@ -1,39 +1,13 @@
-// The sampling fields of a request: names on the wire and ranges, in one table. Unknown to the engine,
+// The sampling fields of a request: names on the wire and ranges, by the table in settings/answer. Unknown to the engine,
 // which gets a whole Sampling. Called by chat-request, and by the library with names of its own. Pure.
+import { answerSettings, samplerSettings } from '../settings/answer.js';
 import { samplingDefaults } from '../settings/config.js';
+import type { Setting } from '../settings/kinds.js';
 import type { Sampling } from '../engine/protocol.js';
-import { checkNumber, int32Max, wrongType, type Fields, type Range } from './fields.js';
+import { checkNumber, wrongType, type Fields } from './fields.js';
 
-type NumberField = Exclude<keyof Sampling, 'seed' | 'logitBias' | 'ignoreEos' | 'temperature' | 'mirostat'>;
+type NumberField = keyof typeof samplerSettings;
 
-interface Row extends Range {
-  /** OpenAI's name or llama-server's; the first one present counts. */
-  names: readonly string[];
-  integer?: true;
-}
-
-const table: Record<NumberField, Row> = {
-  topK: { names: ['top_k'], min: -1, max: int32Max, integer: true },
-  topP: { names: ['top_p'], min: 0, max: 1 },
-  minP: { names: ['min_p'], min: 0, max: 1 },
-  typicalP: { names: ['typical_p'], min: 0, max: 1 },
-  topNSigma: { names: ['top_n_sigma'], min: -1, max: 100 },
-  repeatPenalty: { names: ['repeat_penalty', 'repetition_penalty'], min: 0.01, max: 100 },
-  penaltyLastN: { names: ['repeat_last_n', 'penalty_last_n'], min: -1, max: int32Max, integer: true },
-  frequencyPenalty: { names: ['frequency_penalty'], min: -2, max: 2 },
-  presencePenalty: { names: ['presence_penalty'], min: -2, max: 2 },
-  dryMultiplier: { names: ['dry_multiplier'], min: 0, max: 100 },
-  dryBase: { names: ['dry_base'], min: 1, max: 100 },
-  dryAllowedLength: { names: ['dry_allowed_length'], min: 0, max: int32Max, integer: true },
-  dryPenaltyLastN: { names: ['dry_penalty_last_n'], min: -1, max: int32Max, integer: true },
-  xtcProbability: { names: ['xtc_probability'], min: 0, max: 1 },
-  xtcThreshold: { names: ['xtc_threshold'], min: 0, max: 1 },
-  mirostatTau: { names: ['mirostat_tau'], min: 0, max: 100 },
-  mirostatEta: { names: ['mirostat_eta'], min: 0, max: 1 },
-};
-
-/** OpenAI ends at 2; users of min_p and XTC go further. */
-const temperatureRange = { min: 0, max: 100 };
 /** Below it every answer is the greedy one, and logits divided by it could overflow to infinity. */
 const greedyBelow = 0.001;
 
@@ -47,9 +21,9 @@ export interface SamplingContext {
 /** `own`: the fields have the names of `Sampling`, not those on the wire. */
 export function readSampling(fields: Fields, context: SamplingContext, own = false): Sampling {
   const numbers = Object.fromEntries(
-    Object.entries(table).map(([field, row]) => [field, readNumber(fields, row, own ? [field] : row.names) ?? samplingDefaults[field as NumberField]]),
+    Object.entries(samplerSettings).map(([key, setting]) => [key, readNumber(fields, setting, own ? [key] : setting.fields) ?? samplingDefaults[key as NumberField]]),
   ) as Record<NumberField, number>;
-  const temperature = fields.number('temperature', temperatureRange) ?? context.temperature;
+  const temperature = fields.number('temperature', answerSettings.temperature) ?? context.temperature;
   return {
     ...numbers,
     temperature: temperature < greedyBelow ? 0 : temperature,
@@ -64,11 +38,11 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
 }
 
 /** The names that `readSampling` knows with `own`. */
-export const samplingNames: readonly string[] = [...Object.keys(table), 'temperature', 'mirostat', 'seed', 'logitBias', 'ignoreEos'];
+export const samplingNames: readonly string[] = [...Object.keys(samplerSettings), 'temperature', 'mirostat', 'seed', 'logitBias', 'ignoreEos'];
 
-function readNumber(fields: Fields, row: Row, names: readonly string[]): number | undefined {
+function readNumber(fields: Fields, setting: Setting & { min: number; max: number }, names: readonly string[]): number | undefined {
   for (const name of names) {
-    const value = row.integer ? fields.integer(name, row) : fields.number(name, row);
+    const value = setting.kind === 'integer' ? fields.integer(name, setting) : fields.number(name, setting);
     if (value !== undefined) return value;
   }
   return undefined;

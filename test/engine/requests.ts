@@ -3,6 +3,7 @@ import { EngineLoop } from '#recua/engine/loop/engine-loop.js';
 import { load } from '#recua/engine/process/load.js';
 import type { ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';
 import { builtinPath } from '#recua/models/store.js';
+import { engineDefaults } from '#recua/settings/config.js';
 import { fakeAddon, type FakeOptions } from './fake-addon.js';
 
 export const sampling: Sampling = {
@@ -26,8 +27,8 @@ export function chat(content: string, more: Partial<ChatRequest> = {}): ChatRequ
 export const say = (text: string) => ({ kind: 'grammar' as const, grammar: `say:${text}` });
 
 export const options: EngineOptions = {
-  modelPath: builtinPath, contextSize: 2000, parallel: 4, gpuLayers: 0, device: '', requireGpu: false, threads: 1, threadsBatch: 1, batchSize: 64, microBatchSize: 64, maxStallMs: 150,
-  flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16', cacheRamMib: 1, specType: 'none', specDraftMax: 16, mmap: true, mlock: false, numa: 'none', queueSize: 1000, chatTemplate: '', pooling: 'auto',
+  ...engineDefaults, modelPath: builtinPath, contextSize: 2000, threads: 1, threadsBatch: 1,
+  batchSize: 64, microBatchSize: 64, maxStallMs: 150, cacheRamMib: 1, queueSize: 1000,
 };
 
 /** What became of a request. */

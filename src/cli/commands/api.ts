@@ -1,7 +1,7 @@
 // `recua api <model>`: the HTTP server over one engine, from the first listening to the last answer.
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import { defaults, makeConfig } from '../../settings/config.js';
+import { configSettings, makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import type { Engine } from '../../engine/api.js';
 import { startEngine } from '../../engine/gateway/client.js';
@@ -13,9 +13,10 @@ import type { StoredModel } from '../../models/store.js';
 import type { Arguments } from '../flags/arguments.js';
 import { command } from '../command.js';
 import { deviceListing, deviceListingJson, listDevices, placeText } from '../devices.js';
-import { engineConfig, engineFlags, engineOptions, maxCount } from '../flags/engine-flags.js';
-import { choice, integer, misuse, perCall, real, settingNames, text } from '../flags/flags.js';
+import { engineOptions } from '../flags/engine-flags.js';
+import { misuse, perCall, settingNames, text } from '../flags/flags.js';
 import type { Values } from '../flags/flags.js';
+import { settingFlags, settingValues } from '../flags/setting-flags.js';
 import type { LogFile } from '../serve/log-file.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, makeLog, say, sayError } from '../terminal/output.js';
@@ -25,29 +26,8 @@ import type { Registration } from '../serve/state-file.js';
 import { aborted, watchSignals } from '../terminal/signals.js';
 import { recuaVersion } from './version.js';
 
-const secondMs = 1000;
-const mebibyte = 1024 * 1024;
-
 /** Of every command that starts a server. */
-export const serverFlags = {
-  model: text(['--model', '-m'], 'model', 'The model, instead of the first argument'),
-  port: integer(['--port', '-p'], 'n', 'Port to listen on; 0 takes a free one', { fallback: defaults.port, min: 0, max: 65_535 }),
-  host: text(['--host', '-h'], 'address', 'Address to listen on', defaults.host),
-  maxTokens: integer(['--max-tokens', '-n'], 'n', 'Most tokens per answer', { fallback: defaults.maxTokens, min: 1, max: maxCount }),
-  temperature: real(['--temp', '--temperature'], 'x', 'Temperature where a request names none', { fallback: defaults.temperature, min: 0, max: 2 }),
-  alias: text(['--alias', '-a'], 'name', 'The model\'s name for clients instead of its file\'s'),
-  parallel: integer(['--parallel', '-np'], 'n', 'Requests that run at once', { fallback: defaults.parallel, min: 1, max: 256 }),
-  queueSize: integer(['--queue-size'], 'n', 'Requests that may wait beyond those', { fallback: defaults.queueSize, min: 0, max: 1_000_000 }),
-  drainSeconds: integer(['--drain-timeout'], 'seconds', 'How long a stop waits for running answers', { fallback: defaults.drainMs / secondMs, min: 0, max: 86_400 }),
-  bodyLimitMib: integer(['--body-limit'], 'MiB', 'Largest request body', { fallback: defaults.bodyLimitBytes / mebibyte, min: 1, max: 1024 }),
-  bodyMemoryMib: integer(['--body-memory'], 'MiB', 'Memory for the bodies of all requests together, 4 bytes for each of theirs; 0 is a quarter of what V8 may use',
-    { fallback: defaults.bodyMemoryBytes / mebibyte, min: 0, max: 1_048_576 }),
-  pingSeconds: integer(['--ping-interval'], 'seconds', 'Empty chunk on a stream silent for so long, so that clients keep it open; 0 is off',
-    { fallback: defaults.pingIntervalMs / secondMs, min: 0, max: 86_400 }),
-  logLevel: choice(['--log-level'], 'How much to tell', ['debug', 'info', 'warn', 'error', 'silent'], defaults.logLevel),
-  logFile: text(['--log-file'], 'file', 'Log to this file instead of stderr; it is kept in up to 5 pieces of 10 MiB'),
-  ...engineFlags,
-} as const;
+export const serverFlags = settingFlags(configSettings);
 
 export type ServerValues = Values<typeof serverFlags>;
 
@@ -76,15 +56,8 @@ export const api = command({
     const model = await findModel(name);
     const file = await readModelFile(model.path);
     await markUsed(model);
-    const { port, host, maxTokens, temperature, alias, parallel, queueSize, logLevel } = values;
-    const config = makeConfig({
-      ...await engineConfig(values),
-      model: model.path, port, host, maxTokens, temperature, alias, parallel, queueSize, logLevel,
-      drainMs: values.drainSeconds * secondMs,
-      bodyLimitBytes: values.bodyLimitMib * mebibyte,
-      bodyMemoryBytes: values.bodyMemoryMib * mebibyte,
-      pingIntervalMs: values.pingSeconds * secondMs,
-    });
+    const { port, host, alias } = values;
+    const config = makeConfig({ ...await settingValues(configSettings, values), model: model.path });
     const output = await openOutput(config.logLevel, values.logFile, values.stateFile !== '');
     let registration: Registration | undefined;
     // Before the record is there: a server that is stopped has not crashed.

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { makeConfig } from '../../settings/config.js';
+import { engineSettings } from '../../settings/engine.js';
 import { startEngine } from '../../engine/gateway/client.js';
 import type { Engine } from '../../engine/api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
@@ -22,8 +23,9 @@ import type { Session } from '../chat/sessions/session.js';
 import { SessionKeeper } from '../chat/sessions/session-keeper.js';
 import { findSession, kvPathOf, listSessions, loadSession, nameOf } from '../chat/sessions/session-store.js';
 import { deviceListing, listDevices, placeText } from '../devices.js';
-import { engineConfig, engineFlags, engineOptions, maxCount } from '../flags/engine-flags.js';
-import { choice, integer, misuse, off, on, perCall, text } from '../flags/flags.js';
+import { engineConfig, engineFlags, engineOptions } from '../flags/engine-flags.js';
+import { choice, misuse, off, on, perCall, text } from '../flags/flags.js';
+import { settingFlag } from '../flags/setting-flags.js';
 import { waitForModel } from '../terminal/model-loading.js';
 import { HeldErrors, say } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
@@ -54,9 +56,11 @@ export const chat = command({
     ...engineFlags,
     ...deviceListing,
     // What differs from the other commands: -t is the template, and the context is as large as it can be.
-    threads: integer(['--threads'], 'n', engineFlags.threads.help, { fallback: engineFlags.threads.fallback, min: 0, max: 1024 }),
-    contextSize: integer(['--context-size', '-c', '--ctx-size'], 'n',
-      'Tokens the conversation can hold; 0 is the model\'s training size, and without the flag as much of that as memory allows', { fallback: 0, min: 0, max: maxCount }),
+    threads: settingFlag(engineSettings.threads, { names: ['--threads'] }),
+    contextSize: settingFlag(engineSettings.contextSize, {
+      names: ['--context-size', '-c', '--ctx-size'], fallback: 0,
+      help: 'Tokens the conversation can hold; 0 is the model\'s training size, and without the flag as much of that as memory allows',
+    }),
   },
   async run({ values, operands, given }) {
     if (values.listDevices) return await listDevices(values.json);

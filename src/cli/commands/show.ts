@@ -1,6 +1,7 @@
 // `recua show <model>`: what a GGUF file holds and what it needs, by Recua's own reader: no addon, no weights read, instant on any
 // size, and on the hub as well as on disk.
 import { defaults } from '../../settings/config.js';
+import { sharingSettings } from '../../settings/engine.js';
 import { RecuaError } from '../../errors.js';
 import { sizeText } from '../../models/byte-size.js';
 import { fileSource } from '../../models/gguf/byte-source.js';
@@ -17,7 +18,8 @@ import { isHubName, tryRepositoryName } from '../../models/names/repository-name
 import { findModel } from '../../models/store.js';
 import { command } from '../command.js';
 import { engineFlags } from '../flags/engine-flags.js';
-import { integer, misuse, on, perCall } from '../flags/flags.js';
+import { misuse, on, perCall } from '../flags/flags.js';
+import { settingFlag } from '../flags/setting-flags.js';
 import { print, tame } from '../terminal/output.js';
 import { parameters, plain } from '../terminal/wording.js';
 
@@ -39,7 +41,7 @@ export const show = command({
     verify: perCall(on(['--verify'], 'Read the whole file and compare its sha256 with the one that it was stored by')),
     template: perCall(on(['--template'], 'Print the chat template and nothing else')),
     contextSize: engineFlags.contextSize,
-    parallel: integer(['--parallel', '-np'], 'n', 'Requests at once that the memory is for', { fallback: 1, min: 1, max: 256 }),
+    parallel: settingFlag(sharingSettings.parallel, { help: 'Requests at once that the memory is for', fallback: 1 }),
     cacheTypeK: engineFlags.cacheTypeK,
     cacheTypeV: engineFlags.cacheTypeV,
     batchSize: engineFlags.batchSize,

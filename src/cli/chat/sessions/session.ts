@@ -5,7 +5,7 @@ import { RecuaError } from '../../../errors.js';
 import { templateNames } from '../../../models/chat-templates.js';
 import type { TemplateName } from '../../../models/chat-templates.js';
 import type { AnswerSettings } from '../../flags/answer-flags.js';
-import { maxCount } from '../../flags/engine-flags.js';
+import { maxCount } from '../../../settings/kinds.js';
 import type { Exchange, SavedReply } from './conversation.js';
 
 export interface Session {

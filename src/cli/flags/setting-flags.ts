@@ -1,0 +1,88 @@
+// Flags from the tables of settings/, and what their values come to there.
+import { readFile } from 'node:fs/promises';
+import { RecuaError } from '../../errors.js';
+import type { FlagWords, Setting, Settings, ValueOf, ValuesOf } from '../../settings/kinds.js';
+import { choice, integer, integerOr, off, on, real, text } from './flags.js';
+import type { Flag } from './flags.js';
+
+type WithFlag = { readonly flag: FlagWords };
+
+/** The key of a setting's flag among a command's; of one without a flag there is none. */
+type FlagKey<S, K> =
+  S extends { flag: { key: infer Own extends string } } ? Own
+  : S extends WithFlag ? K
+  : never;
+
+export type SettingFlags<T> = { readonly [K in keyof T as FlagKey<T[K], K>]: Flag<ValueOf<T[K]>> };
+
+/** The values of these flags, as a command has them. */
+export type FlagValues<T> = { readonly [K in keyof T as FlagKey<T[K], K>]: ValueOf<T[K]> };
+
+/** Where a command differs from the table. */
+type Own<T> = Partial<FlagWords> & { fallback?: T };
+
+/** The flag of a setting, with its default in the flag's unit. */
+export function settingFlag<S extends Setting & WithFlag>(
+  setting: S, own: Own<ValueOf<S>> = {},
+): Flag<ValueOf<S>> {
+  const words = { ...setting.flag, fallback: setting.fallback, ...own };
+  return describe(setting, words) as Flag<ValueOf<S>>;
+}
+
+function describe(setting: Setting, words: FlagWords & { fallback: unknown }): Flag<unknown> {
+  const { names, help, value, unit = 1, fallback } = words;
+  switch (setting.kind) {
+    case 'integer':
+    case 'number': {
+      const range = {
+        fallback: fallback as number / unit,
+        min: words.min ?? setting.min / unit,
+        max: words.max ?? setting.max / unit,
+      };
+      if (setting.kind === 'number') return real(names, value ?? 'x', help, range);
+      if (setting.words) return integerOr(names, help, { ...range, words: setting.words });
+      return integer(names, value ?? 'n', help, range);
+    }
+    case 'text': return text(names, value ?? 'text', help, fallback as string);
+    case 'choice': return choice(names, help, setting.choices, fallback as string);
+    case 'switch': return fallback === true ? off(names, help) : on(names, help);
+  }
+}
+
+/** The flags of a table, in its order. */
+export function settingFlags<T extends Settings>(table: T): SettingFlags<T> {
+  const flags = flagged(table)
+    .map(([key, setting]) => [setting.flag.key ?? key, settingFlag(setting)]);
+  return Object.fromEntries(flags) as SettingFlags<T>;
+}
+
+/**
+ * What the flags' values are to the settings: in their units, and with the texts of the files that
+ * are named.
+ */
+export async function settingValues<T extends Settings>(
+  table: T, values: FlagValues<T>,
+): Promise<ValuesOf<T>> {
+  const given = values as Readonly<Record<string, unknown>>;
+  const own = flagged(table).map(async ([key, { flag }]) => {
+    const value = given[flag.key ?? key];
+    if (flag.file) return [key, value === '' ? '' : await readTextFile(value as string)];
+    return [key, flag.unit === undefined ? value : value as number * flag.unit];
+  });
+  return Object.fromEntries(await Promise.all(own)) as ValuesOf<T>;
+}
+
+function flagged(table: Settings): [key: string, setting: Setting & WithFlag][] {
+  type Flagged = [string, Setting & WithFlag];
+  return Object.entries(table).filter((entry): entry is Flagged => entry[1].flag !== undefined);
+}
+
+/** A text file named by a flag. */
+export async function readTextFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (cause) {
+    const { message } = cause as Error;
+    throw new RecuaError('file_unreadable', `${path} cannot be read: ${message}`, { cause });
+  }
+}

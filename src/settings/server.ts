@@ -1,0 +1,99 @@
+// The server's own settings: flags of `recua api` and `recua serve start`, and, where `library`
+// says so, options of createServer().
+import { answerSettings } from './answer.js';
+import { sharingSettings } from './engine.js';
+import { maxCount, type KeysWith, type Setting, type Settings } from './kinds.js';
+
+const mebibyte = 1024 * 1024;
+const secondMs = 1000;
+const { maxTokens, temperature } = answerSettings;
+
+/** In the order of help. */
+export const serverSettings = {
+  /** The name of a model, or the path of its file. */
+  model: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--model', '-m'], value: 'model',
+      help: 'The model, instead of the first argument',
+    },
+  },
+  port: {
+    kind: 'integer', fallback: 8080, min: 0, max: 65_535,
+    flag: { names: ['--port', '-p'], help: 'Port to listen on; 0 takes a free one' },
+  },
+  host: {
+    kind: 'text', fallback: '127.0.0.1',
+    flag: { names: ['--host', '-h'], value: 'address', help: 'Address to listen on' },
+  },
+  /** Most tokens of an answer whose request sets no bound. Default 2048. */
+  maxTokens: { ...maxTokens, library: true },
+  /** Temperature of requests that name none. Default 0.7. */
+  temperature: {
+    ...temperature, library: true,
+    flag: { ...temperature.flag, help: 'Temperature where a request names none', max: 2 },
+  },
+  /** The model's name for clients, instead of its own; that still finds it. */
+  alias: {
+    kind: 'text', fallback: '', library: true,
+    flag: {
+      names: ['--alias', '-a'], value: 'name',
+      help: 'The model\'s name for clients instead of its file\'s',
+    },
+  },
+  ...sharingSettings,
+  drainMs: {
+    kind: 'integer', fallback: 10 * secondMs, min: 0, max: 86_400 * secondMs,
+    flag: {
+      names: ['--drain-timeout'], value: 'seconds', key: 'drainSeconds', unit: secondMs,
+      help: 'How long a stop waits for running answers',
+    },
+  },
+  /** Largest request body in bytes. Default 32 MiB. */
+  bodyLimitBytes: {
+    kind: 'integer', fallback: 32 * mebibyte, min: 1, max: 1024 * mebibyte, library: true,
+    flag: {
+      names: ['--body-limit'], value: 'MiB', key: 'bodyLimitMib', unit: mebibyte, min: 1,
+      help: 'Largest request body',
+    },
+  },
+  /**
+   * Memory for the bodies of all requests together, in bytes, 4 for each of theirs; more get a 503.
+   * 0, the default, is a quarter of what V8 may use.
+   */
+  bodyMemoryBytes: {
+    kind: 'integer', fallback: 0, min: 0, max: 1_048_576 * mebibyte, library: true,
+    flag: {
+      names: ['--body-memory'], value: 'MiB', key: 'bodyMemoryMib', unit: mebibyte,
+      help: 'Memory for the bodies of all requests together, 4 bytes for each of theirs; 0 is a '
+        + 'quarter of what V8 may use',
+    },
+  },
+  /**
+   * An empty chunk after so much silence on an event stream, so that clients keep it open; 0 is
+   * off. Default 10,000.
+   */
+  pingIntervalMs: {
+    kind: 'integer', fallback: 10 * secondMs, min: 0, max: maxCount, library: true,
+    flag: {
+      names: ['--ping-interval'], value: 'seconds', key: 'pingSeconds', unit: secondMs, max: 86_400,
+      help: 'Empty chunk on a stream silent for so long, so that clients keep it open; 0 is off',
+    },
+  },
+  logLevel: {
+    kind: 'choice', fallback: 'info', choices: ['debug', 'info', 'warn', 'error', 'silent'],
+    flag: { names: ['--log-level'], help: 'How much to tell' },
+  },
+  logFile: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--log-file'], value: 'file',
+      help: 'Log to this file instead of stderr; it is kept in up to 5 pieces of 10 MiB',
+    },
+  },
+} as const satisfies Settings;
+
+/** What a program gives that mounts the HTTP API: the options of createServer(). */
+export const appSettings = Object.fromEntries(
+  Object.entries<Setting>(serverSettings).filter(([, { library }]) => library),
+) as unknown as Pick<typeof serverSettings, KeysWith<typeof serverSettings, { library: true }>>;
