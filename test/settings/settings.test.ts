@@ -126,6 +126,15 @@ for (const [name, setting] of Object.entries<Setting>(engineConfigSettings)) {
   });
 }
 
+t.test('a flag that counts in another unit than its setting arrives in the setting\'s', async (t) => {
+  const argv = ['--drain-timeout', '3', '--body-limit=2', '--body-memory=5', '--ping-interval=7'];
+  const { values } = parseArguments('api', settingFlags(configSettings), argv);
+  t.match(values, { drainSeconds: 3, bodyLimitMib: 2, bodyMemoryMib: 5, pingSeconds: 7 });
+  t.match(await settingValues(configSettings, values), {
+    drainMs: 3000, bodyLimitBytes: 2_097_152, bodyMemoryBytes: 5_242_880, pingIntervalMs: 7000,
+  });
+});
+
 t.test('docs/api.md describes each option that comes from a table, and has its default', (t) => {
   const text = readFileSync(join(root, 'docs', 'api.md'), 'utf8');
   for (const [heading, table] of Object.entries<Settings>({
