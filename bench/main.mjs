@@ -3,7 +3,7 @@
 // loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
 // `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
 // [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp;
-// `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it holds; `--day MINUTES [LOAD …]` then measures it beside a fresh one.
+// `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it holds; `--day MINUTES [LOAD …]` then measures it beside one that has not. `--two-models` lets two servers share the cores.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
@@ -19,6 +19,7 @@ import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
 import { resources } from './resources.mjs';
 import { soak, soakKinds } from './soak.mjs';
+import { twoModels } from './two-models.mjs';
 import { runClients, startServer, withServer } from './servers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -82,7 +83,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string' }, rounds: { type: 'string' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' }, soak: { type: 'string' }, day: { type: 'string' }, flags: { type: 'boolean' },
+    'in-process': { type: 'boolean' }, soak: { type: 'string' }, 'two-models': { type: 'boolean' }, day: { type: 'string' }, flags: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -110,6 +111,10 @@ if (values.soak !== undefined) {
   if (unknown) misuse(`Unknown kind ${unknown}. There are: ${soakKinds.join(', ')}.`);
   await soak({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), minutes, only: positionals });
   process.exit(0);
+}
+if (values['two-models']) {
+  const good = await twoModels({ model: modelFile(values.model ?? '135m'), threads: Number(values.threads), rounds: Number(values.rounds ?? '5') });
+  process.exit(good ? 0 : 1);
 }
 if (values.day !== undefined) {
   const minutes = Number(values.day);
