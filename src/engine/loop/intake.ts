@@ -1,13 +1,13 @@
 // How a request that generates comes in: refused at once where there is no place for it, else prepared off-thread (prompt, tokens,
 // sampler) and handed to the loop, which gives it a sequence. Every error before `accepted` ends here. Called by the engine's loop.
-import type { CancelFlag, NativeAddon, NativeContext } from '../../addon/addon.js';
+import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { ChatRequest, CompletionRequest } from '../protocol.js';
 import { Sequence } from '../planning/sequence.js';
-import { checkLength, checkTokens, prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
+import { prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
 import { takesLong, type PoolShare } from '../prompts/pool-share.js';
 import type { Arrivals } from './arrivals.js';
-import { Generation, makeSampler } from './generation.js';
+import { Generation } from './generation.js';
 import type { LoadedModel } from './loaded.js';
 
 /** What the loop does with requests. */
@@ -60,7 +60,7 @@ export class Intake {
 
   async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<PreparedPrompt>): Promise<void> {
     const arrivedMs = performance.now();
-    const { context, options } = this.#loaded;
+    const { context, model, options } = this.#loaded;
     if (!context) return this.#hooks.fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it cannot generate text.'));
     if (this.#active.size >= context.sequences + options.queueSize) {
       const waiting = this.#active.size - context.sequences;
@@ -72,7 +72,15 @@ export class Intake {
     this.#arrivals.came();
     const leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
     try {
-      if (this.#active.has(id)) await this.#prepare(id, request, context, arrivedMs, () => prepare({ model: this.#loaded.model, contextSize: context.contextSize, cancelled }));
+      if (!this.#active.has(id)) return;
+      const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
+      if (this.#active.has(id)) {
+        const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
+        this.#hooks.join(new Generation(id, sequence, prepared, arrivedMs));
+      } else {
+        prepared.sampler.close();
+        prepared.parser.close();
+      }
     } catch (error) {
       if (this.#active.has(id)) this.#hooks.fail(id, RecuaError.from(error));
     } finally {
@@ -80,24 +88,6 @@ export class Intake {
       this.#preparing.delete(id);
       this.#arrivals.prepared();
       this.#hooks.done();
-    }
-  }
-
-  async #prepare(id: number, request: ChatRequest | CompletionRequest, context: NativeContext, arrivedMs: number, prepare: () => Promise<PreparedPrompt>): Promise<void> {
-    const { model } = this.#loaded;
-    checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
-    const prepared = await prepare();
-    let joined = false;
-    try {
-      checkLength(prepared, context.contextSize);
-      if (!this.#active.has(id)) return;
-      const sampler = await makeSampler(model, request, prepared, this.#guesses);
-      if (!this.#active.has(id)) return sampler.close();
-      const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
-      this.#hooks.join(new Generation(id, sequence, sampler, prepared, arrivedMs));
-      joined = true;
-    } finally {
-      if (!joined) prepared.parser.close();
     }
   }
 }

@@ -30,6 +30,11 @@ export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint,
   });
 }
 
+/** The schemas that must be enforced as a whole, as native code numbers them. */
+export function strictSources(constraint: Constraint, tools: Tool[]): Int32Array {
+  return Int32Array.from([-1, ...tools.keys()].filter((index) => sourceOf(index, constraint, tools).strict));
+}
+
 /** Errors of native code that are about a schema or the template, with the request's field. */
 export function chatError(thrown: unknown, constraint: Constraint, tools: Tool[]): RecuaError {
   const error = RecuaError.from(thrown);
