@@ -1,7 +1,7 @@
 // An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash and hang on command.
 // Used by all tests of server/. Keeps the contract of engine/api: deltas merge while nobody reads, aborts end the work.
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
-import type { ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
+import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
 import { RecuaError } from '#recua/errors.js';
 
 /** What an answer says; throwing ends it with that error. */
@@ -14,9 +14,11 @@ export const description: ModelDescription = {
   devices: [], offload: { devices: [], layers: 0, totalLayers: 3 }, backends: [], llamaCpp: 'fake', notes: [],
 };
 
+export const messagesOf = ({ messages }: ChatRequest): ChatMessage[] => JSON.parse(messages) as ChatMessage[];
+
 /** The last message, word by word. */
 export async function* echo(request: ChatRequest): AsyncGenerator<Delta> {
-  const text = request.messages.at(-1)?.content ?? '';
+  const text = messagesOf(request).at(-1)?.content ?? '';
   for (const word of text.match(/\s*\S+|\s+$/g) ?? []) {
     await new Promise(setImmediate);
     yield { content: word };
@@ -70,7 +72,7 @@ export class FakeEngine implements Engine {
     try {
       await Promise.race([this.acceptAfter, aborted]);
       if (this.early) throw this.early;
-      answer.accept(request.messages.length);
+      answer.accept(messagesOf(request).length);
       const deltas = this.script(request, signal)[Symbol.asyncIterator]();
       for (let tokens = 0; ; tokens++) {
         if (tokens >= request.maxTokens) return answer.end({ finishReason: 'length' }, tokens);

@@ -45,10 +45,9 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   checkBias(preparing, request);
   const templateKwargs: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
-  const tools = request.tools.map(({ type, function: called }) => ({ type, function: called }));
   const { made, unenforced, count, atLeast } = await model.prepareChat({
-    messages: JSON.stringify(request.messages),
-    tools: tools.length > 0 ? JSON.stringify(tools) : '',
+    messages: request.messages,
+    tools: request.tools,
     toolChoice: request.toolChoice,
     ...(request.parallelToolCalls === undefined ? {} : { parallelToolCalls: request.parallelToolCalls }),
     jsonSchema: constraint.kind === 'schema' ? constraint.schema : '',
@@ -58,13 +57,13 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     templateKwargs,
     template: request.template || template,
     contextSize,
-    strict: strictSources(constraint, request.tools),
-    parseToolCalls: request.tools.length > 0 && request.toolChoice !== 'none',
+    strict: strictSources(constraint, request.toolSources),
+    parseToolCalls: request.tools !== '' && request.toolChoice !== 'none',
     cancelled,
   }, samplerOptions(request.sampling, preparing.guesses)).catch((thrown: unknown) => {
-    throw grammarError(chatError(thrown, constraint, request.tools), constraint);
+    throw grammarError(chatError(thrown, constraint, request.toolSources), constraint);
   });
-  const warnings = schemaWarnings(unenforced, constraint, request.tools);
+  const warnings = schemaWarnings(unenforced, constraint, request.toolSources);
   if (!made) throw count === 0 ? emptyPrompt('messages') : tooLong(count, atLeast ? 'at least ' : '', contextSize, 'messages');
   return {
     tokens: made.tokens,
