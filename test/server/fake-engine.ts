@@ -2,6 +2,7 @@
 // Used by all tests of server/. Keeps the contract of engine/api: deltas merge while nobody reads, aborts end the work.
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
 import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
+import { notGenerating, notPooled } from '#recua/engine/capabilities.js';
 import { RecuaError } from '#recua/errors.js';
 
 /** What an answer says; throwing ends it with that error. */
@@ -71,7 +72,7 @@ export class FakeEngine implements Engine {
     aborted.catch(() => this.cancelled++);
     try {
       await Promise.race([this.acceptAfter, aborted]);
-      if (this.early) throw this.early;
+      this.#refuse(notGenerating(this.#model));
       answer.accept(messagesOf(request).length);
       const deltas = this.script(request, signal)[Symbol.asyncIterator]();
       for (let tokens = 0; ; tokens++) {
@@ -104,7 +105,7 @@ export class FakeEngine implements Engine {
         reject(new RecuaError('cancelled', 'Aborted.'));
       }));
     }
-    if (this.early) throw this.early;
+    this.#refuse(notPooled(this.#model, request));
     return {
       vectors: request.inputs.map((input) => unitVector(typeof input === 'string' ? input.length : input.reduce((a, b) => a + b, 0))),
       tokenCounts: Int32Array.from(request.inputs, (input) => input.length),
@@ -112,9 +113,19 @@ export class FakeEngine implements Engine {
   }
 
   /** The longer the document, the better. */
-  async rerank({ documents }: RerankRequest): Promise<Reranked> {
-    if (this.early) throw this.early;
+  async rerank(request: RerankRequest): Promise<Reranked> {
+    this.#refuse(notPooled(this.#model, request));
+    const { documents } = request;
     return { scores: Float32Array.from(documents, (text) => text.length / 8), tokenCounts: Int32Array.from(documents, (text) => text.length) };
+  }
+
+  get #model(): ModelDescription {
+    return this.state.state === 'ready' ? this.state.model : description;
+  }
+
+  #refuse(refusal: RecuaError | undefined): void {
+    const error = refusal ?? this.early;
+    if (error) throw error;
   }
 
   complete(_request: CompletionRequest): Answer {

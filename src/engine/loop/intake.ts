@@ -2,6 +2,7 @@
 // sampler) and handed to the loop, which gives it a sequence. Every error before `accepted` ends here. Called by the engine's loop.
 import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
+import { notGenerating } from '../capabilities.js';
 import type { ChatRequest, CompletionRequest } from '../protocol.js';
 import { Sequence } from '../planning/sequence.js';
 import { prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
@@ -61,7 +62,8 @@ export class Intake {
   async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<PreparedPrompt>): Promise<void> {
     const arrivedMs = performance.now();
     const { context, model, options } = this.#loaded;
-    if (!context) return this.#hooks.fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it cannot generate text.'));
+    const refusal = notGenerating(this.#loaded.description);
+    if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
     if (this.#active.size >= context.sequences + options.queueSize) {
       const waiting = this.#active.size - context.sequences;
       return this.#hooks.fail(id, new RecuaError('queue_full', `${context.sequences} requests run and ${waiting} wait already; try again in a moment.`));

@@ -371,7 +371,7 @@ t.test('a cancelled embedding request leaves those that share its calls alone', 
 
 t.test('a model that only embeds refuses chat, and one without pooling refuses embeddings', async (t) => {
   const encoder = await openEngine({ hasDecoder: false, pooling: 'mean' });
-  t.match((await encoder.chat(chat('x')).done).end, { error: { code: 'chat_unsupported' } });
+  t.match((await encoder.chat(chat('x')).done).end, { error: { code: 'chat_unsupported', param: 'model' } });
   t.match((await encoder.embed(['x']).done).end, { kind: 'embedded' });
   await closeClean(t, encoder);
   const reranker = await openEngine({ pooling: 'rank' });
