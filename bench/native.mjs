@@ -152,7 +152,7 @@ async function request() {
       const prompt = await timed('kept', () => model.applyChatTemplate(input));
       const tokens = await timed('tokens', () => model.tokenize(prompt.prompt, true, true));
       await timed('parser', () => model.createParser(prompt, true));
-      const sampler = await timed('sampler', () => model.createSampler({ temperature: 0, ...(prompt.grammar ? prompt : {}) }, tokens));
+      const sampler = await timed('sampler', () => model.createSampler({ temperature: 0, shape: prompt.shape }, tokens));
       sampler.close();
     }
     console.log(`${name.padEnd(20)} ${Object.values(times).map((ms, i) => median(ms).toFixed(2).padStart([13, 11, 7, 7, 8][i])).join(' ')}`);

@@ -8,6 +8,7 @@
 #include "thread/worker.h"
 
 #include "chat.h"
+#include "chat/chat_prompt.h"
 #include "sampling/choice.h"
 #include "sampling/constraint.h"
 #include "context/draft.h"
@@ -52,6 +53,8 @@ struct ModelState {
   const std::vector<llama_token> &end_tokens();
   // Any thread. Tokens that are looked for in a text before the others; made at the first call.
   const Specials &special_tokens();
+  // Any thread. Made at the first call.
+  const LengthBound &length_bound();
   // Any thread. Compiled templates of `source` ('' is the file's own).
   std::shared_ptr<Templates> chat_templates(const std::string &source);
   // Any thread. What to tell where outputs are no numbers; without the folder, since clients hear it.
@@ -64,6 +67,8 @@ struct ModelState {
 private:
   std::once_flag specials_made;
   std::unique_ptr<Specials> specials;
+  std::once_flag bound_found;
+  std::unique_ptr<LengthBound> bound;
   std::once_flag ends_found;
   std::vector<llama_token> ends;
 };
@@ -216,14 +221,17 @@ private:
   Napi::Value pieces(const Napi::CallbackInfo &info);
   Napi::Value create_context(const Napi::CallbackInfo &info);
   Napi::Value create_embedder(const Napi::CallbackInfo &info);
-  Napi::Value create_sampler(const Napi::CallbackInfo &info);
-  Napi::Value apply_chat_template(const Napi::CallbackInfo &info);
-  Napi::Value create_parser(const Napi::CallbackInfo &info);
+  Napi::Value create_sampler(const Napi::CallbackInfo &info);      // sampler.cpp
+  Napi::Value apply_chat_template(const Napi::CallbackInfo &info); // chat.cpp
+  Napi::Value create_parser(const Napi::CallbackInfo &info);       // chat.cpp
+  Napi::Value prepare_chat(const Napi::CallbackInfo &info);        // prepare.cpp
   Napi::Value limit_grammars(const Napi::CallbackInfo &info); // sampler.cpp
   Napi::Value close(const Napi::CallbackInfo &info);
 
   // The state, or a thrown / rejected `closed`.
   std::shared_ptr<ModelState> open(Napi::Env env) const;
+  // A sampler's state, empty, which is released before the model is.
+  std::shared_ptr<SamplerState> new_sampler(Napi::Env env);
 
   std::shared_ptr<ModelState> state;
   std::vector<std::weak_ptr<ContextCore>> contexts;
@@ -289,8 +297,8 @@ class Sampler : public Napi::ObjectWrap<Sampler> {
 public:
   static Napi::Function define(Napi::Env env);
   explicit Sampler(const Napi::CallbackInfo &info);
-  static Napi::Promise create(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options,
-                              std::vector<llama_token> history, const std::shared_ptr<SamplerState> &state);
+  // A sampler of parts that were made on the pool; throws where the model was closed meanwhile.
+  static Napi::Object wrap(Napi::Env env, const std::shared_ptr<SamplerState> &state, SamplerParts parts, uint32_t seed);
   std::shared_ptr<SamplerState> state;
 
 private:
@@ -299,11 +307,6 @@ private:
 };
 
 // --- chat.cpp
-Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &input);
-
-// What a prompt in JavaScript holds of its shape. V8 sees a few bytes there and collects late, so a parser's close() empties it.
-using PromptShape = std::shared_ptr<std::shared_ptr<const ChatShape>>;
-
 class Parser : public Napi::ObjectWrap<Parser> {
 public:
   static Napi::Function define(Napi::Env env);
@@ -314,8 +317,7 @@ private:
   Napi::Value message(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 
-  std::shared_ptr<const ChatShape> shape; // null once closed
-  PromptShape prompt_shape;
+  std::shared_ptr<AnswerShape> answer; // without its shape once closed
   common_chat_parser_params params;
   common_chat_msg current;
   std::vector<std::string> call_ids;

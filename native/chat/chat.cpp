@@ -10,61 +10,9 @@ namespace recua {
 
 namespace {
 
-// The JS side's ChatInput, read on the JS thread.
-struct Input {
-  std::string messages, tools, tool_choice = "auto", json_schema, grammar, source;
-  bool parallel_tool_calls = false;
-  bool parallel_given = false;
-  bool add_generation_prompt = true;
-  bool enable_thinking = true;
-  bool remember = true;
-  std::map<std::string, std::string> kwargs;
-
-  explicit Input(const Options &options) {
-    options.text("messages", messages);
-    options.text("tools", tools);
-    options.text("toolChoice", tool_choice);
-    options.text("jsonSchema", json_schema);
-    options.text("grammar", grammar);
-    options.text("template", source);
-    options.boolean("addGenerationPrompt", add_generation_prompt);
-    options.boolean("enableThinking", enable_thinking);
-    parallel_given = options.get("parallelToolCalls").IsBoolean();
-    options.boolean("parallelToolCalls", parallel_tool_calls);
-    options.boolean("remember", remember);
-    const Napi::Value map = options.get("templateKwargs");
-    if (!map.IsObject()) return;
-    const auto object = map.As<Napi::Object>();
-    const auto names = object.GetPropertyNames();
-    for (uint32_t i = 0; i < names.Length(); i++) {
-      const std::string name = names.Get(i).ToString().Utf8Value();
-      kwargs[name] = object.Get(name).ToString().Utf8Value();
-    }
-  }
-
-  // All that the result depends on, except the template and the messages.
-  std::string shape_key() const {
-    std::string key{static_cast<char>('0' + (parallel_tool_calls ? 1 : 0) + (parallel_given ? 2 : 0) + (add_generation_prompt ? 4 : 0) + (enable_thinking ? 8 : 0))};
-    const auto add = [&key](const std::string &part) { key.append(std::to_string(part.size())).append(1, ':').append(part); };
-    for (const std::string *part : {&tools, &tool_choice, &json_schema, &grammar}) add(*part);
-    for (const auto &[name, value] : kwargs) {
-      add(name);
-      add(value);
-    }
-    return key;
-  }
-};
-
 constexpr size_t most_kwargs = 64;
 
-struct Rendered {
-  Prompt prompt;
-  std::string grammar, grammar_kind;
-  std::shared_ptr<const ChatShape> shape;
-  bool continuation = false;
-};
-
-common_chat_templates_inputs to_inputs(const Input &input, const Templates &templates) {
+common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &templates) {
   common_chat_templates_inputs inputs;
   inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(input.messages));
   for (const auto &message : inputs.messages) {
@@ -100,7 +48,7 @@ void check_depth(const std::string &text) {
 }
 
 // llama.cpp reads all of these as JSON.
-void check_texts(const Input &input) {
+void check_texts(const ChatInput &input) {
   schema::check_json(input.tools, "invalid_schema", "the tools");
   schema::check_json(input.json_schema, "invalid_schema", "the schema");
   schema::check_json(input.messages, "invalid_messages", "the messages");
@@ -108,27 +56,31 @@ void check_texts(const Input &input) {
   if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " arguments of the chat template, got " + std::to_string(input.kwargs.size()) + ".");
 }
 
-void render(ModelState &model, const Input &input, const volatile int32_t *cancelled, Rendered &out) {
-  check_wanted(cancelled);
-  std::shared_ptr<Templates> templates;
-  const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
-  if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
-  check_texts(input);
-  const auto inputs = to_inputs(input, *templates);
-  out.continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
-  auto rendered = templates->apply(inputs, input.shape_key(), input.remember);
-  check_wanted(cancelled);
-  const auto render_texts = [&](const MessageTexts &texts) {
-    auto other = input;
-    other.messages = texts.messages;
-    other.tools = texts.tools;
-    return templates->prompt(to_inputs(other, *templates));
-  };
-  out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates->source(), render_texts);
-  out.shape = std::move(rendered.shape);
-  const bool made = !out.shape->params.grammar.empty();
-  out.grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
-  out.grammar = made ? out.shape->params.grammar : input.json_schema.empty() ? input.grammar : out.shape->schema_grammar;
+// Before the messages are rendered, of which megabytes take seconds. Templates may trim texts, and leave out parts of earlier answers.
+size_t least_tokens(const LengthBound &bound, const ChatInput &input) {
+  // As JSON no text is shorter than it is.
+  if (bound.tokens(bound.bytes(input.messages)) < input.context_size) return 0;
+  size_t bytes = 0;
+  for (const auto &message : common_chat_msgs_parse_oaicompat(common_json::parse(input.messages))) {
+    if (message.role != "assistant") bytes += bound.bytes(trimmed(message.content));
+  }
+  return bound.tokens(bytes);
+}
+
+std::string triggers_of(const common_chat_params &params) {
+  auto triggers = common_json::array();
+  for (const auto &trigger : params.grammar_triggers) {
+    common_json entry = {{"type", static_cast<int>(trigger.type)}, {"value", trigger.value}};
+    if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN) entry["token"] = static_cast<int>(trigger.token);
+    triggers.push_back(entry);
+  }
+  return triggers.dump();
+}
+
+std::vector<std::string> thinking_tags(const common_chat_params &params) {
+  std::vector<std::string> tags{params.thinking_start_tag};
+  tags.insert(tags.end(), params.thinking_end_tags.begin(), params.thinking_end_tags.end());
+  return tags;
 }
 
 std::string random_call_id() {
@@ -142,33 +94,109 @@ std::string random_call_id() {
 
 } // namespace
 
-Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options) {
-  auto input = std::make_shared<Input>(options);
-  const auto flag = Flag::of(options.get("cancelled"));
-  return Task<Rendered>::run(
-      env, "invalid_messages", [=](Rendered &out) { render(*model, *input, flag->value(), out); },
-      [](Napi::Env env, Rendered &out) {
-        const auto &params = out.shape->params;
-        auto prompt = Napi::Object::New(env);
-        prompt.Set("prompt", out.prompt.text);
-        prompt.Set("literal", make_array(env, out.prompt.literal));
-        prompt.Set("grammar", out.grammar);
-        prompt.Set("grammarKind", out.grammar_kind);
-        prompt.Set("grammarLazy", params.grammar_lazy);
-        prompt.Set("grammarTriggers", out.shape->triggers);
-        prompt.Set("preservedTokens", make_texts(env, params.preserved_tokens));
-        prompt.Set("preservedIds", make_array(env, out.shape->preserved_ids));
-        prompt.Set("generationPrompt", params.generation_prompt);
-        prompt.Set("stops", make_texts(env, params.additional_stops));
-        auto *held = new PromptShape(std::make_shared<std::shared_ptr<const ChatShape>>(out.shape));
-        prompt.Set("shape", Napi::External<PromptShape>::New(env, held, [](Napi::Env, PromptShape *held) { delete held; }));
-        prompt.Set("unenforced", schema::to_js(env, out.shape->losses));
-        prompt.Set("continuation", out.continuation);
-        prompt.Set("supportsThinking", params.supports_thinking);
-        prompt.Set("thinkingStart", params.thinking_start_tag);
-        prompt.Set("thinkingEnds", make_texts(env, params.thinking_end_tags));
-        return prompt;
-      });
+ChatInput::ChatInput(const Options &options) {
+  options.text("messages", messages);
+  options.text("tools", tools);
+  options.text("toolChoice", tool_choice);
+  options.text("jsonSchema", json_schema);
+  options.text("grammar", grammar);
+  options.text("template", source);
+  options.boolean("addGenerationPrompt", add_generation_prompt);
+  options.boolean("enableThinking", enable_thinking);
+  parallel_given = options.get("parallelToolCalls").IsBoolean();
+  options.boolean("parallelToolCalls", parallel_tool_calls);
+  options.boolean("remember", remember);
+  options.number("contextSize", context_size);
+  const Napi::Value map = options.get("templateKwargs");
+  if (!map.IsObject()) return;
+  const auto object = map.As<Napi::Object>();
+  const auto names = object.GetPropertyNames();
+  for (uint32_t i = 0; i < names.Length(); i++) {
+    const std::string name = names.Get(i).ToString().Utf8Value();
+    kwargs[name] = object.Get(name).ToString().Utf8Value();
+  }
+}
+
+std::string ChatInput::shape_key() const {
+  std::string key{static_cast<char>('0' + (parallel_tool_calls ? 1 : 0) + (parallel_given ? 2 : 0) + (add_generation_prompt ? 4 : 0) + (enable_thinking ? 8 : 0))};
+  const auto add = [&key](const std::string &part) { key.append(std::to_string(part.size())).append(1, ':').append(part); };
+  for (const std::string *part : {&tools, &tool_choice, &json_schema, &grammar}) add(*part);
+  for (const auto &[name, value] : kwargs) {
+    add(name);
+    add(value);
+  }
+  return key;
+}
+
+bool render_chat(ModelState &model, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
+  check_wanted(cancelled);
+  if (input.context_size > 0) {
+    schema::check_json(input.messages, "invalid_messages", "the messages");
+    out.least_tokens = least_tokens(model.length_bound(), input);
+    if (out.least_tokens >= input.context_size) return false;
+  }
+  std::shared_ptr<Templates> templates;
+  const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
+  if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
+  check_texts(input);
+  const auto inputs = to_inputs(input, *templates);
+  auto rendered = templates->apply(inputs, input.shape_key(), input.remember);
+  check_wanted(cancelled);
+  const auto render_texts = [&](const MessageTexts &texts) {
+    auto other = input;
+    other.messages = texts.messages;
+    other.tools = texts.tools;
+    return templates->prompt(to_inputs(other, *templates));
+  };
+  out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates->source(), render_texts);
+  const auto &shape = *rendered.shape;
+  const bool made = !shape.params.grammar.empty();
+  out.answer = std::make_shared<AnswerShape>();
+  out.answer->grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
+  out.answer->grammar = made ? shape.params.grammar : input.json_schema.empty() ? input.grammar : shape.schema_grammar;
+  out.answer->continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
+  out.answer->shape = std::move(rendered.shape);
+  return true;
+}
+
+HeldShape hold(Napi::Env env, const std::shared_ptr<AnswerShape> &answer) {
+  using Held = std::shared_ptr<AnswerShape>;
+  return HeldShape::New(env, new Held(answer), [](Napi::Env, Held *held) { delete held; });
+}
+
+Napi::Value Model::apply_chat_template(const Napi::CallbackInfo &info) {
+  return promised(info.Env(), [&]() -> Napi::Value {
+    const Options options(info[0]);
+    const auto model = open(info.Env());
+    auto input = std::make_shared<ChatInput>(options);
+    const auto flag = Flag::of(options.get("cancelled"));
+    return Task<ChatPrompt>::run(
+        info.Env(), "invalid_messages", [=](ChatPrompt &out) { render_chat(*model, *input, flag->value(), out); },
+        [](Napi::Env env, ChatPrompt &out) {
+          const AnswerShape &answer = *out.answer;
+          const auto &params = answer.shape->params;
+          auto prompt = Napi::Object::New(env);
+          prompt.Set("prompt", out.prompt.text);
+          prompt.Set("literal", make_array(env, out.prompt.literal));
+          prompt.Set("generationPrompt", params.generation_prompt);
+          prompt.Set("unenforced", schema::to_js(env, answer.shape->losses));
+          prompt.Set("continuation", answer.continuation);
+          prompt.Set("grammar", answer.grammar);
+          prompt.Set("grammarKind", answer.grammar_kind);
+          prompt.Set("grammarLazy", params.grammar_lazy);
+          prompt.Set("triggers", triggers_of(params));
+          prompt.Set("preserved", make_texts(env, params.preserved_tokens));
+          prompt.Set("stops", make_texts(env, params.additional_stops));
+          prompt.Set("thinking", make_texts(env, thinking_tags(params)));
+          prompt.Set("shape", hold(env, out.answer));
+          return prompt;
+        });
+  });
+}
+
+Napi::Value Model::create_parser(const Napi::CallbackInfo &info) {
+  open(info.Env());
+  return info.Env().GetInstanceData<AddonData>()->parser.New({Options(info[0]).get("shape"), info[1]});
 }
 
 // --- Parser
@@ -178,20 +206,17 @@ Napi::Function Parser::define(Napi::Env env) {
 }
 
 Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) {
-  const Options prompt(info[0]);
   guarded(info.Env(), [&] {
-    const Napi::Value given = prompt.get("shape");
-    if (!given.IsExternal()) throw CodedError("invalid_argument", "createParser() takes what applyChatTemplate() gave.");
-    prompt_shape = *given.As<Napi::External<PromptShape>>().Data();
-    shape = *prompt_shape;
-    if (!shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
-    params.generation_prompt = shape->params.generation_prompt;
-    prompt.boolean("continuation", params.is_continuation);
-    params.format = shape->params.format;
+    if (!info[0].IsExternal()) throw CodedError("invalid_argument", "createParser() takes what applyChatTemplate() gave.");
+    answer = *info[0].As<HeldShape>().Data();
+    if (!answer->shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
+    params.generation_prompt = answer->shape->params.generation_prompt;
+    params.is_continuation = answer->continuation;
+    params.format = answer->shape->params.format;
     params.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
     params.parse_tool_calls = info[1].ToBoolean();
     // What the caller's own last message began is not part of the answer.
-    if (params.is_continuation) current = common_chat_peg_parse(shape->parser, "", true, params);
+    if (params.is_continuation) current = common_chat_peg_parse(answer->shape->parser, "", true, params);
   });
 }
 
@@ -199,12 +224,12 @@ Napi::Value Parser::parse(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   const std::string text = info[0].As<Napi::String>().Utf8Value();
   const bool partial = info[1].ToBoolean();
-  if (!shape) throw make_error(env, "closed", "The parser is closed.");
+  if (!answer->shape) throw make_error(env, "closed", "The parser is closed.");
   common_chat_msg next;
   const Outcome outcome = Outcome::of(
       [&] {
         check_depth(text);
-        next = common_chat_peg_parse(shape->parser, text, partial, params);
+        next = common_chat_peg_parse(answer->shape->parser, text, partial, params);
       },
       "generation_failed");
   if (outcome.code != nullptr) throw make_error(env, outcome.code, outcome.message);
@@ -263,8 +288,7 @@ Napi::Value Parser::message(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Parser::close(const Napi::CallbackInfo &info) {
-  shape.reset();
-  prompt_shape->reset();
+  *answer = {};
   current = {};
   return info.Env().Undefined();
 }

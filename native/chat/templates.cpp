@@ -33,16 +33,6 @@ bool takes_plain_json(const ChatShape &shape) {
   }
 }
 
-std::string triggers_of(const common_chat_params &params) {
-  auto triggers = common_json::array();
-  for (const auto &trigger : params.grammar_triggers) {
-    common_json entry = {{"type", static_cast<int>(trigger.type)}, {"value", trigger.value}};
-    if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN) entry["token"] = static_cast<int>(trigger.token);
-    triggers.push_back(entry);
-  }
-  return triggers.dump();
-}
-
 } // namespace
 
 Templates::Templates(const llama_model *model, const std::string &source)
@@ -178,7 +168,6 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
   if (!inputs.json_schema.empty()) enforce_schema(inputs, *shape);
   shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
   shape->params.parser = {};
-  shape->triggers = triggers_of(shape->params);
   for (const auto &text : shape->params.preserved_tokens) {
     const auto ids = common_tokenize(vocab, text, false, true);
     if (ids.size() == 1) shape->preserved_ids.push_back(ids[0]);

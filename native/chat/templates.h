@@ -20,7 +20,6 @@ namespace recua {
 struct ChatShape {
   common_chat_params params; // without the prompt and the parser's text
   common_peg_arena parser;
-  std::string triggers; // JSON
   std::string schema_grammar; // for a schema that the template's own grammar leaves out
   std::vector<int32_t> preserved_ids;
   std::vector<schema::Loss> losses; // of the schema and of the tools

@@ -37,7 +37,8 @@ const char *pooling_name(const llama_model *model, const std::string &architectu
   return "unspecified";
 }
 
-Napi::Object describe(Napi::Env env, const llama_model *model) {
+Napi::Object describe(Napi::Env env, ModelState &state) {
+  const llama_model *model = state.model;
   const llama_vocab *vocab = llama_model_get_vocab(model);
   const std::string architecture = metadata_value(model, "general.architecture");
   auto info = Napi::Object::New(env);
@@ -57,8 +58,8 @@ Napi::Object describe(Napi::Env env, const llama_model *model) {
   info.Set("addBos", llama_vocab_get_add_bos(vocab));
   info.Set("addEos", llama_vocab_get_add_eos(vocab));
   info.Set("addSep", llama_vocab_get_add_sep(vocab));
-  info.Set("longestPiece", static_cast<double>(longest_piece(vocab)));
-  info.Set("takesSpaces", takes_spaces(vocab));
+  info.Set("longestPiece", static_cast<double>(state.length_bound().longest_piece));
+  info.Set("takesSpaces", state.length_bound().takes_spaces);
   info.Set("hasDecoder", llama_model_has_decoder(model) && is_causal(model));
   info.Set("hasEncoder", llama_model_has_encoder(model));
   info.Set("recurrent", llama_model_is_recurrent(model) || llama_model_is_hybrid(model));
@@ -131,6 +132,11 @@ const std::vector<llama_token> &ModelState::end_tokens() {
 const Specials &ModelState::special_tokens() {
   std::call_once(specials_made, [this] { specials = std::make_unique<Specials>(vocab); });
   return *specials;
+}
+
+const LengthBound &ModelState::length_bound() {
+  std::call_once(bound_found, [this] { bound = std::make_unique<LengthBound>(vocab); });
+  return *bound;
 }
 
 ModelState::~ModelState() {
@@ -218,13 +224,14 @@ Napi::Function Model::define(Napi::Env env) {
                       InstanceMethod("createEmbedder", &Model::create_embedder),
                       InstanceMethod("createSampler", &Model::create_sampler),
                       InstanceMethod("applyChatTemplate", &Model::apply_chat_template),
+                      InstanceMethod("prepareChat", &Model::prepare_chat),
                       InstanceMethod("createParser", &Model::create_parser),
                       InstanceMethod("limitGrammars", &Model::limit_grammars), InstanceMethod("close", &Model::close)});
 }
 
 Model::Model(const Napi::CallbackInfo &info)
     : Napi::ObjectWrap<Model>(info), state(*info[0].As<Napi::External<std::shared_ptr<ModelState>>>().Data()) {
-  info.This().As<Napi::Object>().Set("info", describe(info.Env(), state->model));
+  info.This().As<Napi::Object>().Set("info", describe(info.Env(), *state));
 }
 
 std::shared_ptr<ModelState> Model::open(Napi::Env env) const {
@@ -338,24 +345,11 @@ Napi::Value Model::create_embedder(const Napi::CallbackInfo &info) {
   });
 }
 
-Napi::Value Model::create_sampler(const Napi::CallbackInfo &info) {
-  return promised(info.Env(), [&]() -> Napi::Value {
-    auto sampler = std::make_shared<SamplerState>();
-    sampler->model = open(info.Env());
-    adopt(samplers, sampler);
-    return Sampler::create(info.Env(), sampler->model, Options(info[0]), copy_array<int32_t>(info[1]), sampler);
-  });
-}
-
-Napi::Value Model::apply_chat_template(const Napi::CallbackInfo &info) {
-  return promised(info.Env(), [&]() -> Napi::Value {
-    return apply_template(info.Env(), open(info.Env()), Options(info[0]));
-  });
-}
-
-Napi::Value Model::create_parser(const Napi::CallbackInfo &info) {
-  open(info.Env());
-  return info.Env().GetInstanceData<AddonData>()->parser.New({info[0], info[1]});
+std::shared_ptr<SamplerState> Model::new_sampler(Napi::Env env) {
+  auto sampler = std::make_shared<SamplerState>();
+  sampler->model = open(env);
+  adopt(samplers, sampler);
+  return sampler;
 }
 
 Napi::Value Model::close(const Napi::CallbackInfo &info) {

@@ -178,7 +178,9 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
   return tokens;
 }
 
-size_t longest_piece(const llama_vocab *vocab) {
+namespace {
+
+size_t find_longest_piece(const llama_vocab *vocab) {
   const auto type = llama_vocab_type(vocab);
   // The others drop characters, or make one token of any number of unknown ones.
   if (type != LLAMA_VOCAB_TYPE_SPM && type != LLAMA_VOCAB_TYPE_BPE && type != LLAMA_VOCAB_TYPE_RWKV) return 0;
@@ -201,11 +203,29 @@ size_t longest_piece(const llama_vocab *vocab) {
   return longest;
 }
 
-bool takes_spaces(const llama_vocab *vocab) {
+bool find_space_takers(const llama_vocab *vocab) {
   for (llama_token token = 0; token < llama_vocab_n_tokens(vocab); token++) {
     if ((llama_vocab_get_attr(vocab, token) & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0) return true;
   }
   return false;
+}
+
+} // namespace
+
+LengthBound::LengthBound(const llama_vocab *vocab)
+    : longest_piece(find_longest_piece(vocab)), takes_spaces(find_space_takers(vocab)) {}
+
+size_t LengthBound::bytes(const std::string &text) const {
+  if (!takes_spaces) return text.size();
+  // Spaces beside such a token leave nothing behind; nor may those, where they are the bytes that count.
+  return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), is_space));
+}
+
+std::string trimmed(const std::string &text) {
+  size_t from = 0, to = text.size();
+  while (from < to && is_space(text[from])) from++;
+  while (to > from && is_space(text[to - 1])) to--;
+  return text.substr(from, to - from);
 }
 
 } // namespace recua

@@ -60,9 +60,17 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
 // The same.
 void check_wanted(const volatile int32_t *cancelled);
 
-// The most bytes of text that can become one token; 0 where there is no such bound.
-size_t longest_piece(const llama_vocab *vocab);
-// True if there are tokens that take the spaces around them with them, however many.
-bool takes_spaces(const llama_vocab *vocab);
+// How many tokens a text has at the least, from its length alone: what cannot fit is refused before it is read.
+struct LengthBound {
+  explicit LengthBound(const llama_vocab *vocab);
+  // Of a text, those that some token must stand for.
+  size_t bytes(const std::string &text) const;
+  size_t tokens(size_t bytes) const { return longest_piece == 0 ? 0 : (bytes + longest_piece - 1) / longest_piece; }
+
+  size_t longest_piece; // the most bytes of text that can become one token; 0 where there is no such bound
+  bool takes_spaces;    // there are tokens that take the spaces around them with them, however many
+};
+// Without the spaces before and behind it.
+std::string trimmed(const std::string &text);
 
 } // namespace recua

@@ -195,41 +195,22 @@ void SamplerState::release() {
   model.reset();
 }
 
-Napi::Promise Sampler::create(Napi::Env env, const std::shared_ptr<ModelState> &model, const Options &options,
-                              std::vector<llama_token> history, const std::shared_ptr<SamplerState> &state) {
-  auto params = std::make_shared<common_params_sampling>();
-  read_numbers(options, *params);
-  read_logit_bias(options, *params);
-  options.boolean("grammarLazy", params->grammar_lazy);
-  options.text("generationPrompt", params->generation_prompt);
-  bool by_chain = false;
-  bool draft = false;
-  options.boolean("draft", draft);
-  options.boolean("chain", by_chain);
-  auto grammar = std::make_shared<GrammarOptions>(options);
-  return Task<SamplerParts>::run(
-      env, "generation_failed",
-      [=, history = std::move(history)](SamplerParts &made) {
-        if (params->penalty_last_n < 0) params->penalty_last_n = llama_model_n_ctx_train(model->model);
-        if (params->dry_penalty_last_n < 0) params->dry_penalty_last_n = llama_model_n_ctx_train(model->model);
-        if (params->ignore_eos) {
-          for (const llama_token token : model->end_tokens()) params->logit_bias.push_back({token, -INFINITY});
-        }
-        grammar->apply(model->vocab, *params);
-        log::clear_errors();
-        const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, *params, history, by_chain); }, "generation_failed");
-        if (outcome.code == nullptr && draft) made.drafter = std::make_unique<Drafter>(history);
-        if (outcome.code != nullptr) {
-          if (grammar->source.empty()) throw CodedError("generation_failed", outcome.message);
-          throw CodedError("invalid_grammar", "The grammar cannot be used: " + outcome.message + ".");
-        }
-      },
-      [=](Napi::Env env, SamplerParts &made) -> Napi::Value {
-        if (!state->model) throw make_error(env, "closed", "The model was closed while a sampler was made.");
-        state->parts = std::move(made);
-        state->seed = params->seed;
-        return AddonData::wrap(env, env.GetInstanceData<AddonData>()->sampler, state);
-      });
+Napi::Object Sampler::wrap(Napi::Env env, const std::shared_ptr<SamplerState> &state, SamplerParts parts, uint32_t seed) {
+  if (!state->model) throw make_error(env, "closed", "The model was closed while a sampler was made.");
+  state->parts = std::move(parts);
+  state->seed = seed;
+  return AddonData::wrap(env, env.GetInstanceData<AddonData>()->sampler, state);
+}
+
+Napi::Value Model::create_sampler(const Napi::CallbackInfo &info) {
+  return promised(info.Env(), [&]() -> Napi::Value {
+    const auto sampler = new_sampler(info.Env());
+    auto request = std::make_shared<SamplerRequest>(Options(info[0]));
+    return Task<SamplerParts>::run(
+        info.Env(), "generation_failed",
+        [=, model = sampler->model, history = copy_array<int32_t>(info[1])](SamplerParts &made) { made = request->make(model, history); },
+        [=](Napi::Env env, SamplerParts &made) -> Napi::Value { return Sampler::wrap(env, sampler, std::move(made), request->params.seed); });
+  });
 }
 
 Napi::Value Model::limit_grammars(const Napi::CallbackInfo &info) {

@@ -1,4 +1,4 @@
-// JS options → common_params_sampling.
+// JS options → common_params_sampling → a sampler's parts.
 #include "sampling/sampler_options.h"
 
 #include "chat.h"
@@ -8,23 +8,16 @@ namespace recua {
 
 namespace {
 
-void add_trigger(const llama_vocab *vocab, const common_json &entry, common_params_sampling &params) {
-  common_grammar_trigger trigger;
-  trigger.type = static_cast<common_grammar_trigger_type>(entry.at("type").get<int>());
-  trigger.value = entry.at("value").get<std::string>();
-  if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_WORD) {
-    const auto ids = common_tokenize(vocab, trigger.value, false, true);
-    if (ids.size() == 1) {
-      trigger.type = COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN;
-      trigger.token = ids[0];
-    }
-  } else if (trigger.type == COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN) {
-    trigger.token = entry.at("token").get<int>();
+// A trigger that is one token of this vocabulary is looked for as that.
+common_grammar_trigger by_token(const llama_vocab *vocab, common_grammar_trigger trigger) {
+  if (trigger.type != COMMON_GRAMMAR_TRIGGER_TYPE_WORD) return trigger;
+  const auto ids = common_tokenize(vocab, trigger.value, false, true);
+  if (ids.size() == 1) {
+    trigger.type = COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN;
+    trigger.token = ids[0];
   }
-  params.grammar_triggers.push_back(std::move(trigger));
+  return trigger;
 }
-
-} // namespace
 
 void read_numbers(const Options &options, common_params_sampling &params) {
   // A chain with nothing in it: every absent option is off.
@@ -72,16 +65,18 @@ void read_logit_bias(const Options &options, common_params_sampling &params) {
   }
 }
 
-GrammarOptions::GrammarOptions(const Options &options) {
+} // namespace
+
+GrammarSource::GrammarSource(const Options &options) {
   options.text("grammar", source);
   options.text("grammarKind", kind);
-  options.text("grammarTriggers", triggers);
-  options.texts("preservedTokens", preserved);
-  options.text("thinkingStart", thinking_start);
-  options.texts("thinkingEnds", thinking_ends);
+  options.text("generationPrompt", generation_prompt);
 }
 
-void GrammarOptions::apply(const llama_vocab *vocab, common_params_sampling &params) const {
+GrammarSource::GrammarSource(const AnswerShape &answer)
+    : source(answer.grammar), kind(answer.grammar_kind), generation_prompt(answer.shape->params.generation_prompt), shape(answer.shape) {}
+
+void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &params) const {
   if (source.empty()) return;
   if (source.compare(0, 11, "%llguidance") == 0) {
     throw CodedError("invalid_grammar", "Expected a GBNF grammar, got an llguidance one.");
@@ -90,18 +85,47 @@ void GrammarOptions::apply(const llama_vocab *vocab, common_params_sampling &par
                     : kind == "schema" ? COMMON_GRAMMAR_TYPE_OUTPUT_FORMAT
                                        : COMMON_GRAMMAR_TYPE_USER;
   params.grammar = common_grammar(type, source);
-  for (const auto &text : preserved) {
-    const auto ids = common_tokenize(vocab, text, false, true);
-    if (ids.size() == 1) params.preserved_tokens.insert(ids[0]);
-  }
-  if (!params.grammar_lazy) return;
-  for (const auto &entry : common_json::parse(triggers)) add_trigger(vocab, entry, params);
+  params.generation_prompt = generation_prompt;
+  if (!shape) return;
+  const auto &chat = shape->params;
+  params.preserved_tokens.insert(shape->preserved_ids.begin(), shape->preserved_ids.end());
+  params.grammar_lazy = chat.grammar_lazy;
+  if (!chat.grammar_lazy) return;
+  for (const auto &trigger : chat.grammar_triggers) params.grammar_triggers.push_back(by_token(vocab, trigger));
   if (params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "A lazy grammar needs a trigger.");
-  if (thinking_start.empty() || thinking_ends.empty()) return;
+  if (chat.thinking_start_tag.empty() || chat.thinking_end_tags.empty()) return;
   // Inside a thinking block the grammar rests; this sampler knows where the block is.
-  params.reasoning_budget_start = common_tokenize(vocab, thinking_start, false, true);
-  for (const auto &end : thinking_ends) params.reasoning_budget_end.push_back(common_tokenize(vocab, end, false, true));
+  params.reasoning_budget_start = common_tokenize(vocab, chat.thinking_start_tag, false, true);
+  for (const auto &end : chat.thinking_end_tags) params.reasoning_budget_end.push_back(common_tokenize(vocab, end, false, true));
   params.reasoning_budget_forced = params.reasoning_budget_end.front();
+}
+
+SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
+  read_numbers(options, params);
+  read_logit_bias(options, params);
+  options.boolean("chain", by_chain);
+  options.boolean("draft", draft);
+  const Napi::Value shape = options.get("shape");
+  if (!shape.IsExternal()) return;
+  const auto answer = *shape.As<HeldShape>().Data();
+  if (!answer->shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
+  grammar = GrammarSource(*answer);
+}
+
+SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &history) {
+  if (params.penalty_last_n < 0) params.penalty_last_n = llama_model_n_ctx_train(model->model);
+  if (params.dry_penalty_last_n < 0) params.dry_penalty_last_n = llama_model_n_ctx_train(model->model);
+  if (params.ignore_eos) {
+    for (const llama_token token : model->end_tokens()) params.logit_bias.push_back({token, -INFINITY});
+  }
+  grammar.apply(model->vocab, params);
+  log::clear_errors();
+  SamplerParts made;
+  const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, params, history, by_chain); }, "generation_failed");
+  if (outcome.code != nullptr && grammar.source.empty()) throw CodedError("generation_failed", outcome.message);
+  if (outcome.code != nullptr) throw CodedError("invalid_grammar", "The grammar cannot be used: " + outcome.message + ".");
+  if (draft) made.drafter = std::make_unique<Drafter>(history);
+  return made;
 }
 
 } // namespace recua

@@ -1,27 +1,39 @@
 // A sampler's options, read from JS into llama.cpp's struct.
 #pragma once
 
-#include "js.h"
+#include "addon.h"
 
 #include "llama.h"
 #include "sampling.h"
 
-#include <random>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace recua {
 
-// JS thread.
-void read_numbers(const Options &options, common_params_sampling &params);
-void read_logit_bias(const Options &options, common_params_sampling &params);
+// What constrains the answer: a grammar's text, or what a chat template asks for.
+struct GrammarSource {
+  std::string source, kind = "user", generation_prompt;
+  std::shared_ptr<const ChatShape> shape; // when a lazy grammar begins, and what it must see; null where there is none
 
-// What the compile step needs beside the numbers; read on the JS thread.
-struct GrammarOptions {
-  std::string source, kind = "user", triggers, thinking_start;
-  std::vector<std::string> preserved, thinking_ends;
-
-  explicit GrammarOptions(const Options &options);
+  GrammarSource() = default;
+  explicit GrammarSource(const Options &options); // JS thread
+  explicit GrammarSource(const AnswerShape &answer);
   // Pool thread. Fills the grammar part of the parameters.
   void apply(const llama_vocab *vocab, common_params_sampling &params) const;
+};
+
+// All that a sampler is made of beside the tokens before the answer.
+struct SamplerRequest {
+  common_params_sampling params;
+  GrammarSource grammar;
+  bool by_chain = false;
+  bool draft = false;
+
+  explicit SamplerRequest(const Options &options); // JS thread
+  // Pool thread, once. Throws `invalid_grammar` where there is a grammar and it cannot be used.
+  SamplerParts make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &history);
 };
 
 } // namespace recua

@@ -1,6 +1,6 @@
 // The native addon's types; the twin of native/addon.h. addon/load.ts finds and loads it, in the engine process and its like only.
 // Nothing here validates: callers pass checked numbers, native code trusts them and throws coded errors.
-import type { CancelFlag, ChatInput, ChatPrompt, NativeParser, Unenforced } from './chat-types.js';
+import type { CancelFlag, ChatInput, ChatPrompt, NativeParser, PrepareInput, Unenforced } from './chat-types.js';
 
 export { loadAddon } from './load.js';
 export type * from './chat-types.js';
@@ -153,15 +153,9 @@ export interface SamplerOptions {
   grammar?: string;
   /** What the grammar stems from; tool calls and schemas skip the generation prompt. */
   grammarKind?: 'user' | 'schema' | 'tools';
-  /** Start the grammar only at a trigger. */
-  grammarLazy?: boolean;
-  /** Opaque, from ChatPrompt. */
-  grammarTriggers?: string;
-  preservedTokens?: string[];
   generationPrompt?: string;
-  /** A lazy grammar rests while the answer is between these. */
-  thinkingStart?: string;
-  thinkingEnds?: string[];
+  /** Of a ChatPrompt: its constraint, in place of a grammar. */
+  shape?: unknown;
   ignoreEos?: boolean;
   /** Guesses what comes next from what the history and the answer repeat, where a step allows it. */
   draft?: boolean;
@@ -301,12 +295,36 @@ export interface NativeModel {
   createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
   /** Rejects `invalid_messages`, `invalid_schema` (with the tool's `index`, if it is a tool's), `invalid_value` or `chat_unsupported`. */
   applyChatTemplate(input: ChatInput): Promise<ChatPrompt>;
+  /**
+   * Messages → prompt → tokens → sampler and parser, in one task on the pool. Rejects as `applyChatTemplate` and `createSampler` do, and
+   * `cancelled` where that is wanted before it is done. The sampler's grammar is the input's, or the one of its schema or tools.
+   */
+  prepareChat(input: PrepareInput, sampling: SamplerOptions): Promise<PreparedChat>;
   /** Throws `invalid_argument` where a parser of the prompt was closed. */
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
   /** What is kept of grammars for later requests, and if given, a bound of its bytes in place of 256 MiB. Grammars are dropped when one is asked for. */
   limitGrammars(bytes?: number): { count: number; bytes: number };
   /** Closes contexts, embedders and samplers of this model first, then the model. Idempotent. */
   close(): Promise<void>;
+}
+
+/** What `prepareChat` gives. */
+export interface PreparedChat {
+  /** What the grammar leaves out of the schema and of the tools' parameters. */
+  unenforced: Unenforced[];
+  /** Tokens of the prompt: at least so many, where it was not read because it cannot fit. */
+  count: number;
+  atLeast: boolean;
+  /** Absent where the request is refused: a strict schema is not wholly enforced, or the prompt is empty or does not fit. */
+  made?: {
+    tokens: Int32Array;
+    sampler: NativeSampler;
+    parser: NativeParser;
+    /** Strings that end the answer beside the request's own. */
+    stops: string[];
+    /** Control tokens whose text the parser wants to see in the answer. */
+    preservedIds: Int32Array;
+  };
 }
 
 export interface GgufHeader {

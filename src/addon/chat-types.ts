@@ -13,33 +13,31 @@ export interface Unenforced {
   tool: number;
 }
 
-/** What a chat template made of messages. */
+/** What a chat template made of messages. All but the prompt is to look at; a sampler and a parser get it by `shape`. */
 export interface ChatPrompt {
   /** The rendered prompt text. */
   prompt: string;
   /** Bytes of the prompt at which no control token begins, though its text may be there: they stem from messages. For `tokenize`. */
   literal: Int32Array;
+  /** Opaque, for `createParser` and `createSampler`: how the answer is constrained and parsed. */
+  shape: unknown;
   /** GBNF, or '' */
   grammar: string;
   grammarKind: 'user' | 'schema' | 'tools';
   grammarLazy: boolean;
-  /** Opaque JSON for SamplerOptions.grammarTriggers. */
-  grammarTriggers: string;
-  preservedTokens: string[];
-  /** Control tokens whose text the parser wants to see in the answer. */
-  preservedIds: Int32Array;
+  /** JSON: what a lazy grammar waits for. */
+  triggers: string;
+  /** Texts of control tokens that the parser sees. */
+  preserved: string[];
+  /** Where a thinking block begins, and how it may end. */
+  thinking: string[];
   generationPrompt: string;
   /** What the grammar leaves out of the schema and of the tools' parameters. */
   unenforced: Unenforced[];
   /** Strings that end the answer beside the request's own. */
   stops: string[];
-  /** Opaque, for `Model.createParser`: what all requests with the same tools, schema and flags share. */
-  shape: unknown;
   /** True if the last message is the assistant's: the answer continues it. */
   continuation: boolean;
-  supportsThinking: boolean;
-  thinkingStart: string;
-  thinkingEnds: string[];
 }
 
 /** Input of a chat template. JSON texts are in OpenAI's shape, as llama.cpp's `common_chat` reads them. */
@@ -63,6 +61,15 @@ export interface ChatInput {
   template: string;
   /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape. */
   remember?: boolean;
+}
+
+/** Input of `prepareChat`. */
+export interface PrepareInput extends ChatInput {
+  /** The prompt has to have fewer tokens. Messages that cannot are not rendered, and a text that cannot is not read. */
+  contextSize: number;
+  /** The schemas of which everything must be enforced: tools by their index, the answer's own as -1. */
+  strict: Int32Array;
+  parseToolCalls: boolean;
 }
 
 /** What of an answer is new since the last call of a parser. */

@@ -74,8 +74,14 @@ export interface Tool {
   type: 'function';
   /** `strict`: a keyword of the parameters that cannot be enforced is an error, and no warning. */
   function: { name: string; description?: string; parameters?: object; strict?: boolean };
-  /** The request's field that the parameters come from, for errors. */
-  param?: string;
+}
+
+/** What errors and warnings must know of a tool. */
+export interface ToolSource {
+  name: string;
+  strict: boolean;
+  /** The request's field that the parameters come from. */
+  param: string;
 }
 
 /** What constrains the answer's text. */
@@ -88,9 +94,14 @@ export type Constraint =
    */
   | { kind: 'schema'; schema: string; strict: boolean; param: string };
 
+/** Messages and tools are JSON texts, written once by who reads the request and parsed once by native code. */
 export interface ChatRequest {
-  messages: ChatMessage[];
-  tools: Tool[];
+  /** Of ChatMessage[]. */
+  messages: string;
+  /** Of Tool[]; '' where there are none. */
+  tools: string;
+  /** One for each tool, in order. */
+  toolSources: ToolSource[];
   toolChoice: 'auto' | 'required' | 'none';
   parallelToolCalls: boolean | undefined;
   constraint: Constraint;

@@ -1,7 +1,7 @@
 // The work of a chat reply: ask, run the tools that were called, ask again, and put the result together. Called by Model.
 import { WholeAnswer } from '../engine/whole-answer.js';
 import type { Engine, Finish } from '../engine/api.js';
-import type { ChatMessage, ChatRequest, Delta, FinishReason, Timings, Usage } from '../engine/protocol.js';
+import type { ChatRequest, Delta, FinishReason, Timings, Usage } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { readArguments, readMessages, type Message, type ToolCall } from './messages.js';
 import type { ReplyDelta, ReplyWork } from './reply.js';
@@ -64,7 +64,7 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
     calls = [];
     // A call that was demanded has been made.
     const toolChoice = asked.toolChoice === 'required' ? 'auto' : asked.toolChoice;
-    asked = { ...asked, toolChoice, messages: [...asked.messages, ...turns([round.message, ...results])] };
+    asked = { ...asked, toolChoice, messages: withTurns(asked.messages, [round.message, ...results]) };
   }
   const last = rounds.at(-1)!;
   const { content, object } = await readObject(schema, calls, last);
@@ -120,8 +120,9 @@ function withIds(delta: Delta, whole: WholeAnswer, firstCall: number): ReplyDelt
   };
 }
 
-function turns(messages: Message[]): ChatMessage[] {
-  return readMessages(messages);
+/** A conversation's JSON, which is an array with something in it, with further turns at its end. */
+function withTurns(conversation: string, messages: Message[]): string {
+  return `${conversation.slice(0, -1)},${JSON.stringify(readMessages(messages)).slice(1)}`;
 }
 
 /** The JSON of the last round. One that calls tools has none. */

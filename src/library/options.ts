@@ -120,11 +120,11 @@ export function makeChatRequest(input: string | readonly Message[], options: Cha
   const fields = openOptions(options, chatNames);
   const tools = readTools(fields);
   const constraint = readConstraint(fields);
-  if (constraint.kind === 'grammar' && tools.tools.length > 0 && tools.toolChoice !== 'none') throw conflict('grammar', 'tools');
+  if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') throw conflict('grammar', 'tools');
   return {
     maxToolRounds: fields.integer('maxToolRounds', { min: 0, max: 1_000_000 }) ?? 8,
     request: {
-      messages: readMessages(input),
+      messages: JSON.stringify(readMessages(input)),
       ...tools,
       ...readGeneration(fields, model),
       constraint,

@@ -1,7 +1,8 @@
 // Tools that a program offers to the model: what the model is told of them, and running those it calls.
-import type { ChatRequest, Tool as EngineTool } from '../engine/protocol.js';
+import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
+import { writeTools, type ReadTool } from '../request/tool-text.js';
 import { toJson, type Message, type ToolCall } from './messages.js';
 import { checkBySchema, jsonSchemaOf, type FromSchema, type Schema } from './schema.js';
 
@@ -48,40 +49,43 @@ const maxTools = 1_024;
 const maxNameLength = 256;
 
 /** The tools of a request, for the engine. */
-export function readTools(fields: Fields): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
+export function readTools(fields: Fields): Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'> {
   const tools = Object.entries(fields.object('tools') ?? {}).map(([name, definition]) => describeTool(name, Fields.of(definition, `tools.${name}`)));
   if (tools.length > maxTools) throw wrongValue('tools', `at most ${maxTools} tools`, tools);
-  return { ...choose(fields.get('toolChoice'), tools), parallelToolCalls: fields.boolean('parallelToolCalls') };
+  const { offered, toolChoice } = choose(fields.get('toolChoice'), tools);
+  return { ...writeTools(offered), toolChoice, parallelToolCalls: fields.boolean('parallelToolCalls') };
 }
 
-function describeTool(name: string, fields: Fields): EngineTool {
+function describeTool(name: string, fields: Fields): ReadTool {
   const description = fields.string('description');
   const parameters = fields.get('parameters');
   const execute = fields.get('execute');
   if (execute !== undefined && typeof execute !== 'function') throw wrongType(fields.param('execute'), 'a function', execute);
   return {
-    type: 'function',
-    function: {
-      name: checkName(name, 'tools', maxNameLength),
-      ...(description === undefined ? {} : { description }),
-      parameters: parameters === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(parameters as Schema, fields.param('parameters')),
+    tool: {
+      type: 'function',
+      function: {
+        name: checkName(name, 'tools', maxNameLength),
+        ...(description === undefined ? {} : { description }),
+        parameters: parameters === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(parameters as Schema, fields.param('parameters')),
+      },
     },
     param: fields.param('parameters'),
   };
 }
 
-function choose(choice: unknown, tools: EngineTool[]): Pick<ChatRequest, 'tools' | 'toolChoice'> {
-  if (choice === undefined || choice === 'auto') return { tools, toolChoice: 'auto' };
-  if (choice === 'none') return { tools, toolChoice: 'none' };
+function choose(choice: unknown, tools: ReadTool[]): { offered: ReadTool[]; toolChoice: ChatRequest['toolChoice'] } {
+  if (choice === undefined || choice === 'auto') return { offered: tools, toolChoice: 'auto' };
+  if (choice === 'none') return { offered: tools, toolChoice: 'none' };
   if (choice === 'required') {
     if (tools.length === 0) throw wrongValue('toolChoice', 'tools to choose from', choice);
-    return { tools, toolChoice: 'required' };
+    return { offered: tools, toolChoice: 'required' };
   }
   if (!isObject(choice)) throw wrongValue('toolChoice', "'auto', 'required', 'none' or { name }", choice);
   // "This one" is "some one" where it is the only one offered.
-  const named = tools.filter((tool) => tool.function.name === choice['name']);
+  const named = tools.filter(({ tool }) => tool.function.name === choice['name']);
   if (named.length === 0) throw wrongValue('toolChoice.name', 'the name of one of the tools', choice['name']);
-  return { tools: named, toolChoice: 'required' };
+  return { offered: named, toolChoice: 'required' };
 }
 
 /** The results of calls as messages; undefined where one of them is for the program to answer. */

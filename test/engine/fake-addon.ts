@@ -2,8 +2,9 @@
 // evaluated (a hash chain), so any mix-up of KV changes the output; and it notes each breach of addon.ts's contract.
 import type {
   ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, NativeModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
-  NativeParser, NativeSampler, ParsedDelta, Pieces, SamplerOptions, StepInput, StepResult,
+  NativeParser, NativeSampler, ParsedDelta, Pieces, PreparedChat, PrepareInput, SamplerOptions, StepInput, StepResult,
 } from '#recua/addon/addon.js';
+import { leastTokens } from '#recua/engine/text/text-length.js';
 
 export const tokens = { bos: 256, eos: 257, tool: 258, eAcute: 259, faceBegin: 260, faceEnd: 261, world: 262 };
 const special: Record<number, string> = { 256: '<bos>', 257: '<eos>', 258: '<tool>' };
@@ -496,10 +497,24 @@ class FakeModel implements NativeModel {
     return {
       literal: new Int32Array(0),
       prompt: `${messages.map(({ role, content }) => `${role}:${content ?? ''}\n`).join('')}assistant:`,
-      grammar: input.grammar, grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: input.tools ? ['<tool>'] : [],
-      preservedIds: Int32Array.from(input.tools ? [tokens.tool] : []), continuation: false, thinkingStart: '', thinkingEnds: [],
-      generationPrompt: 'assistant:', unenforced: [], stops: [], shape: 'fake', supportsThinking: false,
+      grammar: input.grammar, grammarKind: 'user', grammarLazy: false, triggers: '[]', preserved: input.tools ? ['<tool>'] : [],
+      continuation: false, thinking: [''], generationPrompt: 'assistant:', unenforced: [], stops: [], shape: 'fake',
     };
+  }
+  async prepareChat(input: PrepareInput, sampling: SamplerOptions): Promise<PreparedChat> {
+    const messages = JSON.parse(input.messages) as { role: string; content: string | null }[];
+    const least = leastTokens(this.info, ...messages.map(({ role, content }) => (role === 'assistant' ? '' : content?.trim() ?? '')));
+    if (least >= input.contextSize) return { unenforced: [], count: least, atLeast: true };
+    const { prompt, unenforced, stops } = await this.applyChatTemplate(input);
+    const written = leastTokens(this.info, prompt);
+    if (written >= input.contextSize) return { unenforced, count: written, atLeast: true };
+    const read = await this.tokenize(prompt, true, true, { cancelled: input.cancelled! });
+    if (read.length >= input.contextSize) return { unenforced, count: read.length, atLeast: false };
+    if (input.cancelled![0] !== 0) throw coded('cancelled', 'the request was cancelled');
+    const sampler = await this.createSampler(input.grammar ? { ...sampling, grammar: input.grammar } : sampling);
+    const parser = new FakeParser(input.parseToolCalls, this.owner.stats);
+    const preservedIds = Int32Array.from(input.tools ? [tokens.tool] : []);
+    return { unenforced, count: read.length, atLeast: false, made: { tokens: read, sampler, parser, stops, preservedIds } };
   }
   createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls, this.owner.stats); }
   limitGrammars() { return { count: 0, bytes: 0 }; }
@@ -538,7 +553,6 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
       return { promise, progress: () => 0.5, cancel: () => cancel() };
     },
     heap: () => undefined,
-    turns: () => ({ taken: 0, waited: 0 }),
     readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
     compileSchema: async () => ({ grammar: 'root ::= "{}"', unenforced: [] }),
     schemaToGrammar: async () => 'root ::= "{}"',

@@ -18,7 +18,7 @@ export function completion(prompt: string | Int32Array, more: Partial<Completion
 
 export function chat(content: string, more: Partial<ChatRequest> = {}): ChatRequest {
   return {
-    messages: [{ role: 'user', content }], tools: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
+    messages: JSON.stringify([{ role: 'user', content }]), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
     sampling, maxTokens: 64, stop: [], enableThinking: true, templateKwargs: {}, template: '', ...more,
   };
 }

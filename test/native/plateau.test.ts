@@ -62,7 +62,7 @@ t.test('what a chat was parsed by goes at once, not when JavaScript collects', {
     for (let i = from; i < from + 100; i++) {
       const tools = JSON.stringify([{ type: 'function', function: { name: `f${i}`, parameters: { type: 'object', properties } } }]);
       const { shape } = await chatPrompt(model, 'x', { tools, toolChoice: 'required' });
-      const parser = model.createParser({ shape, continuation: false } as ChatPrompt, true);
+      const parser = model.createParser({ shape } as ChatPrompt, true);
       parser.close();
       t.throws(() => parser.parse('x', false), { code: 'closed' });
       t.throws(() => model.createParser({ shape } as ChatPrompt, true), { code: 'invalid_argument' });

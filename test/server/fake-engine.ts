@@ -1,7 +1,8 @@
 // An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash and hang on command.
 // Used by all tests of server/. Keeps the contract of engine/api: deltas merge while nobody reads, aborts end the work.
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
-import type { ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
+import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
+import { notGenerating, notPooled } from '#recua/engine/capabilities.js';
 import { RecuaError } from '#recua/errors.js';
 
 /** What an answer says; throwing ends it with that error. */
@@ -14,9 +15,11 @@ export const description: ModelDescription = {
   devices: [], offload: { devices: [], layers: 0, totalLayers: 3 }, backends: [], llamaCpp: 'fake', notes: [],
 };
 
+export const messagesOf = ({ messages }: ChatRequest): ChatMessage[] => JSON.parse(messages) as ChatMessage[];
+
 /** The last message, word by word. */
 export async function* echo(request: ChatRequest): AsyncGenerator<Delta> {
-  const text = request.messages.at(-1)?.content ?? '';
+  const text = messagesOf(request).at(-1)?.content ?? '';
   for (const word of text.match(/\s*\S+|\s+$/g) ?? []) {
     await new Promise(setImmediate);
     yield { content: word };
@@ -69,8 +72,8 @@ export class FakeEngine implements Engine {
     aborted.catch(() => this.cancelled++);
     try {
       await Promise.race([this.acceptAfter, aborted]);
-      if (this.early) throw this.early;
-      answer.accept(request.messages.length);
+      this.#refuse(notGenerating(this.#model));
+      answer.accept(messagesOf(request).length);
       const deltas = this.script(request, signal)[Symbol.asyncIterator]();
       for (let tokens = 0; ; tokens++) {
         if (tokens >= request.maxTokens) return answer.end({ finishReason: 'length' }, tokens);
@@ -102,7 +105,7 @@ export class FakeEngine implements Engine {
         reject(new RecuaError('cancelled', 'Aborted.'));
       }));
     }
-    if (this.early) throw this.early;
+    this.#refuse(notPooled(this.#model, request));
     return {
       vectors: request.inputs.map((input) => unitVector(typeof input === 'string' ? input.length : input.reduce((a, b) => a + b, 0))),
       tokenCounts: Int32Array.from(request.inputs, (input) => input.length),
@@ -110,9 +113,19 @@ export class FakeEngine implements Engine {
   }
 
   /** The longer the document, the better. */
-  async rerank({ documents }: RerankRequest): Promise<Reranked> {
-    if (this.early) throw this.early;
+  async rerank(request: RerankRequest): Promise<Reranked> {
+    this.#refuse(notPooled(this.#model, request));
+    const { documents } = request;
     return { scores: Float32Array.from(documents, (text) => text.length / 8), tokenCounts: Int32Array.from(documents, (text) => text.length) };
+  }
+
+  get #model(): ModelDescription {
+    return this.state.state === 'ready' ? this.state.model : description;
+  }
+
+  #refuse(refusal: RecuaError | undefined): void {
+    const error = refusal ?? this.early;
+    if (error) throw error;
   }
 
   complete(_request: CompletionRequest): Answer {

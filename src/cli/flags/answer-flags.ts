@@ -50,8 +50,9 @@ export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'gra
 export function makeRequest(messages: ChatMessage[], settings: AnswerSettings, constraint: Constraint, template: TemplateName = 'auto'): ChatRequest {
   const { source, stops } = chatTemplates[template];
   return {
-    messages,
-    tools: [],
+    messages: JSON.stringify(messages),
+    tools: '',
+    toolSources: [],
     toolChoice: 'none',
     parallelToolCalls: undefined,
     constraint,

@@ -1,22 +1,24 @@
 // The loop of the engine process: plan → step → settle, one native promise per step for all sequences together.
 // The next step is submitted before the text work of the last one, so that detokenising, stop strings, parsing and IPC
 // happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
-import type { CancelFlag, NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
+import type { NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { Admission, stashBudget } from './admission.js';
 import { Arrivals } from './arrivals.js';
 import { Wakeup } from './wakeup.js';
-import { checkLength, checkTokens, prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
 import { Decisions, undecided } from './decisions.js';
-import { Embeddings, notPooled } from '../pooled/embeddings.js';
+import { notPooled } from '../capabilities.js';
+import { Embeddings } from '../pooled/embeddings.js';
 import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { Pace } from '../planning/pace.js';
-import { PoolShare, takesLong } from '../prompts/pool-share.js';
+import { PoolShare } from '../prompts/pool-share.js';
 import { PrefixCache } from '../planning/prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
-import { makeSampler, Generation } from './generation.js';
+import type { Generation } from './generation.js';
+import { Intake } from './intake.js';
+import { Outbox } from './outbox.js';
 import { isIdle, isStreaming, Plan, planStep, stepsAhead } from '../planning/scheduler.js';
-import { Sequence } from '../planning/sequence.js';
+import type { Sequence } from '../planning/sequence.js';
 import { StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 import { Vitals } from './vitals.js';
@@ -31,7 +33,6 @@ export interface EngineHooks {
 const worthAbortingMs = 250;
 
 export class EngineLoop {
-  readonly #addon: NativeAddon;
   readonly #loaded: LoadedModel;
   readonly #hooks: EngineHooks;
   readonly #embeddings: Embeddings | undefined;
@@ -40,8 +41,6 @@ export class EngineLoop {
   readonly #batch: StepBatch;
   /** Requests taken and not answered, by id; undefined while being prepared. */
   readonly #active = new Map<number, Generation | undefined>();
-  /** Of those being prepared, what tells the work off-thread that nobody waits for it. */
-  readonly #preparing = new Map<number, CancelFlag>();
   readonly #requests = new Map<Sequence, Generation>();
   readonly #waiting: Sequence[] = [];
   /** What is to be done with KV between two steps, and the work under way that may bring more. */
@@ -51,15 +50,12 @@ export class EngineLoop {
   readonly #running: Sequence[] = [];
   /** Requests with tokens that are not text yet. */
   readonly #fresh = new Set<Generation>();
-  #events: EngineEvent[] = [];
-  /** What the gateway was told last: a cancel changes it without an event. */
-  #told: EngineStatus = { running: 0, waiting: 0 };
-  #flushing = false;
+  readonly #outbox: Outbox;
+  readonly #intake: Intake;
   #inFlight = false;
   readonly #pace = new Pace();
   readonly wakeup = new Wakeup();
   readonly #arrivals = new Arrivals(this.wakeup);
-  readonly #poolShare = new PoolShare();
   readonly vitals: Vitals;
   readonly #decisions = new Decisions((request, outcome) => this.#decided(request, outcome));
   #closing: Promise<void> | undefined;
@@ -67,7 +63,6 @@ export class EngineLoop {
   readonly ended: Promise<void>;
 
   constructor(addon: NativeAddon, loaded: LoadedModel, hooks: EngineHooks) {
-    this.#addon = addon;
     this.#loaded = loaded;
     this.#hooks = hooks;
     const { context, model, embedderOptions, options } = loaded;
@@ -75,8 +70,15 @@ export class EngineLoop {
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial && options.specType !== 'none');
     this.#keeper = new StateKeeper(loaded, this.#cache);
+    this.#outbox = new Outbox((events, status) => hooks.emit(events, status), () => this.status);
+    const poolShare = new PoolShare();
+    this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, this.#batch.guesses, {
+      join: (request) => this.#join(request),
+      fail: (id, error) => this.#fail(id, error),
+      done: () => this.#stir(),
+    });
     if (embedderOptions) {
-      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, this.#poolShare, (event) => this.#emit(event), () => this.#flush());
+      this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, poolShare, (event) => this.#outbox.push(event), () => this.#outbox.flush());
     }
     const busy = (): boolean => this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0;
     this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
@@ -87,11 +89,13 @@ export class EngineLoop {
   }
 
   chat(id: number, request: ChatRequest): void {
-    void this.#start(id, request, (preparing) => prepareChat(preparing, this.#loaded.options.chatTemplate, request));
+    if (this.#closing) return this.#fail(id, shuttingDown());
+    this.#intake.chat(id, request);
   }
 
   complete(id: number, request: CompletionRequest): void {
-    void this.#start(id, request, (preparing) => prepareCompletion(this.#addon, preparing, request));
+    if (this.#closing) return this.#fail(id, shuttingDown());
+    this.#intake.complete(id, request);
   }
 
   embed(id: number, request: EmbedRequest | RerankRequest): void {
@@ -103,7 +107,7 @@ export class EngineLoop {
 
   /** What the model itself can tell; the result is the request's answer. */
   ask(id: number, question: (model: NativeModel) => Promise<unknown>): void {
-    question(this.#loaded.model).then((value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
+    question(this.#loaded.model).then((value) => this.#outbox.push({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
   }
 
   /** Work on the KV of idle sequences; its result is the request's answer. Only what it gives to `betweenSteps` keeps steps waiting. */
@@ -116,7 +120,7 @@ export class EngineLoop {
     });
     this.#keeping.add(id);
     void work(this.#keeper, context, betweenSteps)
-      .then((value) => this.#emit({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)))
+      .then((value) => this.#outbox.push({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)))
       .finally(() => this.#keeping.delete(id) && this.#stir());
   }
 
@@ -124,7 +128,7 @@ export class EngineLoop {
   cancel(id: number): void {
     if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
     const request = this.#active.get(id);
-    this.#preparing.get(id)?.fill(1);
+    this.#intake.cancel(id);
     this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
     if (!request) return;
     const { sequence } = request;
@@ -159,48 +163,14 @@ export class EngineLoop {
     await this.#embeddings?.close();
     await this.#loaded.context?.close();
     await this.#loaded.model.close();
-    this.#flush();
+    this.#outbox.flush();
   }
 
-  /** Prepares a request off-thread and queues it; every early error ends here. */
-  async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<PreparedPrompt>): Promise<void> {
-    const { context, model, options } = this.#loaded;
-    const arrivedMs = performance.now();
-    if (this.#closing) return this.#fail(id, shuttingDown());
-    if (!context) return this.#fail(id, new RecuaError('chat_unsupported', 'This model only embeds; it cannot generate text.'));
-    if (this.#active.size >= context.sequences + options.queueSize) {
-      const waiting = this.#active.size - context.sequences;
-      return this.#fail(id, new RecuaError('queue_full', `${context.sequences} requests run and ${waiting} wait already; try again in a moment.`));
-    }
-    const cancelled = new Int32Array(1);
-    this.#active.set(id, undefined);
-    this.#preparing.set(id, cancelled);
-    this.#arrivals.came();
-    let [prepared, made]: [PreparedPrompt?, Generation?] = [];
-    const leave = takesLong(request) ? await this.#poolShare.enter() : undefined;
-    try {
-      if (!this.#active.has(id)) return;
-      checkTokens(request.sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
-      prepared = await prepare({ model, contextSize: context.contextSize, cancelled });
-      checkLength(prepared, context.contextSize);
-      if (!this.#active.has(id)) return;
-      const sampler = await makeSampler(model, request, prepared, this.#batch.guesses);
-      if (!this.#active.has(id)) return sampler.close();
-      const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
-      made = new Generation(id, sequence, sampler, prepared, arrivedMs);
-      this.#active.set(id, made);
-      this.#requests.set(sequence, made);
-      this.#waiting.push(sequence);
-      this.#emit({ id, kind: 'accepted', promptTokens: prepared.tokens.length });
-    } catch (error) {
-      if (this.#active.has(id)) this.#fail(id, RecuaError.from(error));
-    } finally {
-      if (!made) prepared?.parser.close();
-      leave?.();
-      this.#preparing.delete(id);
-      this.#arrivals.prepared();
-      this.#stir();
-    }
+  #join(request: Generation): void {
+    this.#active.set(request.id, request);
+    this.#requests.set(request.sequence, request);
+    this.#waiting.push(request.sequence);
+    this.#outbox.push({ id: request.id, kind: 'accepted', promptTokens: request.sequence.promptLength });
   }
 
   async #run(context: NativeContext): Promise<void> {
@@ -255,13 +225,13 @@ export class EngineLoop {
     for (const sequence of plan.sequences) {
       const request = this.#requests.get(sequence)!;
       if (!request.start(nowMs)) continue;
-      this.#emit({ id: request.id, kind: 'started' });
+      this.#outbox.push({ id: request.id, kind: 'started' });
       begun = true;
     }
     if (!this.#cache.memory.partial) this.#batch.dropGuesses();
     this.#batch.fill(plan, (sequence) => this.#requests.get(sequence)!.sampler);
     // The gateway must know who may have caused a crash before the step that may crash.
-    if (begun) this.#flush();
+    if (begun) this.#outbox.flush();
     this.#inFlight = true;
     return context.steps(this.#batch.input, this.#mostSteps(), (results) => {
       for (const result of results) this.#take(result);
@@ -346,7 +316,7 @@ export class EngineLoop {
     for (const request of this.#fresh) {
       if (!this.#active.has(request.id)) continue;
       try {
-        request.render(this.#loaded.pieces, this.#events);
+        this.#outbox.gather((events) => request.render(this.#loaded.pieces, events));
       } catch (error) {
         request.sequence.finish();
         this.#fail(request.id, RecuaError.from(error));
@@ -354,40 +324,12 @@ export class EngineLoop {
       if (request.answered) this.#active.delete(request.id);
     }
     this.#fresh.clear();
-    this.#flushSoon();
+    this.#outbox.flushSoon();
   }
 
   #fail(id: number, error: RecuaError): void {
     this.#active.delete(id);
-    this.#emit({ id, kind: 'error', error: error.toPlain() });
-  }
-
-  #emit(event: EngineEvent): void {
-    this.#events.push(event);
-    this.#flushSoon();
-  }
-
-  /** After the current turn, so that all events of one step, or of one burst of requests, go in one message. */
-  #flushSoon(): void {
-    if (this.#flushing || !this.#hasNews()) return;
-    this.#flushing = true;
-    setImmediate(() => {
-      this.#flushing = false;
-      this.#flush();
-    });
-  }
-
-  #flush(): void {
-    if (!this.#hasNews()) return;
-    const events = this.#events;
-    this.#events = [];
-    this.#told = this.status;
-    this.#hooks.emit(events, this.#told);
-  }
-
-  #hasNews(): boolean {
-    const { running, waiting } = this.status;
-    return this.#events.length > 0 || running !== this.#told.running || waiting !== this.#told.waiting;
+    this.#outbox.fail(id, error);
   }
 
   get status(): EngineStatus {

@@ -1,10 +1,8 @@
 // One generating request inside the engine: its sequence with all that hangs on it (sampler, text, parser, times),
 // and the text work of its new tokens. The engine calls it between steps.
-import type { NativeModel, NativeSampler, Pieces } from '../../addon/addon.js';
-import { RecuaError } from '../../errors.js';
+import type { NativeSampler, Pieces } from '../../addon/addon.js';
 import type { PreparedPrompt } from '../prompts/chat.js';
-import type { ChatRequest, CompletionRequest, Delta, EngineEvent, FinishReason } from '../protocol.js';
-import { samplerOptions } from '../text/sampling.js';
+import type { Delta, EngineEvent, FinishReason } from '../protocol.js';
 import type { Sequence } from '../planning/sequence.js';
 import { Text } from '../text/text.js';
 
@@ -28,14 +26,14 @@ export class Generation {
   /** 'done' was among the events. */
   answered = false;
 
-  constructor(id: number, sequence: Sequence, sampler: NativeSampler, prepared: PreparedPrompt, arrivedMs: number) {
+  constructor(id: number, sequence: Sequence, prepared: PreparedPrompt, arrivedMs: number) {
     this.id = id;
     this.sequence = sequence;
-    this.sampler = sampler;
+    this.sampler = prepared.sampler;
     this.#prepared = prepared;
     this.#text = new Text(prepared.stops);
     this.#arrivedMs = arrivedMs;
-    this.#seed = sampler.seed;
+    this.#seed = prepared.sampler.seed;
     this.#rendered = sequence.promptLength;
   }
 
@@ -122,17 +120,5 @@ export class Generation {
 
   #emit(delta: Delta | undefined, events: EngineEvent[]): void {
     if (delta) events.push({ id: this.id, kind: 'delta', delta });
-  }
-}
-
-/** A grammar that cannot be used is told of where it was given: text of the request, or made of its schema or tools. */
-export async function makeSampler(model: NativeModel, request: ChatRequest | CompletionRequest, prepared: PreparedPrompt, draft: boolean): Promise<NativeSampler> {
-  try {
-    return await model.createSampler(samplerOptions(request.sampling, prepared.grammar, draft), prepared.tokens);
-  } catch (thrown) {
-    const error = RecuaError.from(thrown);
-    if (error.code !== 'invalid_grammar') throw error;
-    if (request.constraint.kind === 'grammar') throw new RecuaError('invalid_grammar', error.message, { param: 'grammar' });
-    throw new RecuaError('invalid_schema', error.message.replace('The grammar', 'The grammar of the schema or the tools'));
   }
 }

@@ -5,7 +5,7 @@ import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '.
 import { RecuaError } from '../../errors.js';
 import { checkTokens } from '../prompts/chat.js';
 import { isLong, type PoolShare } from '../prompts/pool-share.js';
-import type { EmbedRequest, EngineEvent, ModelDescription, RerankRequest, Work } from '../protocol.js';
+import type { EmbedRequest, EngineEvent, RerankRequest, Work } from '../protocol.js';
 import { pairReader } from './rerank.js';
 import { leastTokens } from '../text/text-length.js';
 
@@ -24,18 +24,6 @@ interface Job {
 interface Item {
   job: Job;
   index: number;
-}
-
-/** Why a model does not do what is asked; undefined if it does. */
-export function notPooled({ canEmbed, canRerank, pooling }: ModelDescription, request: EmbedRequest | RerankRequest): RecuaError | undefined {
-  if ('documents' in request) {
-    if (canRerank) return undefined;
-    return new RecuaError('rerank_unsupported', `Expected a reranker, got a model with pooling ${pooling}; load a reranking model, with pooling rank if its file does not say that it is one.`);
-  }
-  if (canEmbed) return undefined;
-  return new RecuaError('embeddings_unsupported', canRerank
-    ? 'This model is a reranker: it scores texts and gives no embedding vectors. Load an embedding model.'
-    : 'This model cannot give pooled embedding vectors; load an embedding model.');
 }
 
 /** A cancel, and whoever comes next, wait for the call that runs: it must not be long. */

@@ -1,18 +1,16 @@
 // Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool calls).
 // Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
-import type { CancelFlag, ChatPrompt, NativeAddon, NativeModel, NativeParser, TokenizeOptions } from '../../addon/addon.js';
+import type { CancelFlag, NativeAddon, NativeModel, NativeParser, NativeSampler } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import type { ChatRequest, CompletionRequest, Delta, FinishReason } from '../protocol.js';
-import { unconstrained, type GrammarSource } from '../text/sampling.js';
-import { chatError, schemaWarnings } from '../text/schema-loss.js';
+import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason } from '../protocol.js';
+import { samplerOptions } from '../text/sampling.js';
+import { chatError, schemaWarnings, strictSources } from '../text/schema-loss.js';
 import { leastTokens } from '../text/text-length.js';
 
 /** All that a request needs before its first step. */
 export interface PreparedPrompt {
-  /** The request's field that the tokens come from, for errors. */
-  param: 'messages' | 'prompt';
   tokens: Int32Array;
-  grammar: GrammarSource;
+  sampler: NativeSampler;
   stops: string[];
   /** Time to generate; 0 is without a limit. */
   generateMs: number;
@@ -36,19 +34,20 @@ export interface Preparing {
   model: NativeModel;
   contextSize: number;
   cancelled: CancelFlag;
+  /** Whether the sampler guesses ahead. */
+  guesses: boolean;
 }
 
+/** One task on the pool makes all of it; how the answer is constrained and parsed stays in native code. */
 export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<PreparedPrompt> {
-  const { model, cancelled } = preparing;
+  const { model, contextSize, cancelled } = preparing;
   const { constraint } = request;
-  // Rendering megabytes takes seconds. Templates may trim texts, and leave out parts of earlier answers.
-  checkLeast(preparing, 'messages', request.messages.map(({ role, content }) => (role === 'assistant' ? '' : content?.trim() ?? '')));
+  checkBias(preparing, request);
   const templateKwargs: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
-  const tools = request.tools.map(({ type, function: called }) => ({ type, function: called }));
-  const prompt = await model.applyChatTemplate({
-    messages: JSON.stringify(request.messages),
-    tools: tools.length > 0 ? JSON.stringify(tools) : '',
+  const { made, unenforced, count, atLeast } = await model.prepareChat({
+    messages: request.messages,
+    tools: request.tools,
     toolChoice: request.toolChoice,
     ...(request.parallelToolCalls === undefined ? {} : { parallelToolCalls: request.parallelToolCalls }),
     jsonSchema: constraint.kind === 'schema' ? constraint.schema : '',
@@ -57,39 +56,60 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     enableThinking: request.enableThinking,
     templateKwargs,
     template: request.template || template,
+    contextSize,
+    strict: strictSources(constraint, request.toolSources),
+    parseToolCalls: request.tools !== '' && request.toolChoice !== 'none',
     cancelled,
-  }).catch((thrown: unknown) => { throw chatError(thrown, constraint, request.tools); });
-  const warnings = schemaWarnings(prompt.unenforced, constraint, request.tools);
-  const parseToolCalls = request.tools.length > 0 && request.toolChoice !== 'none';
+  }, samplerOptions(request.sampling, preparing.guesses)).catch((thrown: unknown) => {
+    throw grammarError(chatError(thrown, constraint, request.toolSources), constraint);
+  });
+  const warnings = schemaWarnings(unenforced, constraint, request.toolSources);
+  if (!made) throw count === 0 ? emptyPrompt('messages') : tooLong(count, atLeast ? 'at least ' : '', contextSize, 'messages');
   return {
-    param: 'messages',
-    // As llama-server does: the template stripped a BOS of its own, tokenising adds the vocabulary's.
-    tokens: await promptTokens(preparing, prompt.prompt, 'messages', prompt.literal),
-    grammar: prompt,
-    stops: [...request.stop, ...prompt.stops],
+    tokens: made.tokens,
+    sampler: made.sampler,
+    stops: [...request.stop, ...made.stops],
     generateMs: request.generateMs ?? 0,
-    shown: shownTokens(model, prompt),
-    parser: new ChatParser(model.createParser(prompt, parseToolCalls)),
+    // Control tokens have no text, but tool calls and thinking are marked with some: those the template names keep theirs.
+    shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
+    parser: new ChatParser(made.parser),
     warnings,
   };
 }
 
 export async function prepareCompletion(addon: NativeAddon, preparing: Preparing, request: CompletionRequest): Promise<PreparedPrompt> {
+  const { model, contextSize, cancelled, guesses } = preparing;
   const { constraint, prompt } = request;
-  let grammar = unconstrained;
+  checkBias(preparing, request);
   let warnings: string[] = [];
-  if (constraint.kind === 'grammar') grammar = { ...unconstrained, grammar: constraint.grammar };
+  const options = samplerOptions(request.sampling, guesses);
+  if (constraint.kind === 'grammar') options.grammar = constraint.grammar;
   if (constraint.kind === 'schema') {
     const compiled = await addon.compileSchema(constraint.schema).catch((thrown: unknown) => { throw chatError(thrown, constraint, []); });
     warnings = schemaWarnings(compiled.unenforced, constraint, []);
-    grammar = { ...unconstrained, grammar: compiled.grammar, grammarKind: 'schema' };
+    options.grammar = compiled.grammar;
+    options.grammarKind = 'schema';
   }
   if (typeof prompt !== 'string') {
-    checkTokens(prompt, preparing.model.info.vocabSize, 'prompt');
+    checkTokens(prompt, model.info.vocabSize, 'prompt');
     if (prompt.length === 0) throw emptyPrompt('prompt');
   }
-  const tokens = typeof prompt === 'string' ? await promptTokens(preparing, prompt, 'prompt') : prompt;
-  return { param: 'prompt', tokens, grammar, stops: request.stop, generateMs: 0, shown: new Map(), parser: new PlainParser(), warnings };
+  const tokens = typeof prompt === 'string' ? await promptTokens(preparing, prompt) : prompt;
+  if (tokens.length >= contextSize) throw tooLong(tokens.length, '', contextSize, 'prompt');
+  if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
+  const sampler = await model.createSampler(options, tokens).catch((thrown: unknown) => { throw grammarError(RecuaError.from(thrown), constraint); });
+  return { tokens, sampler, stops: request.stop, generateMs: 0, shown: new Map(), parser: new PlainParser(), warnings };
+}
+
+function checkBias({ model }: Preparing, { sampling }: ChatRequest | CompletionRequest): void {
+  checkTokens(sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
+}
+
+/** A grammar that cannot be used is told of where it was given: text of the request, or made of its schema or tools. */
+function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
+  if (error.code !== 'invalid_grammar') return error;
+  if (constraint.kind === 'grammar') return new RecuaError('invalid_grammar', error.message, { param: 'grammar' });
+  return new RecuaError('invalid_schema', error.message.replace('The grammar', 'The grammar of the schema or the tools'));
 }
 
 /** @throws RecuaError `invalid_value` where a token is not one of the vocabulary's. */
@@ -101,39 +121,22 @@ export function checkTokens(tokens: Iterable<number>, vocabSize: number, param: 
   }
 }
 
-/** @throws RecuaError `context_length_exceeded` where there is no room for an answer. */
-export function checkLength({ tokens, param }: PreparedPrompt, contextSize: number): void {
-  if (tokens.length >= contextSize) throw tooLong(tokens.length, '', contextSize, param);
-}
-
 function tooLong(count: number, atLeast: '' | 'at least ', contextSize: number, param: string): RecuaError {
   const message = `Expected a prompt of fewer than ${contextSize} tokens, which is the context, got ${atLeast}${count}; shorten it or raise the context size.`;
   return new RecuaError('context_length_exceeded', message, { param, details: { n_prompt_tokens: count, n_ctx: contextSize } });
-}
-
-/** Before the texts are read. */
-function checkLeast({ model, contextSize }: Preparing, param: string, texts: string[]): void {
-  const least = leastTokens(model.info, ...texts);
-  if (least >= contextSize) throw tooLong(least, 'at least ', contextSize, param);
 }
 
 function emptyPrompt(param: string): RecuaError {
   return new RecuaError('invalid_value', `Expected at least one token in ${param}, got none; send some text.`, { param });
 }
 
-async function promptTokens(preparing: Preparing, text: string, param: string, literal?: Int32Array): Promise<Int32Array> {
-  const { model, cancelled } = preparing;
-  checkLeast(preparing, param, [text]);
-  const options: TokenizeOptions = literal ? { literal, cancelled } : { cancelled };
-  const tokens = await model.tokenize(text, true, true, options);
+async function promptTokens({ model, contextSize, cancelled }: Preparing, text: string): Promise<Int32Array> {
+  const least = leastTokens(model.info, text);
+  if (least >= contextSize) throw tooLong(least, 'at least ', contextSize, 'prompt');
+  const tokens = await model.tokenize(text, true, true, { cancelled });
   if (tokens.length > 0) return tokens;
   if (model.info.bosToken >= 0) return Int32Array.of(model.info.bosToken);
-  throw emptyPrompt(param);
-}
-
-/** Control tokens have no text, but tool calls and thinking are marked with some: those the template names keep theirs. */
-function shownTokens(model: NativeModel, prompt: ChatPrompt): Map<number, Uint8Array> {
-  return new Map(Array.from(prompt.preservedIds, (token) => [token, model.piece(token, true)]));
+  throw emptyPrompt('prompt');
 }
 
 /** A completion's text is its content. */

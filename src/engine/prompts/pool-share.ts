@@ -1,7 +1,7 @@
 // How much of the pool of threads (tokens, templates, grammars) long work may take. Node's pool works in the order of arrival: a few
 // requests with megabytes of text, or with grammars that take their time, would keep every short one waiting. Used by the engine's loop
 // and by embeddings.
-import type { ChatMessage, ChatRequest, CompletionRequest } from '../protocol.js';
+import type { ChatRequest, CompletionRequest } from '../protocol.js';
 
 /** Of the pool's four threads. One more may decide a token (engine/loop/decisions), so that one is left for short work. */
 const mostAtOnce = 2;
@@ -28,13 +28,9 @@ export class PoolShare {
 export function takesLong(request: ChatRequest | CompletionRequest): boolean {
   if (request.constraint.kind !== 'none') return true;
   if ('prompt' in request) return isLong([request.prompt]);
-  return request.tools.length > 0 || isLong([JSON.stringify(request.templateKwargs), ...request.messages.flatMap(textsOf)]);
+  return request.tools !== '' || isLong([JSON.stringify(request.templateKwargs), request.messages]);
 }
 
 export function isLong(texts: readonly { length: number }[]): boolean {
   return texts.reduce((sum, { length }) => sum + length, 0) >= longText;
-}
-
-function textsOf({ content, reasoning_content: reasoning, tool_calls: calls = [] }: ChatMessage): string[] {
-  return [content ?? '', reasoning ?? '', ...calls.map((call) => call.function.arguments)];
 }

@@ -1,18 +1,9 @@
-// A request's sampling and constraint → the addon's sampler options, in which an absent option is off. Pure.
-import type { ChatPrompt, SamplerOptions } from '../../addon/addon.js';
+// A request's sampling → the addon's sampler options, in which an absent option is off. Pure.
+import type { SamplerOptions } from '../../addon/addon.js';
 import type { Sampling } from '../protocol.js';
 
-/** What constrains the text, as a chat template or a plain grammar gives it. */
-export type GrammarSource = Pick<
-  ChatPrompt,
-  'grammar' | 'grammarKind' | 'grammarLazy' | 'grammarTriggers' | 'preservedTokens' | 'generationPrompt' | 'thinkingStart' | 'thinkingEnds'
->;
-
-export const unconstrained: GrammarSource = {
-  grammar: '', grammarKind: 'user', grammarLazy: false, grammarTriggers: '', preservedTokens: [], generationPrompt: '', thinkingStart: '', thinkingEnds: [],
-};
-
-export function samplerOptions(sampling: Sampling, source: GrammarSource, draft = false): SamplerOptions {
+/** `draft`: guess what comes next. */
+export function samplerOptions(sampling: Sampling, draft = false): SamplerOptions {
   const greedy = !(sampling.temperature > 0);
   const options: SamplerOptions = { temperature: greedy ? 0 : sampling.temperature };
   if (sampling.seed !== undefined) options.seed = sampling.seed;
@@ -22,18 +13,6 @@ export function samplerOptions(sampling: Sampling, source: GrammarSource, draft 
   if (draft) options.draft = true;
   // Greedy takes the best token, so nothing that only trims or reshapes the tail can change it.
   if (!greedy) randomness(sampling, options);
-  if (source.grammar !== '') {
-    options.grammar = source.grammar;
-    options.grammarKind = source.grammarKind;
-    if (source.grammarLazy) {
-      options.grammarLazy = true;
-      options.grammarTriggers = source.grammarTriggers;
-      options.thinkingStart = source.thinkingStart;
-      options.thinkingEnds = source.thinkingEnds;
-    }
-    options.preservedTokens = source.preservedTokens;
-    options.generationPrompt = source.generationPrompt;
-  }
   return options;
 }
 

@@ -1,7 +1,7 @@
 // What a grammar leaves out of a JSON schema: an error where the schema is strict, else a warning. Called by chat. Pure.
 import type { Unenforced } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import type { Constraint, Tool } from '../protocol.js';
+import type { Constraint, ToolSource } from '../protocol.js';
 
 /** More are counted, not named. */
 const mostNamed = 10;
@@ -17,7 +17,7 @@ interface Source {
  * The answer's warnings.
  * @throws RecuaError `invalid_schema` where a strict schema has such a keyword
  */
-export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint, tools: Tool[]): string[] {
+export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint, tools: readonly ToolSource[]): string[] {
   const bySource = new Map<number, Unenforced[]>();
   for (const one of unenforced) bySource.set(one.tool, [...(bySource.get(one.tool) ?? []), one]);
   return [...bySource].map(([tool, losses]) => {
@@ -30,8 +30,13 @@ export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint,
   });
 }
 
+/** The schemas that must be enforced as a whole, as native code numbers them. */
+export function strictSources(constraint: Constraint, tools: readonly ToolSource[]): Int32Array {
+  return Int32Array.from([-1, ...tools.keys()].filter((index) => sourceOf(index, constraint, tools).strict));
+}
+
 /** Errors of native code that are about a schema or the template, with the request's field. */
-export function chatError(thrown: unknown, constraint: Constraint, tools: Tool[]): RecuaError {
+export function chatError(thrown: unknown, constraint: Constraint, tools: readonly ToolSource[]): RecuaError {
   const error = RecuaError.from(thrown);
   if (error.code === 'invalid_schema') {
     const { index } = thrown as { index?: number };
@@ -48,9 +53,9 @@ export function chatError(thrown: unknown, constraint: Constraint, tools: Tool[]
   return error;
 }
 
-function sourceOf(index: number, constraint: Constraint, tools: Tool[]): Source {
+function sourceOf(index: number, constraint: Constraint, tools: readonly ToolSource[]): Source {
   const tool = tools[index];
-  if (tool) return { name: `the parameters of tool ${JSON.stringify(tool.function.name)}`, strict: tool.function.strict ?? false, param: tool.param ?? 'tools' };
+  if (tool) return { ...tool, name: `the parameters of tool ${JSON.stringify(tool.name)}` };
   const { strict, param } = constraint.kind === 'schema' ? constraint : { strict: false, param: 'tools' };
   return { name: 'the JSON schema', strict, param };
 }

@@ -3,7 +3,6 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { Answer } from '../../engine/api.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
-import { RecuaError } from '../../errors.js';
 import { readChatRequest, readModelName } from './chat-request.js';
 import { errorBody, logError } from '../http/error-reply.js';
 import { Fields } from '../../request/fields.js';
@@ -33,9 +32,6 @@ function begin({ engine, config, served, traffic }: Gateway, req: Request, res: 
   const model = readyModel(engine);
   const body = Fields.of(takeBody(req));
   checkModel(served, readModelName(body));
-  if (!model.canGenerate) {
-    throw new RecuaError('chat_unsupported', 'This model cannot generate text; it gives embeddings only.', { param: 'model' });
-  }
   const { request, stream, includeUsage } = readChatRequest(body, { config, model });
   const signal = traffic.enter(res);
   const writer = new ChatWriter({ model: served.id, fingerprint: `llama.cpp-${model.llamaCpp}`, includeUsage });

@@ -67,10 +67,10 @@ export function readChatRequest(body: Fields, { config, model }: ChatContext): C
   refuseUnsupported(body);
   const sampling = readSampling(body, { temperature: config.temperature, vocabSize: model.vocabSize, contextSize: model.contextSize });
   if (sampling.dryMultiplier > 0) refuse(body, 'dry_sequence_breakers');
-  const messages = readMessages(body);
+  const messages = JSON.stringify(readMessages(body));
   const tools = readTools(body);
   const constraint = readConstraint(body);
-  if (constraint.kind === 'grammar' && tools.tools.length > 0 && tools.toolChoice !== 'none') {
+  if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') {
     throw conflict('grammar', 'tools');
   }
   const generateMs = body.integer('t_max_predict_ms', { min: -1, max: Number.MAX_SAFE_INTEGER }) ?? 0;

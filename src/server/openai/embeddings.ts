@@ -5,7 +5,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Embedded } from '../../engine/api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
-import { RecuaError } from '../../errors.js';
 import { readModelName } from './chat-request.js';
 import { checkNumber, Fields, wrongType, wrongValue } from '../../request/fields.js';
 import { readyModel, type Gateway } from '../http/gateway.js';
@@ -39,9 +38,6 @@ function begin({ engine, served, traffic }: Gateway, req: Request, res: Response
   const model = readyModel(engine);
   const body = Fields.of(takeBody(req));
   checkModel(served, readModelName(body));
-  if (!model.canEmbed) {
-    throw new RecuaError('embeddings_unsupported', 'This model cannot give embeddings; it has no pooled output.', { param: 'model' });
-  }
   const inputs = readInputs(body, model);
   const format: EncodingFormat = body.word('encoding_format', ['float', 'base64']) ?? 'float';
   const dimensions = body.integer('dimensions', { min: 1, max: model.embeddingSize });

@@ -1,7 +1,6 @@
 // POST /v1/rerank: a query and documents → the documents' places in the order of relevance, in Jina's and Cohere's words.
 // Route mounted by app.
 import type { Request, RequestHandler, Response } from 'express';
-import { RecuaError } from '../../errors.js';
 import { readModelName } from './chat-request.js';
 import { Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { readyModel, type Gateway } from '../http/gateway.js';
@@ -14,12 +13,9 @@ const maxDocuments = 2_048;
 
 export function rerank({ engine, served, traffic }: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
-    const model = readyModel(engine);
+    readyModel(engine);
     const body = Fields.of(takeBody(req));
     checkModel(served, readModelName(body));
-    if (!model.canRerank) {
-      throw new RecuaError('rerank_unsupported', 'This model is no reranker; serve a reranking model, with --pooling rank if its file does not say that it is one.', { param: 'model' });
-    }
     const query = body.string('query');
     if (query === undefined) throw wrongType('query', 'a string', undefined);
     if (query === '') throw wrongValue('query', 'a string that is not empty', query);

@@ -2,17 +2,19 @@
 import type { ChatRequest, Tool } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { writeTools, type ReadTool } from '../../request/tool-text.js';
 
 /** OpenAI ends at 128; agents with several tool servers pass it. */
 const maxTools = 1_024;
 const maxNameLength = 256;
 
-export function readTools(body: Fields): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
+export function readTools(body: Fields): Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'> {
   const tools = (body.array('tools', maxTools) ?? []).map((tool, index) => readTool(Fields.of(tool, `tools[${index}]`)));
-  return { ...choose(body, tools), parallelToolCalls: body.boolean('parallel_tool_calls') };
+  const { offered, toolChoice } = choose(body, tools);
+  return { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') };
 }
 
-function readTool(fields: Fields): Tool {
+function readTool(fields: Fields): ReadTool {
   const type = fields.string('type');
   if (type === undefined) throw wrongType(fields.param('type'), '"function"', undefined);
   if (type !== 'function') {
@@ -22,23 +24,23 @@ function readTool(fields: Fields): Tool {
   }
   const given = fields.fields('function');
   if (given === undefined) throw wrongType(fields.param('function'), 'an object', undefined);
-  const tool: Tool = { type: 'function', function: { name: given.name('name', maxNameLength) }, param: given.param('parameters') };
+  const tool: Tool = { type: 'function', function: { name: given.name('name', maxNameLength) } };
   const description = given.string('description');
   const parameters = given.object('parameters');
   const strict = given.boolean('strict');
   if (description !== undefined) tool.function.description = description;
   if (parameters !== undefined) tool.function.parameters = parameters;
   if (strict !== undefined) tool.function.strict = strict;
-  return tool;
+  return { tool, param: given.param('parameters') };
 }
 
-function choose(body: Fields, tools: Tool[]): Pick<ChatRequest, 'tools' | 'toolChoice'> {
+function choose(body: Fields, tools: ReadTool[]): { offered: ReadTool[]; toolChoice: ChatRequest['toolChoice'] } {
   const choice = body.get('tool_choice');
-  if (choice === undefined || choice === 'auto') return { tools, toolChoice: 'auto' };
-  if (choice === 'none') return { tools, toolChoice: 'none' };
+  if (choice === undefined || choice === 'auto') return { offered: tools, toolChoice: 'auto' };
+  if (choice === 'none') return { offered: tools, toolChoice: 'none' };
   if (choice === 'required') {
     if (tools.length === 0) throw wrongValue('tool_choice', 'tools to choose from', choice);
-    return { tools, toolChoice: 'required' };
+    return { offered: tools, toolChoice: 'required' };
   }
   if (typeof choice === 'string') throw wrongValue('tool_choice', '"auto", "none", "required" or a named function', choice);
   if (!isObject(choice)) throw wrongType('tool_choice', '"auto", "none", "required" or a named function', choice);
@@ -46,7 +48,7 @@ function choose(body: Fields, tools: Tool[]): Pick<ChatRequest, 'tools' | 'toolC
   fields.word('type', ['function']);
   const name = Fields.of(fields.get('function'), 'tool_choice.function').name('name', maxNameLength);
   // "This one" is "some one" where it is the only one offered.
-  const named = tools.filter((tool) => tool.function.name === name);
+  const named = tools.filter(({ tool }) => tool.function.name === name);
   if (named.length === 0) throw wrongValue('tool_choice.function.name', 'the name of one of the tools', name);
-  return { tools: named, toolChoice: 'required' };
+  return { offered: named, toolChoice: 'required' };
 }

@@ -78,7 +78,7 @@ t.test('characters cut by tokens are whole in the deltas, and one cut by maxToke
 
 t.test('tool calls come as deltas and end with tool_calls', async (t) => {
   const open = await openEngine();
-  const tools = [{ type: 'function' as const, function: { name: 'add' } }];
+  const tools = JSON.stringify([{ type: 'function', function: { name: 'add' } }]);
   const { end, content, calls } = await open.chat(chat('x', { tools, constraint: say('so <tool>add:{"a":1};') })).done;
   t.match(end, { finishReason: 'tool_calls' });
   t.equal(content, 'so ');
@@ -88,7 +88,7 @@ t.test('tool calls come as deltas and end with tool_calls', async (t) => {
 
 t.test('an answer that does not parse is given as content, with a warning', async (t) => {
   const open = await openEngine();
-  const tools = [{ type: 'function' as const, function: { name: 'add' } }];
+  const tools = JSON.stringify([{ type: 'function', function: { name: 'add' } }]);
   const { end, content } = await open.chat(chat('x', { tools, constraint: say('so <tool>add') })).done;
   t.match(end, { kind: 'done', finishReason: 'stop', warnings: [/no end/] });
   t.equal(content, 'so <tool>add');
@@ -99,7 +99,7 @@ t.test('early errors have their codes and take no slot', async (t) => {
   const open = await openEngine();
   const cases: [Promise<Outcome>, string][] = [
     [open.complete(completion('x', { constraint: { kind: 'grammar', grammar: 'bad' } })).done, 'invalid_grammar'],
-    [open.chat(chat('x', { messages: [{ role: 'tool', content: 'x' }] })).done, 'invalid_messages'],
+    [open.chat(chat('x', { messages: JSON.stringify([{ role: 'tool', content: 'x' }]) })).done, 'invalid_messages'],
     [open.complete(completion(Int32Array.of(1, 9999))).done, 'invalid_value'],
     [open.complete(completion(Int32Array.of())).done, 'invalid_value'],
     [open.complete(completion('x', { sampling: { ...sampling, logitBias: [{ token: -1, bias: 1 }] } })).done, 'invalid_value'],
@@ -371,7 +371,7 @@ t.test('a cancelled embedding request leaves those that share its calls alone', 
 
 t.test('a model that only embeds refuses chat, and one without pooling refuses embeddings', async (t) => {
   const encoder = await openEngine({ hasDecoder: false, pooling: 'mean' });
-  t.match((await encoder.chat(chat('x')).done).end, { error: { code: 'chat_unsupported' } });
+  t.match((await encoder.chat(chat('x')).done).end, { error: { code: 'chat_unsupported', param: 'model' } });
   t.match((await encoder.embed(['x']).done).end, { kind: 'embedded' });
   await closeClean(t, encoder);
   const reranker = await openEngine({ pooling: 'rank' });

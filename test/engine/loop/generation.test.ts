@@ -3,17 +3,15 @@ import { prepareChat, type PreparedPrompt } from '#recua/engine/prompts/chat.js'
 import type { EngineEvent } from '#recua/engine/protocol.js';
 import { Generation } from '#recua/engine/loop/generation.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
-import { samplerOptions, unconstrained } from '#recua/engine/text/sampling.js';
-import { chat, openEngine, sampling } from '../requests.js';
+import { chat, openEngine } from '../requests.js';
 
 /** An answer whose tokens come at times of the test's own. */
 async function answering(generateMs: number | undefined) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;
-  const prepared: PreparedPrompt = await prepareChat({ model, contextSize: 2_000, cancelled: new Int32Array(1) }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
+  const prepared: PreparedPrompt = await prepareChat({ model, contextSize: 2_000, cancelled: new Int32Array(1), guesses: false }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
   const sequence = new Sequence(prepared.tokens, 1_000, 2_000);
-  const sampler = await model.createSampler(samplerOptions(sampling, unconstrained, false), prepared.tokens);
-  const request = new Generation(1, sequence, sampler, prepared, 0);
+  const request = new Generation(1, sequence, prepared, 0);
   sequence.join(0, 0);
   sequence.advance(prepared.tokens.length);
   request.start(1);

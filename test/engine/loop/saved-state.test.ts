@@ -21,7 +21,7 @@ async function withEngine<T>(work: (engine: Engine) => Promise<T>, more: Partial
 }
 
 async function answer(engine: Engine, messages: { role: 'user' | 'assistant'; content: string }[]) {
-  const running = engine.chat({ ...chat(''), messages, maxTokens: 24 });
+  const running = engine.chat({ ...chat(''), messages: JSON.stringify(messages), maxTokens: 24 });
   let content = '';
   for await (const delta of running) content += delta.content ?? '';
   return { content, usage: (await running.finished).usage };

@@ -23,7 +23,7 @@ t.test('a prompt or input that cannot fit is refused before it is read', async (
   t.match((await unread.done).end, { kind: 'error', error: { ...limit, param: 'messages' } });
   t.equal(open.addon.rendered, rendered);
   const answer = { role: 'assistant' as const, content: 'x'.repeat(1184) };
-  t.match((await open.chat({ ...chat(''), messages: [answer] }).done).end, { kind: 'error', error: { code: limit.code } });
+  t.match((await open.chat({ ...chat(''), messages: JSON.stringify([answer]) }).done).end, { kind: 'error', error: { code: limit.code } });
   t.equal(open.addon.rendered, rendered + 1);
   t.match((await open.embed(['x'.repeat(1200)]).done).end, { kind: 'error', error: { ...limit, param: 'input[0]' } });
   t.equal(open.addon.tokenized.length, atLoad);

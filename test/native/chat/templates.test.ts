@@ -9,7 +9,7 @@ let model: NativeModel;
 t.before(async () => { model = await loadBuiltin(); });
 t.teardown(() => model.close());
 
-const folder = new URL('../../../vendor/llama.cpp/models/templates', import.meta.url);
+const folder = new URL('../../../vendor/llama.cpp/models/templates/', import.meta.url);
 const templates = readdirSync(folder).filter((name) => name.endsWith('.jinja'));
 const tool = (name: string, properties: object) => ({ type: 'function', function: { name, description: `About ${name}`, parameters: { type: 'object', properties, required: Object.keys(properties) } } });
 const weather = tool('get_weather', { city: { type: 'string' } });
@@ -69,7 +69,7 @@ async function outcome(template: string, messages: object[], kind: Partial<ChatI
       return (error as Error).message;
     }
   });
-  return { ...rest, preservedIds: [...rest.preservedIds], parsed };
+  return { ...rest, parsed };
 }
 
 for (const name of ['', ...templates]) {

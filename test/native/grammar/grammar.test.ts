@@ -76,13 +76,10 @@ t.test('a lazy grammar rests until its trigger comes, then holds', async (t) => 
   t.teardown(() => trained.close());
   const chat = await chatPrompt(model, 'What is the weather in Lima?', { tools, template: trained.chatTemplate() });
   t.ok(chat.grammarLazy, 'tools with choice auto give a lazy grammar');
-  const options = {
-    temperature: 1, grammar: chat.grammar, grammarKind: chat.grammarKind, grammarLazy: true, grammarTriggers: chat.grammarTriggers,
-    preservedTokens: chat.preservedTokens, generationPrompt: chat.generationPrompt, thinkingStart: chat.thinkingStart, thinkingEnds: chat.thinkingEnds,
-  };
+  const options = { temperature: 1, shape: chat.shape };
   const idle = await bothWays(model, { ...options, seed: 5 }, prompt, 20);
   t.strictSame(idle.own, idle.chain, 'no trigger: nothing is constrained');
-  const triggers = JSON.parse(chat.grammarTriggers) as { type: number; value: string }[];
+  const triggers = JSON.parse(chat.triggers) as { type: number; value: string }[];
   t.ok(triggers.length > 0);
   for (const seed of [1, 2, 3]) {
     const [first] = await model.tokenize(triggers.find(({ type }) => type !== 2)?.value ?? '<tool_call>', false, true);

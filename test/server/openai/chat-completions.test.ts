@@ -261,7 +261,7 @@ t.test('a model that only embeds cannot chat', async (t) => {
   engine.state = { state: 'ready', model: { ...description, canGenerate: false }, status: { running: 0, waiting: 0 } };
   const res = await post(url + path, hello);
   t.equal(res.status, 400);
-  t.match(await res.json(), { error: { code: 'chat_unsupported' } });
+  t.match(await res.json(), { error: { code: 'chat_unsupported', param: 'model' } });
 });
 
 t.test('an error in the middle of a stream is thrown by the openai client', async (t) => {

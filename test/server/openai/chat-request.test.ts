@@ -17,7 +17,7 @@ t.test('what is not said has the documented default', async (t) => {
     stream: false,
     includeUsage: false,
     request: {
-      messages, tools: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
+      messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
       maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {}, template: '',
       sampling: {
         temperature: 0.7, topK: 40, topP: 0.95, minP: 0.05, typicalP: 1, topNSigma: -1, repeatPenalty: 1, penaltyLastN: 64,
@@ -92,19 +92,19 @@ t.test('content may be null, absent, empty or parts, in every role', async (t) =
       [{ role }, ''], [{ role, content: null }, ''], [{ role, content: '' }, ''], [{ role, content: [] }, ''],
       [{ role, content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }, 'a\nb'],
     ] as const) {
-      t.same(read({ messages: [message] }).request.messages, [{ role: engineRole, content }]);
+      t.same(JSON.parse(read({ messages: [message] }).request.messages), [{ role: engineRole, content }]);
     }
   }
 });
 
 t.test('tool calls, their results, names and reasoning are kept', async (t) => {
   const call = { id: 'call_1', type: 'function' as const, function: { name: 'f', arguments: '{"a":1}' } };
-  t.same(read({ messages: [
+  t.same(JSON.parse(read({ messages: [
     { role: 'user', content: 'q', name: 'ann' },
     { role: 'assistant', content: null, tool_calls: [call], reasoning_content: 'hm', refusal: null, audio: null, function_call: null },
     { role: 'tool', content: '1', tool_call_id: 'call_1' }, { role: 'tool', content: '2', tool_call_id: null },
     { role: 'assistant', content: 'ok', tool_calls: [] },
-  ] }).request.messages, [
+  ] }).request.messages), [
     { role: 'user', content: 'q', name: 'ann' },
     { role: 'assistant', content: null, reasoning_content: 'hm', tool_calls: [call] },
     { role: 'tool', content: '1', tool_call_id: 'call_1' }, { role: 'tool', content: '2' },
@@ -114,10 +114,11 @@ t.test('tool calls, their results, names and reasoning are kept', async (t) => {
 
 t.test('a named function is forced by offering it alone', async (t) => {
   const other = { type: 'function', function: { name: 'g', description: 'G', strict: true } };
-  const { tools, toolChoice, parallelToolCalls } = read({
+  const { tools, toolSources, toolChoice, parallelToolCalls } = read({
     messages, tools: [tool, other], tool_choice: { type: 'function', function: { name: 'g' } }, parallel_tool_calls: false,
   }).request;
-  t.same({ tools, toolChoice, parallelToolCalls }, { tools: [{ ...other, param: 'tools[1].function.parameters' }], toolChoice: 'required', parallelToolCalls: false });
+  t.same(JSON.parse(tools), [other]);
+  t.same({ toolSources, toolChoice, parallelToolCalls }, { toolSources: [{ name: 'g', strict: true, param: 'tools[1].function.parameters' }], toolChoice: 'required', parallelToolCalls: false });
   t.equal(read({ messages, tools: [tool], tool_choice: 'required' }).request.toolChoice, 'required');
   t.equal(read({ messages, tools: [tool], tool_choice: 'none' }).request.toolChoice, 'none');
 });

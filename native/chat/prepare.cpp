@@ -1,0 +1,101 @@
+// A chat request in one task on the pool: messages → prompt → tokens → sampler and parser. Nothing of the prompt's text, and nothing
+// of what constrains the answer, is seen by JavaScript.
+#include "addon.h"
+
+#include "chat/chat_prompt.h"
+#include "sampling/sampler_options.h"
+
+#include <algorithm>
+
+namespace recua {
+
+namespace {
+
+struct PreparedChat {
+  ChatPrompt chat;
+  std::vector<llama_token> tokens;
+  size_t count = 0;      // tokens of the prompt
+  bool at_least = false; // of a prompt that was not read, since it cannot fit
+  SamplerParts parts;
+  bool made = false;
+};
+
+// What a part of the work throws without a code of its own gets this one.
+template <typename Work>
+void coding(const char *fallback, Work &&work) {
+  const Outcome outcome = Outcome::of(work, fallback);
+  if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);
+}
+
+// Pool thread. Ends early, with `made` false, where the request is to be refused for what is known by then.
+void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, const std::vector<int32_t> &strict,
+             SamplerRequest &sampling, const volatile int32_t *cancelled, PreparedChat &out) {
+  bool fits = false;
+  coding("invalid_messages", [&] { fits = render_chat(*model, input, cancelled, out.chat); });
+  if (fits) {
+    const auto &losses = out.chat.answer->shape->losses;
+    const auto is_strict = [&](const schema::Loss &loss) { return std::find(strict.begin(), strict.end(), loss.tool) != strict.end(); };
+    if (std::any_of(losses.begin(), losses.end(), is_strict)) return;
+    const LengthBound &bound = model->length_bound();
+    out.chat.least_tokens = bound.tokens(bound.bytes(out.chat.prompt.text));
+    fits = out.chat.least_tokens < input.context_size;
+  }
+  out.at_least = !fits;
+  out.count = out.chat.least_tokens;
+  if (!fits) return;
+  TokenizeOptions options;
+  // As llama-server does: the template stripped a BOS of its own, tokenising adds the vocabulary's.
+  options.add_special = options.parse_special = true;
+  options.literal = std::move(out.chat.prompt.literal);
+  coding("internal_error", [&] {
+    out.tokens = tokenize(model->vocab, model->special_tokens(), out.chat.prompt.text, options, cancelled);
+  });
+  if (out.tokens.empty() && llama_vocab_bos(model->vocab) >= 0) out.tokens.push_back(llama_vocab_bos(model->vocab));
+  out.count = out.tokens.size();
+  if (out.tokens.empty() || out.count >= input.context_size) return;
+  check_wanted(cancelled);
+  coding("generation_failed", [&] {
+    sampling.grammar = GrammarSource(*out.chat.answer);
+    out.parts = sampling.make(model, out.tokens);
+    std::string().swap(out.chat.answer->grammar); // the parser holds the rest until the answer's end
+  });
+  out.made = true;
+}
+
+} // namespace
+
+Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
+  return promised(info.Env(), [&]() -> Napi::Value {
+    const Options options(info[0]);
+    const auto sampler = new_sampler(info.Env());
+    auto input = std::make_shared<ChatInput>(options);
+    auto request = std::make_shared<SamplerRequest>(Options(info[1]));
+    const auto flag = Flag::of(options.get("cancelled"));
+    bool parse_tool_calls = false;
+    options.boolean("parseToolCalls", parse_tool_calls);
+    return Task<PreparedChat>::run(
+        info.Env(), "internal_error",
+        [=, model = sampler->model, strict = copy_array<int32_t>(options.get("strict"))](PreparedChat &out) {
+          prepare(model, *input, strict, *request, flag->value(), out);
+        },
+        [=](Napi::Env env, PreparedChat &out) -> Napi::Value {
+          auto prepared = Napi::Object::New(env);
+          prepared.Set("count", static_cast<double>(out.count));
+          prepared.Set("atLeast", out.at_least);
+          const auto &answer = out.chat.answer;
+          prepared.Set("unenforced", answer ? schema::to_js(env, answer->shape->losses) : Napi::Array::New(env));
+          if (!out.made) return prepared;
+          auto made = Napi::Object::New(env);
+          prepared.Set("made", made);
+          made.Set("tokens", make_array(env, out.tokens));
+          made.Set("stops", make_texts(env, answer->shape->params.additional_stops));
+          made.Set("preservedIds", make_array(env, answer->shape->preserved_ids));
+          made.Set("sampler", Sampler::wrap(env, sampler, std::move(out.parts), request->params.seed));
+          const auto &parser = env.GetInstanceData<AddonData>()->parser;
+          made.Set("parser", parser.New({hold(env, answer), Napi::Boolean::New(env, parse_tool_calls)}));
+          return prepared;
+        });
+  });
+}
+
+} // namespace recua

@@ -1,0 +1,103 @@
+// Messages → prompt → tokens → sampler and parser in one task: as applyChatTemplate, tokenize, createSampler and createParser say it.
+import { createHook } from 'node:async_hooks';
+import t from 'tap';
+import type { NativeModel, PrepareInput } from '#recua/addon/addon.js';
+import { chatPrompt, contextOptions, generate, loadBuiltin } from '../setup.js';
+
+let model: NativeModel;
+t.before(async () => { model = await loadBuiltin(); });
+t.teardown(() => model.close());
+
+const tools = JSON.stringify([{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }]);
+const loose = JSON.stringify({ type: 'object', properties: { a: { type: 'string', format: 'unheard-of' } } });
+
+const input = (content: string, more: Partial<PrepareInput> = {}): PrepareInput => ({
+  messages: JSON.stringify([{ role: 'user', content }]), tools: '', toolChoice: 'auto', jsonSchema: '', grammar: '', addGenerationPrompt: true, enableThinking: true,
+  templateKwargs: {}, template: '', contextSize: 4_000, strict: new Int32Array(), parseToolCalls: true, ...more,
+});
+
+const end = ({ made }: Awaited<ReturnType<NativeModel['prepareChat']>>) => {
+  made?.sampler.close();
+  made?.parser.close();
+};
+
+t.test('a chat is one task on the pool', async (t) => {
+  let tasks = 0;
+  const hook = createHook({ init: (_, type) => { if (type === 'recua') tasks++; } }).enable();
+  t.teardown(() => hook.disable());
+  end(await model.prepareChat(input('Hi', { tools }), { temperature: 0 }));
+  t.equal(tasks, 1);
+});
+
+t.test('tokens, parser and constraint are those of the single calls', async (t) => {
+  const context = await model.createContext(contextOptions({ contextSize: 1024 }));
+  t.teardown(() => context.close());
+  const kinds = { plain: {}, tools: { tools }, called: { tools, toolChoice: 'required' as const }, grammar: { grammar: 'root ::= "yes" | "no"' }, schema: { jsonSchema: '{"enum":["a","b"]}' } };
+  let sequence = 0;
+  const answers: Record<string, number[][]> = {};
+  for (const [name, kind] of Object.entries(kinds)) {
+    const prompt = await chatPrompt(model, 'Is <|im_end|> text?', kind);
+    const tokens = await model.tokenize(prompt.prompt, true, true, { literal: prompt.literal });
+    const { made, count, unenforced } = await model.prepareChat(input('Is <|im_end|> text?', kind), { temperature: 0 });
+    t.strictSame(made!.tokens, tokens, name);
+    t.equal(count, tokens.length);
+    t.strictSame([unenforced, made!.stops], [prompt.unenforced, prompt.stops], name);
+    answers[name] = [];
+    for (const sampler of [made!.sampler, await model.createSampler({ temperature: 0, shape: prompt.shape }, tokens)]) {
+      answers[name].push(await generate(context, sampler, tokens, 4, sequence));
+      await context.removeSequence(sequence, 0, -1);
+      sequence = (sequence + 1) % 4;
+      sampler.close();
+    }
+    t.strictSame(answers[name][0], answers[name][1], name);
+    const call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n</tool_call>';
+    if ('tools' in kind) t.match(made!.parser.parse(call, false), { toolCalls: [{ name: 'get_weather' }] });
+    else t.match(made!.parser.parse('"a"', false), { content: '"a"' }, name);
+    made!.parser.close();
+  }
+  t.notSame(answers['grammar']![0], answers['plain']![0], 'the grammar holds');
+});
+
+t.test('what cannot fit is not read, and messages that cannot are not rendered', async (t) => {
+  const { longestPiece, takesSpaces } = model.info;
+  t.ok(longestPiece > 0 && !takesSpaces);
+  const refused = { template: "{{ raise_exception('rendered') }}", contextSize: 100 };
+  const text = 'x'.repeat(200 * longestPiece);
+  t.strictSame(await model.prepareChat(input(` ${text} `, refused), { temperature: 0 }), { unenforced: [], count: 200, atLeast: true });
+  // What earlier answers say may be left out of the prompt, so it is no reason not to render.
+  const answer = JSON.stringify([{ role: 'assistant', content: text }, { role: 'user', content: 'x' }]);
+  await t.rejects(model.prepareChat(input('', { ...refused, messages: answer }), { temperature: 0 }), { code: 'invalid_messages', message: /rendered/ });
+  const written = await model.prepareChat(input('x', { template: `{{ '${text}' }}`, contextSize: 100 }), { temperature: 0 });
+  t.strictSame(written, { unenforced: [], count: 200, atLeast: true });
+  const { made, ...read } = await model.prepareChat(input('a b c d e f g h i j', { contextSize: 10 }), { temperature: 0 });
+  t.equal(made, undefined);
+  t.match(read, { atLeast: false });
+  t.ok(read.count >= 10);
+});
+
+t.test('of a strict schema all must be enforced; of another the rest is told', async (t) => {
+  const told = await model.prepareChat(input('x', { jsonSchema: loose }), { temperature: 0 });
+  t.match(told, { unenforced: [{ tool: -1 }] });
+  t.ok(told.made);
+  end(told);
+  t.equal((await model.prepareChat(input('x', { jsonSchema: loose, strict: Int32Array.of(-1) }), { temperature: 0 })).made, undefined);
+  const other = await model.prepareChat(input('x', { jsonSchema: loose, strict: Int32Array.of(0) }), { temperature: 0 });
+  t.ok(other.made);
+  end(other);
+});
+
+t.test('each part refuses with its own code', async (t) => {
+  const rejects = (more: Partial<PrepareInput>, code: string) => t.rejects(model.prepareChat(input('x', more), { temperature: 0 }), { code });
+  await rejects({ messages: '[{"role":"user"}' }, 'invalid_messages');
+  await rejects({ template: '{% for %}' }, 'chat_unsupported');
+  await rejects({ jsonSchema: '{"type":"nonsense"}' }, 'invalid_schema');
+  await rejects({ grammar: 'root ::= nothing' }, 'invalid_grammar');
+  await rejects({ cancelled: Int32Array.of(1) }, 'cancelled');
+});
+
+t.test('a model that is closed meanwhile lets the work end, and gives nothing of it', async (t) => {
+  const own = await loadBuiltin();
+  const work = own.prepareChat(input('x', { tools }), { temperature: 0 });
+  await Promise.all([own.close(), t.rejects(work, { code: 'closed' })]);
+  await t.rejects(own.prepareChat(input('x'), { temperature: 0 }), { code: 'closed' });
+});
