@@ -59,7 +59,7 @@ const rooms: Record<string, Room> = {
   // Between the two processes.
   engine: { imports: ['errors', 'settings'], types: ['addon'] },
   'engine/leases': { imports: [], types: ['errors'] },
-  'engine/gateway': { imports: ['errors', 'system', 'engine'], types: ['addon'] },
+  'engine/gateway': { imports: ['errors', 'system', 'engine', 'engine/leases'], types: ['addon'] },
   // In the engine process.
   'engine/planning': { imports: [], types: ['engine'] },
   'engine/text': { imports: ['errors'], types: ['engine', 'addon'] },
