@@ -58,7 +58,8 @@ const rooms: Record<string, Room> = {
 
   // Between the two processes.
   engine: { imports: ['errors', 'settings'], types: ['addon'] },
-  'engine/gateway': { imports: ['errors', 'system', 'engine'], types: ['addon'] },
+  'engine/leases': { imports: [], types: ['errors'] },
+  'engine/gateway': { imports: ['errors', 'system', 'engine', 'engine/leases'], types: ['addon'] },
   // In the engine process.
   'engine/planning': { imports: [], types: ['engine'] },
   'engine/text': { imports: ['errors'], types: ['engine', 'addon'] },
@@ -140,7 +141,7 @@ t.test('only server/ knows the words of the OpenAI wire', (t) => {
 });
 
 t.test('what plans and what cuts text is pure', (t) => {
-  for (const file of sources.filter((path) => ['engine/planning', 'engine/text'].includes(roomOf(path)))) {
+  for (const file of sources.filter((path) => ['engine/leases', 'engine/planning', 'engine/text'].includes(roomOf(path)))) {
     const packages = edgesOf(file).filter((edge) => !edge.typeOnly && !edge.to.startsWith('src/'));
     t.strictSame(packages.map(show), [], `${file} needs no package and nothing of Node`);
     t.notMatch(codeOf(file), /\bawait\b|\basync\b|\bDate\b|\bperformance\b|\bprocess\b|\bsetTimeout\b|Math\.random/, `${file} has no clock, no waiting, no chance`);

@@ -213,6 +213,8 @@ class EngineClient extends EngineRequests {
   }
 
   #restartIn(delayMs: number): void {
+    // Who was told of the failure may have closed it for that.
+    if (this.#closing) return;
     this.#restartTimer = setTimeout(() => {
       this.#turn({ state: 'restarting', fraction: 0 });
       this.#spawn();

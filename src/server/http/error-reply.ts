@@ -14,7 +14,7 @@ export interface ErrorBody {
 const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1, body_memory_full: 1 };
 
 /** Coming again cannot help: OpenAI's clients retry every 5xx twice unless told so. */
-const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'addon_missing', 'invalid_argument', 'closed', 'internal_error']);
+const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'invalid_argument', 'closed', 'internal_error']);
 
 export function errorBody(error: RecuaError): ErrorBody {
   // The text of a defect may hold paths or memory contents: it belongs in the log.

@@ -1,0 +1,391 @@
+// Several models behind one door: a process for each, loaded on demand and lent to requests. Which of them are loaded and who
+// works with them is decided by engine/leases; this drives it over real processes and timers. Gateway process.
+import { RecuaError } from '../../errors.js';
+import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
+import { Leases, type LeasePolicy } from '../leases/leases.js';
+import type { LeaseCommand, LeaseEvent } from '../leases/events.js';
+import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
+import type { ModelDescription } from '../protocol.js';
+import type { Catalogue, CatalogueModel, LoadPlan } from './catalogue.js';
+import { startEngine, type ClientSettings } from './client.js';
+import { memoryForModels, residentBytes } from './memory-use.js';
+import { refusalError } from './refusal-error.js';
+
+export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
+  /** RAM for all models together; 0 or absent: what is free at start, less a reserve. */
+  maxMemoryBytes?: number;
+  /** Memory of devices for all models together, by name; a device that is not named has no bound. */
+  maxDeviceBytes?: Readonly<Record<string, number>>;
+  /** Models at once; 0 or absent: as many as fit. */
+  maxModels?: number;
+  /** A load that makes no progress for so long is given up; ten minutes where absent. */
+  loadTimeoutMs?: number;
+  /** How its engine processes are run. Tests give an entry with a fake addon. */
+  engines?: Pick<ClientSettings, 'entry' | 'restart' | 'watch'>;
+  policy?: Partial<LeasePolicy>;
+}
+
+/** Starts no process yet. */
+export function startPool(catalogue: Catalogue, settings: PoolSettings = {}): ModelPool {
+  return new EnginePool(catalogue, settings);
+}
+
+const defaultLoadTimeoutMs = 600_000;
+/** Between two looks at what a process takes. */
+const measureEveryMs = 10_000;
+const longestTimerMs = 2 ** 31 - 1;
+
+interface Served {
+  model: CatalogueModel;
+  plan: LoadPlan | undefined;
+  /** One for all who ask at the same time. */
+  planning: Promise<void> | undefined;
+  engine: Engine | undefined;
+  known: ModelDescription | undefined;
+  fraction: number;
+  /** Of the file that was loaded last. */
+  fingerprint: string | undefined;
+  loadTimer: NodeJS.Timeout | undefined;
+  measuredMs: number;
+  /** What listeners were told last. */
+  told: string;
+  whenUnloaded: (() => void)[];
+}
+
+interface Pending {
+  served: Served;
+  granted(): void;
+  refused(error: RecuaError): void;
+  onWait: LeaseOptions['onWait'];
+}
+
+class EnginePool implements ModelPool {
+  readonly #catalogue: Catalogue;
+  readonly #settings: PoolSettings;
+  readonly #log: Log;
+  readonly #leases: Leases;
+  /** Models that someone asked for. */
+  readonly #served = new Map<string, Served>();
+  readonly #pending = new Map<number, Pending>();
+  readonly #listeners = new Set<(model: PoolModel) => void>();
+  #nextRequest = 1;
+  #timer: NodeJS.Timeout | undefined;
+  #untold: LeaseEvent[] = [];
+  #telling = false;
+  #closing: Promise<void> | undefined;
+
+  constructor(catalogue: Catalogue, settings: PoolSettings) {
+    const { maxMemoryBytes = 0, maxDeviceBytes = {}, maxModels = 0, policy = {} } = settings;
+    this.#catalogue = catalogue;
+    this.#settings = settings;
+    this.#log = settings.log ?? (() => {});
+    this.#leases = new Leases({ bytes: { memory: maxMemoryBytes || memoryForModels(), ...maxDeviceBytes }, maxModels }, policy);
+  }
+
+  async list(): Promise<readonly PoolModel[]> {
+    const listed = await this.#catalogue.list();
+    const ids = new Set(listed.map(({ id }) => id));
+    // A file that is gone does not end what was loaded from it.
+    const more = [...this.#served.values()].filter(({ model, engine }) => engine && !ids.has(model.id)).map(({ model }) => model);
+    return [...listed, ...more].map((model) => this.#view(model));
+  }
+
+  async find(name: string | undefined): Promise<PoolModel> {
+    return this.#view(await this.#find(name));
+  }
+
+  async lease(name: string | undefined, options: LeaseOptions = {}): Promise<Lease> {
+    this.#refuseClosed();
+    if (options.signal?.aborted) throw cancelled();
+    return this.#ask(await this.#find(name), options, false);
+  }
+
+  async load(name: string): Promise<PoolModel> {
+    this.#refuseClosed();
+    const model = await this.#find(name);
+    const lease = await this.#ask(model, {}, true);
+    lease.release();
+    return this.#view(model);
+  }
+
+  async unload(name: string): Promise<PoolModel> {
+    this.#refuseClosed();
+    const model = await this.#find(name);
+    const served = this.#served.get(model.id);
+    if (served && this.#leases.model(model.id)?.present) {
+      const unloaded = new Promise<void>((resolve) => served.whenUnloaded.push(resolve));
+      this.#tell({ kind: 'unload', model: model.id });
+      await unloaded;
+    }
+    return this.#view(model);
+  }
+
+  onChange(listener: (model: PoolModel) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  close(drainMs = 0): Promise<void> {
+    return (this.#closing ??= this.#close(drainMs));
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    // Only now is #closing set: nothing is loaded from here on.
+    await Promise.resolve();
+    clearTimeout(this.#timer);
+    for (const { refused } of [...this.#pending.values()]) refused(stopping());
+    await Promise.all([...this.#served.values()].map(async (served) => {
+      clearTimeout(served.loadTimer);
+      await served.engine?.close(drainMs);
+      served.engine = undefined;
+      for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
+    }));
+  }
+
+  #refuseClosed(): void {
+    if (this.#closing) throw stopping();
+  }
+
+  async #find(name: string | undefined): Promise<CatalogueModel> {
+    try {
+      return await this.#catalogue.find(name);
+    } catch (thrown) {
+      const same = (one: string): boolean => one.toLowerCase() === name?.toLowerCase();
+      const loaded = [...this.#served.values()].find(({ engine, model }) => engine && [model.id, ...model.aliases].some(same));
+      if (loaded && RecuaError.from(thrown).code === 'model_not_found') return loaded.model;
+      throw thrown;
+    }
+  }
+
+  #serve(model: CatalogueModel): Served {
+    let served = this.#served.get(model.id);
+    if (!served) {
+      served = {
+        model, plan: undefined, planning: undefined, engine: undefined, known: undefined, fraction: 0, fingerprint: undefined, loadTimer: undefined,
+        measuredMs: 0, told: 'unloaded', whenUnloaded: [],
+      };
+      this.#served.set(model.id, served);
+    }
+    served.model = model;
+    return served;
+  }
+
+  async #ask(model: CatalogueModel, { keepAliveMs, signal, onWait }: LeaseOptions, explicit: boolean): Promise<Lease> {
+    const served = this.#serve(model);
+    const entry = this.#leases.model(model.id);
+    // The file is looked at before each load, and not while it is loaded.
+    const planned = entry && (entry.phase === 'loading' || entry.phase === 'ready' || (entry.waiting.length > 0 && !entry.failure));
+    if (!planned) await (served.planning ??= this.#plan(served));
+    this.#refuseClosed();
+    if (signal?.aborted) throw cancelled();
+    return await new Promise((resolve, reject) => {
+      const request = this.#nextRequest++;
+      const settle = (): void => {
+        this.#pending.delete(request);
+        signal?.removeEventListener('abort', abort);
+      };
+      const abort = (): void => {
+        settle();
+        reject(cancelled());
+        this.#tell({ kind: 'cancel', model: model.id, request });
+      };
+      signal?.addEventListener('abort', abort, { once: true });
+      this.#pending.set(request, {
+        served, onWait,
+        granted: () => {
+          settle();
+          resolve(this.#lease(served, request));
+        },
+        refused: (error) => {
+          settle();
+          reject(error);
+        },
+      });
+      this.#tell({ kind: 'request', model: model.id, request, keepAliveMs, explicit });
+      if (this.#pending.has(request)) onWait?.(this.#state(served));
+    });
+  }
+
+  async #plan(served: Served): Promise<void> {
+    const { id } = served.model;
+    try {
+      const plan = await this.#catalogue.plan(served.model);
+      served.plan = plan;
+      const { needBytes, deviceBytes, fingerprint, keepAliveMs, pinned, options: { parallel, queueSize } } = plan;
+      const need = { memory: needBytes, ...deviceBytes };
+      this.#tell({ kind: 'planned', model: id, plan: { need, fingerprint, keepAliveMs, pinned, mostWaiting: parallel + queueSize } });
+    } finally {
+      served.planning = undefined;
+    }
+  }
+
+  #lease(served: Served, request: number): Lease {
+    const { engine, known, model: { id } } = served;
+    let released = false;
+    return {
+      id, engine: engine!, model: known!,
+      release: () => {
+        if (released) return;
+        released = true;
+        this.#tell({ kind: 'release', model: id, request });
+        this.#measure(served);
+      },
+    };
+  }
+
+  /** Buffers are touched by work, so that what a process takes is known after it. */
+  #measure(served: Served): void {
+    const { id } = served.model;
+    const entry = this.#leases.model(id);
+    const nowMs = performance.now();
+    if (this.#closing || !entry || entry.phase !== 'ready' || entry.leases.size > 0 || nowMs - served.measuredMs < measureEveryMs) return;
+    served.measuredMs = nowMs;
+    const memory = residentBytes(served.engine?.pid);
+    // Of mapped weights the system may have dropped pages that come back.
+    if (memory !== undefined && memory >= entry.plan.need['memory']! / 2) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
+  }
+
+  /** One event at a time: what comes of one may be told while it is worked on. */
+  #tell(event: LeaseEvent): void {
+    if (this.#closing) return;
+    this.#untold.push(event);
+    if (this.#telling) return;
+    this.#telling = true;
+    try {
+      for (let next = this.#untold.shift(); next; next = this.#untold.shift()) {
+        for (const command of this.#leases.handle(next, performance.now())) this.#obey(command);
+      }
+    } finally {
+      this.#telling = false;
+    }
+    this.#tellListeners();
+  }
+
+  #obey(command: LeaseCommand): void {
+    if (command.kind === 'wake') {
+      clearTimeout(this.#timer);
+      const delayMs = Math.min(longestTimerMs, Math.max(0, Math.ceil(command.atMs - performance.now())));
+      this.#timer = setTimeout(() => this.#tell({ kind: 'tick' }), delayMs);
+      // Engine processes keep a program alive, this does not.
+      this.#timer.unref();
+      return;
+    }
+    const served = this.#served.get(command.model)!;
+    if (command.kind === 'load') this.#load(served);
+    else if (command.kind === 'unload') void this.#unload(served);
+    else if (command.kind === 'grant') {
+      const pending = this.#pending.get(command.request);
+      if (pending) pending.granted();
+      else this.#tell({ kind: 'release', model: command.model, request: command.request });
+    } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));
+  }
+
+  #load(served: Served): void {
+    const { model: { id }, plan } = served;
+    const { options, fingerprint } = plan!;
+    if (served.fingerprint !== undefined && served.fingerprint !== fingerprint) {
+      this.#log('info', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
+    }
+    served.fingerprint = fingerprint;
+    served.fraction = 0;
+    const engine = startEngine(options, {
+      ...this.#settings.engines,
+      log: (level, text) => this.#log(level, `${id}: ${text}`),
+      ...(this.#settings.logLevel ? { logLevel: this.#settings.logLevel } : {}),
+      onState: (state) => {
+        if (served.engine === engine) this.#engineTurned(served, state);
+      },
+    });
+    served.engine = engine;
+    this.#watchLoading(served);
+    engine.ready().then((known) => {
+      if (served.engine !== engine) return;
+      clearTimeout(served.loadTimer);
+      served.known = known;
+      const memory = residentBytes(engine.pid);
+      this.#tell({ kind: 'loaded', model: id, measured: memory === undefined ? undefined : { memory } });
+    }, (thrown: unknown) => {
+      if (served.engine === engine) this.#tell({ kind: 'failed', model: id, error: RecuaError.from(thrown).toPlain() });
+    });
+  }
+
+  /** Begins anew with each progress. */
+  #watchLoading(served: Served): void {
+    clearTimeout(served.loadTimer);
+    const { id } = served.model;
+    const timeoutMs = this.#settings.loadTimeoutMs ?? defaultLoadTimeoutMs;
+    served.loadTimer = setTimeout(() => {
+      const text = `${id} made no progress for ${Math.round(timeoutMs / 100) / 10} s while it was loaded (at ${Math.round(served.fraction * 100)} %), and was given up.`;
+      this.#log('error', text);
+      this.#tell({ kind: 'failed', model: id, error: new RecuaError('model_unusable', text).toPlain() });
+    }, timeoutMs);
+    served.loadTimer.unref();
+  }
+
+  async #unload(served: Served): Promise<void> {
+    clearTimeout(served.loadTimer);
+    await served.engine?.close(0);
+    served.engine = undefined;
+    for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
+    this.#tell({ kind: 'ended', model: served.model.id });
+  }
+
+  #engineTurned(served: Served, state: EngineState): void {
+    const { id } = served.model;
+    if (state.state === 'loading' || state.state === 'restarting') {
+      if (state.fraction > served.fraction && state.state === 'loading') this.#watchLoading(served);
+      served.fraction = state.fraction;
+    } else if (state.state === 'failed' && this.#leases.model(id)?.phase === 'ready') {
+      this.#tell({ kind: 'died', model: id, error: state.error.toPlain() });
+    }
+    this.#tellListeners();
+  }
+
+  #tellListeners(): void {
+    if (this.#closing) return;
+    for (const served of this.#served.values()) {
+      const state = this.#state(served);
+      const now = state.state === 'loading' ? `loading ${state.fraction}` : state.state;
+      if (now === served.told) continue;
+      served.told = now;
+      for (const pending of [...this.#pending.values()]) if (pending.served === served) pending.onWait?.(state);
+      if (this.#listeners.size === 0) continue;
+      const model = this.#view(served.model);
+      for (const listener of this.#listeners) listener(model);
+    }
+  }
+
+  #state({ model: { id }, engine, known, fraction }: Served): ModelState {
+    const entry = this.#leases.model(id);
+    if (!entry || this.#closing) return { state: 'unloaded' };
+    if (entry.phase === 'loading') return { state: 'loading', fraction };
+    if (entry.phase === 'ready') {
+      if (engine?.state.state === 'restarting') return { state: 'loading', fraction };
+      return entry.draining || entry.stopFrom !== undefined ? { state: 'unloading' } : { state: 'ready', model: known! };
+    }
+    if (entry.waiting.length > 0) return { state: 'loading', fraction: 0 };
+    if (entry.failure) return { state: 'failed', error: entry.failure.error };
+    return { state: entry.phase };
+  }
+
+  #view(model: CatalogueModel): PoolModel {
+    const served = this.#served.get(model.id);
+    const entry = this.#leases.model(model.id);
+    const { id, aliases, createdSeconds } = model;
+    const expiresMs = entry?.expiresMs;
+    return {
+      id, aliases, createdSeconds, state: served ? this.#state(served) : { state: 'unloaded' }, known: served?.known,
+      pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
+      expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),
+      sizeBytes: entry?.need['memory'] ?? 0, pid: served?.engine?.pid,
+    };
+  }
+}
+
+function stopping(): RecuaError {
+  return new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
+}
+
+function cancelled(): RecuaError {
+  return new RecuaError('cancelled', 'The request was cancelled.');
+}

@@ -1,0 +1,145 @@
+// A pool of one model over an engine that the caller started and ends: `recua api model.gguf`, and servers that a program makes
+// for a model it loaded. Leases cost nothing, and nothing is ever unloaded. Gateway process.
+import { RecuaError } from '../../errors.js';
+import type { Engine } from '../api.js';
+import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
+import type { ModelDescription } from '../protocol.js';
+
+/** The names that the model has. */
+export interface SingleName {
+  id: string;
+  aliases: readonly string[];
+  /** Names that requests may use and answers never tell. */
+  unlisted?: readonly string[];
+  /** When its file was made, in seconds since 1970. */
+  createdSeconds: number;
+}
+
+export interface SingleModelPool extends ModelPool {
+  /** To be called with each new state of the engine: `onState` of its settings. Listeners hear of it. */
+  stateChanged(): void;
+}
+
+/** `close()` refuses new leases and leaves the engine to who owns it. */
+export function singleModel(engine: Engine, name: SingleName): SingleModelPool {
+  return new SingleModel(engine, name);
+}
+
+class SingleModel implements SingleModelPool {
+  readonly #engine: Engine;
+  readonly #name: SingleName;
+  readonly #listeners = new Set<(model: PoolModel) => void>();
+  #leases = 0;
+  #closed = false;
+  /** Kept over a restart of the engine: the same file comes back. */
+  #known: ModelDescription | undefined;
+
+  constructor(engine: Engine, name: SingleName) {
+    this.#engine = engine;
+    this.#name = name;
+  }
+
+  async list(): Promise<readonly PoolModel[]> {
+    return [this.#model()];
+  }
+
+  async find(name: string | undefined): Promise<PoolModel> {
+    this.#check(name);
+    return this.#model();
+  }
+
+  async lease(name: string | undefined, { signal }: LeaseOptions = {}): Promise<Lease> {
+    this.#check(name);
+    if (signal?.aborted) throw new RecuaError('cancelled', 'The request was cancelled.');
+    if (this.#closed) throw stopping();
+    const model = readyModel(this.#engine);
+    this.#leases++;
+    let released = false;
+    return {
+      id: this.#name.id, engine: this.#engine, model,
+      release: () => {
+        if (released) return;
+        released = true;
+        this.#leases--;
+      },
+    };
+  }
+
+  async load(name: string): Promise<PoolModel> {
+    this.#check(name);
+    throw fixed('loaded when it starts');
+  }
+
+  async unload(name: string): Promise<PoolModel> {
+    this.#check(name);
+    throw fixed('loaded as long as it runs');
+  }
+
+  onChange(listener: (model: PoolModel) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  stateChanged(): void {
+    const model = this.#model();
+    for (const listener of this.#listeners) listener(model);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+  }
+
+  /** Never another model instead. As on the command line: Q4_K_M and q4_k_m are the same. */
+  #check(name: string | undefined): void {
+    const { id, aliases, unlisted } = this.#name;
+    if (name === undefined || name === '' || unlisted?.includes(name)) return;
+    const listed = [id, ...aliases, 'default'];
+    if (listed.some((known) => known.toLowerCase() === name.toLowerCase())) return;
+    const told = name.length > 40 ? `a string of ${name.length} characters` : JSON.stringify(name);
+    const names = listed.map((known) => JSON.stringify(known)).join(', ');
+    throw new RecuaError('model_not_found', `The model ${told} does not exist here. This server has ${names}.`, { param: 'model' });
+  }
+
+  #model(): PoolModel {
+    const { state } = this.#engine;
+    if (state.state === 'ready') this.#known = state.model;
+    return {
+      id: this.#name.id, aliases: this.#name.aliases, createdSeconds: this.#name.createdSeconds,
+      state: this.#state(), known: this.#known, pinned: true, leases: this.#leases, expiresMs: undefined,
+      sizeBytes: this.#known?.sizeBytes ?? 0, pid: this.#engine.pid,
+    };
+  }
+
+  #state(): ModelState {
+    const { state } = this.#engine;
+    if (state.state === 'ready') return { state: 'ready', model: state.model };
+    if (state.state === 'failed') return { state: 'failed', error: state.error.toPlain() };
+    if (state.state === 'closed') return { state: 'unloaded' };
+    return { state: 'loading', fraction: state.fraction };
+  }
+}
+
+/** The loaded model, or the coded error that tells why there is none now. */
+function readyModel(engine: Engine): ModelDescription {
+  const { state } = engine;
+  switch (state.state) {
+    case 'ready':
+      return state.model;
+    case 'loading':
+      throw new RecuaError('model_loading', `The model is loading (${Math.round(state.fraction * 100)} %); try again in a moment.`);
+    case 'restarting':
+      throw new RecuaError('model_loading', 'The model is being loaded again after a crash; try again in a moment.');
+    case 'failed':
+      throw state.error;
+    case 'closed':
+      throw stopping();
+  }
+}
+
+function stopping(): RecuaError {
+  return new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
+}
+
+function fixed(when: string): RecuaError {
+  return new RecuaError('model_fixed', `This server was started with one model, which is ${when}. Start it without a model to load and unload models.`);
+}

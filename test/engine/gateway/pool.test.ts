@@ -1,0 +1,262 @@
+import t, { type Test } from 'tap';
+import { startPool, type PoolSettings } from '#recua/engine/gateway/pool.js';
+import type { Catalogue, CatalogueModel, LoadPlan } from '#recua/engine/gateway/catalogue.js';
+import type { Lease, PoolModel } from '#recua/engine/pool-api.js';
+import { RecuaError } from '#recua/errors.js';
+import type { FakeOptions } from '../fake-addon.js';
+import { completion, options, say } from '../requests.js';
+
+const entry = new URL('../fake-main.js', import.meta.url);
+const mib = 2 ** 20;
+
+interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
+  fingerprint?: string;
+  fake?: FakeOptions;
+}
+
+/** A pool over fake engines in real processes. What a model needs is counted in MiB beyond what such a process takes. */
+function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings = {}) {
+  const planned: string[] = [];
+  const listed = (id: string): CatalogueModel => ({ id, aliases: [`${id}-alias`], createdSeconds: 7 });
+  const catalogue: Catalogue = {
+    list: async () => Object.keys(models).map(listed),
+    find: async (name = '') => {
+      const id = name === '' || name === 'default' ? Object.keys(models)[0]! : name.replace('-alias', '');
+      if (!models[id]) throw new RecuaError('model_not_found', `There is no ${name}.`);
+      return listed(id);
+    },
+    plan: async ({ id }) => {
+      planned.push(id);
+      const { fake = {}, ...more } = models[id]!;
+      // Whoever is loaded next is forked with it.
+      process.env.FAKE_ADDON = JSON.stringify(fake);
+      return { options, needBytes: 600 * mib, fingerprint: '1', keepAliveMs: 600_000, pinned: false, ...more };
+    },
+  };
+  const log: string[] = [];
+  const pool = startPool(catalogue, {
+    maxMemoryBytes: 1000 * mib, engines: { entry, restart: { delayMs: 1 } }, log: (level, text) => log.push(`${level} ${text}`), ...settings,
+  });
+  t.teardown(() => pool.close(0));
+  return { pool, planned, log, catalogue, models };
+}
+
+const failure = (promise: Promise<unknown>) => promise.then(() => ({ code: 'none' }), (error: unknown) => error as RecuaError);
+const alive = (pid: number) => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+async function complete(lease: Lease, text: string): Promise<string> {
+  const answer = lease.engine.complete(completion('x', { constraint: say(text) }));
+  let content = '';
+  for await (const delta of answer) content += delta.content ?? '';
+  return content;
+}
+
+t.test('a model is loaded on demand, lent, kept and unloaded; its states are told', async (t) => {
+  const { pool, planned } = open(t, { a: {}, b: { keepAliveMs: 0 } }, { maxMemoryBytes: 2000 * mib });
+  const heard: string[] = [];
+  pool.onChange(({ id, state }) => heard.push(`${id} ${state.state}`));
+  t.match((await pool.list()).map(({ id, state }) => [id, state.state]), [['a', 'unloaded'], ['b', 'unloaded']]);
+  t.match(await failure(pool.lease('c')), { code: 'model_not_found' });
+  t.match(await failure(pool.lease('a', { signal: AbortSignal.abort() })), { code: 'cancelled' });
+
+  const waits: string[] = [];
+  const [lease, other] = await Promise.all([pool.lease('', { onWait: ({ state }) => waits.push(state) }), pool.lease('a-alias')]);
+  t.equal(lease.id, 'a');
+  t.match(lease.model, { contextSize: 2000 });
+  t.ok(waits.every((state) => state === 'loading') && waits.length > 0);
+  t.equal(await complete(lease, 'good day'), 'good day');
+  const found = await pool.find('default');
+  t.match(found, { id: 'a', state: { state: 'ready' }, leases: 2, pid: lease.engine.pid, expiresMs: undefined, createdSeconds: 7 });
+  lease.release();
+  lease.release();
+  t.equal((await pool.find('a')).leases, 1);
+  other.release();
+  const idle = await pool.find('a');
+  t.ok(idle.expiresMs! > Date.now() + 500_000);
+  t.ok(idle.sizeBytes >= 600 * mib);
+  t.equal(planned.filter((id) => id === 'a').length, 1, 'a file is looked at once for those who come together, and not while it is loaded');
+
+  const short = await pool.lease('b');
+  const { pid } = short.engine;
+  t.match((await pool.list()).map(({ state }) => state.state), ['ready', 'ready'], 'both fit');
+  const gone = new Promise<void>((resolve) => pool.onChange((model: PoolModel) => {
+    if (model.id === 'b' && model.state.state === 'unloaded') resolve();
+  }));
+  short.release();
+  await gone;
+  t.notOk(alive(pid!), 'no keep-alive');
+  t.match(await pool.find('b'), { known: { contextSize: 2000 }, pid: undefined });
+  t.strictSame(heard.filter((one) => one.startsWith('b')).filter((one, i, all) => one !== all[i - 1]), ['b loading', 'b ready', 'b unloading', 'b unloaded']);
+});
+
+t.test('200 alternating requests of two clients for two models with room for one: none fails, and swaps are few', async (t) => {
+  const { pool } = open(t, { a: {}, b: {} });
+  let loads = 0;
+  pool.onChange(({ state }) => {
+    if (state.state === 'ready') loads++;
+  });
+  const client = async (id: string): Promise<void> => {
+    for (let i = 0; i < 100; i++) {
+      const lease = await pool.lease(id);
+      try {
+        if (lease.id !== id) throw new Error(`${id} asked, ${lease.id} given`);
+        const said = await complete(lease, `${id} ${i}`);
+        if (said !== `${id} ${i}`) throw new Error(`got ${said}`);
+      } finally {
+        lease.release();
+      }
+    }
+  };
+  await Promise.all([client('a'), client('b')]);
+  t.ok(loads >= 2 && loads <= 40, `${loads} loads`);
+  t.match((await pool.list()).filter(({ pid }) => pid !== undefined).length, 1);
+});
+
+t.test('one that crashes comes back by itself, and the other notices nothing', async (t) => {
+  const { pool } = open(t, { a: {}, b: {} }, { maxMemoryBytes: 2000 * mib });
+  const [a, b] = await Promise.all([pool.lease('a'), pool.lease('b')]);
+  const bPid = b.engine.pid;
+  const running = b.engine.complete(completion('~', { maxTokens: 1500 }));
+  const first = a.engine.complete(completion('~', { maxTokens: 1900 }));
+  await first[Symbol.asyncIterator]().next();
+  process.kill(a.engine.pid!, 'SIGKILL');
+  t.match(await failure(first.finished), { code: 'model_crashed' });
+  t.equal(await complete(a, 'back'), 'back', 'by the same lease');
+  t.match(await running.finished, { usage: { completionTokens: 1500 } });
+  t.equal(b.engine.pid, bPid);
+  t.equal(b.engine.crashes, 0);
+  a.release();
+  b.release();
+});
+
+t.test('one that crashes for good leaves, fails for a while, and a changed file is tried again', async (t) => {
+  const { pool, models } = open(t, { a: {} }, { engines: { entry, restart: { delayMs: 1, crashes: 1 } } });
+  const lease = await pool.lease('a');
+  const running = lease.engine.complete(completion('~', { maxTokens: 1900 }));
+  await running[Symbol.asyncIterator]().next();
+  process.kill(lease.engine.pid!, 'SIGKILL');
+  t.match(await failure(running.finished), { code: 'model_crashed' });
+  t.match(await failure(pool.lease('a')), { code: 'model_crashed' });
+  t.match(await pool.find('a'), { state: { state: 'failed', error: { code: 'model_crashed' } }, pid: undefined });
+  lease.release();
+  models.a!.fingerprint = '2';
+  const again = await pool.lease('a');
+  t.equal(await complete(again, 'again'), 'again');
+});
+
+t.test('a load that fails is told to all who asked; one that cannot fit is refused with what it needs', async (t) => {
+  const { pool, planned, models } = open(t, {
+    bad: { fake: { loadError: { code: 'model_unusable', message: 'Bad weights.' } } }, large: { needBytes: 3000 * mib },
+  });
+  const errors = await Promise.all([failure(pool.lease('bad')), failure(pool.lease('bad'))]);
+  for (const error of errors) t.match(error, { code: 'model_unusable', message: /Bad weights/ });
+  t.match(await failure(pool.lease('bad')), { code: 'model_unusable' });
+  t.match((await pool.find('bad')).state, { state: 'failed', error: { message: /Bad weights/ } });
+  t.equal((await pool.find('bad')).pid, undefined);
+  models.bad!.fake = {};
+  t.match((await pool.load('bad')).state, { state: 'ready' }, 'an explicit load tries again');
+  t.match(await failure(pool.lease('large')), { code: 'model_too_large', status: 507, message: /memory: 2\.9 GiB needed, 1000 MiB there/ });
+  t.ok(planned.includes('large'));
+});
+
+t.test('a load that makes no progress is given up and told', async (t) => {
+  const { pool, log } = open(t, { hangs: { fake: { loadMs: 3_600_000 } } }, { loadTimeoutMs: 500 });
+  const waiting = failure(pool.lease('hangs'));
+  while ((await pool.find('hangs')).pid === undefined) await new Promise(setImmediate);
+  const pid = (await pool.find('hangs')).pid!;
+  t.match(await waiting, { code: 'model_unusable', message: /no progress for 0\.5 s/ });
+  t.match(log.join(), /error hangs made no progress/);
+  t.match(await pool.unload('hangs'), { state: { state: 'failed' }, pid: undefined });
+  t.notOk(alive(pid), 'its process is ended');
+});
+
+t.test('an unload waits for answers that run; a request after it loads anew', async (t) => {
+  const { pool } = open(t, { a: {} });
+  const lease = await pool.lease('a');
+  const running = lease.engine.complete(completion('~', { maxTokens: 500 }));
+  let unloaded = false;
+  const unload = pool.unload('a').then((model) => {
+    unloaded = true;
+    return model;
+  });
+  await new Promise(setImmediate);
+  t.match((await pool.find('a')).state, { state: 'unloading' });
+  const later = pool.lease('a');
+  await running.finished;
+  t.notOk(unloaded);
+  const pid = lease.engine.pid!;
+  lease.release();
+  await unload;
+  t.notOk(alive(pid));
+  const again = await later;
+  t.not(again.engine.pid, pid);
+  again.release();
+  t.match((await pool.unload('a')).state, { state: 'unloaded' });
+  t.match((await pool.unload('a')).state, { state: 'unloaded' }, 'one that is not loaded');
+});
+
+t.test('who gives up while waiting leaves nothing behind', async (t) => {
+  const { pool } = open(t, { a: {}, b: {} });
+  const a = await pool.lease('a');
+  const controller = new AbortController();
+  const waiting = pool.lease('b', { signal: controller.signal });
+  while ((await pool.find('b')).leases === 0) await new Promise(setImmediate);
+  t.match((await pool.find('b')).state, { state: 'loading', fraction: 0 });
+  controller.abort();
+  t.match(await failure(waiting), { code: 'cancelled' });
+  t.match(await pool.find('b'), { leases: 0, state: { state: 'unloaded' } });
+  t.match((await pool.find('a')).state, { state: 'ready' });
+  a.release();
+});
+
+t.test('a file that is another when it is loaded again is told of; one that is gone is served until then', async (t) => {
+  const { pool, models, log } = open(t, { a: {}, b: {} }, { maxMemoryBytes: 2000 * mib });
+  (await pool.lease('a')).release();
+  models.a!.fingerprint = '2';
+  (await pool.lease('a')).release();
+  t.notMatch(log.join(), /changed/);
+  await pool.unload('a');
+  (await pool.lease('a')).release();
+  t.match(log.join(), /info a: its file or its settings changed/);
+  delete models.a;
+  const lease = await pool.lease('A');
+  t.equal(await complete(lease, 'still'), 'still');
+  t.match((await pool.list()).map(({ id }) => id), ['b', 'a']);
+  lease.release();
+  await pool.unload('a');
+  t.match(await failure(pool.lease('a')), { code: 'model_not_found' });
+});
+
+t.test('close ends all processes, lets answers end and refuses who waits', async (t) => {
+  const { pool } = open(t, { a: {}, b: {}, c: {} }, { maxMemoryBytes: 1500 * mib });
+  const [a, b] = await Promise.all([pool.lease('a'), pool.lease('b')]);
+  const pids = [a.engine.pid!, b.engine.pid!];
+  const waiting = failure(pool.lease('c'));
+  while ((await pool.find('c')).leases === 0) await new Promise(setImmediate);
+  const running = a.engine.complete(completion('~', { maxTokens: 500 }));
+  await running.accepted;
+  await pool.close(600_000);
+  t.match(await running.finished, { usage: { completionTokens: 500 } });
+  t.match(await waiting, { code: 'shutting_down' });
+  for (const pid of pids) t.notOk(alive(pid));
+  t.match(await failure(pool.lease('a')), { code: 'shutting_down' });
+  await pool.close();
+});
+
+t.test('two real models behind one pool chat in turns', async (t) => {
+  const { pool } = open(t, { a: {}, b: {} }, { engines: {}, maxModels: 1, maxMemoryBytes: 4000 * mib });
+  for (const id of ['a', 'b', 'a']) {
+    const lease = await pool.lease(id);
+    const { usage } = await lease.engine.complete(completion('Once upon', { maxTokens: 4 })).finished;
+    t.ok(usage.completionTokens > 0);
+    t.ok((await pool.find(id)).sizeBytes >= 600 * mib);
+    lease.release();
+    t.equal((await pool.list()).filter(({ pid }) => pid !== undefined).length, 1);
+  }
+});

@@ -1,0 +1,256 @@
+import t from 'tap';
+import { random } from '../requests.js';
+import { SimulatedMachine, type Asked, type SimulatedModel } from './simulated-machine.js';
+
+function model(id: string, bytes: number, more: Partial<SimulatedModel> = {}): SimulatedModel {
+  return {
+    id, need: { memory: bytes }, fingerprint: `${id} 1`, keepAliveMs: 600_000, pinned: false, mostWaiting: 1000,
+    load: () => ({ ms: 1000 }), unloadMs: () => 100, ...more,
+  };
+}
+
+const machine = (memory: number, models: SimulatedModel[], maxModels = 0) => new SimulatedMachine({ bytes: { memory }, maxModels }, models);
+
+/** Requests one after another, each as soon as the one before is done. */
+function client(m: SimulatedMachine, of: SimulatedModel, count: number, runMs: number, thinkMs = 5): Asked[] {
+  const asked: Asked[] = [];
+  const next = (): void => {
+    const one = m.ask(of, runMs);
+    asked.push(one);
+    const look = (): void => {
+      if (m.waits(one)) m.at(m.nowMs + 1, look);
+      else if (asked.length < count) m.at((one.grantedMs ?? m.nowMs) + runMs + thinkMs, next);
+    };
+    look();
+  };
+  next();
+  return asked;
+}
+
+t.test('two models that fit together are loaded at once, each once, and leave when their time is over', (t) => {
+  const models = [model('a', 4, { keepAliveMs: 5000 }), model('b', 4, { keepAliveMs: Infinity })];
+  const m = machine(8, models);
+  for (let i = 0; i < 10; i++) for (const one of models) m.ask(one, 100);
+  m.run();
+  t.strictSame(m.breaches, []);
+  t.equal(m.counts.grant, 20);
+  t.equal(m.counts.load, 2);
+  t.strictSame([...m.processes.keys()], ['b'], 'the one without an end stays');
+  t.end();
+});
+
+t.test('two clients that alternate between two models of which one fits are all served, with few swaps and bounded waits', (t) => {
+  const models = [model('a', 6), model('b', 6)];
+  const m = machine(10, models);
+  const asked = [client(m, models[0]!, 100, 200), client(m, models[1]!, 100, 200)];
+  m.run(300_000);
+  t.strictSame(m.breaches, []);
+  const all = asked.flat();
+  t.equal(all.filter((one) => one.grantedMs !== undefined).length, 200);
+  t.ok(m.counts.load <= 12, `${m.counts.load} loads for 200 requests`);
+  const longest = Math.max(...all.map((one) => one.grantedMs! - one.atMs));
+  // A turn of another, its last request, its end and a load.
+  t.ok(longest <= 10_000 + 200 + 100 + 1000 + 50, `the longest wait was ${longest} ms`);
+  t.ok(Math.max(...all.map((one) => one.overtaken)) >= 10, 'the model that is loaded serves on while another waits');
+  t.end();
+});
+
+t.test('a turn ends after so many requests where swapping is cheap', (t) => {
+  const models = [model('a', 6, { load: () => ({ ms: 100 }) }), model('b', 6, { load: () => ({ ms: 100 }) })];
+  const m = machine(10, models);
+  const clients = [client(m, models[0]!, 100, 20, 1), client(m, models[1]!, 100, 20, 1)];
+  m.run(300_000);
+  const asked = clients.flat();
+  t.strictSame(m.breaches, []);
+  t.equal(asked.filter((one) => one.grantedMs !== undefined).length, 200);
+  t.ok(Math.max(...asked.map((one) => one.overtaken)) <= 40, 'nobody waits for more than a turn of others');
+  t.end();
+});
+
+t.test('who leaves is idle for long, cheap to have back and no larger than needed; pinned ones stay', (t) => {
+  const models = [
+    model('pinned', 2, { pinned: true, keepAliveMs: 0 }), model('dear', 3, { load: () => ({ ms: 60_000 }) }), model('cheap', 3),
+    model('busy', 2), model('new', 3),
+  ];
+  const m = machine(10, models);
+  for (const one of models.slice(0, 3)) {
+    m.ask(one, 10);
+    m.run(m.nowMs + 100_000);
+  }
+  m.ask(models[3]!, 1_000_000);
+  m.run(m.nowMs + 10_000);
+  m.ask(models[4]!, 10);
+  m.run(m.nowMs + 5000);
+  t.strictSame([...m.processes.keys()].sort(), ['busy', 'dear', 'new', 'pinned'], 'the dear one was idle for longer and stays');
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
+t.test('what can never fit is refused at once with what it needs and what there is', (t) => {
+  const models = [model('pinned', 6, { pinned: true }), model('large', 11), model('beside', 6)];
+  const m = machine(10, models);
+  t.match(m.ask(models[1]!, 1).refused, { kind: 'too_large', need: { memory: 11 }, budget: { memory: 10 }, pinned: { memory: 0 } });
+  const early = m.ask(models[2]!, 1);
+  t.notOk(early.refused, 'as long as nothing is pinned there');
+  m.run(700_000);
+  m.ask(models[0]!, 1);
+  t.match(m.ask(models[2]!, 1).refused, { kind: 'too_large', pinned: { memory: 6 }, pinnedModels: 1 });
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
+t.test('a failed load is told to all who asked, and tried again only when something changed', (t) => {
+  let fails = true;
+  const bad = model('bad', 4, { load: () => ({ ms: 100, fails }) });
+  const good = model('good', 4, { keepAliveMs: 0 });
+  const m = machine(10, [bad, good]);
+  const both = [m.ask(bad, 1), m.ask(bad, 1)];
+  m.run();
+  for (const one of both) t.match(one.refused, { kind: 'failed', error: { code: 'model_unusable' } });
+  t.match(m.ask(bad, 1).refused, { kind: 'failed' });
+  t.equal(m.counts.load, 1, 'not tried again');
+
+  let before = m.counts.load;
+  const tried = (why: string) => {
+    m.run();
+    t.equal(m.counts.load, before + 1, why);
+    before = m.counts.load;
+  };
+  m.ask(bad, 1, { explicit: true });
+  tried('an explicit load');
+  bad.fingerprint = 'bad 2';
+  m.ask(bad, 1);
+  tried('another file');
+  t.match(m.ask(bad, 1).refused, { kind: 'failed' });
+  m.ask(good, 1);
+  m.run();
+  before++;
+  m.ask(bad, 1);
+  tried('another model was unloaded');
+  const retryAtMs = m.leases.model('bad')!.failure!.retryAtMs;
+  t.ok(retryAtMs - m.nowMs > 10_000, 'the pause has grown');
+  m.nowMs = retryAtMs;
+  fails = false;
+  const served = m.ask(bad, 1);
+  tried('the pause is over');
+  t.ok(served.grantedMs);
+  t.equal(m.leases.model('bad')!.failure, undefined);
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
+t.test('an unload waits for who works with the model, and who comes after it has it loaded again', (t) => {
+  const a = model('a', 4);
+  const m = machine(10, [a]);
+  m.ask(a, 5000);
+  m.run(2000);
+  m.tell({ kind: 'unload', model: 'a' });
+  const later = m.ask(a, 10);
+  m.run(4000);
+  t.equal(m.counts.unload, 0);
+  t.notOk(later.grantedMs);
+  m.run(20_000);
+  t.ok(later.grantedMs! > 6000, 'by a second load');
+  t.equal(m.counts.load, 2);
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
+t.test('a request\'s keep-alive counts until the next request', (t) => {
+  const a = model('a', 4);
+  const m = machine(10, [a]);
+  m.ask(a, 10, { keepAliveMs: 0 });
+  m.run();
+  t.equal(m.processes.size, 0, 'gone as soon as it is done');
+  m.ask(a, 10, { keepAliveMs: Infinity });
+  m.run();
+  t.equal(m.processes.size, 1, 'for ever');
+  m.ask(a, 10);
+  m.run(m.nowMs + 500_000);
+  t.equal(m.processes.size, 1, 'as the model is set');
+  m.run();
+  t.equal(m.processes.size, 0);
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
+t.test('a model that took more than foreseen makes idle ones leave', (t) => {
+  const models = [model('a', 4), model('b', 4, { takes: 8 })];
+  const m = machine(10, models);
+  m.ask(models[0]!, 10);
+  m.run(5000);
+  m.ask(models[1]!, 100_000);
+  m.run(10_000);
+  t.strictSame([...m.processes.keys()], ['b']);
+  t.strictSame(m.leases.model('b')!.need, { memory: 8 });
+  t.end();
+});
+
+t.test('a small model does not wait behind a large one that waits, and the large one not for ever', (t) => {
+  const models = [model('busy', 6), model('large', 8), ...Array.from({ length: 4 }, (_, i) => model(`small ${i}`, 2))];
+  const m = machine(10, models);
+  m.ask(models[0]!, 60_000);
+  m.run(2000);
+  const large = m.ask(models[1]!, 10);
+  const small = m.ask(models[2]!, 10);
+  m.run(4000);
+  t.ok(small.grantedMs, 'there was room for it');
+  for (const one of models.slice(2)) client(m, one, 2000, 100);
+  m.run(120_000);
+  t.ok(large.grantedMs! < 61_000 + 10_000 + 1500, `the large one got its room at ${large.grantedMs} ms`);
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
+const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
+/** Each other model may have its turn before: it lasts two swaps or ten seconds, until its last request is done, and a load follows. */
+const boundMs = most.models * (Math.max(10_000, 4 * most.loadMs) + most.runMs + most.unloadMs + most.loadMs);
+
+t.test('500 random histories: nothing waits for ever, nothing is loaded twice, evicted in use or beyond the budget', (t) => {
+  const total = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
+  for (let seed = 1; seed <= 500; seed++) {
+    const m = history(seed);
+    for (const key of Object.keys(total) as (keyof typeof total)[]) total[key] += m.counts[key];
+    const stuck = m.waiting.map((one) => `request ${one.id} for ${one.model} waits for ever`);
+    const waits = [...m.asked.values()].filter((one) => one.grantedMs !== undefined && one.grantedMs - one.atMs > boundMs)
+      .map((one) => `request ${one.id} waited ${one.grantedMs! - one.atMs} ms`);
+    const wrong = [...m.breaches, ...stuck, ...waits];
+    if (wrong.length === 0) continue;
+    t.strictSame(wrong, [], `seed ${seed}`);
+    t.comment(m.log.slice(-40).join('\n'));
+    break;
+  }
+  for (const [what, count] of Object.entries(total)) t.ok(count > 200, `${count} times ${what}`);
+  t.end();
+});
+
+function history(seed: number): SimulatedMachine {
+  const chance = random(seed);
+  const int = (below: number) => Math.floor(chance() * below);
+  const pick = <T>(from: readonly T[]): T => from[int(from.length)]!;
+  const models = Array.from({ length: 2 + int(most.models - 1) }, (_, i) => model(`m${i}`, 1 + int(7), {
+    pinned: chance() < 0.1, keepAliveMs: pick([0, 500, 20_000, 600_000, Infinity]), mostWaiting: pick([3, 1000]),
+    load: () => ({ ms: 1 + int(most.loadMs), fails: chance() < 0.1 }), unloadMs: () => 1 + int(most.unloadMs),
+    ...(chance() < 0.15 ? { takes: 1 + int(11) } : {}),
+  }));
+  const m = machine(6 + int(5), models, pick([0, 0, 0, 1, 2]));
+  const rush = pick([20, 200, 2000]);
+  let atMs = 0;
+  for (let i = 0; i < 60; i++) {
+    atMs += int(rush);
+    m.at(atMs, () => {
+      const one = pick(models);
+      const dice = chance();
+      if (dice < 0.6) m.ask(one, 1 + int(most.runMs), { explicit: chance() < 0.1, ...(chance() < 0.2 ? { keepAliveMs: pick([0, 1000, Infinity]) } : {}) });
+      else if (dice < 0.7) {
+        if (m.waiting.length > 0) m.cancel(pick(m.waiting));
+      } else if (dice < 0.78) m.crash(one);
+      else if (dice < 0.86) {
+        if (m.leases.model(one.id)) m.tell({ kind: 'unload', model: one.id });
+      } else if (dice < 0.92) one.fingerprint = `${one.id} ${i}`;
+      else m.tell({ kind: 'tick' });
+    });
+  }
+  m.run();
+  return m;
+}

@@ -1,0 +1,194 @@
+// A machine of processes that are numbers: does what a pool's leases command, in simulated time, and notes each breach of
+// what they promise. Used by the tests of engine/leases.
+import { Leases, type LeasePolicy } from '#recua/engine/leases/leases.js';
+import type { Budget } from '#recua/engine/leases/budget.js';
+import type { LeaseCommand, LeaseEvent, Refusal } from '#recua/engine/leases/events.js';
+import type { ModelPlan } from '#recua/engine/leases/model-entry.js';
+
+export interface SimulatedModel extends ModelPlan {
+  id: string;
+  /** What its process takes, in truth; the plan's need where absent. */
+  takes?: number;
+  /** What the next load does. */
+  load(): { ms: number; fails?: boolean };
+  unloadMs(): number;
+}
+
+interface Process {
+  state: 'loading' | 'ready' | 'ending';
+  /** Memory that is counted for it. */
+  bytes: number;
+  /** It died or did not load: whoever works with it is out of luck. */
+  broken: boolean;
+  life: number;
+}
+
+export interface Asked {
+  id: number;
+  model: string;
+  atMs: number;
+  runMs: number;
+  grantedMs?: number;
+  refused?: Refusal;
+  cancelled?: boolean;
+  /** Requests that came later, for other models, and were granted before. */
+  overtaken: number;
+}
+
+export const failed = { code: 'model_unusable' as const, message: 'It does not load.' };
+
+export class SimulatedMachine {
+  readonly leases: Leases;
+  readonly breaches: string[] = [];
+  readonly asked = new Map<number, Asked>();
+  readonly processes = new Map<string, Process>();
+  readonly counts = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
+  readonly log: string[] = [];
+  nowMs = 0;
+  #lives = 0;
+  #requests = 0;
+  #agenda: { atMs: number; order: number; what: () => void }[] = [];
+  #order = 0;
+  #wakeMs = Infinity;
+
+  constructor(readonly budget: Budget, readonly models: readonly SimulatedModel[], policy: Partial<LeasePolicy> = {}) {
+    this.leases = new Leases(budget, policy);
+  }
+
+  at(atMs: number, what: () => void): void {
+    this.#agenda.push({ atMs, order: this.#order++, what });
+  }
+
+  /** Until nothing is left to happen, or until a time. */
+  run(untilMs = Infinity): void {
+    for (;;) {
+      const next = this.#agenda.reduce((a, b) => (b.atMs < a.atMs || (b.atMs === a.atMs && b.order < a.order) ? b : a), { atMs: Infinity, order: 0, what: () => {} });
+      const atMs = Math.min(next.atMs, this.#wakeMs);
+      if (atMs === Infinity || atMs > untilMs) break;
+      this.nowMs = Math.max(this.nowMs, atMs);
+      if (this.#wakeMs < next.atMs) {
+        this.#wakeMs = Infinity;
+        this.tell({ kind: 'tick' });
+      } else {
+        this.#agenda.splice(this.#agenda.indexOf(next), 1);
+        next.what();
+      }
+    }
+  }
+
+  /** As a driver does: plans a model that is not loaded before it asks. */
+  ask(model: SimulatedModel, runMs: number, { explicit = false, keepAliveMs }: { explicit?: boolean; keepAliveMs?: number } = {}): Asked {
+    const one: Asked = { id: this.#requests++, model: model.id, atMs: this.nowMs, runMs, overtaken: 0 };
+    this.asked.set(one.id, one);
+    if (!this.processes.has(model.id)) this.tell({ kind: 'planned', model: model.id, plan: { ...model } });
+    this.tell({ kind: 'request', model: model.id, request: one.id, explicit, keepAliveMs });
+    return one;
+  }
+
+  cancel(one: Asked): void {
+    if (!this.waits(one)) return;
+    one.cancelled = true;
+    this.tell({ kind: 'cancel', model: one.model, request: one.id });
+  }
+
+  crash(model: SimulatedModel): void {
+    const process = this.processes.get(model.id);
+    if (process?.state !== 'ready') return;
+    process.broken = true;
+    this.counts.died++;
+    this.tell({ kind: 'died', model: model.id, error: { code: 'model_crashed', message: 'It died.' } });
+  }
+
+  waits(one: Asked): boolean {
+    return one.grantedMs === undefined && one.refused === undefined && !one.cancelled;
+  }
+
+  get waiting(): Asked[] {
+    return [...this.asked.values()].filter((one) => this.waits(one));
+  }
+
+  tell(event: LeaseEvent): void {
+    this.log.push(`${Math.round(this.nowMs)} ${JSON.stringify(event)}`);
+    for (const command of this.leases.handle(event, this.nowMs)) {
+      this.log.push(`    ${JSON.stringify(command)}`);
+      this.counts[command.kind]++;
+      this.#obey(command);
+    }
+  }
+
+  #breach(text: string): void {
+    this.breaches.push(`${Math.round(this.nowMs)}: ${text}`);
+  }
+
+  #obey(command: LeaseCommand): void {
+    if (command.kind === 'wake') {
+      if (!(command.atMs > this.nowMs)) this.#breach('a time to wake that is over');
+      this.#wakeMs = command.atMs;
+    } else if (command.kind === 'load') this.#load(command.model);
+    else if (command.kind === 'unload') this.#unload(command.model);
+    else this.#answer(command);
+  }
+
+  #load(id: string): void {
+    const model = this.models.find((one) => one.id === id)!;
+    if (this.processes.has(id)) return this.#breach(`${id} is loaded twice`);
+    const process: Process = { state: 'loading', bytes: model.need['memory']!, broken: false, life: this.#lives++ };
+    this.processes.set(id, process);
+    const all = [...this.processes.values()];
+    const taken = all.reduce((sum, one) => sum + one.bytes, 0);
+    // Of one that took more than was foreseen, nobody knew before.
+    if (taken > this.budget.bytes['memory']!) this.#breach(`${id} makes ${taken} bytes`);
+    if (this.budget.maxModels > 0 && all.length > this.budget.maxModels) this.#breach(`${id} makes ${all.length} models`);
+    if (all.filter(({ state }) => state === 'loading').length > 2) this.#breach(`${id} is the third to load`);
+    const { ms, fails } = model.load();
+    this.at(this.nowMs + ms, () => {
+      // It may have been ended meanwhile.
+      if (this.processes.get(id)?.life !== process.life || process.state !== 'loading') return;
+      if (fails) {
+        process.broken = true;
+        return this.tell({ kind: 'failed', model: id, error: failed });
+      }
+      process.state = 'ready';
+      process.bytes = Math.max(process.bytes, model.takes ?? 0);
+      this.tell({ kind: 'loaded', model: id, ...(model.takes === undefined ? {} : { measured: { memory: model.takes } }) });
+    });
+  }
+
+  #unload(id: string): void {
+    const process = this.processes.get(id);
+    if (!process || process.state === 'ending') return this.#breach(`${id} is unloaded and has no process`);
+    if (!process.broken && this.#lent(id) > 0) this.#breach(`${id} is unloaded while it is in use`);
+    process.state = 'ending';
+    this.at(this.nowMs + this.models.find((one) => one.id === id)!.unloadMs(), () => {
+      this.processes.delete(id);
+      this.tell({ kind: 'ended', model: id });
+    });
+  }
+
+  readonly #holders = new Map<string, Set<number>>();
+
+  #lent(id: string): number {
+    return this.#holders.get(id)?.size ?? 0;
+  }
+
+  #answer(command: Extract<LeaseCommand, { kind: 'grant' | 'refuse' }>): void {
+    const one = this.asked.get(command.request);
+    if (!one || !this.waits(one)) return this.#breach(`request ${command.request} is answered and waits for nothing`);
+    if (one.model !== command.model) return this.#breach(`request ${one.id} gets another model`);
+    if (command.kind === 'refuse') {
+      one.refused = command.why;
+      return;
+    }
+    const process = this.processes.get(one.model);
+    if (process?.state !== 'ready' || process.broken) this.#breach(`request ${one.id} gets ${one.model}, which is ${process?.state}`);
+    one.grantedMs = this.nowMs;
+    for (const other of this.asked.values()) if (other.id < one.id && other.model !== one.model && this.waits(other)) other.overtaken++;
+    const holders = this.#holders.get(one.model) ?? new Set();
+    this.#holders.set(one.model, holders);
+    holders.add(one.id);
+    this.at(this.nowMs + one.runMs, () => {
+      holders.delete(one.id);
+      this.tell({ kind: 'release', model: one.model, request: one.id });
+    });
+  }
+}
