@@ -5,6 +5,8 @@ import { configSettings, makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import type { Engine } from '../../engine/api.js';
 import { startEngine } from '../../engine/gateway/client.js';
+import { singleModel } from '../../engine/gateway/single-model.js';
+import type { SingleModelPool } from '../../engine/gateway/single-model.js';
 import type { EngineOptions, ModelDescription, Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
@@ -134,11 +136,14 @@ async function serve(model: StoredModel, options: EngineOptions, config: Config,
   const { log, tell } = output;
   // Before what the engine has to say of it.
   output.note('info', `Loading ${model.id}`);
-  const engine = startEngine(options, { log: engineLog(log), logLevel: engineLogLevel(config.logLevel) });
+  const pool: SingleModelPool = singleModel(startEngine(options, {
+    log: engineLog(log), logLevel: engineLogLevel(config.logLevel), onState: () => pool.stateChanged(),
+  }), model);
+  const engine = pool.sole;
   try {
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../../server/listen.js');
-    const server = await listen({ engine, config, model, log }).catch(async (thrown: unknown) => {
+    const server = await listen({ pool, config, log }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;
     });
