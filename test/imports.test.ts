@@ -85,7 +85,7 @@ const rooms: Record<string, Room> = {
   'server/openai': { imports: ['errors', 'engine', 'request', 'server/http', 'server/body'] },
   server: { imports: ['errors', 'server/http', 'server/body', 'server/openai'], types: ['settings', 'engine', 'request'] },
 
-  cli: { imports: ['errors', 'system', 'settings', 'engine', 'engine/gateway', 'server', ...models], types: ['addon'] },
+  cli: { imports: ['errors', 'system', 'settings', 'engine', 'engine/gateway', 'request', 'server', ...models], types: ['addon'] },
   library: { imports: ['errors', 'settings', 'engine', 'engine/gateway', 'engine/in-process', 'request', 'server', 'models/needs', 'models/gguf', 'models'] },
   index: { imports: ['errors', 'library'], types: ['engine', 'addon'] },
 };
