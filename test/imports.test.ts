@@ -81,12 +81,12 @@ const rooms: Record<string, Room> = {
 
   request: { imports: ['errors', 'settings'], types: ['engine'] },
   'server/body': { imports: ['errors'] },
-  'server/http': { imports: ['errors', 'engine', 'server/body'], types: ['settings'] },
-  'server/openai': { imports: ['errors', 'settings', 'engine', 'request', 'server/http', 'server/body'] },
-  server: { imports: ['errors', 'settings', 'engine', 'server/http', 'server/body', 'server/openai'] },
+  'server/http': { imports: ['errors', 'engine', 'server/body'], types: ['settings', 'request'] },
+  'server/openai': { imports: ['errors', 'engine', 'request', 'server/http', 'server/body'] },
+  server: { imports: ['errors', 'server/http', 'server/body', 'server/openai'], types: ['settings', 'engine', 'request'] },
 
-  cli: { imports: ['errors', 'system', 'settings', 'engine', 'engine/gateway', 'server', ...models], types: ['addon'] },
-  library: { imports: ['errors', 'settings', 'engine', 'engine/gateway', 'engine/in-process', 'request', 'server', 'models/needs', 'models/gguf', 'models'], types: ['server/http'] },
+  cli: { imports: ['errors', 'system', 'settings', 'engine', 'engine/gateway', 'request', 'server', ...models], types: ['addon'] },
+  library: { imports: ['errors', 'settings', 'engine', 'engine/gateway', 'engine/in-process', 'request', 'server', 'models/needs', 'models/gguf', 'models'] },
   index: { imports: ['errors', 'library'], types: ['engine', 'addon'] },
 };
 

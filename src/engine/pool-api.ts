@@ -55,6 +55,8 @@ export interface LeaseOptions {
 }
 
 export interface ModelPool {
+  /** Where a program serves one model alone: its engine. Requests do not wait for that to load. */
+  readonly sole?: Engine;
   /** All models that a request may name. */
   list(): Promise<readonly PoolModel[]>;
   /**

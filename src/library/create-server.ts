@@ -1,5 +1,6 @@
 // The HTTP API over a loaded model, as an app to mount in a server of the program's own.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { singleModel } from '../engine/gateway/single-model.js';
 import { makeConfig } from '../settings/config.js';
 import { createApp } from '../server/app.js';
 import { appSettings } from '../settings/server.js';
@@ -35,9 +36,8 @@ export function createServer(model: Model, options: ServerOptions = {}): ServerA
   const { engine, served, path } = servingModelOf(model);
   const { alias = '', ...given } = readSettings(openOptions(options, Object.keys(appSettings)), appSettings);
   return createApp({
-    engine,
+    pool: singleModel(engine, alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] }),
     config: makeConfig({ ...given, model: path }),
-    model: alias === '' ? served : { ...served, id: alias, aliases: [...served.aliases, served.id] },
     log: (level, text) => void model.emit('log', level, text),
   });
 }

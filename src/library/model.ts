@@ -3,10 +3,10 @@ import { EventEmitter } from 'node:events';
 import { resolve } from 'node:path';
 import { WholeAnswer } from '../engine/whole-answer.js';
 import type { Engine, EngineState } from '../engine/api.js';
+import type { SingleName } from '../engine/gateway/single-model.js';
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { describe, Fields, wrongType } from '../request/fields.js';
-import type { ServedModel } from '../server/http/served-model.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
 import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
@@ -63,7 +63,7 @@ export interface SavedState {
 export interface ServingModel {
   engine: Engine;
   description: ModelDescription;
-  served: ServedModel;
+  served: SingleName;
   path: string;
 }
 

@@ -4,6 +4,7 @@ import { access, stat } from 'node:fs/promises';
 import { basename, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../errors.js';
+import { isWhole } from './cache/cached-models.js';
 import type { CachedModel } from './cache/cached-models.js';
 import { aliasesOf, chooseOne, headerQuantisation, lookUp, namesOf, notFound, readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
@@ -70,6 +71,27 @@ export async function findModel(name: string, { folder = process.cwd(), places =
   }
   const model = chooseOne(name, found.models);
   return alsoBy(name, describeCached(model, inventory, found.by === 'alias' ? name : model.name));
+}
+
+/** All models that can be run: the store's, by the names that `list` shows, and the embedded one. No path finds them. */
+export async function runnableModels(inventory: Inventory): Promise<StoredModel[]> {
+  const stored = inventory.models.filter(isWhole).map((model) => withoutPath(describeCached(model, inventory, model.name)));
+  return [...stored, withoutPath(await findBuiltin())];
+}
+
+/**
+ * The model of the store that a request names, as `findModel` without files elsewhere; undefined where there is none. Throws
+ * `ambiguous_model` with the candidates, `model_not_found` for one that is not whole.
+ */
+export async function findRunnable(inventory: Inventory, name: string): Promise<StoredModel | undefined> {
+  const { models } = await lookUp(inventory, name);
+  if (models.length === 0) return undefined;
+  const model = chooseOne(name, models);
+  return withoutPath(describeCached(model, inventory, model.name));
+}
+
+function withoutPath(model: StoredModel): StoredModel {
+  return { ...model, unlisted: [] };
 }
 
 /** Requests may name a model as the command line did. */

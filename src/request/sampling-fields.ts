@@ -11,9 +11,16 @@ type NumberField = keyof typeof samplerSettings;
 /** Below it every answer is the greedy one, and logits divided by it could overflow to infinity. */
 const greedyBelow = 0.001;
 
-export interface SamplingContext {
-  /** The temperature of requests that state none. */
+/** What a request means where it says nothing. */
+export interface RequestDefaults {
   temperature: number;
+  /** Tokens of an answer. */
+  maxTokens: number;
+  /** Instead of Recua's own. */
+  sampling?: Partial<Record<NumberField, number>>;
+}
+
+export interface SamplingContext extends Pick<RequestDefaults, 'temperature' | 'sampling'> {
   vocabSize: number;
   contextSize: number;
 }
@@ -21,7 +28,10 @@ export interface SamplingContext {
 /** `own`: the fields have the names of `Sampling`, not those on the wire. */
 export function readSampling(fields: Fields, context: SamplingContext, own = false): Sampling {
   const numbers = Object.fromEntries(
-    Object.entries(samplerSettings).map(([key, setting]) => [key, readNumber(fields, setting, own ? [key] : setting.fields) ?? samplingDefaults[key as NumberField]]),
+    Object.entries(samplerSettings).map(([key, setting]) => {
+      const given = readNumber(fields, setting, own ? [key] : setting.fields);
+      return [key, given ?? context.sampling?.[key as NumberField] ?? samplingDefaults[key as NumberField]];
+    }),
   ) as Record<NumberField, number>;
   const temperature = fields.number('temperature', answerSettings.temperature) ?? context.temperature;
   return {

@@ -1,5 +1,5 @@
 // The HTTP server around the app: its time limits, set on purpose, what it says to broken HTTP, and how it stops.
-// Called by `recua api` and by tests. Does not own the engine: who started that closes it, after this.
+// Called by `recua api` and by tests. Does not own the models: who made their pool closes it, after this.
 import { createServer, STATUS_CODES, type Server } from 'node:http';
 import { isIP } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';

@@ -80,6 +80,38 @@ export const serverSettings = {
       help: 'Empty chunk on a stream silent for so long, so that clients keep it open; 0 is off',
     },
   },
+  /** A file with the models to serve. */
+  models: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--models'], value: 'file',
+      help: 'JSON file with the models to serve and the settings of each; with operands, those of '
+        + 'these models',
+    },
+  },
+  /** How long a model of several stays loaded after its last request; below 0 for ever. */
+  keepAliveMs: {
+    kind: 'integer', fallback: 600 * secondMs, min: -secondMs, max: 31_536_000 * secondMs,
+    flag: {
+      names: ['--keep-alive'], value: 'seconds', key: 'keepAliveSeconds', unit: secondMs,
+      help: 'With several models: how long one stays loaded after its last request; 0 is no longer, '
+        + '-1 for ever',
+    },
+  },
+  maxModels: {
+    kind: 'integer', fallback: 0, min: 0, max: 1024,
+    flag: {
+      names: ['--max-models'],
+      help: 'With several models: most that are loaded at once; 0 is as many as memory holds',
+    },
+  },
+  maxMemoryBytes: {
+    kind: 'integer', fallback: 0, min: 0, max: 2 ** 30 * mebibyte,
+    flag: {
+      names: ['--max-memory'], value: 'MiB', key: 'maxMemoryMib', unit: mebibyte,
+      help: 'With several models: memory that they may take together; 0 is what the machine has free',
+    },
+  },
   logLevel: {
     kind: 'choice', fallback: 'info', choices: ['debug', 'info', 'warn', 'error', 'silent'],
     flag: { names: ['--log-level'], help: 'How much to tell' },

@@ -3,6 +3,7 @@
 import type { Test } from 'tap';
 import { makeConfig, type Config } from '#recua/settings/config.js';
 import type { Engine } from '#recua/engine/api.js';
+import { singleModel } from '#recua/engine/gateway/single-model.js';
 import { listen, type Listening } from '#recua/server/listen.js';
 import { FakeEngine } from './fake-engine.js';
 
@@ -18,7 +19,7 @@ export async function startApp<Kind extends Engine>(t: Test, config: Partial<Con
 export async function startApp(t: Test, config: Partial<Config> = {}, engine: Engine = new FakeEngine()): Promise<AppUnderTest<Engine>> {
   const logged: string[] = [];
   const log = (level: string, text: string): void => void logged.push(`${level} ${text}`);
-  const listening = await listen({ engine, model: served, config: makeConfig({ port: 0, ...config }), log });
+  const listening = await listen({ pool: singleModel(engine, served), config: makeConfig({ port: 0, ...config }), log });
   t.teardown(() => listening.close(0));
   return { ...listening, engine, logged };
 }

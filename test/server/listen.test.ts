@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { makeConfig } from '#recua/settings/config.js';
+import { singleModel } from '#recua/engine/gateway/single-model.js';
 import { listen } from '#recua/server/listen.js';
 import { events, hello, post, served, startApp, until } from './app-under-test.js';
 import { FakeEngine, hang } from './fake-engine.js';
@@ -19,9 +20,9 @@ async function raw(port: number, bytes: string): Promise<string> {
 
 t.test('a port in use is told as such', async (t) => {
   const { port } = await startApp(t);
-  await t.rejects(listen({ engine: new FakeEngine(), model: served, config: makeConfig({ port }) }), { code: 'port_in_use', message: new RegExp(String(port)) });
-  await t.rejects(listen({ engine: new FakeEngine(), model: served, config: makeConfig({ port: 0, host: '203.0.113.1' }) }), { code: 'address_unavailable' });
-  await t.rejects(listen({ engine: new FakeEngine(), model: served, config: makeConfig({ port: 0, host: 'no host' }) }), { code: 'invalid_usage' });
+  await t.rejects(listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port }) }), { code: 'port_in_use', message: new RegExp(String(port)) });
+  await t.rejects(listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port: 0, host: '203.0.113.1' }) }), { code: 'address_unavailable' });
+  await t.rejects(listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port: 0, host: 'no host' }) }), { code: 'invalid_usage' });
 });
 
 t.test('an IPv6 address makes a URL that works', async (t) => {

@@ -2,6 +2,7 @@
 import { makeConfig } from '#recua/settings/config.js';
 import type { Answer } from '#recua/engine/api.js';
 import type { ChatRequest } from '#recua/engine/protocol.js';
+import { singleModel } from '#recua/engine/gateway/single-model.js';
 import { listen } from '#recua/server/listen.js';
 import { FakeEngine } from './fake-engine.js';
 
@@ -18,5 +19,5 @@ function isLong({ messages }: ChatRequest): boolean {
 
 const model = { id: 'owner/model', aliases: [], createdSeconds: 1 };
 const bodyMemoryBytes = Number(process.env['TEST_BODY_MEMORY'] ?? 0);
-const { url } = await listen({ engine: new SlowEngine(), model, config: makeConfig({ port: 0, bodyMemoryBytes }) });
+const { url } = await listen({ pool: singleModel(new SlowEngine(), model), config: makeConfig({ port: 0, bodyMemoryBytes }) });
 process.send?.(url);

@@ -14,7 +14,7 @@ import type { Lock } from '../../system/lock-file.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { findModel } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
-import { curlLine, serverFlags } from '../commands/api.js';
+import { serverFlags } from '../commands/api.js';
 import type { ServerValues } from '../commands/api.js';
 import { flagWord, settingNames } from '../flags/flags.js';
 import { LoadingLine, say } from '../terminal/output.js';
@@ -23,6 +23,7 @@ import { stopCode, watchSignals } from '../terminal/signals.js';
 import type { StopSignal } from '../terminal/signals.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
+import { curlLine } from './serving.js';
 import { endOf } from './log-lines.js';
 import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
@@ -163,6 +164,7 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
     ...values,
     model: name,
     logFile: logOf(places, wanted),
+    models: values.models === '' ? '' : resolve(values.models),
     chatTemplateFile: values.chatTemplateFile === '' ? '' : resolve(values.chatTemplateFile),
   };
   // Every value is said, so that neither the config file nor a variable means something else to `api`.

@@ -16,6 +16,7 @@ export interface SingleName {
 }
 
 export interface SingleModelPool extends ModelPool {
+  readonly sole: Engine;
   /** To be called with each new state of the engine: `onState` of its settings. Listeners hear of it. */
   stateChanged(): void;
 }
@@ -26,7 +27,7 @@ export function singleModel(engine: Engine, name: SingleName): SingleModelPool {
 }
 
 class SingleModel implements SingleModelPool {
-  readonly #engine: Engine;
+  readonly sole: Engine;
   readonly #name: SingleName;
   readonly #listeners = new Set<(model: PoolModel) => void>();
   #leases = 0;
@@ -35,7 +36,7 @@ class SingleModel implements SingleModelPool {
   #known: ModelDescription | undefined;
 
   constructor(engine: Engine, name: SingleName) {
-    this.#engine = engine;
+    this.sole = engine;
     this.#name = name;
   }
 
@@ -52,11 +53,11 @@ class SingleModel implements SingleModelPool {
     this.#check(name);
     if (signal?.aborted) throw new RecuaError('cancelled', 'The request was cancelled.');
     if (this.#closed) throw stopping();
-    const model = readyModel(this.#engine);
+    const model = readyModel(this.sole);
     this.#leases++;
     let released = false;
     return {
-      id: this.#name.id, engine: this.#engine, model,
+      id: this.#name.id, engine: this.sole, model,
       release: () => {
         if (released) return;
         released = true;
@@ -101,17 +102,17 @@ class SingleModel implements SingleModelPool {
   }
 
   #model(): PoolModel {
-    const { state } = this.#engine;
+    const { state } = this.sole;
     if (state.state === 'ready') this.#known = state.model;
     return {
       id: this.#name.id, aliases: this.#name.aliases, createdSeconds: this.#name.createdSeconds,
       state: this.#state(), known: this.#known, pinned: true, leases: this.#leases, expiresMs: undefined,
-      sizeBytes: this.#known?.sizeBytes ?? 0, pid: this.#engine.pid,
+      sizeBytes: this.#known?.sizeBytes ?? 0, pid: this.sole.pid,
     };
   }
 
   #state(): ModelState {
-    const { state } = this.#engine;
+    const { state } = this.sole;
     if (state.state === 'ready') return { state: 'ready', model: state.model };
     if (state.state === 'failed') return { state: 'failed', error: state.error.toPlain() };
     if (state.state === 'closed') return { state: 'unloaded' };

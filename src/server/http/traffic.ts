@@ -33,12 +33,11 @@ export class Traffic {
   }
 
   /**
-   * Counts a request until its response is flushed or its client gone. The signal aborts when its work has become useless.
+   * Holds a request until its response is flushed or its client gone. The signal aborts when its work has become useless.
    * The response must have its socket: see turns.
    */
   enter(res: Response): AbortSignal {
     this.admit();
-    this.#total++;
     const controller = new AbortController();
     this.#running.set(res, controller);
     const leave = (): void => {
@@ -53,6 +52,16 @@ export class Traffic {
       this.#watchReader(res);
     }
     return controller.signal;
+  }
+
+  /** Counts a request that came to work. */
+  count(): void {
+    this.#total++;
+  }
+
+  /** Ends one request's work: it fails with `reason`. */
+  cancel(res: Response, reason: RecuaError): void {
+    this.#running.get(res)?.abort(reason);
   }
 
   /** From now on nothing enters, and clients that take nothing are not waited for. */

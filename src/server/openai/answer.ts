@@ -49,7 +49,8 @@ export interface ChatCompletionChunk {
   object: 'chat.completion.chunk';
   created: number;
   model: string;
-  system_fingerprint: string;
+  /** Absent until the model is loaded. */
+  system_fingerprint?: string | undefined;
   choices: { index: 0; delta: WireDelta; logprobs: null; finish_reason: FinishReason | null }[];
   usage?: WireUsage | null;
   timings?: WireTimings;
@@ -61,7 +62,7 @@ export interface ChatCompletion {
   object: 'chat.completion';
   created: number;
   model: string;
-  system_fingerprint: string;
+  system_fingerprint?: string | undefined;
   choices: [{
     index: 0;
     message: {
@@ -87,14 +88,19 @@ export class ChatWriter {
   /** Tool calls begun, by index: the first delta of each carries its id and name. */
   readonly #calls = new Set<number>();
 
-  constructor(options: { model: string; fingerprint: string; includeUsage: boolean }) {
+  constructor(options: { model: string; includeUsage: boolean }) {
     this.#head = {
       id: `chatcmpl-${randomBytes(12).toString('hex')}`,
       created: Math.floor(Date.now() / 1000),
       model: options.model,
-      system_fingerprint: options.fingerprint,
+      system_fingerprint: undefined,
     };
     this.#chunkUsage = options.includeUsage ? { usage: null } : {};
+  }
+
+  /** What computes the answer. */
+  set fingerprint(text: string) {
+    this.#head.system_fingerprint = text;
   }
 
   chunk(delta: WireDelta, finish?: Finish): ChatCompletionChunk {

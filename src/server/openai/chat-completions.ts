@@ -1,77 +1,114 @@
 // POST /v1/chat/completions: body → engine → one JSON answer or a stream of chunks.
-// Route mounted by app. Headers wait until the engine has accepted the prompt, so that early failures have a real status.
-import type { Request, RequestHandler, Response } from 'express';
+// Route mounted by app. Headers wait until the engine has accepted the prompt, so that early failures have a real status; unless
+// the model has to be loaded for long: then they go, and what fails later is an event.
+import type { RequestHandler, Response } from 'express';
 import type { Answer } from '../../engine/api.js';
+import type { Lease } from '../../engine/pool-api.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
-import { readChatRequest, readModelName } from './chat-request.js';
+import { RecuaError } from '../../errors.js';
+import { anyModel, inference, type Exchange } from './admission.js';
+import { readChatRequest, type ChatBody } from './chat-request.js';
 import { errorBody, logError } from '../http/error-reply.js';
-import { Fields } from '../../request/fields.js';
-import { readyModel, type Gateway } from '../http/gateway.js';
-import { lendBody, takeBody } from '../body/json-body.js';
-import { checkModel } from './models.js';
+import type { Fields } from '../../request/fields.js';
+import type { Gateway } from '../http/gateway.js';
+import { lendBody } from '../body/json-body.js';
 import { ChatWriter } from './answer.js';
 import { noteTokens } from '../http/request-log.js';
 import { EventStream } from '../http/sse.js';
-import { failureOf } from '../http/traffic.js';
 
 export function chatCompletions(gateway: Gateway): RequestHandler {
-  return async (req: Request, res: Response) => {
-    const { answer, signal, writer, stream, includeUsage } = begin(gateway, req, res);
-    try {
-      await answer.accepted;
-      if (stream) await streamAnswer(gateway, res, answer, writer, signal, includeUsage);
-      else await wholeAnswer(res, answer, writer);
-    } catch (thrown) {
-      throw failureOf(thrown, signal);
-    }
-  };
+  return inference(gateway, (res) => new ChatExchange(gateway, res));
 }
 
-/** Hands the request to the engine. What it is given is nowhere in the result: the engine says when the text is gone. */
-function begin({ engine, config, served, traffic }: Gateway, req: Request, res: Response) {
-  const model = readyModel(engine);
-  const body = Fields.of(takeBody(req));
-  checkModel(served, readModelName(body));
-  const { request, stream, includeUsage } = readChatRequest(body, { config, model });
-  const signal = traffic.enter(res);
-  const writer = new ChatWriter({ model: served.id, fingerprint: `llama.cpp-${model.llamaCpp}`, includeUsage });
-  const answer = engine.chat(request, signal, lendBody(res));
-  // The iterator throws the same error; nobody else waits on this promise before the iteration ends.
-  answer.finished.catch(() => undefined);
-  answer.accepted.catch(() => undefined);
-  return { answer, signal, writer, stream, includeUsage };
-}
+class ChatExchange implements Exchange {
+  readonly #gateway: Gateway;
+  readonly #res: Response;
+  #answer: Answer | undefined;
+  #asked: Pick<ChatBody, 'stream' | 'includeUsage'> = { stream: false, includeUsage: false };
+  #writer: ChatWriter | undefined;
+  #events: EventStream | undefined;
+  #untilPing: NodeJS.Timeout | undefined;
 
-async function wholeAnswer(res: Response, answer: Answer, writer: ChatWriter): Promise<void> {
-  const said = new WholeAnswer();
-  for await (const delta of answer) said.add(delta);
-  const finish = await answer.finished;
-  noteTokens(res, finish.usage.promptTokens, finish.usage.completionTokens);
-  res.json(writer.completion(said, finish));
-}
+  constructor(gateway: Gateway, res: Response) {
+    this.#gateway = gateway;
+    this.#res = res;
+  }
 
-/** Never throws: after the first byte an error is an event, and the missing [DONE] says that the answer is not whole. */
-async function streamAnswer(
-  { config, log }: Gateway, res: Response, answer: Answer, writer: ChatWriter, signal: AbortSignal, includeUsage: boolean,
-): Promise<void> {
-  const events = new EventStream(res);
-  events.open({ afterMs: config.pingIntervalMs, data: () => writer.chunk({}) });
-  events.send(writer.chunk({ role: 'assistant', content: '' }));
-  try {
+  check(body: Fields): void {
+    this.#read(body, '', anyModel);
+  }
+
+  wait(id: string): void {
+    const { pingIntervalMs } = this.#gateway.config;
+    if (!this.#asked.stream || pingIntervalMs <= 0) return;
+    this.#untilPing = setTimeout(() => this.#open(this.#writerOf(id)), pingIntervalMs);
+  }
+
+  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal): void {
+    clearTimeout(this.#untilPing);
+    const request = this.#read(body, id, model);
+    this.#writerOf(id).fingerprint = `llama.cpp-${model.llamaCpp}`;
+    const answer = engine.chat(request, signal, lendBody(this.#res));
+    // The iterator throws the same error; nobody else waits on this promise before the iteration ends.
+    answer.finished.catch(() => undefined);
+    answer.accepted.catch(() => undefined);
+    this.#answer = answer;
+  }
+
+  async answer(): Promise<void> {
+    const [answer, writer] = [this.#answer!, this.#writer!];
+    await answer.accepted;
+    if (this.#asked.stream) await this.#stream(answer, writer);
+    else await this.#whole(answer, writer);
+  }
+
+  /** After the first byte an error is an event, and the missing [DONE] says that the answer is not whole. */
+  fail(error: RecuaError): boolean {
+    clearTimeout(this.#untilPing);
+    if (!this.#events) return false;
+    logError(this.#gateway.log, this.#res, error);
+    this.#events.send(errorBody(error));
+    this.#events.end();
+    return true;
+  }
+
+  #read(body: Fields, id: string, model: Parameters<typeof readChatRequest>[1]['model']): ChatBody['request'] {
+    const { request, stream, includeUsage } = readChatRequest(body, { defaults: this.#gateway.defaultsOf(id), model });
+    this.#asked = { stream, includeUsage };
+    return request;
+  }
+
+  #writerOf(id: string): ChatWriter {
+    return (this.#writer ??= new ChatWriter({ model: id, includeUsage: this.#asked.includeUsage }));
+  }
+
+  #open(writer: ChatWriter): EventStream {
+    const events = new EventStream(this.#res);
+    this.#events = events;
+    events.open({ afterMs: this.#gateway.config.pingIntervalMs, data: () => writer.chunk({}) });
+    events.send(writer.chunk({ role: 'assistant', content: '' }));
+    return events;
+  }
+
+  async #whole(answer: Answer, writer: ChatWriter): Promise<void> {
+    const said = new WholeAnswer();
+    for await (const delta of answer) said.add(delta);
+    const finish = await answer.finished;
+    noteTokens(this.#res, finish.usage.promptTokens, finish.usage.completionTokens);
+    this.#res.json(writer.completion(said, finish));
+  }
+
+  async #stream(answer: Answer, writer: ChatWriter): Promise<void> {
+    const events = this.#events ?? this.#open(writer);
     for await (const delta of answer) {
       for (const part of writer.deltas(delta)) events.send(writer.chunk(part));
       await events.writable();
     }
     const finish = await answer.finished;
-    noteTokens(res, finish.usage.promptTokens, finish.usage.completionTokens);
+    noteTokens(this.#res, finish.usage.promptTokens, finish.usage.completionTokens);
     events.send(writer.chunk({}, finish));
-    if (includeUsage) events.send(writer.usageChunk(finish));
+    if (this.#asked.includeUsage) events.send(writer.usageChunk(finish));
     events.send('[DONE]');
-  } catch (thrown) {
-    const error = failureOf(thrown, signal);
-    logError(log, res, error);
-    events.send(errorBody(error));
-  } finally {
     events.end();
   }
 }

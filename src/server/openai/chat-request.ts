@@ -1,11 +1,10 @@
 // The body of POST /v1/chat/completions → the engine's ChatRequest, once, with everything checked. Pure.
 // Called by chat-completions. What would change the answer and is not supported is refused by name; unknown fields are ignored.
 import type { ChatRequest, Constraint, ModelDescription } from '../../engine/protocol.js';
-import type { Config } from '../../settings/config.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, Fields, int32Max, wrongType, wrongValue } from '../../request/fields.js';
 import { readMessages } from './messages.js';
-import { readSampling } from '../../request/sampling-fields.js';
+import { readSampling, type RequestDefaults } from '../../request/sampling-fields.js';
 import { readTools } from './tools.js';
 
 const maxStops = 16;
@@ -14,8 +13,8 @@ const maxStopLength = 1_024;
 const maxTemplateKwargs = 63;
 
 export interface ChatContext {
-  config: Readonly<Config>;
-  model: ModelDescription;
+  defaults: RequestDefaults;
+  model: Pick<ModelDescription, 'vocabSize' | 'contextSize'>;
 }
 
 export interface ChatBody {
@@ -62,10 +61,10 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   verbosity: (value) => value === 'medium',
 };
 
-/** `model` is checked by the route before. */
-export function readChatRequest(body: Fields, { config, model }: ChatContext): ChatBody {
+/** `model` is read by admission before. */
+export function readChatRequest(body: Fields, { defaults, model }: ChatContext): ChatBody {
   refuseUnsupported(body);
-  const sampling = readSampling(body, { temperature: config.temperature, vocabSize: model.vocabSize, contextSize: model.contextSize });
+  const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   if (sampling.dryMultiplier > 0) refuse(body, 'dry_sequence_breakers');
   const messages = JSON.stringify(readMessages(body));
   const tools = readTools(body);
@@ -76,7 +75,7 @@ export function readChatRequest(body: Fields, { config, model }: ChatContext): C
   const generateMs = body.integer('t_max_predict_ms', { min: -1, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   return {
     request: {
-      messages, ...tools, constraint, sampling, maxTokens: readMaxTokens(body) ?? config.maxTokens, stop: readStop(body), ...readThinking(body), template: '',
+      messages, ...tools, constraint, sampling, maxTokens: readMaxTokens(body) ?? defaults.maxTokens, stop: readStop(body), ...readThinking(body), template: '',
       ...(generateMs > 0 ? { generateMs } : {}),
     },
     stream: body.boolean('stream') ?? false,
@@ -187,11 +186,4 @@ function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templ
   }
   const enableThinking = inKwargs ?? body.boolean('enable_thinking') ?? effort !== 'none';
   return { enableThinking, templateKwargs };
-}
-
-/** The served name that `model` asks for; undefined is the default. Shared with embeddings. */
-export function readModelName(body: Fields): string | undefined {
-  const name = body.string('model');
-  if (name !== undefined && name.length > 4_096) throw wrongValue('model', 'the name of a served model', name);
-  return name;
 }

@@ -2,51 +2,67 @@
 // Route mounted by app. Big answers are written in slices, since 2,048 vectors as numbers take a second of JSON.
 import { endianness } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
-import type { Request, RequestHandler, Response } from 'express';
+import type { RequestHandler, Response } from 'express';
 import type { Embedded } from '../../engine/api.js';
+import type { Lease } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
-import { readModelName } from './chat-request.js';
-import { checkNumber, Fields, wrongType, wrongValue } from '../../request/fields.js';
-import { readyModel, type Gateway } from '../http/gateway.js';
-import { lendBody, takeBody } from '../body/json-body.js';
-import { checkModel } from './models.js';
+import { anyModel, inference, type Exchange } from './admission.js';
+import { checkNumber, wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import type { Gateway } from '../http/gateway.js';
+import { lendBody } from '../body/json-body.js';
 import { noteTokens } from '../http/request-log.js';
-import { failureOf } from '../http/traffic.js';
 
 const maxInputs = 2_048;
 /** Floats turned into text before the event loop may do something else: about 5 ms. */
 const floatsPerSlice = 16_384;
 
-type EncodingFormat = 'float' | 'base64';
-
 export function embeddings(gateway: Gateway): RequestHandler {
-  return async (req: Request, res: Response) => {
-    const { signal, working, format, dimensions } = begin(gateway, req, res);
-    try {
-      const embedded = await working;
-      noteTokens(res, embedded.tokenCounts.reduce((sum, count) => sum + count, 0));
-      const json = await embeddingList(gateway.served.id, embedded, format, dimensions);
-      res.type('json').send(json);
-    } catch (thrown) {
-      throw failureOf(thrown, signal);
-    }
+  return inference(gateway, (res) => new EmbeddingExchange(res));
+}
+
+class EmbeddingExchange implements Exchange {
+  readonly #res: Response;
+  #id = '';
+  #working: Promise<Embedded> | undefined;
+  #format: Format = { encoding: 'float', dimensions: undefined };
+
+  constructor(res: Response) {
+    this.#res = res;
+  }
+
+  check(body: Fields): void {
+    readInputs(body, anyModel);
+    readFormat(body, anyModel);
+  }
+
+  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal): void {
+    const inputs = readInputs(body, model);
+    this.#format = readFormat(body, model);
+    this.#id = id;
+    this.#working = engine.embed({ inputs }, signal, lendBody(this.#res));
+  }
+
+  async answer(): Promise<void> {
+    const embedded = await this.#working!;
+    noteTokens(this.#res, embedded.tokenCounts.reduce((sum, count) => sum + count, 0));
+    this.#res.type('json').send(await embeddingList(this.#id, embedded, this.#format));
+  }
+}
+
+interface Format {
+  encoding: 'float' | 'base64';
+  dimensions: number | undefined;
+}
+
+function readFormat(body: Fields, { embeddingSize }: Pick<ModelDescription, 'embeddingSize'>): Format {
+  return {
+    encoding: body.word('encoding_format', ['float', 'base64']) ?? 'float',
+    dimensions: body.integer('dimensions', { min: 1, max: embeddingSize }),
   };
 }
 
-/** Hands the texts to the engine; the result holds none of them. */
-function begin({ engine, served, traffic }: Gateway, req: Request, res: Response) {
-  const model = readyModel(engine);
-  const body = Fields.of(takeBody(req));
-  checkModel(served, readModelName(body));
-  const inputs = readInputs(body, model);
-  const format: EncodingFormat = body.word('encoding_format', ['float', 'base64']) ?? 'float';
-  const dimensions = body.integer('dimensions', { min: 1, max: model.embeddingSize });
-  const signal = traffic.enter(res);
-  return { signal, working: engine.embed({ inputs }, signal, lendBody(res)), format, dimensions };
-}
-
 /** One entry per input: a string, or its tokens. */
-function readInputs(body: Fields, { vocabSize }: ModelDescription): (string | Int32Array)[] {
+function readInputs(body: Fields, { vocabSize }: Pick<ModelDescription, 'vocabSize'>): (string | Int32Array)[] {
   const input = body.get('input');
   const expected = 'a string, an array of strings, or tokens';
   if (typeof input === 'string') return [readText(input, 'input')];
@@ -83,15 +99,15 @@ function readTokens(values: unknown[], param: string, vocabSize: number): Int32A
 }
 
 /** The response body as JSON text. */
-async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, format: EncodingFormat, dimensions?: number): Promise<string> {
+async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, { encoding, dimensions }: Format): Promise<string> {
   const rows: string[] = [];
   let floats = 0;
   for (const [index, vector] of vectors.entries()) {
     const row = dimensions === undefined || dimensions >= vector.length ? vector : shorten(vector, dimensions);
-    const json = format === 'base64' ? `"${toBase64(row)}"` : `[${row.join(',')}]`;
+    const json = encoding === 'base64' ? `"${toBase64(row)}"` : `[${row.join(',')}]`;
     rows.push(`{"object":"embedding","index":${index},"embedding":${json}}`);
     floats += row.length;
-    if (format === 'float' && floats >= floatsPerSlice) {
+    if (encoding === 'float' && floats >= floatsPerSlice) {
       floats = 0;
       await setImmediate();
     }

@@ -1,58 +1,88 @@
-// Which model is served, under which names, and GET /v1/models. Every context size told here is the one the engine enforces.
-// Routes mounted by app; checkModel is called by the inference routes.
+// The models that requests may name: GET /v1/models and /models, POST /models/load and /models/unload, as llama-server's router
+// has them. Every context size told here is the one the engine enforces. Routes mounted by app; statusOf is health's and model-events', too.
 import type { Request, RequestHandler, Response } from 'express';
-import type { Engine } from '../../engine/api.js';
+import type { ModelPool, ModelState, PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
-import { describe } from '../../request/fields.js';
+import { Fields, wrongType } from '../../request/fields.js';
+import { takeBody } from '../body/json-body.js';
+import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import type { ServedModel } from '../http/served-model.js';
+import { readModelName } from './admission.js';
 
-
-/** Throws `model_not_found` for a name that is not served: never another model instead. */
-export function checkModel(served: ServedModel, name: string | undefined): void {
-  if (name === undefined || name === '' || served.unlisted?.includes(name)) return;
-  // As on the command line: Q4_K_M and q4_k_m are the same.
-  if ([served.id, ...served.aliases, 'default'].some((known) => known.toLowerCase() === name.toLowerCase())) return;
-  const names = [served.id, ...served.aliases, 'default'].map((known) => JSON.stringify(known)).join(', ');
-  throw new RecuaError('model_not_found', `The model ${describe(name)} does not exist here. This server has ${names}.`, { param: 'model' });
+/** A model's state in llama-server's words, with what it says of it: how far, or why not. */
+export interface WireStatus {
+  value: 'unloaded' | 'loading' | 'loaded' | 'unloading' | 'failed';
+  fraction?: number;
+  /** As llama-server tells it. */
+  failed?: true;
+  reason?: { message: string; code: string };
 }
 
-export function modelRoutes(gateway: Gateway): { list: RequestHandler; get: RequestHandler } {
-  const entry = modelEntry(gateway);
+export function modelRoutes({ pool }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
   return {
-    list: (_req: Request, res: Response) => {
-      res.json({ object: 'list', data: [entry()] });
+    list: async (_req: Request, res: Response) => {
+      res.json({ object: 'list', data: (await pool.list()).map((model) => entry(pool, model)) });
     },
-    get: (req: Request, res: Response) => {
+    get: async (req: Request, res: Response) => {
       // A wildcard gives the decoded segments: owner/repo and owner%2Frepo are the same name.
       const id = req.params['id'] as unknown as string[];
-      checkModel(gateway.served, id.join('/'));
-      res.json(entry());
+      res.json(entry(pool, await pool.find(id.join('/'))));
+    },
+    load: async (req: Request, res: Response) => {
+      const model = await pool.load(requireName(req));
+      res.json({ success: true, model: entry(pool, model) });
+    },
+    unload: async (req: Request, res: Response) => {
+      const model = await pool.unload(requireName(req));
+      res.json({ success: true, model: entry(pool, model) });
     },
   };
 }
 
-function modelEntry({ engine, served }: Gateway): () => object {
-  // Kept over a restart of the engine: the same file comes back.
-  let known: ModelDescription | undefined;
-  return () => {
-    if (engine.state.state === 'ready') known = engine.state.model;
-    return {
-      id: served.id,
-      object: 'model',
-      created: served.createdSeconds,
-      owned_by: 'recua',
-      aliases: served.aliases,
-      status: { value: stateWord(engine) },
-      ...(known === undefined ? {} : details(known)),
-    };
+function requireName(req: Request): string {
+  const name = readModelName(Fields.of(takeBody(req)));
+  if (name === undefined || name === '') throw wrongType('model', 'the name of a model', name);
+  return name;
+}
+
+function entry({ sole }: ModelPool, model: PoolModel): object {
+  const { id, aliases, createdSeconds, state, known } = model;
+  return {
+    id,
+    object: 'model',
+    created: createdSeconds,
+    owned_by: 'recua',
+    aliases,
+    status: statusOf(state),
+    ...(sole ? {} : residence(model)),
+    ...(known === undefined ? {} : details(known)),
   };
 }
 
-function stateWord(engine: Engine): string {
-  const { state } = engine.state;
-  return state === 'ready' ? 'loaded' : state === 'restarting' ? 'loading' : state;
+export function statusOf(state: ModelState): WireStatus {
+  switch (state.state) {
+    case 'loading':
+      return { value: 'loading', fraction: state.fraction };
+    case 'failed': {
+      const { message, code } = errorBody(RecuaError.fromPlain(state.error)).error;
+      return { value: 'failed', failed: true, reason: { message, code } };
+    }
+    case 'ready':
+      return { value: 'loaded' };
+    default:
+      return { value: state.state };
+  }
+}
+
+/** What it takes, and for how long it stays. */
+function residence({ sizeBytes, leases, pinned, expiresMs }: PoolModel): object {
+  return {
+    memory_bytes: sizeBytes,
+    requests: leases,
+    pinned,
+    expires_at: expiresMs === undefined ? null : Math.ceil(expiresMs / 1_000),
+  };
 }
 
 function details(model: ModelDescription): object {

@@ -6,7 +6,8 @@ import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { gguf, sound } from '../../models/gguf-bytes.js';
-import { until } from '../home.js';
+import { put } from '../../models/hub-layout.js';
+import { makeHome, until } from '../home.js';
 import { recua, root, start } from '../recua.js';
 import type { Running } from '../recua.js';
 
@@ -120,9 +121,30 @@ t.test('api exits 1 with the reason when the model cannot be loaded', async (t) 
   t.match(stderr, /^recua: .+/m);
 });
 
-t.test('api without a model, or with two, exits 2', async (t) => {
-  t.match(await recua(['api']), { code: 2, stderr: /Expected a model/ });
-  t.match(await recua(['api', 'a', '-m', 'b']), { code: 2, stderr: /Expected one model, got b and a/ });
+t.test('api refuses several models of which one is wrong, and what fits one alone', async (t) => {
+  t.match(await recua(['api', 'builtin', '-m', 'none.gguf']), { code: 1, stdout: '', stderr: /There is no model none\.gguf/ });
+  t.match(await recua(['api', 'builtin', 'builtin']), { code: 2, stderr: /each model once, got builtin twice/ });
+  t.match(await recua(['api', '--alias', 'mine']), { code: 2, stderr: /--alias names one model/ });
+  t.match(await recua(['api', '--models', 'none.json']), { code: 1, stderr: /none\.json cannot be read/ });
+  t.match(await recua(['api', '--keep-alive', '-2']), { code: 2, stderr: /from -1 to/ });
+});
+
+t.test('api without a model has every model of the store, and loads one when it is asked for', async (t) => {
+  const home = makeHome(t);
+  put(join(home.folder, 'models', 'hub'), { repo: 'acme/toy', file: 'toy-Q8_0.gguf', bytes: readFileSync(join(root, 'builtin', 'builtin.gguf')) });
+  const running = start(['api', ...small], { env: home.env });
+  const url = await served(running);
+  const states = async () => ((await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string; status: { value: string } }[] }).data.map(({ id, status }) => [id, status.value]);
+  t.strictSame(await states(), [['acme/toy', 'unloaded'], ['builtin', 'unloaded']]);
+  const ask = (body: object) => fetch(`${url}/v1/chat/completions`, {
+    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], max_tokens: 2, ...body }),
+  });
+  t.match(await (await ask({ model: 'toy-q8_0' })).json(), { model: 'acme/toy', choices: [{ message: { content: /\w/ } }] });
+  t.strictSame(await states(), [['acme/toy', 'loaded'], ['builtin', 'unloaded']]);
+  t.match(await (await ask({})).json(), { error: { code: 'invalid_type', param: 'model', message: /no default one\. It has "acme\/toy", "builtin"/ } });
+  t.match(await (await ask({ model: 'acme/toys' })).json(), { error: { code: 'model_not_found', message: /Did you mean "acme\/toy"/ } });
+  running.child.kill('SIGINT');
+  t.match(await running.ended, { code: 0, stdout: '' });
 });
 
 t.test('api serves a file whose path has spaces and non-ASCII letters', async (t) => {

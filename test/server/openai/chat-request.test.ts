@@ -9,7 +9,7 @@ const messages = [{ role: 'user', content: 'hi' }];
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } };
 
 function read(body: object): ChatBody {
-  return readChatRequest(Fields.of(body), { config: makeConfig({}), model: description });
+  return readChatRequest(Fields.of(body), { defaults: makeConfig({}), model: description });
 }
 
 t.test('what is not said has the documented default', async (t) => {

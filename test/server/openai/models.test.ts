@@ -49,7 +49,7 @@ t.test('models are listed while the engine loads, and keep their details over a 
   const ready = engine.state;
   engine.state = { state: 'loading', fraction: 0 };
   const loading = (await (await fetch(`${url}/v1/models`)).json()).data[0];
-  t.same(loading, { id: served.id, object: 'model', created: served.createdSeconds, owned_by: 'recua', aliases: ['small'], status: { value: 'loading' } });
+  t.same(loading, { id: served.id, object: 'model', created: served.createdSeconds, owned_by: 'recua', aliases: ['small'], status: { value: 'loading', fraction: 0 } });
   engine.state = ready;
   await (await fetch(`${url}/v1/models`)).json();
   engine.crash();

@@ -1,0 +1,134 @@
+// The file of `recua api --models`: which models a server has, by the names that clients use, and how each is loaded and asked.
+// Its words are the settings' own keys, with their ranges. Checked as a whole before anything is loaded.
+import { dirname, resolve } from 'node:path';
+import { answerSettings, samplerSettings } from '../../settings/answer.js';
+import { engineConfigSettings, type Config } from '../../settings/config.js';
+import type { Settings } from '../../settings/kinds.js';
+import { RecuaError } from '../../errors.js';
+import { nearest } from '../../models/names/nearest.js';
+import { Fields } from '../../request/fields.js';
+import type { RequestDefaults } from '../../request/sampling-fields.js';
+import { readSettings } from '../../request/setting-fields.js';
+import { readTextFile } from './setting-flags.js';
+
+/** What the file says of a model. */
+export interface ModelSettings {
+  /** A path, or a name of the store. */
+  model: string;
+  aliases: readonly string[];
+  /** How it is loaded and how long it stays, where that is another way than the server's. */
+  config: Partial<Config>;
+  defaults: Partial<RequestDefaults>;
+  pinned: boolean;
+}
+
+export interface ModelsFile {
+  /** Where relative paths in it begin. */
+  folder: string;
+  default: string | undefined;
+  models: ReadonlyMap<string, ModelSettings>;
+}
+
+const { contextSize, chatTemplate, ...others } = engineConfigSettings;
+/** By their keys in the file; `template` names a file, `keepAlive` is in seconds. */
+const loading = {
+  context: contextSize, template: { kind: 'text', fallback: '' }, ...others,
+  keepAlive: { kind: 'integer', fallback: 0, min: -1, max: 31_536_000 },
+} as const satisfies Settings;
+const known = ['model', 'aliases', 'pinned', ...Object.keys({ ...loading, ...answerSettings, ...samplerSettings })];
+
+/** @throws RecuaError `file_unreadable`, `invalid_config` */
+export async function readModelsFile(path: string): Promise<ModelsFile> {
+  const text = await readTextFile(path);
+  let content: unknown;
+  try {
+    content = JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch (cause) {
+    throw new RecuaError('invalid_config', `The models file ${path} is not valid JSON: ${(cause as Error).message}.`, { cause });
+  }
+  const whole = object(content, path);
+  allow(whole, ['default', 'models'], path);
+  const given = object(whole['models'], `${path}, key "models"`);
+  const folder = dirname(resolve(path));
+  const models = new Map<string, ModelSettings>();
+  for (const [name, value] of Object.entries(given)) {
+    models.set(checkName(name, `${path}, key "models"`), await readModel(value, `${path}, model ${JSON.stringify(name)}`, folder));
+  }
+  if (models.size === 0) throw bad(path, 'expected at least one model in "models"', given);
+  refuseTwice(models, path);
+  const chosen = whole['default'];
+  if (chosen !== undefined && (typeof chosen !== 'string' || !models.has(chosen))) {
+    throw bad(`${path}, key "default"`, `expected one of ${[...models.keys()].join(', ')}`, chosen);
+  }
+  return { folder, default: chosen, models };
+}
+
+async function readModel(value: unknown, where: string, folder: string): Promise<ModelSettings> {
+  const given = object(value, where);
+  allow(given, known, where);
+  const { model, aliases = [], pinned = false } = given;
+  if (typeof model !== 'string' || model === '') throw bad(place(where, 'model'), 'expected the path of a GGUF file, a name that recua list shows, or builtin', model);
+  if (!Array.isArray(aliases)) throw bad(place(where, 'aliases'), 'expected a list of names', aliases);
+  if (typeof pinned !== 'boolean') throw bad(place(where, 'pinned'), 'expected true or false', pinned);
+  const { context, template, keepAlive, ...config } = settings(given, loading, where);
+  return {
+    model,
+    aliases: aliases.map((alias) => checkName(alias, place(where, 'aliases'))),
+    config: {
+      ...config,
+      ...(context === undefined ? {} : { contextSize: context }),
+      ...(template === undefined ? {} : { chatTemplate: await readTextFile(resolve(folder, template)) }),
+      ...(keepAlive === undefined ? {} : { keepAliveMs: keepAlive * 1_000 }),
+    },
+    defaults: { ...settings(given, answerSettings, where), sampling: settings(given, samplerSettings, where) },
+    pinned,
+  };
+}
+
+function settings<T extends Settings>(given: object, table: T, where: string): ReturnType<typeof readSettings<T>> {
+  try {
+    return readSettings(Fields.of(given), table);
+  } catch (cause) {
+    throw new RecuaError('invalid_config', `${where}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** A name means one model. */
+function refuseTwice(models: ReadonlyMap<string, ModelSettings>, path: string): void {
+  const owners = new Map<string, string>();
+  for (const [name, { aliases }] of models) {
+    for (const one of [name, ...aliases]) {
+      const owner = owners.get(one.toLowerCase());
+      if (owner !== undefined) throw new RecuaError('invalid_config', `${path}: expected each name once, got ${JSON.stringify(one)} for ${owner} and for ${name}.`);
+      owners.set(one.toLowerCase(), name);
+    }
+  }
+}
+
+function checkName(name: unknown, where: string): string {
+  if (typeof name !== 'string' || name === '' || name.length > 200 || /\p{Cc}/u.test(name)) throw bad(where, 'expected a name of 1 to 200 characters', name);
+  if (name.toLowerCase() === 'default') throw bad(where, 'expected a name; "default" means the default model already', name);
+  return name;
+}
+
+function allow(given: Record<string, unknown>, known: readonly string[], where: string): void {
+  for (const key of Object.keys(given)) {
+    if (known.includes(key)) continue;
+    const near = nearest(key, known);
+    throw new RecuaError('invalid_config', `${where}: there is no key ${JSON.stringify(key)}.${near === undefined ? ` There are ${known.join(', ')}.` : ` Did you mean ${near}?`}`);
+  }
+}
+
+function object(value: unknown, where: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw bad(where, 'expected an object', value);
+  return value as Record<string, unknown>;
+}
+
+function place(where: string, key: string): string {
+  return `${where}, key ${JSON.stringify(key)}`;
+}
+
+function bad(where: string, expected: string, value: unknown): RecuaError {
+  const text = value === undefined ? 'nothing' : JSON.stringify(value);
+  return new RecuaError('invalid_config', `${where}: ${expected}, got ${text.length > 60 ? `${text.slice(0, 60)}…` : text}.`);
+}

@@ -1,0 +1,199 @@
+// A server in the foreground, from the first listening to the last answer: over one model for good, or over a pool of several.
+// Called by api.
+import { isIP } from 'node:net';
+import { makeConfig } from '../../settings/config.js';
+import type { Config } from '../../settings/config.js';
+import type { Engine } from '../../engine/api.js';
+import { startEngine } from '../../engine/gateway/client.js';
+import { startPool } from '../../engine/gateway/pool.js';
+import { singleModel } from '../../engine/gateway/single-model.js';
+import type { SingleModelPool } from '../../engine/gateway/single-model.js';
+import type { ModelPool } from '../../engine/pool-api.js';
+import type { ModelDescription, Offload } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { readModelFile } from '../../models/gguf/model-file.js';
+import { findModel, markUsed } from '../../models/store.js';
+import type { StoredModel } from '../../models/store.js';
+import type { RequestDefaults } from '../../request/sampling-fields.js';
+import { placeText } from '../devices.js';
+import { engineOptions } from '../flags/engine-flags.js';
+import type { LogFile } from './log-file.js';
+import { checkContext, showLoading } from '../terminal/model-loading.js';
+import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
+import { aborted } from '../terminal/signals.js';
+import { describePortInUse } from './port-owner.js';
+import type { SeveralModels } from './several-models.js';
+import type { ServerRecord } from './state-file.js';
+
+/** What is served; `open` starts it. */
+export interface Serving {
+  /** For the state file. */
+  record: ServerRecord['model'];
+  /** For the log. */
+  title: string;
+  open(output: Output, config: Config): OpenServing;
+}
+
+interface OpenServing {
+  pool: ModelPool;
+  defaultsOf?: (id: string) => Partial<RequestDefaults>;
+  /** Loads what is loaded at once. Resolves to where the one model computes. */
+  load(): Promise<Offload | undefined>;
+  close(): Promise<void>;
+}
+
+/** One model, which is there as long as the server is. Checks its file. */
+export async function oneModel(name: string, given: Config): Promise<Serving> {
+  const model = await findModel(name);
+  const file = await readModelFile(model.path);
+  await markUsed(model);
+  const config = makeConfig({ ...given, model: model.path });
+  const named = withAlias(model, config.alias);
+  return {
+    record: { name, path: model.path, id: config.alias || model.id },
+    title: named.id,
+    open(output) {
+      const pool: SingleModelPool = singleModel(startEngine(engineOptions(model.path, config, file), {
+        log: engineLog(output.log), logLevel: engineLogLevel(config.logLevel), onState: () => pool.stateChanged(),
+      }), named);
+      return { pool, load: async () => (await loading(pool.sole, named.id, output)).offload, close: () => pool.sole.close(0) };
+    },
+  };
+}
+
+export function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes }: Config): Serving {
+  const { catalogue, defaultsOf, preload, only } = models;
+  const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
+  return {
+    record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title },
+    title,
+    open(output, { logLevel }) {
+      const pool = startPool(catalogue, { maxModels, maxMemoryBytes, log: engineLog(output.log), logLevel: engineLogLevel(logLevel) });
+      return { pool, defaultsOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
+    },
+  };
+}
+
+export interface Output {
+  log: ReturnType<typeof makeLog>;
+  /** For who watches; the log has it too where it is a file. */
+  tell(text: string): void;
+  /** For the log alone where it is a file: who watches sees it anyway. */
+  note: ReturnType<typeof makeLog>;
+  /** Nobody watches: stderr is for last words. */
+  managed: boolean;
+  close(): Promise<void>;
+}
+
+export async function openOutput(level: Config['logLevel'], path: string, managed: boolean): Promise<Output> {
+  if (path === '') return { log: makeLog(level), tell: say, note: () => undefined, managed, close: async () => { /* stderr stays open. */ } };
+  let file: LogFile;
+  try {
+    const { LogFile: File } = await import('./log-file.js');
+    file = new File(path, say);
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `The log file ${path} cannot be written: ${(cause as Error).message}.`, { cause });
+  }
+  const log = makeLog(level, (one, line) => file.write(one, line));
+  return {
+    log, note: log, managed,
+    tell(line) {
+      if (!managed) say(line);
+      log('info', line);
+    },
+    close: () => file.close(),
+  };
+}
+
+type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: number; offload?: Offload }) => Promise<void>;
+
+export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal): Promise<number> {
+  const { log, tell } = output;
+  // Before what an engine has to say of it.
+  output.note('info', `Loading ${serving.title}`);
+  const { pool, defaultsOf, load, close } = serving.open(output, config);
+  try {
+    // Loaded when first needed: Express is a third of what starting any other command would cost.
+    const { listen } = await import('../../server/listen.js');
+    const server = await listen({ pool, config, log, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+      const error = RecuaError.from(thrown);
+      throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;
+    });
+    try {
+      await update({ url: server.url, port: server.port });
+      const loaded = await Promise.race([load().then((offload) => ({ offload })), aborted(stopped)]);
+      if (loaded) {
+        await update({ state: 'running', ...(loaded.offload ? { offload: loaded.offload } : {}) });
+        if (!isLoopback(config.host)) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key.`);
+        tell(`Recua listens on ${server.url}`);
+        if (!output.managed) say(`Try: ${pool.sole ? curlLine(server.url) : `curl ${server.url}/v1/models`}`);
+        await aborted(stopped);
+      }
+      tell(output.managed ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
+      // What can't be told must not keep the server from stopping.
+      await update({ state: 'stopping' }).catch(sayError);
+    } finally {
+      await server.close(config.drainMs);
+    }
+    return 0;
+  } finally {
+    await close();
+    output.note('info', 'Stopped.');
+  }
+}
+
+/** With an alias the file's own name still finds the model. */
+function withAlias(model: StoredModel, alias: string): StoredModel {
+  return alias === '' ? model : { ...model, id: alias, aliases: [...model.aliases, model.id] };
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
+}
+
+async function loading(engine: Engine, id: string, { tell, managed }: Output): Promise<ModelDescription> {
+  const model = await showLoading(engine, `Loading ${id}`, managed, engine.ready());
+  checkContext(model);
+  describeModel(model, tell);
+  return model;
+}
+
+/** One after the other. One that does not load is told, and the others are served; throws where none loads. */
+async function loadAll(pool: ModelPool, ids: readonly string[], { tell, managed }: Output): Promise<undefined> {
+  const failures: RecuaError[] = [];
+  for (const id of ids) {
+    const line = new LoadingLine(`Loading ${id}`, managed);
+    const stop = pool.onChange((model) => {
+      if (model.id === id && model.state.state === 'loading') line.show(model.state.fraction);
+    });
+    try {
+      const { known } = await pool.load(id);
+      line.end();
+      if (known) {
+        checkContext(known);
+        describeModel(known, tell, `${id}: `);
+      }
+    } catch (thrown) {
+      const error = RecuaError.from(thrown);
+      failures.push(error);
+      if (failures.length === ids.length) throw error;
+      line.end();
+      tell(`Warning: ${id} is not loaded: ${error.message}`);
+    } finally {
+      stop();
+      line.end();
+    }
+  }
+}
+
+function describeModel(model: ModelDescription, tell: (text: string) => void, prefix = ''): void {
+  tell(`${prefix}${model.description}: ${model.contextSize} tokens of context for each of ${model.parallel} requests at once`);
+  tell(`${prefix}${placeText(model)}`);
+  for (const one of model.notes) tell(`${prefix}Note: ${one}`);
+}
+
+/** A request to paste into a shell. */
+export function curlLine(url: string): string {
+  const body = JSON.stringify({ messages: [{ role: 'user', content: 'Hello! Who are you?' }] });
+  return `curl ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`;
+}

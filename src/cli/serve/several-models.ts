@@ -1,0 +1,97 @@
+// What `recua api` serves where that is not one model for good: the whole store, the models of its operands, or those of a models
+// file. Tells the pool which there are, and how each is loaded. Called by api.
+import { dirname, sep } from 'node:path';
+import { makeConfig } from '../../settings/config.js';
+import type { Config } from '../../settings/config.js';
+import type { Catalogue } from '../../engine/gateway/catalogue.js';
+import { RecuaError } from '../../errors.js';
+import { checkedFiles, readModelFile } from '../../models/gguf/model-file.js';
+import { estimateMemory } from '../../models/needs/memory.js';
+import { chosenModels, storeModels } from '../../models/served-models.js';
+import type { ServedModels } from '../../models/served-models.js';
+import { findModel, markUsed } from '../../models/store.js';
+import type { StoredModel } from '../../models/store.js';
+import type { RequestDefaults } from '../../request/sampling-fields.js';
+import { engineOptions } from '../flags/engine-flags.js';
+import { misuse } from '../flags/flags.js';
+import type { ModelSettings, ModelsFile } from '../flags/models-file.js';
+
+export interface SeveralModels {
+  catalogue: Catalogue;
+  defaultsOf(id: string): Partial<RequestDefaults>;
+  /** Ids of those to load at once. */
+  preload: readonly string[];
+  /** The only one, where there is no other: what `recua serve` goes by. */
+  only: StoredModel | undefined;
+}
+
+export interface SeveralOptions {
+  /** Operands: these models alone, loaded at once. */
+  names: readonly string[];
+  file: ModelsFile | undefined;
+  /** For models whose settings say nothing else. */
+  config: Config;
+}
+
+export async function severalModels({ names, file, config }: SeveralOptions): Promise<SeveralModels> {
+  const settings = new Map<string, ModelSettings>();
+  const chosen: StoredModel[] = [];
+  for (const name of names.length > 0 ? names : file?.models.keys() ?? []) {
+    const { model, own } = await resolve(name, file);
+    const other = chosen.find(({ id }) => id.toLowerCase() === model.id.toLowerCase());
+    if (other) {
+      throw misuse(other.path === model.path
+        ? `Expected each model once, got ${model.id} twice.`
+        : `Two models would be called ${model.id}: ${other.path} and ${model.path}. Name them in a file: recua api --models FILE`);
+    }
+    // What cannot be a model is told before anything listens.
+    await readModelFile(model.path);
+    chosen.push(model);
+    if (own) settings.set(model.id, own);
+  }
+  const models = chosen.length > 0 ? chosenModels(chosen, names.length > 0 ? chosen[0]!.id : file?.default) : storeModels();
+  return {
+    catalogue: makeCatalogue(models, config, settings),
+    defaultsOf: (id) => settings.get(id)?.defaults ?? {},
+    only: chosen.length === 1 ? chosen[0] : undefined,
+    preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id }) => settings.get(id)?.pinned).map(({ id }) => id),
+  };
+}
+
+/** A name of the models file goes before all others. Only the names that it gives find its models. */
+async function resolve(name: string, file: ModelsFile | undefined): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
+  const same = (one: string) => one.toLowerCase() === name.toLowerCase();
+  const [id, own] = [...file?.models ?? []].find(([key, { aliases }]) => [key, ...aliases].some(same)) ?? [];
+  if (!file || id === undefined || !own) return { model: await findModel(name), own: undefined };
+  const stored = await findModel(own.model, { folder: file.folder });
+  return { model: { ...stored, id, aliases: own.aliases, unlisted: [] }, own };
+}
+
+function makeCatalogue(models: ServedModels, config: Config, settings: ReadonlyMap<string, ModelSettings>): Catalogue {
+  return {
+    list: () => models.list(),
+    find: (name) => models.find(name),
+    async plan({ id }) {
+      const stored = await models.find(id);
+      const file = await readModelFile(stored.path).catch((thrown: unknown) => refuse(thrown, id, stored.path));
+      await markUsed(stored);
+      const own = settings.get(id);
+      const ownConfig = makeConfig({ ...config, ...own?.config, model: stored.path });
+      const { keepAliveMs } = ownConfig;
+      return {
+        options: engineOptions(stored.path, ownConfig, file),
+        needBytes: estimateMemory(file, ownConfig).totalBytes,
+        fingerprint: JSON.stringify(checkedFiles(file)),
+        keepAliveMs: keepAliveMs < 0 ? Infinity : keepAliveMs,
+        pinned: own?.pinned ?? false,
+      };
+    },
+  };
+}
+
+/** A client hears what is wrong with a model's file, and not where on this machine it lies. */
+function refuse(thrown: unknown, id: string, path: string): never {
+  const error = RecuaError.from(thrown);
+  const message = error.message.replaceAll(dirname(path) + sep, '');
+  throw new RecuaError(error.code, `${id} cannot be loaded: ${message}`, { param: 'model', cause: thrown });
+}

@@ -1,0 +1,126 @@
+// The models that a server of several has, and which of them a request's `model` means. Names of the store are read from memory;
+// the disk is looked at again after a moment, and for a name that nobody knows. Called by servers' catalogues.
+import { RecuaError } from '../errors.js';
+import { readInventory } from './lookup.js';
+import type { Inventory } from './lookup.js';
+import { nearest } from './names/nearest.js';
+import { findPlaces } from './places.js';
+import type { Places } from './places.js';
+import { findRunnable, runnableModels } from './store.js';
+import type { StoredModel } from './store.js';
+
+/** For so long the store counts as it was read. */
+const freshMs = 5_000;
+/** A name that nobody knows makes it be read again, but no more often. */
+const unknownMs = 500;
+const mostNearNames = 3;
+
+export interface ServedModels {
+  list(): Promise<readonly StoredModel[]>;
+  /** @throws RecuaError `model_not_found` with the nearest names, `ambiguous_model`, `invalid_type` for no name where there is no default */
+  find(name: string | undefined): Promise<StoredModel>;
+}
+
+/** These and no others; `defaultId` is what requests mean that name none. */
+export function chosenModels(models: readonly StoredModel[], defaultId?: string): ServedModels {
+  const index = new NameIndex(models);
+  return {
+    list: () => Promise.resolve(models),
+    find: async (name) => {
+      if (!isDefault(name)) return index.find(name) ?? index.refuse(name);
+      return (name ? index.find(name) : undefined) ?? models.find(({ id }) => id === defaultId) ?? refuseNone(models);
+    },
+  };
+}
+
+/** Everything that `recua list` shows and can be run, with what is pulled or removed while the server runs. */
+export function storeModels(places: Places = findPlaces(), now: () => number = () => performance.now()): ServedModels {
+  let read: { inventory: Inventory; index: NameIndex; atMs: number } | undefined;
+  let reading: Promise<NonNullable<typeof read>> | undefined;
+  const scan = async () => {
+    const inventory = await readInventory(places);
+    return (read = { inventory, index: new NameIndex(await runnableModels(inventory)), atMs: now() });
+  };
+  const notOlderThan = (ms: number) => (
+    read && now() - read.atMs < ms ? Promise.resolve(read) : (reading ??= scan().finally(() => (reading = undefined)))
+  );
+  return {
+    list: async () => (await notOlderThan(freshMs)).index.models,
+    find: async (name) => {
+      const known = name === undefined ? undefined : (await notOlderThan(freshMs)).index.find(name);
+      if (known) return known;
+      const { inventory, index } = await notOlderThan(unknownMs);
+      if (name !== undefined && name !== '') {
+        const found = index.find(name) ?? await findRunnable(inventory, name).catch(aboutModel);
+        if (found) return found;
+      }
+      return isDefault(name) ? refuseNone(index.models) : index.refuse(name);
+    },
+  };
+}
+
+function isDefault(name: string | undefined): name is undefined | '' {
+  return name === undefined || name === '' || name.toLowerCase() === 'default';
+}
+
+class NameIndex {
+  readonly models: readonly StoredModel[];
+  /** By the name in lower case, each with the name as it is. */
+  readonly #byName = new Map<string, { name: string; model: StoredModel }[]>();
+
+  constructor(models: readonly StoredModel[]) {
+    this.models = models;
+    for (const model of models) {
+      for (const name of new Set([model.id, ...model.aliases, ...model.unlisted])) {
+        const key = name.toLowerCase();
+        this.#byName.set(key, [...this.#byName.get(key) ?? [], { name, model }]);
+      }
+    }
+  }
+
+  /** An id goes before what is only an alias; case counts where it decides. @throws RecuaError `ambiguous_model` */
+  find(name: string): StoredModel | undefined {
+    const all = this.#byName.get(name.toLowerCase()) ?? [];
+    const exact = all.filter((one) => one.name === name);
+    for (const candidates of [exact.filter((one) => one.model.id === name), exact, all]) {
+      const found = [...new Set(candidates.map(({ model }) => model))];
+      if (found.length === 1) return found[0];
+      if (found.length > 1) {
+        const ids = found.map(({ id }) => id).join(', ');
+        throw new RecuaError('ambiguous_model', `${quoted(name)} means ${found.length} models of this server; give one of them: ${ids}.`, { param: 'model' });
+      }
+    }
+    return undefined;
+  }
+
+  /** Never another model instead. */
+  refuse(name: string): never {
+    const known = new Set(this.models.flatMap(({ id, aliases }) => [id, ...aliases]));
+    const wanted = name.slice(0, 200).toLowerCase();
+    const near = new Set([...known].filter((one) => one.toLowerCase().includes(wanted)).slice(0, mostNearNames));
+    while (near.size < mostNearNames) {
+      const next = nearest(wanted, [...known].filter((one) => !near.has(one)).map((one) => one.toLowerCase()));
+      const named = next === undefined ? undefined : [...known].find((one) => one.toLowerCase() === next && !near.has(one));
+      if (named === undefined) break;
+      near.add(named);
+    }
+    const meant = near.size > 0 ? ` Did you mean ${[...near].map((one) => quoted(one)).join(' or ')}?` : '';
+    throw new RecuaError('model_not_found', `The model ${quoted(name)} does not exist here.${meant} GET /v1/models lists those that do.`, { param: 'model' });
+  }
+}
+
+function refuseNone(models: readonly StoredModel[]): never {
+  const some = models.slice(0, mostNearNames).map(({ id }) => quoted(id)).join(', ');
+  throw new RecuaError('invalid_type', `Expected the name of a model for model, got none, and this server has no default one. `
+    + `It has ${some}${models.length > mostNearNames ? ' and others' : ''}; GET /v1/models lists them.`, { param: 'model' });
+}
+
+/** The store's sentence is of the request's field. */
+function aboutModel(thrown: unknown): never {
+  if (!(thrown instanceof RecuaError)) throw thrown;
+  throw new RecuaError(thrown.code, thrown.message, { param: 'model', cause: thrown });
+}
+
+function quoted(name: string): string {
+  return name.length > 80 ? `a string of ${name.length} characters` : JSON.stringify(name);
+}

@@ -1,0 +1,96 @@
+// The one place where a request is admitted and gets its model: from the parsed body to the lease, and back when the answer has
+// ended, however it ended. Called by app for each route that a model answers.
+import type { Request, RequestHandler, Response } from 'express';
+import type { Lease } from '../../engine/pool-api.js';
+import { RecuaError } from '../../errors.js';
+import { Fields, int32Max, wrongValue } from '../../request/fields.js';
+import { takeBody } from '../body/json-body.js';
+import type { Gateway } from '../http/gateway.js';
+import { failureOf } from '../http/traffic.js';
+
+/** One request on its way. None of its methods may keep the body: the engine says when the text is gone. */
+export interface Exchange {
+  /** Throws for what is wrong with any model. Called where the model has to be loaded first, so that nothing is loaded for nothing. */
+  check(body: Fields): void;
+  /** The model of that name is being loaded, which may take long. */
+  wait?(id: string): void;
+  /** Hands the request to the engine. */
+  begin(body: Fields, lease: Lease, signal: AbortSignal): void;
+  /** Answers; resolves when nothing more is asked of the engine. */
+  answer(): Promise<void>;
+  /** The last word of an exchange that failed; false leaves the error to the app. */
+  fail?(error: RecuaError): boolean;
+}
+
+/** Bounds that no model has, for checks before there is one. */
+export const anyModel = { vocabSize: int32Max, contextSize: int32Max, embeddingSize: int32Max } as const;
+
+export function inference(gateway: Gateway, open: (res: Response) => Exchange): RequestHandler {
+  return async (req: Request, res: Response) => {
+    const signal = gateway.traffic.enter(res);
+    const exchange = open(res);
+    let lease: Lease | undefined;
+    try {
+      lease = await admit(gateway, req, res, exchange, signal);
+      await exchange.answer();
+    } catch (thrown) {
+      const error = failureOf(thrown, signal);
+      if (!exchange.fail?.(error)) throw error;
+    } finally {
+      lease?.release();
+    }
+  };
+}
+
+/** The body lives only in here, so that it is gone while the answer is written. */
+async function admit({ pool, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
+  const body = Fields.of(takeBody(req));
+  const name = readModelName(body);
+  const keepAliveMs = readKeepAlive(body);
+  let waits = false;
+  const onWait = (): void => {
+    if (waits) return;
+    waits = true;
+    try {
+      exchange.check(body);
+    } catch (thrown) {
+      return traffic.cancel(res, RecuaError.from(thrown));
+    }
+    // Whoever asked for no model that there is hears it of the lease.
+    pool.find(name).then(({ id }) => {
+      if (waits && !signal.aborted) exchange.wait?.(id);
+    }, () => undefined);
+  };
+  const lease = await pool.lease(name, { signal, onWait, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
+  waits = false;
+  try {
+    signal.throwIfAborted();
+    exchange.begin(body, lease, signal);
+    traffic.count();
+  } catch (thrown) {
+    lease.release();
+    throw thrown;
+  }
+  return lease;
+}
+
+/** The name that `model` asks for; undefined is the default. */
+export function readModelName(body: Fields): string | undefined {
+  const name = body.string('model');
+  if (name !== undefined && name.length > 4_096) throw wrongValue('model', 'the name of a served model', name);
+  return name;
+}
+
+const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** How long the model stays after this request: seconds, or a text such as "10m"; negative is for ever. */
+function readKeepAlive(body: Fields): number | undefined {
+  const value = body.get('keep_alive');
+  if (value === undefined) return undefined;
+  const [, number, unit] = typeof value === 'string' ? /^(-?\d{1,9})(ms|s|m|h)?$/.exec(value.trim()) ?? [] : [undefined, value, 's'];
+  const ms = Number(number) * unitsMs[unit ?? 's']!;
+  if (typeof value === 'boolean' || typeof value === 'object' || !Number.isFinite(ms)) {
+    throw wrongValue('keep_alive', 'seconds, or a text such as "10m" or "1h", or -1 for ever', value);
+  }
+  return ms < 0 ? Infinity : ms;
+}

@@ -1,0 +1,46 @@
+// GET /models/sse: an event for each change of a model's state, in llama-server's shape, from the moment of asking on.
+// Route mounted by app. A watcher is no work: a stop does not wait for it.
+import type { Request, RequestHandler, Response } from 'express';
+import type { PoolModel } from '../../engine/pool-api.js';
+import type { Gateway } from '../http/gateway.js';
+import { EventStream } from '../http/sse.js';
+import { statusOf } from './models.js';
+
+export function modelEvents({ pool, config, traffic }: Gateway): RequestHandler {
+  return (_req: Request, res: Response) => {
+    traffic.admit();
+    const events = new EventStream(res);
+    events.open({ afterMs: config.pingIntervalMs, data: () => ({ model: '*', event: 'ping' }) });
+    /** The newest of each model, while the client takes nothing: what is between may be left out. */
+    const changed = new Map<string, PoolModel>();
+    let sending = false;
+    const send = async (): Promise<void> => {
+      if (sending) return;
+      sending = true;
+      for (let next = first(changed); next; next = first(changed)) {
+        changed.delete(next.id);
+        events.send(changeEvent(next));
+        await events.writable();
+      }
+      sending = false;
+    };
+    const stop = pool.onChange((model) => {
+      changed.set(model.id, model);
+      void send();
+    });
+    res.once('close', stop);
+  };
+}
+
+function first(changed: ReadonlyMap<string, PoolModel>): PoolModel | undefined {
+  return changed.values().next().value;
+}
+
+function changeEvent({ id, state }: PoolModel): object {
+  const { value, fraction, reason } = statusOf(state);
+  return {
+    model: id,
+    event: 'status_change',
+    data: { status: value, ...(fraction === undefined ? {} : { progress: fraction }), ...(reason ? { error: reason } : {}) },
+  };
+}

@@ -1,0 +1,50 @@
+import t, { type Test } from 'tap';
+import { join } from 'node:path';
+import { readModelsFile } from '#recua/cli/flags/models-file.js';
+
+const read = (t: Test, content: unknown) => {
+  const folder = t.testdir({ 'models.json': typeof content === 'string' ? content : JSON.stringify(content), 'own.jinja': '{{ messages }}' });
+  return readModelsFile(join(folder, 'models.json'));
+};
+
+t.test('a models file gives each model its names and settings', async (t) => {
+  const { models, default: first, folder } = await read(t, {
+    default: 'chat',
+    models: {
+      chat: {
+        model: 'chat.gguf', aliases: ['gpt-4'], context: 8192, parallel: 2, gpuLayers: 'auto', template: 'own.jinja', pooling: 'mean', flashAttention: 'off', mmap: false,
+        temperature: 0.2, maxTokens: 64, topK: 5, minP: 0, keepAlive: -1, pinned: true,
+      },
+      embed: { model: 'owner/embed:Q8_0' },
+    },
+  });
+  t.equal(first, 'chat');
+  t.equal(folder, t.testdirName);
+  t.same([...models], [
+    ['chat', {
+      model: 'chat.gguf', aliases: ['gpt-4'], pinned: true,
+      config: { gpuLayers: 'auto', flashAttention: 'off', mmap: false, pooling: 'mean', parallel: 2, contextSize: 8192, keepAliveMs: -1_000, chatTemplate: '{{ messages }}' },
+      defaults: { temperature: 0.2, maxTokens: 64, sampling: { topK: 5, minP: 0 } },
+    }],
+    ['embed', { model: 'owner/embed:Q8_0', aliases: [], pinned: false, config: {}, defaults: { sampling: {} } }],
+  ]);
+});
+
+t.test('what a models file gets wrong is told with its place', async (t) => {
+  const one = (settings: object) => ({ models: { chat: { model: 'x', ...settings } } });
+  const cases: [unknown, RegExp][] = [
+    ['{', /is not valid JSON/], [[], /expected an object, got \[\]/], [{}, /key "models": expected an object, got nothing/],
+    [{ models: {} }, /at least one model/], [{ models: { chat: 'x' } }, /model "chat": expected an object, got "x"/],
+    [{ models: { chat: {} } }, /model "chat", key "model": expected the path of a GGUF file.*got nothing/],
+    [{ ...one({}), models2: 1 }, /no key "models2"\. Did you mean models\?/], [one({ ctx: 1 }), /model "chat": there is no key "ctx"/],
+    [one({ contxt: 1 }), /Did you mean context\?/], [one({ context: 'much' }), /model "chat": Expected an integer for context, got "much"/], [one({ context: -1 }), /for context, got -1/],
+    [one({ parallel: 0 }), /from 1 to 256 for parallel, got 0/], [one({ pooling: 'best' }), /"rank".*for pooling/], [one({ pinned: 1 }), /true or false, got 1/],
+    [one({ mmap: 'no' }), /for mmap/], [one({ topK: 'x' }), /model "chat": Expected an integer for topK/],
+    [one({ keepAlive: -2 }), /from -1 to .* for keepAlive, got -2/], [one({ aliases: 'gpt-4' }), /a list of names/], [one({ aliases: [''] }), /1 to 200 characters/],
+    [one({ aliases: ['Chat'] }), /each name once, got "Chat" for chat and for chat/], [one({ aliases: ['default'] }), /means the default model already/],
+    [{ ...one({}), default: 'other' }, /key "default": expected one of chat, got "other"/],
+  ];
+  for (const [content, message] of cases) await t.rejects(read(t, content), { code: 'invalid_config', message }, String(message));
+  await t.rejects(read(t, one({ template: 'none.jinja' })), { code: 'file_unreadable' });
+  await t.rejects(readModelsFile(join(t.testdir(), 'none.json')), { code: 'file_unreadable' });
+});

@@ -1,0 +1,68 @@
+import t from 'tap';
+import { appendFileSync, copyFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { RecuaError } from '#recua/errors.js';
+import { makeConfig } from '#recua/settings/config.js';
+import { readModelsFile } from '#recua/cli/flags/models-file.js';
+import { severalModels } from '#recua/cli/serve/several-models.js';
+import { builtinPath } from '#recua/models/store.js';
+
+const config = makeConfig({ contextSize: 512, parallel: 2 });
+const none = { file: undefined, config };
+
+t.test('operands are served alone, loaded at once, and the first is the default', async (t) => {
+  const path = join(t.testdir(), 'copy.gguf');
+  copyFileSync(builtinPath, path);
+  const { catalogue, preload } = await severalModels({ ...none, names: [path, 'builtin'] });
+  t.strictSame(preload, ['copy', 'builtin']);
+  t.strictSame((await catalogue.list()).map(({ id }) => id), ['copy', 'builtin']);
+  t.equal((await catalogue.find(undefined)).id, 'copy');
+  t.equal((await catalogue.find(path)).id, 'copy', 'a path is a name where it was an operand');
+  const plan = await catalogue.plan(await catalogue.find('copy'));
+  t.match(plan, { options: { modelPath: path, contextSize: 512, parallel: 2, checked: [{ path }] }, keepAliveMs: 600_000, pinned: false });
+  t.ok(plan.needBytes > 1_000_000);
+  appendFileSync(path, '\0');
+  t.not((await catalogue.plan(await catalogue.find('copy'))).fingerprint, plan.fingerprint, 'another file, another print');
+  writeFileSync(path, '<html>');
+  const broken = await catalogue.plan(await catalogue.find('copy')).then(() => ({ code: '', message: '' }), (error: unknown) => error as RecuaError);
+  t.match(broken, { code: 'invalid_gguf', param: 'model', message: /^copy cannot be loaded: copy\.gguf / });
+  t.notOk(broken.message.includes(t.testdirName), 'clients are not told of folders');
+  rmSync(path);
+  await t.rejects(catalogue.plan(await catalogue.find('copy')), { code: 'model_not_found', message: 'copy cannot be loaded: There is no file copy.gguf.' });
+});
+
+t.test('two models of one name, or one twice, are refused before anything is loaded', async (t) => {
+  const folder = t.testdir({ a: {}, b: {}, 'page.gguf': '<html>' });
+  const [a, b] = ['a', 'b'].map((name) => join(folder, name, 'same.gguf'));
+  for (const path of [a, b]) copyFileSync(builtinPath, path);
+  await t.rejects(severalModels({ ...none, names: [a, b] }), { code: 'invalid_usage', message: /Two models would be called same: .*--models FILE/ });
+  await t.rejects(severalModels({ ...none, names: [a, a] }), { code: 'invalid_usage', message: /each model once, got same twice/ });
+  await t.rejects(severalModels({ ...none, names: [a, join(folder, 'page.gguf')] }), { code: 'invalid_gguf' });
+  await t.rejects(severalModels({ ...none, names: [a, join(folder, 'none.gguf')] }), { code: 'model_not_found' });
+});
+
+t.test('a models file names its models, and its settings go before the server’s', async (t) => {
+  const folder = t.testdir({
+    'models.json': JSON.stringify({
+      default: 'small',
+      models: {
+        large: { model: 'copy.gguf', context: 256, pooling: 'cls', pinned: true, keepAlive: -1 },
+        small: { model: 'copy.gguf', aliases: ['mini'], temperature: 0, topK: 1, keepAlive: 0 },
+      },
+    }),
+  });
+  copyFileSync(builtinPath, join(folder, 'copy.gguf'));
+  const file = await readModelsFile(join(folder, 'models.json'));
+  const { catalogue, preload, defaultsOf } = await severalModels({ ...none, file, names: [] });
+  t.strictSame(preload, ['large'], 'what is pinned is loaded at once');
+  t.equal((await catalogue.find('')).id, 'small');
+  t.equal((await catalogue.find('MINI')).id, 'small');
+  t.match(await catalogue.plan(await catalogue.find('large')), { options: { contextSize: 256, parallel: 2, pooling: 'cls' }, keepAliveMs: Infinity, pinned: true });
+  t.match(await catalogue.plan(await catalogue.find('small')), { options: { contextSize: 512, pooling: 'auto' }, keepAliveMs: 0, pinned: false });
+  t.strictSame(defaultsOf('small'), { temperature: 0, sampling: { topK: 1 } });
+  t.strictSame(defaultsOf('large'), { sampling: {} });
+  for (const name of ['copy', 'copy.gguf', join(folder, 'copy.gguf')]) await t.rejects(catalogue.find(name), { code: 'model_not_found' });
+  const some = await severalModels({ ...none, file, names: ['mini'] });
+  t.strictSame((await some.catalogue.list()).map(({ id }) => id), ['small'], 'operands choose among them');
+  t.strictSame(some.preload, ['small']);
+});

@@ -1,0 +1,89 @@
+import t from 'tap';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { addAlias } from '#recua/models/aliases.js';
+import type { Places } from '#recua/models/places.js';
+import { chosenModels, storeModels } from '#recua/models/served-models.js';
+import type { StoredModel } from '#recua/models/store.js';
+import { commitA, folderOf, model, modelPart, partFile, put, putPartial } from './hub-layout.js';
+
+const one = (id: string, more: Partial<StoredModel> = {}): StoredModel => (
+  { path: `/models/${id}.gguf`, id, aliases: [], unlisted: [], createdSeconds: 1, repo: undefined, file: undefined, ...more }
+);
+
+t.test('chosen models are found by id, alias and path; an id goes first, and case counts where it decides', async (t) => {
+  const models = [one('Chat', { aliases: ['small', 'x'], unlisted: ['/here/chat.gguf'] }), one('embed', { aliases: ['Chat2', 'chat'] }), one('X')];
+  const { find, list } = chosenModels(models, 'embed');
+  t.equal(await list(), models);
+  const expected = {
+    Chat: 'Chat', small: 'Chat', SMALL: 'Chat', '/here/chat.gguf': 'Chat', embed: 'embed', chat: 'embed', chat2: 'embed', x: 'Chat', X: 'X', '': 'embed', default: 'embed', DEFAULT: 'embed',
+  };
+  for (const [name, id] of Object.entries(expected)) t.equal((await find(name)).id, id, name);
+  t.equal((await find(undefined)).id, 'embed');
+  await t.rejects(find('CHAT'), { code: 'ambiguous_model', param: 'model', message: /2 models of this server; .*: Chat, embed/ });
+  await t.rejects(find('/models/Chat.gguf'), { code: 'model_not_found', param: 'model' });
+});
+
+t.test('an unknown name is told with the nearest ones, and never another model', async (t) => {
+  const { find } = chosenModels([one('qwen-small'), one('qwen-large', { aliases: ['big'] }), one('llama')], 'llama');
+  const refused = async (name: string, message: RegExp) => t.rejects(find(name), { code: 'model_not_found', status: 404, message });
+  await refused('qwen', /Did you mean "qwen-small" or "qwen-large"\? GET \/v1\/models/);
+  await refused('Lama', /Did you mean "llama"\?/);
+  await refused('gpt-4o', /The model "gpt-4o" does not exist here\. GET/);
+  await refused('x'.repeat(4_000), /The model a string of 4000 characters/);
+});
+
+t.test('no name is an error where there is no default model', async (t) => {
+  const { find } = chosenModels([one('a'), one('b')]);
+  for (const name of [undefined, '', 'default']) {
+    await t.rejects(find(name), { code: 'invalid_type', param: 'model', message: /no default one\. It has "a", "b"; GET/ });
+  }
+  t.equal((await chosenModels([one('default')]).find('default')).id, 'default', 'a model may be called so');
+});
+
+function placesIn(folder: string): Places {
+  return { hub: join(folder, 'hub'), sessions: join(folder, 'sessions'), state: join(folder, 'state'), tokenFile: join(folder, 'token') };
+}
+
+async function fill(folder: string): Promise<Places> {
+  const places = placesIn(folder);
+  put(places.hub, { repo: 'acme/many-GGUF', file: 'many-Q4_K_M.gguf', bytes: model('m4') });
+  put(places.hub, { repo: 'acme/many-GGUF', file: 'many-Q8_0.gguf', bytes: model('m8') });
+  for (const part of [1, 2]) put(places.hub, { repo: 'acme/big', file: partFile('big-Q6_K', part, 2), bytes: modelPart(part - 1, 2) });
+  put(places.hub, { repo: 'acme/torn', file: partFile('torn', 1, 3), bytes: modelPart(0, 3) });
+  putPartial(places.hub, { repo: 'acme/half', file: 'half-Q5_K_M.gguf', etag: 'e'.repeat(64), sizeBytes: 1000, doneBytes: 437 });
+  await addAlias(places, 'tiny', { repo: 'acme/many-GGUF', file: 'many-Q4_K_M.gguf' }, false);
+  return places;
+}
+
+t.test('the store’s models are listed as recua list names them, whole ones alone, and found by all their names', async (t) => {
+  const places = await fill(t.testdir());
+  const { list, find } = storeModels(places);
+  t.strictSame((await list()).map(({ id }) => id), ['acme/big', 'acme/many-GGUF:Q4_K_M', 'acme/many-GGUF:Q8_0', 'builtin']);
+  for (const name of ['tiny', 'acme/many-GGUF:Q4_K_M', 'acme/many-gguf:q4_k_m', 'many-Q4_K_M.gguf', 'many-Q4_K_M', 'hf.co/acme/many-GGUF/many-Q4_K_M.gguf']) {
+    t.equal((await find(name)).id, 'acme/many-GGUF:Q4_K_M', name);
+  }
+  t.equal((await find('big-Q6_K')).id, 'acme/big');
+  t.equal((await find('builtin')).id, 'builtin');
+  await t.rejects(find('acme/many-GGUF'), { code: 'ambiguous_model', param: 'model' });
+  await t.rejects(find('acme/half'), { code: 'model_not_found', param: 'model', message: /partly downloaded/ });
+  await t.rejects(find('tny'), { code: 'model_not_found', message: /Did you mean "tiny"/ });
+  await t.rejects(find(undefined), { code: 'invalid_type' });
+  await t.rejects(find(join(folderOf(places.hub, 'acme/many-GGUF'), 'snapshots', commitA, 'many-Q8_0.gguf')), { code: 'model_not_found' }, 'no path opens a file');
+});
+
+t.test('what is pulled while the server runs is found at once, and what is removed goes after a moment', async (t) => {
+  const places = await fill(t.testdir());
+  let nowMs = 0;
+  const { list, find } = storeModels(places, () => nowMs);
+  t.equal((await list()).length, 4);
+  put(places.hub, { repo: 'acme/new', file: 'new-Q4_0.gguf', bytes: model('new') });
+  await t.rejects(find('acme/new'), { code: 'model_not_found' });
+  nowMs = 1_000;
+  t.equal((await find('acme/new')).id, 'acme/new');
+  rmSync(folderOf(places.hub, 'acme/new'), { recursive: true });
+  t.equal((await find('acme/new')).id, 'acme/new');
+  nowMs = 10_000;
+  await t.rejects(find('acme/new'), { code: 'model_not_found' });
+  t.equal((await list()).length, 4);
+});

@@ -1,0 +1,125 @@
+// A ModelPool without processes: each model is a FakeEngine that is loaded when the test says so. Keeps the contract of engine/pool-api:
+// a lease waits for its model, and is counted until it is released.
+import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '#recua/engine/pool-api.js';
+import { RecuaError } from '#recua/errors.js';
+import { FakeEngine, description } from './fake-engine.js';
+
+interface Entry {
+  id: string;
+  aliases: string[];
+  engine: FakeEngine;
+  state: ModelState;
+  leases: number;
+  waiting: ((error?: RecuaError) => void)[];
+}
+
+export class FakePool implements ModelPool {
+  readonly models: Entry[];
+  /** Ids whose loading begins when they are asked for and ends when the test calls `finish`. */
+  readonly slow = new Set<string>();
+  /** How long each lease asked to be kept, in the order of asking. */
+  readonly keepAlives: (number | undefined)[] = [];
+  cancelled = 0;
+  readonly #listeners = new Set<(model: PoolModel) => void>();
+
+  constructor(...ids: string[]) {
+    this.models = ids.map((id) => ({
+      id, aliases: [`${id}-alias`], engine: new FakeEngine(), state: { state: 'unloaded' }, leases: 0, waiting: [],
+    }));
+  }
+
+  get listeners(): number {
+    return this.#listeners.size;
+  }
+
+  entry(id: string): Entry {
+    return this.models.find((model) => model.id === id)!;
+  }
+
+  async list(): Promise<readonly PoolModel[]> {
+    return this.models.map((model) => this.#shown(model));
+  }
+
+  async find(name: string | undefined): Promise<PoolModel> {
+    return this.#shown(this.#named(name));
+  }
+
+  async lease(name: string | undefined, { signal, onWait, keepAliveMs }: LeaseOptions = {}): Promise<Lease> {
+    const entry = this.#named(name);
+    this.keepAlives.push(keepAliveMs);
+    entry.leases++;
+    try {
+      await this.#loaded(entry, onWait, signal);
+    } catch (thrown) {
+      entry.leases--;
+      throw thrown;
+    }
+    let released = false;
+    return {
+      id: entry.id, engine: entry.engine, model: description,
+      release: () => {
+        if (!released) entry.leases--;
+        released = true;
+      },
+    };
+  }
+
+  async load(name: string): Promise<PoolModel> {
+    const entry = this.#named(name);
+    await this.#loaded(entry);
+    return this.#shown(entry);
+  }
+
+  async unload(name: string): Promise<PoolModel> {
+    const entry = this.#named(name);
+    this.change(entry.id, { state: 'unloaded' });
+    return this.#shown(entry);
+  }
+
+  onChange(listener: (model: PoolModel) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> { /* There is nothing to end. */ }
+
+  change(id: string, state: ModelState): void {
+    const entry = this.entry(id);
+    entry.state = state;
+    for (const listener of this.#listeners) listener(this.#shown(entry));
+  }
+
+  /** A slow load ends. */
+  finish(id: string, error?: RecuaError): void {
+    this.change(id, error ? { state: 'failed', error: error.toPlain() } : { state: 'ready', model: description });
+    for (const end of this.entry(id).waiting.splice(0)) end(error);
+  }
+
+  async #loaded(entry: Entry, onWait?: LeaseOptions['onWait'], signal?: AbortSignal): Promise<void> {
+    if (entry.state.state === 'ready') return;
+    if (!this.slow.has(entry.id)) return this.change(entry.id, { state: 'ready', model: description });
+    this.change(entry.id, { state: 'loading', fraction: 0.5 });
+    await new Promise<void>((resolve, reject) => {
+      entry.waiting.push((error) => (error ? reject(error) : resolve()));
+      signal?.addEventListener('abort', () => {
+        this.cancelled++;
+        reject(new RecuaError('cancelled', 'Aborted.'));
+      }, { once: true });
+      onWait?.(entry.state);
+    });
+  }
+
+  #named(name: string | undefined): Entry {
+    const wanted = name === undefined || name === '' || name === 'default' ? this.models[0]?.id : name;
+    const entry = this.models.find(({ id, aliases }) => id === wanted || aliases.includes(wanted!));
+    if (!entry) throw new RecuaError('model_not_found', `There is no model ${name}. Did you mean ${this.models[0]?.id}?`, { param: 'model' });
+    return entry;
+  }
+
+  #shown({ id, aliases, state, leases }: Entry): PoolModel {
+    return {
+      id, aliases, createdSeconds: 7, state, known: state.state === 'ready' ? description : undefined, pinned: false, leases,
+      expiresMs: state.state === 'ready' ? 1_700_000_000_500 : undefined, sizeBytes: 4_000, pid: undefined,
+    };
+  }
+}

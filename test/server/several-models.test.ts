@@ -1,0 +1,226 @@
+// What the API does where a pool has several models.
+import t, { type Test } from 'tap';
+import type { Config } from '#recua/settings/config.js';
+import { makeConfig } from '#recua/settings/config.js';
+import { RecuaError } from '#recua/errors.js';
+import { listen } from '#recua/server/listen.js';
+import type { RequestDefaults } from '#recua/request/sampling-fields.js';
+import { events, hello, post, until } from './app-under-test.js';
+import { description, hang } from './fake-engine.js';
+import { FakePool } from './fake-pool.js';
+
+const path = '/v1/chat/completions';
+
+async function startPool(t: Test, config: Partial<Config> = {}, defaultsOf?: (id: string) => Partial<RequestDefaults>) {
+  const pool = new FakePool('owner/a', 'owner/b');
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0, ...config }), ...(defaultsOf ? { defaultsOf } : {}) });
+  t.teardown(() => close(0));
+  return { pool, url, close };
+}
+
+const requests = { a: { ...hello, model: 'owner/a' }, b: { ...hello, model: 'owner/b-alias' } };
+
+t.test('a request goes to the model that it names, and the answer tells which that is', async (t) => {
+  const { pool, url } = await startPool(t);
+  t.equal((await (await post(url + path, requests.b)).json()).model, 'owner/b');
+  t.equal((await (await post(url + path, hello)).json()).model, 'owner/a');
+  t.equal((await (await post(`${url}/v1/embeddings`, { model: 'owner/b', input: 'x' })).json()).model, 'owner/b');
+  const streamed = events(await (await post(url + path, { ...requests.b, stream: true })).text());
+  t.equal(JSON.parse(streamed[0]).model, 'owner/b');
+  t.equal(JSON.parse(streamed[0]).system_fingerprint, 'llama.cpp-fake');
+  t.same(pool.models.map(({ engine }) => engine.requests.length), [1, 2]);
+  t.same(pool.models.map(({ leases }) => leases), [0, 0]);
+});
+
+t.test('a model is let go however its answer ends', async (t) => {
+  const { pool, url } = await startPool(t);
+  const { engine } = pool.entry('owner/a');
+  const idle = () => until(() => pool.models.every(({ leases }) => leases === 0));
+  t.equal((await post(url + path, { ...hello, temperature: -1 })).status, 400);
+  await idle();
+  engine.early = new RecuaError('context_length_exceeded', 'Too long.');
+  t.equal((await post(url + path, hello)).status, 400);
+  t.equal((await post(`${url}/v1/embeddings`, { input: 'x' })).status, 400);
+  await idle();
+  engine.early = undefined;
+  engine.script = hang;
+  for (const stream of [true, false]) {
+    const leaving = new AbortController();
+    const answer = post(url + path, { ...hello, stream }, {}, leaving.signal).then((res) => res.text()).catch(() => 'left');
+    await until(() => engine.running.size === 1);
+    t.equal(pool.entry('owner/a').leases, 1);
+    leaving.abort();
+    t.equal(await answer, 'left');
+    await idle();
+  }
+  const crashing = post(url + path, { ...hello, stream: true }).then((res) => res.text());
+  await until(() => engine.running.size === 1);
+  engine.crash();
+  t.match(await crashing, /model_crashed/);
+  await idle();
+});
+
+t.test('a stream has pings while its model is loaded, then the answer', async (t) => {
+  const { pool, url } = await startPool(t, { pingIntervalMs: 20 });
+  pool.slow.add('owner/b');
+  const res = await post(url + path, { ...requests.b, stream: true, stream_options: { include_usage: true } });
+  t.equal(res.status, 200);
+  t.equal(pool.entry('owner/b').engine.requests.length, 0);
+  const reader = res.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  while (events(text).length < 3) text += (await reader.read()).value;
+  pool.finish('owner/b');
+  for (let next = await reader.read(); !next.done; next = await reader.read()) text += next.value;
+  const [role, ping, ...rest] = events(text).filter((data) => data !== '[DONE]').map((data) => JSON.parse(data));
+  t.match(role, { id: /^chatcmpl-/, object: 'chat.completion.chunk', model: 'owner/b', choices: [{ delta: { role: 'assistant' } }], usage: null });
+  t.same(ping.choices[0].delta, {});
+  t.ok([ping, ...rest].every(({ id, model }) => id === role.id && model === 'owner/b'));
+  t.equal([ping, ...rest].filter(({ choices }) => choices[0]?.delta.role).length, 0, 'the role comes once');
+  t.equal(rest.map(({ choices }) => choices[0]?.delta.content ?? '').join(''), 'hello wide world');
+  t.match(rest.at(-1), { choices: [], usage: { completion_tokens: 3 }, system_fingerprint: 'llama.cpp-fake' });
+  t.ok(text.endsWith('data: [DONE]\n\n'));
+});
+
+t.test('without pings a stream and a whole answer wait for the model alike', async (t) => {
+  const { pool, url } = await startPool(t, { pingIntervalMs: 0 });
+  pool.slow.add('owner/b');
+  const answers = Promise.all([post(url + path, { ...requests.b, stream: true }), post(url + path, requests.b)]);
+  await until(() => pool.entry('owner/b').waiting.length === 2);
+  pool.finish('owner/b', new RecuaError('model_unusable', 'Bad weights.'));
+  for (const res of await answers) {
+    t.equal(res.status, 500);
+    t.match(await res.json(), { error: { code: 'model_unusable' } });
+  }
+  pool.finish('owner/b');
+  t.equal((await post(url + path, requests.b)).status, 200);
+});
+
+t.test('a load that fails after pings were sent is an event of the stream', async (t) => {
+  const { pool, url } = await startPool(t, { pingIntervalMs: 5 });
+  pool.slow.add('owner/b');
+  const res = await post(url + path, { ...requests.b, stream: true });
+  pool.finish('owner/b', new RecuaError('model_unusable', 'Bad weights.'));
+  const said = events(await res.text());
+  t.match(JSON.parse(said.at(-1)!), { error: { code: 'model_unusable', message: 'Bad weights.' } });
+  t.notOk(said.includes('[DONE]'));
+  t.equal(pool.entry('owner/b').leases, 0);
+});
+
+t.test('who leaves while a model is loaded waits for it no longer', async (t) => {
+  const { pool, url } = await startPool(t);
+  pool.slow.add('owner/b');
+  for (const body of [requests.b, { ...requests.b, stream: true }]) {
+    const leaving = new AbortController();
+    const answer = post(url + path, body, {}, leaving.signal).catch(() => 'left');
+    await until(() => pool.entry('owner/b').leases === 1);
+    leaving.abort();
+    t.equal(await answer, 'left');
+    await until(() => pool.entry('owner/b').leases === 0);
+  }
+  t.equal(pool.cancelled, 2);
+  t.equal(pool.entry('owner/b').engine.requests.length, 0);
+});
+
+t.test('what is wrong with any model is told before one is loaded for it', async (t) => {
+  const { pool, url } = await startPool(t);
+  pool.slow.add('owner/b');
+  const cases: [string, object, string][] = [
+    [path, { ...requests.b, temperature: -1 }, 'temperature'], [path, { model: 'owner/b' }, 'messages'],
+    ['/v1/embeddings', { model: 'owner/b', input: '' }, 'input'], ['/v1/rerank', { model: 'owner/b', query: 'x', documents: [] }, 'documents'],
+    [path, { ...requests.b, keep_alive: 'soon' }, 'keep_alive'], [path, { ...requests.b, keep_alive: true }, 'keep_alive'],
+  ];
+  for (const [route, body, param] of cases) {
+    const res = await post(url + route, body);
+    t.equal(res.status, 400);
+    t.equal((await res.json()).error.param, param);
+  }
+  t.equal(pool.entry('owner/b').leases, 0);
+});
+
+t.test('an unknown name is a 404 on every route, and no model answers for it', async (t) => {
+  const { pool, url } = await startPool(t);
+  const model = 'owner/c';
+  const answers = [
+    await post(url + path, { ...hello, model }), await post(url + path, { ...hello, model, stream: true }),
+    await post(`${url}/v1/embeddings`, { model, input: 'x' }), await post(`${url}/v1/rerank`, { model, query: 'x', documents: ['y'] }),
+    await fetch(`${url}/v1/models/${model}`), await post(`${url}/models/load`, { model }), await post(`${url}/models/unload`, { model }),
+  ];
+  for (const res of answers) {
+    t.equal(res.status, 404);
+    t.match(await res.json(), { error: { code: 'model_not_found', param: 'model', message: /Did you mean/ } });
+  }
+  t.ok(pool.models.every(({ engine, state }) => engine.requests.length === 0 && state.state === 'unloaded'));
+});
+
+t.test('keep_alive of a request is seconds, or a text with a unit', async (t) => {
+  const { pool, url } = await startPool(t);
+  for (const keepAlive of [undefined, 0, 30, 1.5, -1, '10m', '1h', '250ms', '-1', '45']) await post(url + path, { ...hello, keep_alive: keepAlive });
+  t.same(pool.keepAlives, [undefined, 0, 30_000, 1_500, Infinity, 600_000, 3_600_000, 250, Infinity, 45_000]);
+});
+
+t.test('a model has defaults of its own for what a request leaves open', async (t) => {
+  const { pool, url } = await startPool(t, { temperature: 0.5 }, (id) => (id === 'owner/b' ? { temperature: 0.25, maxTokens: 2, sampling: { topK: 7 } } : {}));
+  await post(url + path, requests.a);
+  const short = await (await post(url + path, requests.b)).json();
+  t.equal(short.choices[0].finish_reason, 'length');
+  await post(url + path, { ...requests.b, temperature: 1, top_k: 3, max_tokens: 9 });
+  t.match(pool.entry('owner/a').engine.requests, [{ sampling: { temperature: 0.5, topK: 40 }, maxTokens: 2048 }]);
+  t.match(pool.entry('owner/b').engine.requests, [
+    { sampling: { temperature: 0.25, topK: 7 }, maxTokens: 2 }, { sampling: { temperature: 1, topK: 3 }, maxTokens: 9 },
+  ]);
+});
+
+t.test('GET /v1/models and /models list every model with its state', async (t) => {
+  const { pool, url } = await startPool(t);
+  const bare = { object: 'model', created: 7, owned_by: 'recua', memory_bytes: 4_000, requests: 0, pinned: false, expires_at: null };
+  const list = async (route = '/v1/models') => (await (await fetch(url + route)).json()).data;
+  t.same(await list(), ['owner/a', 'owner/b'].map((id) => ({ ...bare, id, aliases: [`${id}-alias`], status: { value: 'unloaded' } })));
+  pool.finish('owner/a');
+  pool.change('owner/b', { state: 'loading', fraction: 0.25 });
+  const [a, b] = await list('/models');
+  t.match(a, { id: 'owner/a', status: { value: 'loaded' }, context_window: description.contextSize, meta: { n_ctx: description.contextSize }, expires_at: 1_700_000_001 });
+  t.same(b.status, { value: 'loading', fraction: 0.25 });
+  pool.finish('owner/b', new RecuaError('invalid_gguf', 'Not a model.'));
+  const failed = { value: 'failed', failed: true, reason: { code: 'invalid_gguf', message: 'Not a model.' } };
+  t.same((await (await fetch(`${url}/v1/models/owner/b-alias`)).json()).status, failed);
+  pool.change('owner/b', { state: 'unloading' });
+  t.match(await list(), [{}, { status: { value: 'unloading' } }]);
+});
+
+t.test('models are loaded and unloaded by name', async (t) => {
+  const { pool, url } = await startPool(t);
+  const loaded = await post(`${url}/models/load`, { model: 'owner/b-alias' });
+  t.match(await loaded.json(), { success: true, model: { id: 'owner/b', status: { value: 'loaded' } } });
+  t.match(await (await post(`${url}/models/unload`, { model: 'owner/b' })).json(), { success: true, model: { status: { value: 'unloaded' } } });
+  for (const body of [{}, { model: '' }, { model: 1 }]) {
+    const res = await post(`${url}/models/load`, body);
+    t.equal(res.status, 400);
+    t.match(await res.json(), { error: { param: 'model', code: 'invalid_type' } });
+  }
+  t.same(pool.models.map(({ state }) => state.state), ['unloaded', 'unloaded']);
+});
+
+t.test('GET /models/sse tells each change of state, and a stop does not wait for who watches', async (t) => {
+  const { pool, url, close } = await startPool(t);
+  const res = await fetch(`${url}/models/sse`);
+  t.match(res.headers.get('content-type'), 'text/event-stream');
+  pool.change('owner/a', { state: 'loading', fraction: 0.5 });
+  const reader = res.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const next = async () => events((await reader.read()).value!).map((data) => JSON.parse(data) as object);
+  t.same(await next(), [{ model: 'owner/a', event: 'status_change', data: { status: 'loading', progress: 0.5 } }]);
+  pool.finish('owner/a', new RecuaError('model_unusable', 'Bad.'));
+  t.same(await next(), [{ model: 'owner/a', event: 'status_change', data: { status: 'failed', error: { message: 'Bad.', code: 'model_unusable' } } }]);
+  await Promise.all([close(60 * 60_000), reader.read().catch(() => undefined)]);
+  t.equal(pool.listeners, 0);
+});
+
+t.test('GET /health is 200 whatever its models are at, and tells that of each', async (t) => {
+  const { pool, url } = await startPool(t);
+  pool.finish('owner/a');
+  pool.change('owner/b', { state: 'loading', fraction: 0.25 });
+  const res = await fetch(`${url}/health`);
+  t.equal(res.status, 200);
+  t.same(await res.json(), {
+    status: 'ok', models: { 'owner/a': { value: 'loaded' }, 'owner/b': { value: 'loading', fraction: 0.25 } }, running: 0, requests: 0,
+  });
+});
