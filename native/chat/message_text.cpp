@@ -39,10 +39,11 @@ std::optional<uint32_t> decoded(const std::string &text) {
   return std::nullopt;
 }
 
-// A character that begins control tokens, and what stands for it.
+// A character that begins control tokens or marks, and what stands for it.
 struct Twin {
   std::string character;
   uint32_t plain = 0;
+  uint32_t trusted = 0; // where marks stay marks
   uint32_t spelled = 0; // of what JSON in JSON has as \uXXXX
 };
 
@@ -64,9 +65,10 @@ public:
       }
       throw CodedError("invalid_messages", "Expected messages without so many private characters (U+F000 to U+F8FF).");
     };
-    for (const std::string &character : specials.control_starts()) {
+    for (const std::string &character : specials.mark_starts()) {
       Twin twin{character};
       twin.plain = unused();
+      twin.trusted = unused();
       twin.spelled = unused();
       of.push_back(twin);
     }
@@ -76,7 +78,14 @@ public:
   MessageTexts replace(const MessageTexts &texts, bool every) {
     replaced = false;
     all = every;
-    return {replace(texts.messages), texts.tools.empty() ? "" : replace(texts.tools)};
+    trusted = true;
+    const std::string tools = texts.tools.empty() ? "" : replaced_value(common_json::parse(texts.tools), "").dump();
+    auto messages = common_json::array();
+    for (const auto &message : common_json::parse(texts.messages)) {
+      trusted = is_trusted(message);
+      messages.push_back(replaced_value(message, ""));
+    }
+    return {messages.dump(), tools};
   }
 
   Prompt restore(const std::string &rendered) const {
@@ -85,6 +94,9 @@ public:
     for (size_t at = 0; at < rendered.size();) {
       if (const size_t length = restore_one(rendered, at, prompt)) at += length;
       else prompt.text += rendered[at++];
+    }
+    for (int32_t &place : prompt.literal) {
+      if (place < 0 && !specials.mark_at(prompt.text, static_cast<size_t>(~place), source)) place = ~place;
     }
     return prompt;
   }
@@ -95,13 +107,14 @@ private:
   size_t restore_one(const std::string &rendered, size_t at, Prompt &prompt) const {
     if (rendered[at] != '\\' && static_cast<unsigned char>(rendered[at]) != 0xEF) return 0; // what twins begin with
     for (const Twin &twin : of) {
-      for (const uint32_t character : {twin.plain, twin.spelled}) {
+      for (const uint32_t character : {twin.plain, twin.trusted, twin.spelled}) {
         for (const std::string &spelling : {utf8(character), escaped(character)}) {
           if (rendered.compare(at, spelling.size(), spelling) != 0) continue;
           if (character == twin.spelled && spelling[0] == '\\') {
             prompt.text += escaped(*decoded(twin.character)); // JSON that stayed JSON
           } else {
-            prompt.literal.push_back(static_cast<int32_t>(prompt.text.size()));
+            const auto place = static_cast<int32_t>(prompt.text.size());
+            prompt.literal.push_back(character == twin.plain ? ~place : place);
             prompt.text += twin.character;
           }
           return spelling.size();
@@ -118,7 +131,14 @@ private:
     return nullptr;
   }
 
-  std::string replace(const std::string &json) { return replaced_value(common_json::parse(json), "").dump(); }
+  // Whose text may hold the marks: those who write the prompt's frame, and the model itself.
+  static bool is_trusted(const common_json &message) {
+    if (!message.is_object() || !message.contains("role") || !message.at("role").is_string()) return false;
+    const auto role = message.at("role").get<std::string>();
+    return role == "assistant" || role == "system" || role == "developer";
+  }
+
+  std::string stand_in(const Twin &twin) const { return utf8(trusted ? twin.trusted : twin.plain); }
 
   common_json replaced_value(const common_json &value, const std::string &key) {
     if (value.is_string()) {
@@ -142,7 +162,7 @@ private:
     for (size_t at = 0; at < text.size();) {
       const Twin *twin = twin_at(text, at);
       if (twin != nullptr && (every || !mentioned(text, at))) {
-        out += utf8(twin->plain);
+        out += stand_in(*twin);
         at += twin->character.size();
         replaced = true;
         continue;
@@ -163,7 +183,7 @@ private:
       if (inside && text[at] == '\\') {
         at += escape(text, at, out);
       } else if (const Twin *twin = inside ? twin_at(text, at) : nullptr) {
-        out += utf8(twin->plain);
+        out += stand_in(*twin);
         at += twin->character.size();
         replaced = true;
       } else {
@@ -195,7 +215,7 @@ private:
     const std::string tag = text.substr(at, end + 1);
     const auto known = tags.find(tag);
     const bool found = known != tags.end() ? known->second : (tags[tag] = source.find(tag) != std::string::npos);
-    return found && !specials.control_at(text, at);
+    return found && !specials.control_at(text, at) && (trusted || !specials.mark_at(text, at, source));
   }
 
   const Specials &specials;
@@ -203,6 +223,7 @@ private:
   std::unordered_map<std::string, bool> tags;
   std::vector<Twin> of;
   bool all = true;
+  bool trusted = false;
 };
 
 // What is no character becomes U+FFFD, as it does on the way to JavaScript, so that places stay what they are.

@@ -12,6 +12,10 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+bool in_brackets(const std::string &text) {
+  return text.size() > 2 && ((text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']'));
+}
+
 void append_text(const llama_vocab *vocab, const char *text, size_t length, std::vector<llama_token> &tokens) {
   const size_t begin = tokens.size();
   size_t room = length + 8; // a token is at least a byte
@@ -41,12 +45,13 @@ Specials::Specials(const llama_vocab *vocab) : nodes(1) {
   for (const llama_token token : found) {
     const int attributes = llama_vocab_get_attr(vocab, token);
     const bool control = (attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
-    Special special{token, llama_vocab_get_text(vocab, token), control, (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
+    const std::string written = llama_vocab_get_text(vocab, token);
+    Special special{token, written, control, !control && in_brackets(written), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
                     (attributes & LLAMA_TOKEN_ATTR_RSTRIP) != 0};
     if (special.text.empty()) continue;
     const auto byte = static_cast<unsigned char>(special.text[0]);
     const std::string first = special.text.substr(0, byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4);
-    if (control && std::find(starts.begin(), starts.end(), first) == starts.end()) starts.push_back(first);
+    if ((control || special.mark) && std::find(starts.begin(), starts.end(), first) == starts.end()) starts.push_back(first);
     all.push_back(std::move(special));
     insert(all.size() - 1);
   }
@@ -84,6 +89,18 @@ bool Specials::control_at(const std::string &text, size_t at) const {
   return true;
 }
 
+bool Specials::mark_at(const std::string &text, size_t at, const std::string &source) const {
+  int32_t node = 0;
+  for (; at < text.size(); at++) {
+    node = child(node, static_cast<unsigned char>(text[at]));
+    if (node < 0) return false;
+    for (const size_t index : nodes[static_cast<size_t>(node)].ends) {
+      if (all[index].mark && source.find(all[index].text) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 // Which of all are in the text at all. In steps of the text × the longest.
 std::vector<bool> Specials::occurring(const std::string &text) const {
   std::vector<bool> occurs(all.size(), false);
@@ -101,7 +118,7 @@ std::vector<bool> Specials::occurring(const std::string &text) const {
   return occurs;
 }
 
-std::vector<Specials::Found> Specials::find(const std::string &text, bool control, const std::vector<bool> &literal) const {
+std::vector<Specials::Found> Specials::find(const std::string &text, bool control, const Literal &literal) const {
   std::vector<Found> found;
   std::vector<bool> taken(text.size(), false);
   const auto occurs = occurring(text);
@@ -116,7 +133,8 @@ std::vector<Specials::Found> Specials::find(const std::string &text, bool contro
         from = free;
         continue;
       }
-      if (special.control && !literal.empty() && literal[from]) {
+      const auto &stays_text = special.control ? literal.control : literal.any;
+      if (!stays_text.empty() && stays_text[from]) {
         from++;
         continue;
       }
@@ -147,11 +165,20 @@ void check_wanted(const volatile int32_t *cancelled) {
 std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,
                                   const TokenizeOptions &options, const volatile int32_t *cancelled) {
   check_wanted(cancelled);
-  std::vector<bool> literal;
-  if (!options.literal.empty()) literal.resize(text.size(), false);
-  for (const int32_t at : options.literal) {
-    if (at >= 0 && static_cast<size_t>(at) < text.size()) literal[static_cast<size_t>(at)] = true;
+  Specials::Literal literal;
+  // llama.cpp finds marks by itself in what it is given as text, so that a text ends behind the bracket that begins one.
+  std::vector<size_t> cuts;
+  if (!options.literal.empty()) literal.control.resize(text.size(), false);
+  for (const int32_t place : options.literal) {
+    const auto at = static_cast<size_t>(place < 0 ? ~place : place);
+    if (at >= text.size()) continue;
+    literal.control[at] = true;
+    if (place >= 0) continue;
+    literal.any.resize(text.size(), false);
+    literal.any[at] = true;
+    cuts.push_back(at + 1);
   }
+  std::sort(cuts.begin(), cuts.end());
   std::vector<llama_token> tokens;
   std::vector<llama_token> around(8); // what goes before a text and behind it
   if (options.add_special) {
@@ -166,6 +193,10 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
   size_t at = 0;
   const auto text_until = [&](size_t end) {
     check_wanted(cancelled);
+    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), at); cut != cuts.end() && *cut < end; cut++) {
+      append_text(vocab, text.data() + at, *cut - at, tokens);
+      at = *cut;
+    }
     if (end > at) append_text(vocab, text.data() + at, end - at, tokens);
   };
   for (const auto &special : specials.find(text, options.parse_special, literal)) {

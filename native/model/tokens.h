@@ -20,19 +20,26 @@ public:
     llama_token token;
     size_t before = 0, after = 0; // spaces that the token takes with it
   };
-  // In order. Where `literal` is true (it may be empty) no control token begins; without `control` there is none at all.
-  std::vector<Found> find(const std::string &text, bool control, const std::vector<bool> &literal) const;
+  // Where no token begins that is taken whole: for each byte of a text, or empty.
+  struct Literal {
+    std::vector<bool> control, any; // no control token; no other one either
+  };
+  // In order. Without `control` there is no control token at all.
+  std::vector<Found> find(const std::string &text, bool control, const Literal &literal) const;
 
-  // Characters with which control tokens begin.
-  const std::vector<std::string> &control_starts() const { return starts; }
+  // Characters with which control tokens and marks begin.
+  const std::vector<std::string> &mark_starts() const { return starts; }
   // True if a control token's text is at this place; or may be, behind the text's end.
   bool control_at(const std::string &text, size_t at) const;
+  // True if a mark that `source`, a template, mentions begins at this place. Marks are the other tokens in brackets, such as
+  // <tool_response>: vocabularies have them as ordinary ones, and templates put what tools say between them.
+  bool mark_at(const std::string &text, size_t at, const std::string &source) const;
 
 private:
   struct Special {
     llama_token token;
     std::string text;
-    bool control, takes_before, takes_after;
+    bool control, mark, takes_before, takes_after;
   };
   int32_t child(int32_t node, unsigned char byte) const;
   void insert(size_t index);
@@ -51,7 +58,7 @@ private:
 struct TokenizeOptions {
   bool add_special = false;
   bool parse_special = false;
-  std::vector<int32_t> literal = {};      // bytes of the text at which no control token begins
+  std::vector<int32_t> literal = {};      // as Prompt::literal
 };
 
 // Throws `cancelled` once `cancelled` points to something else than 0; it may be null.

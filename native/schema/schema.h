@@ -141,7 +141,15 @@ using NameRule = std::function<std::string(const std::string &)>;
 struct InvalidPattern : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-std::string pattern_expression(const std::string &pattern, Budget &budget, const NameRule &name_rule);
+// Its texts are as long as `within` says where a simple pattern can be held to that.
+struct Length {
+  long long min = 0, max = 0; // in characters; max < 0 is without end
+};
+struct Followed {
+  std::string expression;
+  bool held; // whether all of its texts are
+};
+Followed pattern_expression(const std::string &pattern, const Length &within, Budget &budget, const NameRule &name_rule);
 // The pattern of a format of strings that llama.cpp does not know; null where there is none.
 const char *format_pattern(const std::string &format);
 

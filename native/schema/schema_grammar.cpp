@@ -198,7 +198,7 @@ private:
       }
       case common_chat_schema::KIND_STRING: {
         const auto &text = as<Text>(node);
-        if (!text.follows.empty()) return "\"\\\"\" (" + pattern_expression(text.follows, budget, namer(name)) + ") \"\\\"\"";
+        if (!text.follows.empty()) return "\"\\\"\" (" + pattern_expression(text.follows, {text.min_length, text.max_length}, budget, namer(name)).expression + ") \"\\\"\"";
         return "\"\\\"\" " + repeat(builtin("char"), static_cast<size_t>(text.min_length), text.max_length, namer(name)) + " \"\\\"\"";
       }
       case common_chat_schema::KIND_INTEGER: {

@@ -92,11 +92,32 @@ const std::string &any_character() {
   return any;
 }
 
+// What a part of a pattern became, and how many characters its texts have.
+struct Piece {
+  std::string text;
+  Length length;
+};
+
+// One piece, so many times; max < 0 is without end.
+struct Term {
+  Piece one;
+  size_t min;
+  long long max;
+
+  Length length() const {
+    const long long most = one.length.max == 0 || max == 0 ? 0 : one.length.max < 0 || max < 0 ? -1 : one.length.max * max;
+    return {std::min(one.length.min * static_cast<long long>(min), longest), most > longest ? -1 : most};
+  }
+  static constexpr long long longest = 1'000'000'000; // no length that is asked for comes near
+};
+
 struct Reader {
   std::vector<uint32_t> text;
   size_t at;
   Budget &budget;
   const NameRule &name_rule;
+  const Length within;
+  bool held = true; // whether all texts of the expression are of that length
 
   bool more() const { return at < text.size(); }
   uint32_t peek() const { return more() ? text[at] : 0; }
@@ -228,38 +249,89 @@ struct Reader {
   }
 
   // Up to `)` or the end. Anchors stand at the edges of the whole pattern's alternatives only.
-  std::string alternatives(int depth) {
+  Piece alternatives(int depth) {
     if (depth > most_depth) unsupported("its groups are nested over " + std::to_string(most_depth) + " deep");
-    std::string joined;
-    bool first = true;
-    do {
-      if (!first) joined += " | ";
-      first = false;
-      const bool outer = depth == 0;
-      const bool begins = outer && take('^');
-      std::string sequence = outer && !begins ? any_character() + "*" : "";
-      bool ends = false;
-      while (more() && peek() != '|' && peek() != ')') {
-        budget.step();
-        if (peek() == '$' && outer && (at + 1 == text.size() || text[at + 1] == '|')) {
-          at++;
-          ends = true;
-          break;
-        }
-        const std::string item = term(depth);
-        budget.write(item.size() + 1);
-        if (!sequence.empty()) sequence += ' ';
-        sequence += item;
-      }
-      if (outer && !ends) sequence += (sequence.empty() ? "" : " ") + any_character() + "*";
-      joined += sequence.empty() ? "\"\"" : sequence;
-    } while (take('|'));
+    Piece joined = sequence(depth == 0, depth);
+    while (take('|')) {
+      const Piece other = sequence(depth == 0, depth);
+      joined.text += " | " + other.text;
+      joined.length.min = std::min(joined.length.min, other.length.min);
+      joined.length.max = joined.length.max < 0 || other.length.max < 0 ? -1 : std::max(joined.length.max, other.length.max);
+    }
     return joined;
   }
 
-  std::string term(int depth) {
+  Piece sequence(bool outer, int depth) {
+    std::vector<Term> terms;
+    const Term anything{{any_character(), {1, 1}}, 0, -1};
+    if (outer && !take('^')) terms.push_back(anything);
+    bool ends = false;
+    while (more() && peek() != '|' && peek() != ')') {
+      budget.step();
+      if (peek() == '$' && outer && (at + 1 == text.size() || text[at + 1] == '|')) {
+        at++;
+        ends = true;
+        break;
+      }
+      terms.push_back(term(depth));
+      budget.write(terms.back().one.text.size() + 1);
+    }
+    if (outer && !ends) terms.push_back(anything);
+    if (outer) keep(terms);
+    Piece made;
+    for (const Term &term : terms) {
+      std::string item = term.one.text;
+      if (term.max == 0) {
+        item = "\"\"";
+      } else if (term.min != 1 || term.max != 1) {
+        item = repeat(item, term.min, term.max, name_rule);
+        budget.write(item.size());
+      }
+      made.text += (made.text.empty() ? "" : " ") + item;
+      add(made.length, term.length());
+    }
+    if (made.text.empty()) made.text = "\"\"";
+    return made;
+  }
+
+  static void add(Length &sum, const Length &other) {
+    sum.min = std::min(sum.min + other.min, Term::longest);
+    sum.max = sum.max < 0 || other.max < 0 ? -1 : sum.max + other.max;
+  }
+
+  // Has the terms of a whole text keep to the length that is asked for: by how often the only one comes that may come more or less often.
+  void keep(std::vector<Term> &terms) {
+    Length all;
+    Term *open = nullptr;
+    size_t varying = 0;
+    for (Term &term : terms) {
+      const Length length = term.length();
+      add(all, length);
+      if (length.min == length.max) continue;
+      varying++;
+      open = &term;
+    }
+    if (all.min >= within.min && (within.max < 0 || (all.max >= 0 && all.max <= within.max))) return;
+    if (varying == 1 && open->one.length.min == open->one.length.max && bound(*open, all.min - open->length().min)) return;
+    held = false;
+  }
+
+  // Beside `others` characters. False where no number of times gives such a length.
+  bool bound(Term &term, long long others) const {
+    const long long each = term.one.length.min;
+    const long long least = std::max(static_cast<long long>(term.min), (within.min - others + each - 1) / each);
+    long long most = term.max;
+    if (within.max >= 0) most = std::min(within.max < others ? -1 : (within.max - others) / each, most < 0 ? Term::longest : most);
+    if (least > most && (most >= 0 || within.max >= 0)) return false;
+    term.min = static_cast<size_t>(least);
+    term.max = most;
+    return true;
+  }
+
+  Term term(int depth) {
     const uint32_t c = next();
-    std::string item;
+    Term made{{"", {1, 1}}, 1, 1};
+    std::string &item = made.one.text;
     switch (c) {
       case '.': item = expression_of(inverse(line_ends)); break;
       case '[': item = brackets(); break;
@@ -273,7 +345,8 @@ struct Reader {
             unsupported("it looks ahead, or sets flags");
           }
         }
-        item = "(" + alternatives(depth + 1) + ")";
+        made.one = alternatives(depth + 1);
+        item = "(" + item + ")";
         if (!take(')')) throw InvalidPattern("a group is not closed");
         break;
       case '^': case '$': unsupported("it has ^ or $ inside");
@@ -281,15 +354,10 @@ struct Reader {
       case '{': unsupported("it has { without a number of times");
       default: item = expression_of({{c, c}});
     }
-    size_t min;
-    long long max;
-    if (!times(min, max)) return item;
+    if (!times(made.min, made.max)) return {made.one, 1, 1};
     take('?'); // lazy: the same texts
     if (peek() == '*' || peek() == '+' || peek() == '?') throw InvalidPattern("there is nothing to repeat");
-    if (max == 0) return "\"\"";
-    const std::string repeated = repeat(item, min, max, name_rule);
-    budget.write(repeated.size());
-    return repeated;
+    return made;
   }
 };
 
@@ -306,12 +374,12 @@ std::vector<uint32_t> characters_of(const std::string &text) {
 
 } // namespace
 
-std::string pattern_expression(const std::string &pattern, Budget &budget, const NameRule &name_rule) {
+Followed pattern_expression(const std::string &pattern, const Length &within, Budget &budget, const NameRule &name_rule) {
   budget.step(pattern.size());
-  Reader reader{characters_of(pattern), 0, budget, name_rule};
-  const std::string made = reader.alternatives(0);
+  Reader reader{characters_of(pattern), 0, budget, name_rule, within};
+  const Piece made = reader.alternatives(0);
   if (reader.more()) throw InvalidPattern("a group is closed that was not opened");
-  return made;
+  return {made.text, reader.held};
 }
 
 const char *format_pattern(const std::string &format) {

@@ -19,10 +19,10 @@ namespace {
 
 constexpr int most_count = 1'000'000;
 
-bool follows(const std::string &pattern, const std::string &pointer, Budget &budget, const Losses &losses) {
+bool follows(const std::string &pattern, const Length &within, bool &held, const std::string &pointer, Budget &budget, const Losses &losses) {
   if (pattern.size() > longest_pointer) fail(pointer + "/pattern", "Expected a pattern of at most " + std::to_string(longest_pointer) + " bytes, got " + std::to_string(pattern.size()) + ".");
   try {
-    pattern_expression(pattern, budget, [](const std::string &) { return std::string("part"); });
+    held = pattern_expression(pattern, within, budget, [](const std::string &) { return std::string("part"); }).held;
     return true;
   } catch (const InvalidPattern &error) {
     fail(pointer + "/pattern", "Expected a regular expression, got " + shorten(pattern) + ": " + error.what() + ".");
@@ -169,15 +169,18 @@ Node read_text(const common_json &schema, const std::string &pointer, Budget &bu
   else if (format == "date-time") node->format = common_chat_schema::FORMAT_DATE_TIME;
   else if (format == "uuid" || (format.size() == 5 && format.compare(0, 4, "uuid") == 0 && format[4] >= '1' && format[4] <= '5')) node->format = common_chat_schema::FORMAT_UUID;
   else if (by_format == nullptr && !format.empty() && any_text.count(format) == 0) losses.add(pointer + "/format", "the format is not known");
-  if (!pattern.empty() && follows(pattern, pointer, budget, losses)) {
+  const Length within{node->min_length, node->max_length};
+  bool held = false;
+  if (!pattern.empty() && follows(pattern, within, held, pointer, budget, losses)) {
     node->follows = node->pattern = pattern;
     // A format is an annotation by JSON Schema's own word; the pattern says what holds.
     node->format = common_chat_schema::FORMAT_NONE;
   } else if (by_format != nullptr) {
+    follows(by_format, within, held, pointer, budget, losses);
     node->follows = by_format;
   }
-  if (!node->follows.empty() || node->format != common_chat_schema::FORMAT_NONE) {
-    const std::string beside = !node->pattern.empty() ? "it stands beside a pattern" : "it stands beside a format";
+  if (!held && (!node->follows.empty() || node->format != common_chat_schema::FORMAT_NONE)) {
+    const std::string beside = !node->pattern.empty() ? "it stands beside a pattern that is not simple" : "it stands beside a format";
     if (node->min_length > 0) losses.add(pointer + "/minLength", beside);
     if (node->max_length >= 0) losses.add(pointer + "/maxLength", beside);
   }

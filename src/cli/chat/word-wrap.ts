@@ -1,9 +1,16 @@
 // Breaks a text that comes in pieces into lines of a terminal, between words: what is shown already of a word that does not fit is taken
-// away and written again on the next line. A word longer than a line is broken where the line ends. Used by answer-writer.ts.
+// away and written again on the next line. A word longer than a line is broken where the line ends. Used by answer-writer.ts;
+// what is whole already, as what chat itself says, needs `inLines` alone.
 import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 
 const tabWidth = 8;
 const pieces = new Intl.Segmenter();
+
+/** A whole text, broken between words; the blank behind a full line is the break itself. */
+export function inLines(text: string, columns: number): string {
+  return text.split('\n').map((line) => wrapAnsi(line, columns, { hard: true, trim: false }).replaceAll('\n ', '\n')).join('\n');
+}
 
 export class WordWrap {
   readonly #columns: () => number;

@@ -17,6 +17,7 @@ import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.
 import type { AnswerValues, AnswerSettings } from '../flags/answer-flags.js';
 import { command } from '../command.js';
 import { bytesPerToken, chooseContext } from '../chat/context-size.js';
+import { inLines } from '../chat/word-wrap.js';
 import { SavedConversation } from '../chat/sessions/conversation.js';
 import type { DialogueParts } from '../chat/dialogue.js';
 import type { Session } from '../chat/sessions/session.js';
@@ -100,9 +101,9 @@ export const chat = command({
       const description = await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
       if (!description.canGenerate) throw new RecuaError('chat_unsupported', `${model.id} only embeds; it cannot chat.`);
       if (!values.quiet) {
-        if (!description.hasChatTemplate && merged.template === 'auto') say('Note: The model brings no chat template, so ChatML is used; -t names another.');
-        if (context) say(context.reason);
-        if (session && session.model !== modelName) say(`The saved chat was with ${session.model}; it goes on with ${modelName}.`);
+        if (!description.hasChatTemplate && merged.template === 'auto') tell('Note: The model brings no chat template, so ChatML is used; -t names another.');
+        if (context) tell(context.reason);
+        if (session && session.model !== modelName) tell(`The saved chat was with ${session.model}; it goes on with ${modelName}.`);
       }
       const parts: DialogueParts = {
         engine, model: description, modelName, conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
@@ -152,10 +153,15 @@ function merge(values: ChatValues, given: ReadonlySet<string>, session: Session 
   };
 }
 
+/** What stands above a conversation, in lines of its terminal. */
+function tell(text: string): void {
+  say(process.stderr.isTTY ? inLines(text, process.stderr.columns) : text);
+}
+
 function greet(description: ModelDescription, model: StoredModel, resumed: string | undefined): void {
-  if (description.offload.devices.length > 0) say(`${placeText(description)}.`);
-  say(`${model.id}: ${description.description}. /help lists commands, Ctrl-D leaves.`);
-  if (resumed !== undefined) say(`Going on with ${resumed}.`);
+  if (description.offload.devices.length > 0) tell(`${placeText(description)}.`);
+  tell(`${model.id}: ${description.description}. /help lists commands, Ctrl-D leaves.`);
+  if (resumed !== undefined) tell(`Going on with ${resumed}.`);
 }
 
 /** One turn without a person: of a saved chat if one is named, else of none. */

@@ -52,7 +52,7 @@ function commandOf(all: readonly AnyCommand[], words: readonly string[]): AnyCom
   try {
     return findPlace(all, words).command;
   } catch (thrown) {
-    throw misuse(`Expected the name of a command, or path, after recua config. ${RecuaError.from(thrown).message} A flag is set in the config file or by a variable: recua help environment`);
+    throw misuse(`Expected the name of a command, or path, after recua config, which shows what is set: recua help environment tells how to set it. ${RecuaError.from(thrown).message}`);
   }
 }
 

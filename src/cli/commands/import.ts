@@ -53,7 +53,7 @@ export const importCommand = command({
       const done = await importModel(findPlaces(), { path, mode, repo: values.name, alias: values.alias, force: values.force },
         { signal: stop.signal, progress: (doing, doneBytes, totalBytes) => bar.show(doing, doneBytes, totalBytes) });
       bar.end();
-      await print(values.json ? asJson(path, done) : asText(path, done));
+      await print(values.json ? asJson(path, done) : asText(path, done, values.alias));
       return 0;
     } finally {
       bar.end();
@@ -62,7 +62,7 @@ export const importCommand = command({
   },
 });
 
-function asText(path: string, { model, by, already, aliases }: Imported): string {
+function asText(path: string, { model, by, already, aliases }: Imported, alias: string): string {
   const what = already ? 'is in the store already' : {
     'hard link': `is in the store now: hard-linked, so it takes no extra room; changing the file would change the model`,
     'copy': `is in the store now: ${sizeText(model.sizeBytes)} copied`,
@@ -72,7 +72,7 @@ function asText(path: string, { model, by, already, aliases }: Imported): string
   }[by];
   const parts = model.totalParts > 1 ? ` (${model.totalParts} parts)` : '';
   const names = [model.name, ...aliases];
-  return plain(`${path}${parts} ${what}.`) + `\nName${names.length > 1 ? 's' : ''}: ${names.map(plain).join(', ')}\nTry: recua run ${shellWord(plain(aliases[0] ?? model.name))} -p "Hello"\n`;
+  return plain(`${path}${parts} ${what}.`) + `\nName${names.length > 1 ? 's' : ''}: ${names.map(plain).join(', ')}\nTry: recua run ${shellWord(plain(alias || (aliases[0] ?? model.name)))} -p "Hello"\n`;
 }
 
 function asJson(path: string, { model, by, already, aliases }: Imported): string {

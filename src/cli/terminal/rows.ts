@@ -25,19 +25,34 @@ export function shorten(text: string, columns: number): string {
 
 /**
  * Lines of a table, each with its line break; the first row is the head. Where they are wider than the screen, empty columns are left out,
- * then the last column is shortened; where even that has no room, the first cell of a row gets a line of its own.
+ * then the last column is shortened; where even that has no room, the first cell of a row gets a line of its own, and the others as many
+ * as they need.
  */
 export function rows(cells: readonly (readonly string[])[], columns = process.stdout.isTTY ? process.stdout.columns : Infinity): string {
   let shown = cells.map((row) => row.map(plain));
   if (widthOf(shown) > columns) shown = withoutEmptyColumns(shown);
-  const fits = widthOf(shown) <= columns || roomForLast(shown, columns) >= leastRoom;
-  const lines = fits ? aligned(shown, columns) : inTwoLines(shown, columns);
+  const lines = mayStandIn(shown, columns, true) ? aligned(shown, columns) : inSeveralLines(shown, columns);
   return lines.map((line) => `${line.trimEnd()}\n`).join('');
 }
 
-function inTwoLines(cells: readonly (readonly string[])[], columns: number): string[] {
-  const rest = aligned(cells.map((row) => row.slice(1)), columns - gap);
-  return cells.flatMap(([first = ''], at) => [first, ...(rest[at]!.trim() === '' ? [] : [' '.repeat(gap) + rest[at]!])]);
+function inSeveralLines(cells: readonly (readonly string[])[], columns: number): string[] {
+  const room = columns - gap;
+  const parts: (readonly string[])[][] = [];
+  // What has room on a line of its own is not cut to stand beside others.
+  const lastIsLong = widthsOf(cells).at(-1)! > room;
+  for (let from = 1; from < cells[0]!.length;) {
+    const upTo = (end: number) => cells.map((row) => row.slice(from, end));
+    let end = from + 1;
+    while (end < cells[0]!.length && mayStandIn(upTo(end + 1), room, lastIsLong && end + 1 === cells[0]!.length)) end++;
+    parts.push(upTo(end));
+    from = end;
+  }
+  const rest = parts.map((part) => aligned(part, room));
+  return cells.flatMap(([first = ''], at) => [first, ...rest.map((lines) => lines[at]!).filter((line) => line.trim() !== '').map((line) => ' '.repeat(gap) + line)]);
+}
+
+function mayStandIn(cells: readonly (readonly string[])[], room: number, mayShorten: boolean): boolean {
+  return widthOf(cells) <= room || (mayShorten && roomForLast(cells, room) >= leastRoom);
 }
 
 function aligned(cells: readonly (readonly string[])[], columns: number): string[] {

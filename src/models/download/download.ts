@@ -41,6 +41,13 @@ export type DownloadPhase = 'waiting' | 'checking' | 'downloading';
 
 const pollMs = 250;
 
+/** What arrived is not to be kept. */
+const wrongs: ReadonlySet<string> = new Set(['download_corrupt', 'download_changed', 'download_wrong_content']);
+/** The hub's last word: what it refused before a byte came is no download that waits to go on. */
+const refusals: ReadonlySet<string> = new Set([
+  'hub_token_missing', 'hub_token_refused', 'licence_not_accepted', 'repository_not_found', 'revision_not_found', 'repository_file_not_found',
+]);
+
 /** Resolves to the file's path in the cache's snapshot. */
 export async function download(hub: Hub, target: DownloadTarget, options: DownloadOptions): Promise<string> {
   const { cache, repo, file } = target;
@@ -145,7 +152,7 @@ async function fetchAndInstall(hub: Hub, blob: string, target: DownloadTarget, o
     installed = true;
     await partial.install();
   } catch (thrown) {
-    if (thrown instanceof RecuaError && ['download_corrupt', 'download_changed', 'download_wrong_content'].includes(thrown.code)) await removePartial(blob);
+    if (thrown instanceof RecuaError && (wrongs.has(thrown.code) || (refusals.has(thrown.code) && partial.doneBytes === 0))) await removePartial(blob);
     throw thrown;
   } finally {
     if (!installed) await partial.close();

@@ -20,6 +20,22 @@ t.test('/help goes on below itself where the terminal is narrow', async (t) => {
   t.match(lines[at + 1], new RegExp(`^ {${column}}\\S`), 'what is wrapped stands below what it goes on from');
 });
 
+t.test('what chat says is broken between words, and no line begins with the blank of a break', async (t) => {
+  const chat = await openChat(t, [], { rows: 60, columns: 50 });
+  t.match(chat.text(), /\/help lists commands, Ctrl-D\s+leaves\./, 'the greeting too');
+  chat.type('/nosuch\r');
+  await chat.until(/sent with two\./);
+  await chat.prompt();
+  for (const columns of [50, 51, 52, 80]) {
+    chat.resize(columns, 60);
+    await chat.prompt();
+    const said = await chat.say('/help');
+    const paragraph = said.slice(said.indexOf('Alt-Enter'));
+    t.notMatch(paragraph, /^ /m, `${columns} columns`);
+    t.equal(paragraph.split('\n').map((line) => line.trim()).join(' ').split(/\s+/).filter((word) => word === 'closes').length, 1);
+  }
+});
+
 t.test('/quit and /exit leave with 0', async (t) => {
   for (const command of ['/quit', '/exit']) {
     const chat = await openChat(t);

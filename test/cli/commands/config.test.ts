@@ -151,7 +151,8 @@ t.test('recua config tells values with their origins, and the places', async (t)
     commands: { api: { port: { value: 9000, origin: { from: 'file', path } }, host: { value: '127.0.0.1', origin: { from: 'default' } } }, 'serve start': { threads: { value: 2, origin: { from: 'variable' } } } },
     warnings: [/RECUA_JSON/, /RECUA_THREDS/],
   });
-  t.match(await recua(['config', 'srve'], '', { env }), { code: 2, stderr: /Expected the name of a command, or path.* Did you mean serve\?.*recua help environment/ });
+  t.match(await recua(['config', 'srve'], '', { env }), { code: 2, stderr: /Expected the name of a command, or path.*recua help environment.* Did you mean serve\?/ });
+  t.match(await recua(['config', 'nosuch'], '', { env }), { code: 2, stderr: /There is no command nosuch\. All of them: recua help\n$/ });
 });
 
 t.test('a broken config file stops a command before it does anything, but not help or version', async (t) => {

@@ -109,6 +109,8 @@ t.test('import of what was pulled already stores nothing twice', async (t) => {
   const path = join(folder, 'mine', 'download.gguf');
   writeFileSync(path, model('m'));
   t.match(await importing(folder, path, '--copy', '-a', 'mine'), { code: 0, already: true, name: 'acme/m-GGUF', path: pulled, aliases: ['mine'] });
+  const { stdout } = await recua(['import', path, '-a', 'new'], '', { env: envOf(folder) });
+  t.match(stdout, /Names: acme\/m-GGUF, mine, new\nTry: recua run new -p/, 'the name to try is the one just given');
   t.strictSame(readdirSync(hub), ['models--acme--m-GGUF']);
 });
 

@@ -45,3 +45,28 @@ t.test('a screen too narrow for a row shows its name on a line of its own, and l
   t.match(rows(cells, 120), /ALIAS/, 'with room for it, all is there');
   t.end();
 });
+
+t.test('a screen too narrow for the rest of a row gives that several lines, and cuts no cell that fits on one', (t) => {
+  const cells = [
+    ['NAME', 'QUANTISATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
+    ['owner/gated', 'Q4_0', '0 bytes', 'never', '', '0 % downloaded'],
+    ['owner/model', 'F16', '2.29 MiB', '3 minutes ago', 'tiny', ''],
+  ];
+  t.equal(rows(cells, 50), [
+    'NAME',
+    '  QUANTISATION  SIZE      LAST USED      ALIAS',
+    '  STATE',
+    'owner/gated',
+    '  Q4_0          0 bytes   never',
+    '  0 % downloaded',
+    'owner/model',
+    '  F16           2.29 MiB  3 minutes ago  tiny',
+    '',
+  ].join('\n'));
+  for (let columns = 16; columns < 70; columns++) {
+    const lines = rows(cells, columns).split('\n');
+    t.ok(lines.every((line) => line.length <= columns), `${columns} columns`);
+    t.notMatch(lines.join(' '), /…/, `${columns} columns`);
+  }
+  t.end();
+});

@@ -45,3 +45,30 @@ t.test('a short request passes those with long texts, and a cancelled one leaves
   await open.engine.close();
   t.equal(open.addon.tokenized.length - atLoad, 4, 'nothing is done for who left');
 });
+
+t.test('grammars, schemas and tools that take their time to compile keep no other request from being answered', async (t) => {
+  const open = await openEngine({}, { parallel: 4 });
+  const { model } = open.loaded;
+  const createSampler = model.createSampler.bind(model);
+  const held: (() => void)[] = [];
+  model.createSampler = async (options, prompt) => {
+    if (options.grammar?.startsWith('say:')) await new Promise<void>((release) => held.push(release));
+    return await createSampler(options, prompt);
+  };
+  const ended: string[] = [];
+  const follow = (name: string, { done }: { done: Promise<{ end: { kind: string } }> }) => done.then(({ end }) => { ended.push(`${name} ${end.kind}`); });
+  const slow = [0, 1, 2, 3, 4, 5].map((n) => follow('slow', open.complete(completion(`prompt ${n}`, { constraint: say('yes') }))));
+  // More than the pool has threads, one after the other, and a chat.
+  for (let n = 0; n < 5; n++) await follow('short', open.complete(completion(`hello ${n}`, { maxTokens: 2 })));
+  await follow('short', open.chat(chat('hello', { maxTokens: 2 })));
+  t.strictSame(ended, Array.from({ length: 6 }, () => 'short done'), 'while not one of the grammars is compiled');
+  t.equal(held.length, 2, 'so many are compiled at once');
+  while (ended.length < 12) {
+    held.shift()?.();
+    await turn();
+  }
+  await Promise.all(slow);
+  t.strictSame(ended.slice(6), Array.from({ length: 6 }, () => 'slow done'));
+  await open.engine.close();
+  t.strictSame(open.addon.violations, []);
+});

@@ -1,6 +1,5 @@
 // Reads messages from the terminal: keys → editor → screen, with history, search and pastes. What comes while nobody reads
 // (an answer is running) waits for the next message, except Ctrl-C and Ctrl-Z, which act at once. Used by dialogue.ts.
-import wrapAnsi from 'wrap-ansi';
 import { RecuaError } from '../../../errors.js';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
@@ -14,6 +13,7 @@ import { againLeaves } from './input.js';
 import { meaningOf } from './keys.js';
 import { Screen } from '../screen.js';
 import type { Key, Terminal } from '../terminal.js';
+import { inLines } from '../word-wrap.js';
 
 /** What a half-typed command can become. */
 export type Completer = (text: string) => Promise<readonly string[]>;
@@ -82,7 +82,7 @@ export class LineInput implements Input {
 
   say(text: string): void {
     if (this.#resolve && !this.#outside) this.#screen.erase();
-    this.write(`${wrapAnsi(tame(text), this.#terminal.columns, { hard: true, trim: false })}\n`);
+    this.write(`${inLines(tame(text), this.#terminal.columns)}\n`);
     this.#draw();
   }
 
