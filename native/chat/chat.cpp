@@ -164,7 +164,6 @@ Napi::Promise apply_template(Napi::Env env, const std::shared_ptr<ModelState> &m
         prompt.Set("shape", Napi::External<PromptShape>::New(env, held, [](Napi::Env, PromptShape *held) { delete held; }));
         prompt.Set("unenforced", schema::to_js(env, out.shape->losses));
         prompt.Set("continuation", out.continuation);
-        prompt.Set("supportsThinking", params.supports_thinking);
         prompt.Set("thinkingStart", params.thinking_start_tag);
         prompt.Set("thinkingEnds", make_texts(env, params.thinking_end_tags));
         return prompt;

@@ -37,7 +37,6 @@ export interface ChatPrompt {
   shape: unknown;
   /** True if the last message is the assistant's: the answer continues it. */
   continuation: boolean;
-  supportsThinking: boolean;
   thinkingStart: string;
   thinkingEnds: string[];
 }
@@ -61,7 +60,7 @@ export interface ChatInput {
   templateKwargs: Record<string, string>;
   /** Jinja source instead of the file's own, or ''. */
   template: string;
-  /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape. */
+  /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape; tests compare the two. */
   remember?: boolean;
 }
 
