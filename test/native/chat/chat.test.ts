@@ -81,7 +81,7 @@ t.test('messages that a template refuses are the caller’s error', async (t) =>
 });
 
 t.test('every template of the vendored tree renders a conversation', async (t) => {
-  const folder = new URL('../../../vendor/llama.cpp/models/templates', import.meta.url);
+  const folder = new URL('../../../vendor/llama.cpp/models/templates/', import.meta.url);
   const names = readdirSync(folder).filter((name) => name.endsWith('.jinja'));
   t.ok(names.length >= 50, `${names.length} templates`);
   for (const name of names) {
