@@ -27,9 +27,9 @@ async function decode() {
   let count = 0;
   const start = performance.now();
   for (; count < 400 && performance.now() - start < 4000; count++) {
-    const result = await context.step({
+    const [result] = await context.steps({
       tokens: Int32Array.of(token), positions: Int32Array.of(count), sequences: Int32Array.of(0), outputs: Uint8Array.of(1), rows: 1, samplers: [sampler],
-    });
+    }, 1, () => undefined);
     token = result.tokens[0];
   }
   console.log(`${(count / ((performance.now() - start) / 1000)).toFixed(0)} tokens/s, ${threads} threads`);
@@ -56,12 +56,12 @@ async function prefill() {
   const step = async (from, count, decodeAt) => {
     const beside = decodeAt < 0 ? 0 : 1;
     const rows = beside + count;
-    const { decodeMs } = await context.step({
+    const [{ decodeMs }] = await context.steps({
       tokens: Int32Array.from({ length: rows }, (_, i) => ((from + i) * 7919) % 1000 + 100),
       positions: Int32Array.from({ length: rows }, (_, i) => (i < beside ? decodeAt : from + i - beside)),
       sequences: Int32Array.from({ length: rows }, (_, i) => (i < beside ? 0 : 1)),
       outputs: Uint8Array.from({ length: rows }, (_, i) => (i < beside ? 1 : 0)), rows, samplers: beside ? [sampler] : [],
-    });
+    }, 1, () => undefined);
     return decodeMs;
   };
   /** The median of a step that is done again and again. */
@@ -89,7 +89,7 @@ async function prefill() {
 
 async function sample() {
   const schema = { type: 'array', minItems: 50, items: { type: 'object', required: ['name', 'age'], properties: { name: { type: 'string', minLength: 5, maxLength: 40 }, age: { type: 'integer' } } } };
-  const grammar = { grammar: await addon.schemaToGrammar(JSON.stringify(schema)), grammarKind: 'user' };
+  const grammar = { grammar: (await addon.compileSchema(JSON.stringify(schema))).grammar, grammarKind: 'user' };
   const sets = {
     greedy: { temperature: 0 }, 'top-k 40, top-p, min-p': { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 },
     'the same, penalties': { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, repeatPenalty: 1.1, penaltyLastN: 64 },
@@ -106,9 +106,9 @@ async function sample() {
     let token = 5;
     let ms = 0;
     for (let position = 0; position < 100; position++) {
-      const result = await context.step({
+      const [result] = await context.steps({
         tokens: Int32Array.of(token), positions: Int32Array.of(position), sequences: Int32Array.of(0), outputs: Uint8Array.of(1), rows: 1, samplers: [sampler],
-      });
+      }, 1, () => undefined);
       ms += result.sampleMs;
       [token] = result.tokens;
     }

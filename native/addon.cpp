@@ -39,14 +39,6 @@ Napi::Value compile_schema(const Napi::CallbackInfo &info) {
       });
 }
 
-Napi::Value schema_to_grammar(const Napi::CallbackInfo &info) {
-  const std::string text = info[0].As<Napi::String>().Utf8Value();
-  return Task<std::string>::run(
-      info.Env(), "invalid_schema",
-      [text](std::string &grammar) { grammar = schema::refusing(-1, [&] { return schema::convert(text, nullptr); }); },
-      [](Napi::Env env, std::string &grammar) { return Napi::String::New(env, grammar); });
-}
-
 Napi::Value turns(const Napi::CallbackInfo &info) {
   const turn::Counts counts = turn::counts();
   auto result = Napi::Object::New(info.Env());
@@ -80,9 +72,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
   exports.Set("turns", Napi::Function::New(env, turns, "turns"));
   exports.Set("heap", Napi::Function::New(env, heap::measure, "heap"));
-  exports.Set("readGguf", Napi::Function::New(env, read_gguf, "readGguf"));
   exports.Set("compileSchema", Napi::Function::New(env, compile_schema, "compileSchema"));
-  exports.Set("schemaToGrammar", Napi::Function::New(env, schema_to_grammar, "schemaToGrammar"));
   return exports;
 }
 

@@ -250,11 +250,9 @@ public:
   static Napi::Promise create(Napi::Env env, const std::shared_ptr<ContextCore> &core, const Options &options);
 
 private:
-  Napi::Value step(const Napi::CallbackInfo &info);  // step.cpp
   Napi::Value steps(const Napi::CallbackInfo &info); // step.cpp
   Napi::Value copy_sequence(const Napi::CallbackInfo &info);
   Napi::Value remove_sequence(const Napi::CallbackInfo &info);
-  Napi::Value shift_sequence(const Napi::CallbackInfo &info);
   Napi::Value stash_sequence(const Napi::CallbackInfo &info);
   Napi::Value unstash_sequence(const Napi::CallbackInfo &info);
   Napi::Value drop_stash(const Napi::CallbackInfo &info);
@@ -323,9 +321,6 @@ private:
   std::vector<std::string> call_ids;
   std::vector<bool> call_announced;
 };
-
-// --- gguf.cpp
-Napi::Value read_gguf(const Napi::CallbackInfo &info);
 
 // --- log.cpp. The errors llama.cpp logged on this thread since `clear`, for the message of a failed load.
 namespace log {

@@ -17,10 +17,10 @@ let tokens = await model.tokenize('Once upon a time', true, true);
 let position = 0;
 for (let step = 0; step < 4; step++) {
   const rows = tokens.length;
-  const result = await context.step({
+  const [result] = await context.steps({
     tokens, positions: Int32Array.from(tokens, (_, i) => position + i), sequences: new Int32Array(rows),
     outputs: Uint8Array.from(tokens, (_, i) => (i === rows - 1 ? 1 : 0)), rows, samplers: [sampler],
-  });
+  }, 1, () => undefined);
   position += rows;
   tokens = result.tokens;
 }

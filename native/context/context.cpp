@@ -192,10 +192,8 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
 Napi::Function Context::define(Napi::Env env) {
   return DefineClass(
       env, "Context",
-      {InstanceMethod("step", &Context::step), InstanceMethod("steps", &Context::steps),
-       InstanceMethod("copySequence", &Context::copy_sequence),
-       InstanceMethod("removeSequence", &Context::remove_sequence),
-       InstanceMethod("shiftSequence", &Context::shift_sequence), InstanceMethod("createStash", &Context::create_stash),
+      {InstanceMethod("steps", &Context::steps), InstanceMethod("copySequence", &Context::copy_sequence),
+       InstanceMethod("removeSequence", &Context::remove_sequence), InstanceMethod("createStash", &Context::create_stash),
        InstanceMethod("readStash", &Context::read_stash), InstanceMethod("writeStash", &Context::write_stash),
        InstanceMethod("stashSequence", &Context::stash_sequence),
        InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),

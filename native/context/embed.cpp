@@ -221,8 +221,6 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         if (core->closed) throw CodedError("closed", "The embedder was closed while it was made.");
         auto embedder = AddonData::wrap(env, env.GetInstanceData<AddonData>()->embedder, core);
         Embedder::Unwrap(embedder)->context_size = static_cast<int32_t>(context_size);
-        embedder.Set("pooling", pooling_names[llama_pooling_type(core->context)]);
-        embedder.Set("contextSize", context_size);
         return embedder;
       });
 }

@@ -1,4 +1,4 @@
-// What is done with the KV of sequences between two steps: copied, cut, moved, stashed in memory, on the compute thread. A stash's bytes are
+// What is done with the KV of sequences between two steps: copied, cut, stashed in memory, on the compute thread. A stash's bytes are
 // read and written on the JS thread, piece by piece, for files.
 #include "addon.h"
 
@@ -126,19 +126,6 @@ Napi::Value Context::remove_sequence(const Napi::CallbackInfo &info) {
   const int32_t to = info[2].ToNumber();
   return run_yes_no(info.Env(), core, [=](llama_context *context) {
     return llama_memory_seq_rm(llama_get_memory(context), sequence, from, to);
-  });
-}
-
-Napi::Value Context::shift_sequence(const Napi::CallbackInfo &info) {
-  const int32_t sequence = info[0].ToNumber();
-  const int32_t from = info[1].ToNumber();
-  const int32_t to = info[2].ToNumber();
-  const int32_t delta = info[3].ToNumber();
-  return run_yes_no(info.Env(), core, [=](llama_context *context) {
-    llama_memory_t memory = llama_get_memory(context);
-    if (!llama_memory_can_shift(memory)) return false;
-    llama_memory_seq_add(memory, sequence, from, to, delta);
-    return true;
   });
 }
 

@@ -314,19 +314,6 @@ struct Run {
 
 } // namespace
 
-Napi::Value Context::step(const Napi::CallbackInfo &info) {
-  const Napi::Env env = info.Env();
-  auto last = std::make_shared<Report>();
-  core->interrupted = false; // an abort() before this step was for another
-  try {
-    return core->run(
-        env, "generation_failed", [core = core, step = read_step(info[0].As<Napi::Object>()), last] { *last = compute_step(*core, *step); },
-        [last](Napi::Env env) { return last->to_object(env); });
-  } catch (const CodedError &error) {
-    return rejected(env, error.code, error.what());
-  }
-}
-
 Napi::Value Context::steps(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   const uint32_t most = info[1].ToNumber().Uint32Value();

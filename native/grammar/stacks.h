@@ -76,10 +76,6 @@ private:
       64; // entries that are found by their classes instead of one after the other
 
   Id intern(const Entry *list, size_t count, bool empty_stack, Effort &work);
-  Id intern_one(uint32_t element, Id below, Effort &work) {
-    const Entry entry{element, below};
-    return intern(&entry, 1, false, work);
-  }
   // Of any entries: those of the same element become one.
   Id collect(std::vector<Entry> &list, bool empty_stack, Effort &work);
   void add_behind(uint32_t element, Id below, std::vector<Entry> &list, bool &empty_stack,

@@ -42,7 +42,6 @@ Napi::Object describe(Napi::Env env, ModelState &state) {
   const llama_vocab *vocab = llama_model_get_vocab(model);
   const std::string architecture = metadata_value(model, "general.architecture");
   auto info = Napi::Object::New(env);
-  info.Set("description", read_text([&](char *out, size_t size) { return llama_model_desc(model, out, size); }));
   info.Set("architecture", architecture);
   info.Set("fileType", llama_ftype_name(llama_model_ftype(model)));
   info.Set("vocabSize", llama_vocab_n_tokens(vocab));
@@ -187,7 +186,6 @@ Napi::Value Model::start_load(Napi::Env env, const Options &options) {
   options.boolean("mmap", mmap);
   options.boolean("mlock", mlock);
   options.boolean("vocabOnly", load->params.vocab_only);
-  options.boolean("checkTensors", load->params.check_tensors);
   load->params.load_mode = mmap ? (mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
                                 : (mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);
   load->params.progress_callback = [](float fraction, void *data) {

@@ -13,7 +13,7 @@ namespace {
 
 // Samplers that only llama.cpp's chain has.
 bool needs_chain(const common_params_sampling &p) {
-  if (p.mirostat != 0 || p.dynatemp_range != 0 || (p.dry_multiplier != 0 && p.dry_penalty_last_n != 0)) return true;
+  if (p.mirostat != 0 || (p.dry_multiplier != 0 && p.dry_penalty_last_n != 0)) return true;
   if (p.temp <= 0) return false; // nothing that only trims or reshapes the tail can change the best
   return p.xtc_probability > 0 || p.typ_p < 1 || p.top_n_sigma > 0 || p.top_k > ChoiceOptions::largest_top_k;
 }

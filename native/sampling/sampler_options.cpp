@@ -39,14 +39,11 @@ void read_numbers(const Options &options, common_params_sampling &params) {
   options.number("dryBase", params.dry_base);
   options.number("dryAllowedLength", params.dry_allowed_length);
   options.number("dryPenaltyLastN", params.dry_penalty_last_n);
-  options.texts("drySequenceBreakers", params.dry_sequence_breakers);
   options.number("xtcProbability", params.xtc_probability);
   options.number("xtcThreshold", params.xtc_threshold);
   options.number("mirostat", params.mirostat);
   options.number("mirostatTau", params.mirostat_tau);
   options.number("mirostatEta", params.mirostat_eta);
-  options.number("dynatempRange", params.dynatemp_range);
-  options.number("dynatempExponent", params.dynatemp_exponent);
   options.boolean("ignoreEos", params.ignore_eos);
   params.seed = std::random_device{}();
   options.number("seed", params.seed);

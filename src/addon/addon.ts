@@ -36,15 +36,11 @@ export interface ModelOptions {
   devices?: string[];
   mmap: boolean;
   mlock: boolean;
-  /** Read the vocabulary only: tokenising works, contexts do not. */
+  /** Read the vocabulary only, as tests do: tokenising works, contexts do not. */
   vocabOnly?: boolean;
-  /** Verify tensor data while loading. */
-  checkTensors?: boolean;
 }
 
 export interface NativeModelInfo {
-  /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
-  description: string;
   architecture: string;
   /** Quantisation name, e.g. "Q8_0". */
   fileType: string;
@@ -137,14 +133,11 @@ export interface SamplerOptions {
   dryBase?: number;
   dryAllowedLength?: number;
   dryPenaltyLastN?: number;
-  drySequenceBreakers?: string[];
   xtcProbability?: number;
   xtcThreshold?: number;
   mirostat?: 0 | 1 | 2;
   mirostatTau?: number;
   mirostatEta?: number;
-  dynatempRange?: number;
-  dynatempExponent?: number;
   /** 32-bit; absent draws a random one. */
   seed?: number;
   /** Token ids and what to add to their logits; -Infinity bans. */
@@ -203,6 +196,7 @@ export interface StepResult {
   guesses?: number;
   failures: { row: number; message: string }[] | undefined;
   decodeMs: number;
+  /** For benchmarks. */
   sampleMs: number;
 }
 
@@ -211,13 +205,12 @@ export interface NativeContext {
   readonly contextSize: number;
   readonly sequences: number;
   readonly batchSize: number;
-  /** Rejects `generation_failed` (with `details`), after which the KV of the rows' sequences is undefined: remove them. */
-  step(input: StepInput): Promise<StepResult>;
   /**
    * Up to `most` steps one after the other: where each row wanted a token, the sampled ones are evaluated next, without waiting for JS.
    * `each` is told what came of them, not more often than every few milliseconds; the promise resolves to what it was not told, the
    * last step at least. The last is that of a token that ends a generation, of a failed sampler, or the next to be completed after pause().
-   * Where a step fails, `each` is told of all before it.
+   * Where a step fails, `each` is told of all before it. Rejects `generation_failed` (with `details`), after which the KV of the rows'
+   * sequences is undefined: remove them.
    */
   steps(input: StepInput, most: number, each: (results: StepResult[]) => void): Promise<StepResult[]>;
   pause(): void;
@@ -225,8 +218,6 @@ export interface NativeContext {
   copySequence(from: number, to: number, length: number): Promise<boolean>;
   /** Removes positions [from, to) of a sequence; to = -1 is the end. Resolves false where only whole sequences can go. */
   removeSequence(sequence: number, from: number, to: number): Promise<boolean>;
-  /** Adds delta to the positions [from, to). Resolves false where the memory can't shift. */
-  shiftSequence(sequence: number, from: number, to: number, delta: number): Promise<boolean>;
   /** Copies a sequence's KV into memory of its own, for as long as the context lives. `id` is 0 where there was nothing to copy. */
   stashSequence(sequence: number): Promise<{ id: number; sizeBytes: number }>;
   /** Gives a sequence the first `length` tokens of a stash, which stays. Resolves false if it is unknown or can't be cut. */
@@ -249,8 +240,6 @@ export interface NativeContext {
 }
 
 export interface NativeEmbedder {
-  readonly pooling: Pooling;
-  readonly contextSize: number;
   /**
    * Pooled vectors of many inputs; `tokens` holds all inputs one after the other, `lengths` each one's count. Resolves to inputs ×
    * embeddingSize floats, unit length; with pooling 'rank' to the scores of each input, one for each label of the model's head.
@@ -302,7 +291,7 @@ export interface NativeModel {
   prepareChat(input: PrepareInput, sampling: SamplerOptions): Promise<PreparedChat>;
   /** Throws `invalid_argument` where a parser of the prompt was closed. */
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
-  /** What is kept of grammars for later requests, and if given, a bound of its bytes in place of 256 MiB. Grammars are dropped when one is asked for. */
+  /** What is kept of grammars for later requests, and if given, a bound of its bytes in place of 256 MiB. Grammars are dropped when one is asked for. Tests do. */
   limitGrammars(bytes?: number): { count: number; bytes: number };
   /** Closes contexts, embedders and samplers of this model first, then the model. Idempotent. */
   close(): Promise<void>;
@@ -325,13 +314,6 @@ export interface PreparedChat {
     /** Control tokens whose text the parser wants to see in the answer. */
     preservedIds: Int32Array;
   };
-}
-
-export interface GgufHeader {
-  version: number;
-  tensorCount: number;
-  /** Scalars and strings; arrays as { type, length }. */
-  metadata: Record<string, string | number | boolean | { type: string; length: number }>;
 }
 
 /** A load under way. */
@@ -365,13 +347,10 @@ export interface NativeAddon {
   setLog(sink: ((level: string, text: string) => void) | null): void;
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
-  /** What malloc has given out in this process, and what of its heaps is free; undefined where the C library does not tell (glibc before 2.33, others). */
   /** How often this process computed in turns with others, and how often it had to wait for its turn. */
   turns(): { taken: number; waited: number };
+  /** For tests: what malloc has given out in this process, and what of its heaps is free; undefined where the C library does not tell (glibc before 2.33, others). */
   heap(): { usedBytes: number; freeBytes: number } | undefined;
-  readGguf(path: string): Promise<GgufHeader>;
   /** A JSON schema's grammar, and what it leaves out. Rejects `invalid_schema`. */
   compileSchema(schema: string): Promise<{ grammar: string; unenforced: Unenforced[] }>;
-  /** The grammar alone. Rejects `invalid_schema`. */
-  schemaToGrammar(schema: string): Promise<string>;
 }

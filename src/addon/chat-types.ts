@@ -59,7 +59,7 @@ export interface ChatInput {
   templateKwargs: Record<string, string>;
   /** Jinja source instead of the file's own, or ''. */
   template: string;
-  /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape. */
+  /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape; tests compare the two. */
   remember?: boolean;
 }
 

@@ -1,27 +1,13 @@
 // What a native library needs of the machine and can be refused for: processor, C library, the format of the file.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { GLIBC, familySync, versionSync } from 'detect-libc';
 import type { MachineFacts } from '../system/machine-text.js';
-
 
 let facts: MachineFacts | undefined;
 
 /** Costs some milliseconds the first time, so it is asked when something failed. */
 export function machineFacts(): MachineFacts {
-  return facts ??= { platform: process.platform, arch: process.arch, glibc: process.platform === 'linux' ? glibcVersion() : '' };
-}
-
-function glibcVersion(): string {
-  const report = process.report as (NodeJS.ProcessReport & { excludeNetwork?: boolean }) | undefined;
-  if (!report) return '';
-  const before = report.excludeNetwork;
-  // Without it the report asks the name service about every address of the machine.
-  report.excludeNetwork = true;
-  try {
-    const { header } = report.getReport() as { header?: { glibcVersionRuntime?: string } };
-    return header?.glibcVersionRuntime ?? '';
-  } finally {
-    if (before !== undefined) report.excludeNetwork = before;
-  }
+  return facts ??= { platform: process.platform, arch: process.arch, glibc: familySync() === GLIBC ? versionSync() ?? '' : '' };
 }
 
 /** e_machine of ELF files, by Node's names. */

@@ -5,8 +5,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { isClone } from '../system/installation.js';
 import type { Installation } from '../system/installation.js';
 
-export const scope = '@recua';
-export const addonFile = 'recua.node';
+const scope = '@recua';
+const addonFile = 'recua.node';
 
 /** A package with native code in its folder `bin`. */
 export interface NativePackage {

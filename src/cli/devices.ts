@@ -22,7 +22,7 @@ export async function listDevices(json: boolean): Promise<number> {
   return 0;
 }
 
-export async function deviceTable({ devices }: Pick<Survey, 'devices'>): Promise<string> {
+async function deviceTable({ devices }: Pick<Survey, 'devices'>): Promise<string> {
   const { rows } = await import('./terminal/rows.js');
   return rows([
     ['NAME', 'KIND', 'MEMORY', 'FREE', 'DESCRIPTION'],
@@ -42,7 +42,7 @@ export function deviceObjects({ devices }: Pick<Survey, 'devices'>): object[] {
   }));
 }
 
-export function skippedObjects({ optional }: Pick<Survey, 'optional'>): object[] {
+function skippedObjects({ optional }: Pick<Survey, 'optional'>): object[] {
   return optional.filter(({ loaded }) => !loaded).map(({ backend, package: name, file, reason }) => ({ backend, package: name === '' ? null : name, file, reason }));
 }
 

@@ -25,7 +25,7 @@ export function machineBytes(): number {
   return allowed > 0 && allowed < totalmem() ? allowed : totalmem();
 }
 
-export function fitsMemory(model: RemoteModel): boolean {
+function fitsMemory(model: RemoteModel): boolean {
   return memoryBytesOf(model) <= machineBytes();
 }
 

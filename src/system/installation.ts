@@ -13,7 +13,7 @@ export interface Installation {
 }
 
 /** The installation that a folder holds. */
-export function readInstallation(root: string): Installation {
+function readInstallation(root: string): Installation {
   return { root, version: readField(join(root, 'package.json')), llamaCpp: readField(join(root, 'vendor', 'llama.cpp.json')) };
 }
 

@@ -24,9 +24,9 @@ async function feed(context: NativeContext, sequence: number, from: number, all:
   const rows = all.length - from;
   const outputs = new Uint8Array(rows);
   outputs[rows - 1] = 1;
-  const result = await context.step({
+  const [result] = await context.steps({
     tokens: all.slice(from), positions: Int32Array.from({ length: rows }, (_, i) => from + i), sequences: new Int32Array(rows).fill(sequence), outputs, rows, samplers: [sampler],
-  });
+  }, 1, () => undefined);
   return result.tokens[0];
 }
 

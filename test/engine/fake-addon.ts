@@ -185,10 +185,6 @@ class FakeContext implements NativeContext {
     return row;
   }
 
-  step(input: StepInput): Promise<StepResult> {
-    return this.steps(input, 1, () => {}).then((results) => results[0]!);
-  }
-
   steps(input: StepInput, most: number, each: (results: StepResult[]) => void): Promise<StepResult[]> {
     if (this.#stepping) return Promise.reject(this.#violation('a step was submitted while another runs'));
     this.#stepping = true;
@@ -364,7 +360,6 @@ class FakeContext implements NativeContext {
       return this.#stashes.delete(id);
     });
   }
-  shiftSequence(): Promise<boolean> { return Promise.resolve(false); }
   createStash(): number { return 0; }
   readStash(): void {}
   writeStash(): void {}
@@ -384,10 +379,8 @@ class FakeContext implements NativeContext {
 }
 
 class FakeEmbedder implements NativeEmbedder {
-  readonly pooling = 'mean' as const;
   closed = false;
   constructor(readonly options: EmbedderOptions, readonly owner: FakeAddon) { owner.stats.openContexts++; }
-  get contextSize() { return this.options.contextSize; }
   polls() { return 0; }
   async embed(all: Int32Array, lengths: Int32Array): Promise<Float32Array> {
     this.owner.stats.embedCalls++;
@@ -457,7 +450,7 @@ class FakeModel implements NativeModel {
   constructor(readonly fake: FakeOptions, readonly owner: FakeAddon) {
     owner.stats.openModels++;
     this.info = {
-      description: 'fake', architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
+      architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
       embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, addBos: true, addEos: false, addSep: false, longestPiece: 6, takesSpaces: false,
       hasDecoder: fake.hasDecoder ?? true, hasEncoder: false, recurrent: fake.recurrent ?? false, slidingWindow: fake.slidingWindow ?? 0,
       pooling: fake.pooling ?? 'unspecified', hasChatTemplate: true,
@@ -553,9 +546,8 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
       return { promise, progress: () => 0.5, cancel: () => cancel() };
     },
     heap: () => undefined,
-    readGguf: async () => ({ version: 3, tensorCount: 0, metadata: {} }),
+    turns: () => ({ taken: 0, waited: 0 }),
     compileSchema: async () => ({ grammar: 'root ::= "{}"', unenforced: [] }),
-    schemaToGrammar: async () => 'root ::= "{}"',
   };
   return addon;
 }

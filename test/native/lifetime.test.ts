@@ -52,7 +52,6 @@ t.test('after close() every method answers closed', async (t) => {
   await t.rejects(step(context, [{ sequence: 0, from: 0, tokens: [1], sampler: null }]), closed);
   await t.rejects(context.copySequence(0, 1, 1), closed);
   await t.rejects(context.removeSequence(0, 0, -1), closed);
-  await t.rejects(context.shiftSequence(0, 0, -1, 1), closed);
   await t.rejects(context.stashSequence(0), closed);
   t.throws(() => context.createStash(1), closed);
   t.throws(() => context.readStash(1, 0, new Uint8Array(1)), closed);

@@ -22,7 +22,7 @@ export interface Part {
   sampler: NativeSampler | null;
 }
 
-export function step(context: NativeContext, parts: Part[]) {
+export async function step(context: NativeContext, parts: Part[]) {
   const rows = parts.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const input = {
     tokens: new Int32Array(rows), positions: new Int32Array(rows), sequences: new Int32Array(rows), outputs: new Uint8Array(rows),
@@ -37,7 +37,8 @@ export function step(context: NativeContext, parts: Part[]) {
       input.outputs[row] = i === tokens.length - 1 ? 1 : 0;
     }
   }
-  return context.step(input);
+  const [result] = await context.steps(input, 1, () => undefined);
+  return result!;
 }
 
 /** Tokens generated after `prompt` in one sequence. */

@@ -2,7 +2,7 @@
 // comes from the settings (environment and config file), else it is the default. Called by main.
 import minimist from 'minimist';
 import { misuse, quote } from './flags.js';
-import type { Flag, Flags, Values } from './flags.js';
+import type { Flags, Values } from './flags.js';
 import { nearest } from '../../models/names/nearest.js';
 import type { SettingOrigin, FlagSettings } from './settings.js';
 
@@ -17,17 +17,14 @@ export interface Arguments<F extends Flags> {
 }
 
 /** A switch may be taken back (`--mlock=false`), which a setting elsewhere can make necessary. */
-const switchWords: ReadonlyMap<string, boolean> = new Map([['true', true], ['1', true], ['false', false], ['0', false]]);
+const onWords = ['true', '1'];
+const offWords = ['false', '0'];
 
 /** Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for a setting that cannot be read. */
 export function parseArguments<F extends Flags>(command: string, flags: F, argv: readonly string[], settings?: FlagSettings): Arguments<F> {
-  const byName = new Map<string, [string, Flag<unknown>]>();
-  for (const entry of Object.entries(flags)) for (const name of entry[1].names) byName.set(name, entry);
-  const normal = normalise(command, byName, argv);
-  const parsed = minimist(normal, {
+  const parsed = minimist(spellOut(command, flags, argv), {
     // Every value stays text until its flag has read it; minimist alone would make numbers of operands too.
     string: ['_', ...Object.keys(flags)],
-    unknown: (word) => !word.startsWith('-') || word === '-',
   });
   const values: Record<string, unknown> = {};
   const origins: Record<string, SettingOrigin> = {};
@@ -43,7 +40,7 @@ export function parseArguments<F extends Flags>(command: string, flags: F, argv:
     }
     // Given twice: the last one counts, as in other tools.
     const word = String(Array.isArray(found) ? found.at(-1) : found);
-    values[key] = flag.value === '' && word === 'off' ? flag.fallback : flag.read(word);
+    values[key] = flag.value === '' && offWords.includes(word) ? flag.fallback : flag.read(word);
     origins[key] = { from: 'flag' };
     given.add(key);
   }
@@ -51,46 +48,35 @@ export function parseArguments<F extends Flags>(command: string, flags: F, argv:
 }
 
 /**
- * Rewrites every known flag as `--key=value`. minimist reads `-ngl 5` as three flags and `-ngl -1` as a flag without a value,
- * so by the time it sees them nothing is left to misread.
+ * Each flag as the one word `--key=value`, which minimist cannot misread. It takes `-ngl 5` for three flags, `-ngl -1` and
+ * `--system ''` for flags without a value, and `--no-json` and `--constructor` for flags that there are. If told that a flag
+ * is a switch, it says false where none is given, and nothing could be left to the settings.
  */
-function normalise(command: string, byName: ReadonlyMap<string, [string, Flag<unknown>]>, argv: readonly string[]): string[] {
-  const normal: string[] = [];
+function spellOut(command: string, flags: Flags, argv: readonly string[]): string[] {
+  const byName = new Map(Object.entries(flags).flatMap(([key, flag]) => flag.names.map((name) => [name, { key, flag }])));
+  const words: string[] = [];
   for (let i = 0; i < argv.length; i++) {
     const word = argv[i]!;
-    if (word === '--') return [...normal, ...argv.slice(i)];
-    if (!word.startsWith('-') || word === '-') {
-      normal.push(word);
+    if (word === '--') return [...words, ...argv.slice(i)];
+    // `--port=80`; a number may also follow its letter directly: `-p80`.
+    const [, name, attached] = /^(-[a-z])(\d[^=]*)$/i.exec(word) ?? /^(-.[^=]*)(?:=(.*))?$/s.exec(word) ?? [];
+    if (name === undefined) {
+      words.push(word);
       continue;
     }
-    const { name, attached } = split(word, byName);
-    const entry = byName.get(name);
-    if (!entry) throw unknownFlag(command, name, [...byName.keys()]);
-    const [key, flag] = entry;
-    if (flag.value === '') {
-      const named = attached === undefined ? true : switchWords.get(attached);
-      if (named === undefined) throw misuse(`The flag ${name} takes no value, or one of true and false, got ${quote(attached!)}.`);
-      normal.push(`--${key}=${named ? 'on' : 'off'}`);
-      continue;
+    const found = byName.get(name);
+    if (!found) throw unknownFlag(command, word.replace(/=.*/s, ''), [...byName.keys()]);
+    const isSwitch = found.flag.value === '';
+    if (isSwitch && attached !== undefined && ![...onWords, ...offWords].includes(attached)) {
+      throw misuse(`The flag ${name} takes no value, or one of true and false, got ${quote(attached)}.`);
     }
-    const next = argv[i + 1];
-    if (attached === undefined && (next === undefined || byName.has(next))) {
-      throw misuse(`The flag ${name} needs a value: ${name} <${flag.value}>.${name === '-h' ? ` For help: recua ${command} --help` : ''}`);
+    const value = attached ?? (isSwitch ? onWords[0] : argv[++i]);
+    if (value === undefined || (attached === undefined && byName.has(value))) {
+      throw misuse(`The flag ${name} needs a value: ${name} <${found.flag.value}>.${name === '-h' ? ` For help: recua ${command} --help` : ''}`);
     }
-    normal.push(`--${key}=${attached ?? next!}`);
-    if (attached === undefined) i++;
+    words.push(`--${found.key}=${value}`);
   }
-  return normal;
-}
-
-/** `--port=80` and `-p80` carry their value in the same word. */
-function split(word: string, byName: ReadonlyMap<string, [string, Flag<unknown>]>): { name: string; attached: string | undefined } {
-  if (byName.has(word)) return { name: word, attached: undefined };
-  const equals = word.indexOf('=');
-  if (equals > 0) return { name: word.slice(0, equals), attached: word.slice(equals + 1) };
-  const short = word.slice(0, 2);
-  if (!word.startsWith('--') && /^\d/.test(word.slice(2)) && byName.has(short)) return { name: short, attached: word.slice(2) };
-  return { name: word, attached: undefined };
+  return words;
 }
 
 function unknownFlag(command: string, name: string, known: readonly string[]): Error {

@@ -16,7 +16,7 @@ export interface LogFileLimits {
   retryMs: number;
 }
 
-export const logFileLimits: Readonly<LogFileLimits> = { sizeBytes: 10 * 1024 * 1024, kept: 4, waitingBytes: 4 * 1024 * 1024, retryMs: 5_000 };
+const logFileLimits: Readonly<LogFileLimits> = { sizeBytes: 10 * 1024 * 1024, kept: 4, waitingBytes: 4 * 1024 * 1024, retryMs: 5_000 };
 
 /** The files of a log, newest first: the one being written, then those set aside. */
 export function logFiles(path: string, kept = logFileLimits.kept): string[] {

@@ -24,10 +24,6 @@ export class StashPool {
     return this.#entries;
   }
 
-  get sizeBytes(): number {
-    return this.#sizeBytes;
-  }
-
   /** Whether so many tokens would stay if they were stashed now. */
   takes(tokens: number): boolean {
     return tokens * Math.max(this.#bytesPerToken, 1) <= this.#budgetBytes;

@@ -81,7 +81,7 @@ export async function download(hub: Hub, target: DownloadTarget, options: Downlo
 }
 
 /** Whether the file is there with all its bytes; what got there was checked when it came. */
-export async function isComplete({ cache, repo, commit, file }: DownloadTarget): Promise<boolean> {
+async function isComplete({ cache, repo, commit, file }: DownloadTarget): Promise<boolean> {
   const sizes = await Promise.all([blobPath(cache, repo, file.etag), snapshotPath(cache, repo, commit, file.path)]
     .map((path) => lstat(path).then((found) => (found.isFile() ? found.size : -1), () => -1)));
   // Without symlink rights a blob may have moved into its snapshot.

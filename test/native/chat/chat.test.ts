@@ -67,10 +67,10 @@ t.test('a schema becomes a grammar; one that can not is refused', async (t) => {
   const prompt = await chatPrompt(model, 'Hi', { jsonSchema: '{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"]}' });
   t.ok(prompt.grammar.includes('age'));
   await t.rejects(chatPrompt(model, 'Hi', { jsonSchema: '{"type":"nonsense"}' }), { code: 'invalid_schema' });
-  await t.rejects(addon.schemaToGrammar('{"$ref":"#/missing"}'), { code: 'invalid_schema' });
-  await t.rejects(addon.schemaToGrammar('{'), { code: 'invalid_schema' });
+  await t.rejects(addon.compileSchema('{"$ref":"#/missing"}'), { code: 'invalid_schema' });
+  await t.rejects(addon.compileSchema('{'), { code: 'invalid_schema' });
   const chain = JSON.stringify({ $ref: '#/$defs/a0', $defs: Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`a${i}`, { $ref: `#/$defs/a${i + 1}` }])) });
-  await t.rejects(addon.schemaToGrammar(chain), { code: 'invalid_schema' });
+  await t.rejects(addon.compileSchema(chain), { code: 'invalid_schema' });
   await t.rejects(chatPrompt(model, 'Hi', { jsonSchema: chain }), { code: 'invalid_schema' });
 });
 

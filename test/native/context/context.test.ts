@@ -113,20 +113,11 @@ t.test('a stash may be larger than 4 GiB', async (t) => {
   await context.dropStash(id);
 });
 
-t.test('shiftSequence() moves positions', async (t) => {
-  const sampler = await greedy();
-  await generate(context, sampler, prompt, 4, 0);
-  t.equal(await context.removeSequence(0, 0, 4), true);
-  t.equal(await context.shiftSequence(0, 4, -1, -4), true);
-  const { tokens } = await step(context, [{ sequence: 0, from: prompt.length + 3 - 4, tokens: [prompt[0]!], sampler }]);
-  t.ok(tokens[0]! >= 0);
-});
-
 t.test('a batch that cannot be decoded rejects and the context goes on', async (t) => {
   const sampler = await greedy();
   await t.rejects(step(context, [{ sequence: 0, from: 40, tokens: prompt, sampler }, { sequence: 0, from: 2, tokens: prompt, sampler }]), { code: 'generation_failed' });
   await context.removeSequence(0, 0, -1);
-  await t.rejects(context.step({ tokens: prompt, positions: prompt, sequences: prompt, outputs: new Uint8Array(prompt.length), rows: 0, samplers: [] }), { code: 'invalid_argument' });
+  await t.rejects(context.steps({ tokens: prompt, positions: prompt, sequences: prompt, outputs: new Uint8Array(prompt.length), rows: 0, samplers: [] }, 1, () => undefined), { code: 'invalid_argument' });
   t.equal((await generate(context, sampler, prompt, 3)).length, 3);
 });
 

@@ -15,9 +15,9 @@ async function generate(model: NativeModel, context: NativeContext, prompts: Int
     await context.removeSequence(i, 0, -1);
     const outputs = new Uint8Array(prompt.length);
     outputs[prompt.length - 1] = 1;
-    const { tokens } = await context.step({
+    const [{ tokens }] = await context.steps({
       tokens: prompt, positions: prompt.map((_, at) => at), sequences: new Int32Array(prompt.length).fill(i), outputs, rows: prompt.length, samplers: [samplers[i]!],
-    });
+    }, 1, () => undefined);
     runs[i]!.tokens.push(tokens[0]!);
   }
   const over = ({ tokens }: Run) => tokens.length >= count || tokens.at(-1)! < 0 || (flags[tokens.at(-1)!]! & 1) !== 0;
@@ -58,7 +58,7 @@ const schema = { type: 'array', minItems: 6, maxItems: 6, items: { type: 'object
 t.test('whatever the sampler, the answer is the one without guesses', async (t) => {
   const plain = await model.createContext(contextOptions());
   const drafting = await model.createContext(contextOptions({ draft: 7, draftAlways: true }));
-  const grammar: SamplerOptions = { temperature: 0, grammar: await addon.schemaToGrammar(JSON.stringify(schema)), grammarKind: 'schema' };
+  const grammar: SamplerOptions = { temperature: 0, grammar: (await addon.compileSchema(JSON.stringify(schema))).grammar, grammarKind: 'schema' };
   const kinds: Record<string, SamplerOptions> = {
     greedy: { temperature: 0 },
     'greedy, past its end': { temperature: 0, ignoreEos: true },

@@ -10,7 +10,6 @@ t.test('vectors have unit length, and many at once equal one at a time', async (
   const model = await loadBuiltin();
   t.teardown(() => model.close());
   const embedder = await model.createEmbedder(options);
-  t.equal(embedder.pooling, 'mean');
   const size = model.info.embeddingSize;
   const inputs = await Promise.all(Array.from({ length: 33 }, (_, i) => model.tokenize(`text number ${i} ${'about llamas '.repeat(i % 7)}`, true, true)));
   const all = await embedder.embed(Int32Array.from(inputs.flatMap((tokens) => [...tokens])), Int32Array.from(inputs, (tokens) => tokens.length));

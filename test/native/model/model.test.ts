@@ -29,7 +29,6 @@ t.test('loadModel() of a missing, a foreign and a cut file rejects with what lla
   writeFileSync(cut, readFileSync(builtin).subarray(0, 100_000));
   for (const path of [join(folder, 'nothing.gguf'), join(folder, 'text.gguf')]) {
     await t.rejects(addon.loadModel({ path, gpuLayers, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: path });
-    await t.rejects(addon.readGguf(path), { code: 'invalid_gguf' });
   }
   await t.rejects(addon.loadModel({ path: cut, gpuLayers, mmap: true, mlock: false }).promise, { code: 'model_unusable', message: cut });
 });
@@ -66,14 +65,6 @@ t.test('control tokens are parsed only when asked', async (t) => {
   const eos = Buffer.from(model.piece(model.info.eosToken, true)).toString();
   t.same([...await model.tokenize(eos, false, true)], [model.info.eosToken]);
   t.ok((await model.tokenize(eos, false, false)).length > 1);
-});
-
-t.test('readGguf() reads the header without the weights', async (t) => {
-  const header = await addon.readGguf(builtin);
-  t.equal(header.version, 3);
-  t.ok(header.tensorCount > 10);
-  t.equal(header.metadata['general.architecture'], 'llama');
-  t.match(header.metadata['tokenizer.ggml.tokens'], { type: 'str', length: Number });
 });
 
 t.test('devices() lists at least the CPU', async (t) => {

@@ -14,7 +14,6 @@ import type { Session } from './session.js';
 export interface SavedFile {
   name: string;
   path: string;
-  sizeBytes: number;
   updatedMs: number;
 }
 
@@ -73,7 +72,7 @@ export async function listSessions(folder: string): Promise<SavedFile[]> {
   const files = await Promise.all(names.filter((name) => name.endsWith(ending) && !name.startsWith('.')).map(async (name) => {
     const path = join(folder, name);
     const found = await stat(path).catch(() => undefined);
-    return found?.isFile() ? [{ name: nameOf(path), path, sizeBytes: found.size, updatedMs: found.mtimeMs }] : [];
+    return found?.isFile() ? [{ name: nameOf(path), path, updatedMs: found.mtimeMs }] : [];
   }));
   return files.flat().sort((a, b) => b.updatedMs - a.updatedMs);
 }
