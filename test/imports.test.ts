@@ -41,53 +41,28 @@ const edges = sources.flatMap(edgesOf);
 const inSource = edges.filter((edge) => edge.to.startsWith('src/'));
 const show = (edge: Edge) => `${edge.from} imports ${edge.to}`;
 
-/** What a room may import: at run time, and beyond that for its types alone. A room is a folder with all that is in it and no room of its own. */
+/** What a room may import: at run time, and beyond that for its types alone. */
 interface Room {
   imports: string[];
-  types?: string[];
+  types: string[];
 }
 
-const models = ['models/cache', 'models/download', 'models/gguf', 'models/hub', 'models/names', 'models/needs', 'models'];
+/** A folder with a README that says what it may import: all that is in it, but for rooms of their own. */
+function readRoom(readme: string): Room {
+  const text = textOf(readme);
+  const named = (label: string): string[] => {
+    const [, list = ''] = new RegExp(`^${label}: ([^]*?)\\.$`, 'm').exec(text) ?? [];
+    return [...list.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
+  };
+  if (!/^Imports: (`|nothing\.)/m.test(text)) throw new Error(`${readme} does not say "Imports: …".`);
+  return { imports: named('Imports'), types: named('Types only') };
+}
 
-/** From the floor up. A file may import from its own room and from those listed for it. */
 const rooms: Record<string, Room> = {
-  errors: { imports: [] },
-  system: { imports: ['errors'] },
-  settings: { imports: [] },
-  addon: { imports: ['errors', 'system'], types: ['engine/gateway'] },
-
-  // Between the two processes.
-  engine: { imports: ['errors', 'settings'], types: ['addon'] },
-  'engine/leases': { imports: [], types: ['errors'] },
-  'engine/gateway': { imports: ['errors', 'system', 'engine', 'engine/leases'], types: ['addon'] },
-  // In the engine process.
-  'engine/planning': { imports: [], types: ['engine'] },
-  'engine/text': { imports: ['errors'], types: ['engine', 'addon'] },
-  'engine/prompts': { imports: ['errors', 'engine', 'engine/text'], types: ['addon'] },
-  'engine/pooled': { imports: ['errors', 'engine', 'engine/text', 'engine/prompts'], types: ['addon'] },
-  'engine/loop': { imports: ['errors', 'engine', 'engine/planning', 'engine/text', 'engine/prompts', 'engine/pooled'], types: ['addon'] },
-  // What it loads is checked by models once more.
-  'engine/process': { imports: ['errors', 'system', 'settings', 'addon', 'models/gguf', 'engine', 'engine/loop', 'engine/prompts'] },
-  // Both sides in one process.
-  'engine/in-process': { imports: ['errors', 'engine', 'engine/gateway', 'engine/process', 'engine/loop'] },
-
-  'models/names': { imports: ['errors'] },
-  'models/gguf': { imports: ['errors'] },
-  'models/needs': { imports: ['settings', 'models/gguf'], types: ['engine'] },
-  'models/hub': { imports: ['errors', 'models/names', 'models/gguf', 'models'] },
-  'models/cache': { imports: ['errors', 'system', 'models/names', 'models/gguf', 'models/download', 'models'] },
-  'models/download': { imports: ['errors', 'system', 'models/hub', 'models/cache', 'models'] },
-  models: { imports: ['errors', 'system', 'models/names', 'models/gguf', 'models/cache'] },
-
-  request: { imports: ['errors', 'settings'], types: ['engine'] },
-  'server/body': { imports: ['errors'] },
-  'server/http': { imports: ['errors', 'engine', 'server/body'], types: ['settings', 'request'] },
-  'server/openai': { imports: ['errors', 'engine', 'request', 'server/http', 'server/body'] },
-  server: { imports: ['errors', 'server/http', 'server/body', 'server/openai'], types: ['settings', 'engine', 'request'] },
-
-  cli: { imports: ['errors', 'system', 'settings', 'engine', 'engine/gateway', 'request', 'server', ...models], types: ['addon'] },
-  library: { imports: ['errors', 'settings', 'engine', 'engine/gateway', 'engine/in-process', 'request', 'server', 'models/needs', 'models/gguf', 'models'] },
+  // Files that are rooms of their own.
+  errors: { imports: [], types: [] },
   index: { imports: ['errors', 'library'], types: ['engine', 'addon'] },
+  ...Object.fromEntries(filesUnder('src', /^README\.md$/).map((readme) => [posix.dirname(readme).slice('src/'.length), readRoom(readme)])),
 };
 
 /** The innermost room that a file is in. */
@@ -107,21 +82,21 @@ t.test('every import of src resolves to a file of src', (t) => {
   t.end();
 });
 
-t.test('a room imports only what the table says of it', (t) => {
+t.test('a room imports only what its README says', (t) => {
   const wrong = inSource.filter((edge) => {
     const from = roomOf(edge.from);
     const to = roomOf(edge.to);
-    const { imports = [], types = [] } = rooms[from] ?? {};
+    const { imports, types } = rooms[from]!;
     return from !== to && !imports.includes(to) && !(edge.typeOnly && types.includes(to));
   });
   t.strictSame(wrong.map(show), []);
   t.end();
 });
 
-t.test('the table has each room, and nothing that no import needs', (t) => {
+t.test('each folder is in a room, and no README allows what no import needs', (t) => {
   t.strictSame([...new Set(sources.map(roomOf))].sort(), Object.keys(rooms).sort());
   const used = new Set(inSource.map((edge) => `${roomOf(edge.from)} ${roomOf(edge.to)}`));
-  const unused = Object.entries(rooms).flatMap(([from, { imports, types = [] }]) => [...imports, ...types].filter((to) => !used.has(`${from} ${to}`)).map((to) => `${from} → ${to}`));
+  const unused = Object.entries(rooms).flatMap(([from, { imports, types }]) => [...imports, ...types].filter((to) => !used.has(`${from} ${to}`)).map((to) => `${from} → ${to}`));
   t.strictSame(unused, []);
   t.end();
 });
