@@ -1,4 +1,5 @@
-// Type-aware rules for src and test, plain ones for the scripts. `npm run lint` runs them; `npm run lint -- --fix` mends.
+// Type-aware rules for src and test, plain ones for the scripts. `npm run lint` runs them; `npm run
+// lint -- --fix` mends.
 import { defineConfig } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 
@@ -40,7 +41,8 @@ export default defineConfig(
       '@typescript-eslint/no-empty-object-type': ['error', { allowInterfaces: 'with-single-extends' }],
       '@typescript-eslint/only-throw-error': 'error',
       '@typescript-eslint/prefer-promise-reject-errors': 'error',
-      // Interfaces here hold functions that need no `this`, written as methods because that reads better.
+      // Interfaces here hold functions that need no `this`, written as methods because that reads
+      // better.
       '@typescript-eslint/unbound-method': 'off',
       // tsc reports the unused ones already.
       '@typescript-eslint/no-unused-vars': 'off',
@@ -53,7 +55,8 @@ export default defineConfig(
   {
     files: ['test/**/*.ts'],
     rules: {
-      // Tests look into JSON replies and call with wrong types on purpose; tap's t.test() promises are waited for by tap.
+      // Tests look into JSON replies and call with wrong types on purpose; tap's t.test() promises
+      // are waited for by tap.
       '@typescript-eslint/no-unsafe-assignment': 'off',
       '@typescript-eslint/no-unsafe-member-access': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off',
@@ -61,7 +64,8 @@ export default defineConfig(
       '@typescript-eslint/no-unsafe-return': 'off',
       '@typescript-eslint/no-explicit-any': 'off',
       '@typescript-eslint/no-floating-promises': ['error', { allowForKnownSafePromises: [{ from: 'package', package: '@tapjs/core', name: 'PromiseWithSubtest' }] }],
-      // Tests compile without noUncheckedIndexedAccess, so a `!` that src would need is only habit here.
+      // Tests compile without noUncheckedIndexedAccess, so a `!` that src would need is only habit
+      // here.
       '@typescript-eslint/no-unnecessary-type-assertion': 'off',
       'no-console': 'off',
     },

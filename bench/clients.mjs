@@ -1,6 +1,7 @@
-// The clients of a load, as a process of their own that sees only HTTP. Argument: one JSON object { url, kind, … } of loads.mjs.
-// Prints one JSON line of numbers: tokens, seconds, tokensPerSecond, and what the kind measures, in milliseconds.
-// `repeat` does the load so many times: the tokens of all, the other numbers of the last.
+// The clients of a load, as a process of their own that sees only HTTP. Argument: one JSON object {
+// url, kind, … } of loads.mjs. Prints one JSON line of numbers: tokens, seconds, tokensPerSecond,
+// and what the kind measures, in milliseconds. `repeat` does the load so many times: the tokens of
+// all, the other numbers of the last.
 import { Agent, request } from 'node:http';
 import { greedy } from './loads.mjs';
 
@@ -17,8 +18,8 @@ function words(count, seed) {
   }).join(' ');
 }
 
-// Connections are node:http's own and lines are parsed only where a number is in them: clients share the machine with the
-// server they measure, and what they burn is taken from it.
+// Connections are node:http's own and lines are parsed only where a number is in them: clients
+// share the machine with the server they measure, and what they burn is taken from it.
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 
 /** Sends a request and resolves with its response, a readable stream of text. */
@@ -28,7 +29,8 @@ function post(path, body) {
   const send = () => new Promise((resolve, reject) => {
     request(`${url}${path}`, { method: 'POST', headers, agent }, resolve).on('error', reject).end(text);
   });
-  // A server may close idle connections just as they are used again: like OpenAI's clients, try again.
+  // A server may close idle connections just as they are used again: like OpenAI's clients, try
+  // again.
   return send().catch(send).catch(send).catch(send);
 }
 
@@ -40,7 +42,10 @@ async function whole(response) {
   return text;
 }
 
-/** One streamed answer: its text (if `keep` or `onText` wants it), its token count, the time to its first piece, and the longest silence after that. */
+/**
+ * One streamed answer: its text (if `keep` or `onText` wants it), its token count, the time to its
+ * first piece, and the longest silence after that.
+ */
 async function ask(messages, tokens, body, { keep = false, onText } = {}) {
   const start = performance.now();
   const response = await post('/v1/chat/completions', {
@@ -56,7 +61,8 @@ async function ask(messages, tokens, body, { keep = false, onText } = {}) {
   const take = (line) => {
     if (!line.startsWith('data: {')) return;
     if (line.includes('"error":{')) throw new Error(line);
-    // Every chunk of llama-server's last says usage; ours and its others do not have the field or have null.
+    // Every chunk of llama-server's last says usage; ours and its others do not have the field or
+    // have null.
     if (line.includes('"usage":{')) usage = JSON.parse(line.slice(6)).usage;
     if (!line.includes('"delta":{"content":"')) return;
     const nowMs = performance.now() - start;

@@ -1,8 +1,8 @@
-// `npm run bench -- --day MINUTES [LOAD …] [--model FILE|nano|135m] [--rounds N]`: what a server has
-// been through must not slow it. Two servers of the same kind are measured beside each other, before
-// and after one of them has lived through all kinds of load. That the other is there takes out what
-// differs between two processes from the start (where their weights lie in memory makes 3 %), and
-// what else the machine does. No load may end below 0.98 of what it was.
+// `npm run bench -- --day MINUTES [LOAD …] [--model FILE|nano|135m] [--rounds N]`: what a server
+// has been through must not slow it. Two servers of the same kind are measured beside each other,
+// before and after one of them has lived through all kinds of load. That the other is there takes
+// out what differs between two processes from the start (where their weights lie in memory makes 3
+// %), and what else the machine does. No load may end below 0.98 of what it was.
 import { loads } from './loads.mjs';
 import { timesOf } from './report.mjs';
 import { mix, soakKinds } from './soak.mjs';
@@ -55,7 +55,8 @@ async function liveThrough(server, minutes) {
 }
 
 /**
- * @param {{ model: string, threads: number, minutes: number, rounds: number, only?: string[] }} given
+ * @param {{ model: string, threads: number, minutes: number, rounds: number, only?: string[] }}
+ *   given
  * @returns whether no load is surely slower than before
  */
 export async function day({ model, threads, minutes, rounds, only = [] }) {

@@ -1,4 +1,5 @@
-// What llama.cpp itself does on this machine, without a server: llama-batched-bench of the vendored tree, read as numbers.
+// What llama.cpp itself does on this machine, without a server: llama-batched-bench of the vendored
+// tree, read as numbers.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -6,8 +7,8 @@ import { promisify } from 'node:util';
 const bench = fileURLToPath(new URL('../build/bin/llama-batched-bench', import.meta.url));
 
 /**
- * One pass for each count of sequences, the mean of several where a count is there several times: `promptTokens` are read and `tokens`
- * generated in each, all sequences together.
+ * One pass for each count of sequences, the mean of several where a count is there several times:
+ * `promptTokens` are read and `tokens` generated in each, all sequences together.
  * @returns {Promise<Map<number, { promptSeconds: number, generateSeconds: number }>>} by count
  */
 export async function engineAlone({ model, threads, gpuLayers, counts, promptTokens, tokens }) {
@@ -23,7 +24,10 @@ export async function engineAlone({ model, threads, gpuLayers, counts, promptTok
   return new Map(counts.map((count) => [count, { promptSeconds: mean(count, 5), generateSeconds: mean(count, 7) }]));
 }
 
-/** Generated tokens per second for a load of `clients` that ask together, so many times: the time for their prompts counts. */
+/**
+ * Generated tokens per second for a load of `clients` that ask together, so many times: the time
+ * for their prompts counts.
+ */
 export async function loadAlone({ clients, requests, tokens, ...given }) {
   const { promptSeconds, generateSeconds } = (await engineAlone({ ...given, tokens, counts: Array(requests).fill(clients) })).get(clients);
   return (clients * tokens) / (promptSeconds + generateSeconds);

@@ -1,6 +1,7 @@
-// `npm run bench -- --flags [FLAG …] [--model FILE|nano|135m] [--rounds N]`: what a flag of Recua changes beside the defaults, in alternation.
-// A prompt of 1,000 words and an answer of 64 tokens by one client, then 4 clients with short prompts. FLAG as ubatch-size=256, several of one variant in one
-// argument: 'cache-type-k=q8_0 cache-type-v=q8_0'. Without one, the usual ones.
+// `npm run bench -- --flags [FLAG …] [--model FILE|nano|135m] [--rounds N]`: what a flag of Recua
+// changes beside the defaults, in alternation. A prompt of 1,000 words and an answer of 64 tokens
+// by one client, then 4 clients with short prompts. FLAG as ubatch-size=256, several of one variant
+// in one argument: 'cache-type-k=q8_0 cache-type-v=q8_0'. Without one, the usual ones.
 import { greedy } from './loads.mjs';
 import { median } from './report.mjs';
 import { resources } from './resources.mjs';
@@ -31,7 +32,10 @@ async function measure(text, round, settings) {
   });
 }
 
-/** @param {{ given: string[], model: string, threads: number, gpuLayers?: number, rounds: number }} settings */
+/**
+ * @param {{ given: string[], model: string, threads: number, gpuLayers?: number, rounds: number }}
+ * settings
+ */
 export async function flags({ given, rounds, ...settings }) {
   const variants = given.length > 0 ? given : usual;
   // The machine's speed drifts: each variant is compared with the defaults just before it.

@@ -1,6 +1,8 @@
-// What is measured: each load says how the servers are started, what the clients do, and which numbers matter with which goal.
-// A goal is the median ratio Recua / llama-server of one run, by model; `plus` is what may come on top of it, in the
-// number's unit; `share` is what is to be reached of our own greedy rate with the same clients, `engine` of what llama.cpp does with the same load without a server.
+// What is measured: each load says how the servers are started, what the clients do, and which
+// numbers matter with which goal. A goal is the median ratio Recua / llama-server of one run, by
+// model; `plus` is what may come on top of it, in the number's unit; `share` is what is to be
+// reached of our own greedy rate with the same clients, `engine` of what llama.cpp does with the
+// same load without a server.
 
 export const greedy = { temperature: 0, top_k: 1 };
 /** Everything a chat front end sets. */
@@ -36,7 +38,10 @@ const firstToken = (p50, p99) => ({
   firstTokenMs: { unit: 'ms', goals: p50 }, firstTokenP99Ms: { unit: 'ms', goals: p99 },
 });
 
-/** @type {Record<string, { parallel: number, context: number, embeddings?: boolean, speculation?: boolean, fresh?: boolean, work?: object, numbers: object }>} */
+/**
+ * @type {Record<string, { parallel: number, context: number, embeddings?: boolean, speculation?:
+ * boolean, fresh?: boolean, work?: object, numbers: object }>}
+ */
 export const loads = {
   '1-client': { ...chat(1, 2, 128, greedy), numbers: { ...rate({ nano: 1.15, '135m': 1 }, undefined, engine), cpuSecondsPer1000: { unit: 's' } } },
   '4-clients': { ...chat(4, 2, 128, greedy), numbers: rate({ nano: 1.4, '135m': 1 }, undefined, engine) },
@@ -45,7 +50,8 @@ export const loads = {
   '32-clients': { ...chat(32, 1, 96, greedy), numbers: rate({}) },
   '64-clients': { ...chat(64, 1, 48, greedy), numbers: rate({ '135m': 1 }, undefined, engine) },
   '128-clients': { ...chat(128, 1, 96, greedy), numbers: rate({}) },
-  // Greedy answers of random weights soon go round in circles: as much to guess from as an answer that quotes its prompt.
+  // Greedy answers of random weights soon go round in circles: as much to guess from as an answer
+  // that quotes its prompt.
   'repeat-1': { ...chat(1, 2, 256, greedy, { promptWords: 60 }), speculation: true, numbers: rate({ '135m': 1 }) },
   'repeat-4': { ...chat(4, 2, 256, greedy, { promptWords: 60 }), speculation: true, numbers: rate({ '135m': 1 }) },
   'long-prompts': { ...chat(4, 1, 32, greedy, { promptWords: 500 }), numbers: { ...rate({ '135m': 1 }), ...firstToken({}, {}) } },

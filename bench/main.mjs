@@ -1,9 +1,13 @@
-// `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside llama-server of the same tree,
-// same file, same flags, in alternation (A B A B), as median ratios. Absolute numbers drift on a shared machine, ratios less. Without
-// loads: all that have a goal. Without a model: those that the load has goals for, or the built-in one.
-// `npm run bench -- --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads; `--growth [clients|context|conversations …]
-// [--sizes N,N,…]` prints what numbers become as these grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with node-llama-cpp;
-// `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it holds; `--day MINUTES [LOAD …]` then measures it beside one that has not. `--two-models` lets two servers share the cores.
+// `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside
+// llama-server of the same tree, same file, same flags, in alternation (A B A B), as median ratios.
+// Absolute numbers drift on a shared machine, ratios less. Without loads: all that have a goal.
+// Without a model: those that the load has goals for, or the built-in one. `npm run bench --
+// --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads;
+// `--growth [clients|context|conversations …] [--sizes N,N,…]` prints what numbers become as these
+// grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with
+// node-llama-cpp; `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it
+// holds; `--day MINUTES [LOAD …]` then measures it beside one that has not. `--two-models` lets two
+// servers share the cores.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
@@ -44,7 +48,10 @@ async function measured(server, work) {
   };
 }
 
-/** One warm pair of servers for all rounds, or new ones for each where the load is about a fresh start. */
+/**
+ * One warm pair of servers for all rounds, or new ones for each where the load is about a fresh
+ * start.
+ */
 async function measure({ fresh = false, work, numbers, ...given }, settings, rounds) {
   const runs = Object.fromEntries(peers.map((peer) => [peer, []]));
   const serverSettings = { ...settings, parallel: given.parallel, context: given.context, embeddings: given.embeddings, speculation: given.speculation };
@@ -143,7 +150,10 @@ if (values['in-process']) {
   process.exit(0);
 }
 
-/** The rows of one load on one model. Clients of a small model send more, so that a round takes seconds. */
+/**
+ * The rows of one load on one model. Clients of a small model send more, so that a round takes
+ * seconds.
+ */
 async function runLoad(name, shape) {
   const model = modelFile(shape);
   const load = loads[name];

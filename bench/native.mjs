@@ -1,9 +1,10 @@
-// The addon alone, without processes, HTTP or a scheduler: what the engine itself can do on this machine.
+// The addon alone, without processes, HTTP or a scheduler: what the engine itself can do on this
+// machine.
 //   node bench/native.mjs decode MODEL [threads]   tokens/s of one greedy sequence
 //   node bench/native.mjs embed MODEL [threads]    ms and resident MiB of 32 inputs of 64 tokens
-//   node bench/native.mjs prefill MODEL [threads]  ms of a step with so many prompt rows, alone and with a row that decodes beside them
-//   node bench/native.mjs sample MODEL [threads]   ms per row of a sampler, Recua's own and llama.cpp's chain, in alternation
-//   node bench/native.mjs request MODEL [threads]  ms before a chat request's first step: template, anew and from memory in alternation, and the rest
+//   node bench/native.mjs prefill MODEL [threads]  ms of a step of prompt rows, alone and not
+//   node bench/native.mjs sample MODEL [threads]   ms per row, by Recua's samplers and llama.cpp's
+//   node bench/native.mjs request MODEL [threads]  ms before a chat's first step
 // Try them with GOMP_SPINCOUNT or OMP_WAIT_POLICY set, and beside a busy program.
 import os from 'node:os';
 import { loadAddon } from '../dist/addon/addon.js';
@@ -46,13 +47,19 @@ async function embed() {
   console.log(`${ms.toFixed(0)} ms for ${tokens.length} tokens, ${(process.memoryUsage().rss / 2 ** 20).toFixed(0)} MiB resident, ${threads} threads`);
 }
 
-/** What a prompt's parts cost: by size, by how much of the prompt is read already, with and without an answer that goes on in the same step. */
+/**
+ * What a prompt's parts cost: by size, by how much of the prompt is read already, with and without
+ * an answer that goes on in the same step.
+ */
 async function prefill() {
   const context = await model.createContext({
     contextSize: 4096, sequences: 2, batchSize: 2048, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
   });
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
-  /** Milliseconds of a step with `count` prompt tokens of sequence 1 from `from` on, and a row of sequence 0 at `decodeAt` (none below 0). */
+  /**
+   * Milliseconds of a step with `count` prompt tokens of sequence 1 from `from` on, and a row of
+   * sequence 0 at `decodeAt` (none below 0).
+   */
   const step = async (from, count, decodeAt) => {
     const beside = decodeAt < 0 ? 0 : 1;
     const rows = beside + count;

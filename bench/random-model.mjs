@@ -1,10 +1,13 @@
-// Writes a GGUF of a given llama shape with random Q8_0 weights and a real vocabulary from the vendored tree.
-// Speed depends on shapes, not on what the weights say. Used by the benchmarks and by tests that need a large vocabulary.
-// As a command: node bench/random-model.mjs NAME OUT.gguf
+// Writes a GGUF of a given llama shape with random Q8_0 weights and a real vocabulary from the
+// vendored tree. Speed depends on shapes, not on what the weights say. Used by the benchmarks and
+// by tests that need a large vocabulary. As a command: node bench/random-model.mjs NAME OUT.gguf
 import { closeSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** Shapes by name; `nano` is so small that only overhead shows, `135m` is SmolLM's, `rows256` has rows that every quantisation can hold. */
+/**
+ * Shapes by name; `nano` is so small that only overhead shows, `135m` is SmolLM's, `rows256` has
+ * rows that every quantisation can hold.
+ */
 export const shapes = {
   nano: { layers: 2, width: 64, heads: 4, kvHeads: 2, feedForward: 192, context: 32768, vocabulary: 'qwen2' },
   rows256: { layers: 2, width: 256, heads: 4, kvHeads: 4, feedForward: 512, context: 2048, vocabulary: 'llama-spm' },
@@ -113,7 +116,8 @@ function weights(tensor, fill, doublings) {
  * Writes the model `name` of `shapes` to `out`, the same bytes every time.
  * @param {keyof typeof shapes} name
  * @param {string} out path of the GGUF file
- * @param {number} [doublings] of the output matrix's weights: 0 gives all tokens nearly the same probability, 5 a distribution with a head
+ * @param {number} [doublings] of the output matrix's weights: 0 gives all tokens nearly the same
+ *   probability, 5 a distribution with a head
  */
 export function writeRandomModel(name, out, doublings = 0) {
   const shape = shapes[name];

@@ -20,7 +20,10 @@ export function timesOf(after, before) {
 
 const show = (value) => (value === undefined || Number.isNaN(value) ? '–' : value >= 100 ? value.toFixed(0) : value.toPrecision(3));
 
-/** The rows of a load: one for each of its numbers. `runs` is peer → a list of what clients printed, round by round. */
+/**
+ * The rows of a load: one for each of its numbers. `runs` is peer → a list of what clients printed,
+ * round by round.
+ */
 export function summarise(name, numbers, runs, shape) {
   return Object.entries(numbers).map(([number, { unit, higher = false, goals = {}, plus, share, engine }]) => {
     const values = Object.fromEntries(Object.entries(runs).map(([peer, list]) => [peer, list.map((run) => run[number])]));
@@ -46,7 +49,10 @@ export function line(row) {
   return `${load.padEnd(19)} ${model.replace(/\.gguf$/, '').padEnd(8)} ${number.padEnd(17)} ${show(medians.recua).padStart(8)} ${show(medians['llama-server']).padStart(13)}  ${ratio.toFixed(2)} (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})${met}`;
 }
 
-/** Two saved runs: how each ratio to llama-server moved. Absolute numbers of different times do not compare. */
+/**
+ * Two saved runs: how each ratio to llama-server moved. Absolute numbers of different times do not
+ * compare.
+ */
 export function compare(before, after) {
   const key = ({ load, model, number }) => `${load} ${model} ${number}`;
   const old = new Map(before.rows.map((row) => [key(row), row]));

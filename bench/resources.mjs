@@ -1,4 +1,5 @@
-// What a server costs the machine: memory and processor time of its process and all below it. Linux only; elsewhere nothing.
+// What a server costs the machine: memory and processor time of its process and all below it. Linux
+// only; elsewhere nothing.
 import { readFileSync, readdirSync } from 'node:fs';
 
 const ticksPerSecond = 100;

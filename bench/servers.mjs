@@ -1,5 +1,5 @@
-// Starts Recua and llama-server on the same model with the same settings, each on a free port, sends clients to them, and stops them.
-// `url` of a running server is its base address.
+// Starts Recua and llama-server on the same model with the same settings, each on a free port,
+// sends clients to them, and stops them. `url` of a running server is its base address.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -35,7 +35,9 @@ function commands({ model, parallel, context, threads, embeddings, speculation, 
 /**
  * Starts a server and waits until it is healthy.
  * @param {'recua' | 'llama-server'} name
- * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?: boolean, speculation?: boolean, gpuLayers?: number, flags?: (string | number)[] }} settings `flags` are for Recua alone
+ * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?:
+ *   boolean, speculation?: boolean, gpuLayers?: number, flags?: (string | number)[] }} settings
+ *   `flags` are for Recua alone
  */
 export async function startServer(name, settings) {
   const port = await freePort();

@@ -1,5 +1,6 @@
-// `npm run bench -- --soak MINUTES [--model FILE|nano|135m]`: one server lives through a mix of all kinds of load (chat, embeddings, one schema,
-// new schemas, grammars, tools, cancels) and prints each minute what its processes hold of their own. What is held should level off. Linux only.
+// `npm run bench -- --soak MINUTES [--model FILE|nano|135m]`: one server lives through a mix of all
+// kinds of load (chat, embeddings, one schema, new schemas, grammars, tools, cancels) and prints
+// each minute what its processes hold of their own. What is held should level off. Linux only.
 import { readFileSync } from 'node:fs';
 import { processTree } from './resources.mjs';
 import { withServer } from './servers.mjs';

@@ -1,10 +1,15 @@
-# What the prebuilt npm packages need beside the local build (`npm run pack`; docs/packages.md says why for each). Included by the root
-# CMakeLists.txt in place of llama.cpp's directory where RECUA_PACKAGED is on.
+# What the prebuilt npm packages need beside the local build (`npm run pack`; docs/packages.md says
+# why for each). Included by the root CMakeLists.txt in place of llama.cpp's directory where
+# RECUA_PACKAGED is on.
 #
-# - ggml is shared, because its backends are libraries that are chosen and loaded at run time: one for each level of CPU, and the GPUs.
-#   llama.cpp itself is linked into recua.node, so nothing of C++ crosses a library's border but exceptions.
-# - Nothing needs more of the system than Node itself does: libstdc++ is inside, glibc's symbols are old ones (glibc-floor.h).
-# - Files keep their names when they are copied: no versions in sonames, so no symbolic links, which npm would drop.
+# - ggml is shared, because its backends are libraries that are chosen and loaded at run time: one
+#   for each level of CPU, and the GPUs.
+#   llama.cpp itself is linked into recua.node, so nothing of C++ crosses a library's border but
+#   exceptions.
+# - Nothing needs more of the system than Node itself does: libstdc++ is inside, glibc's symbols are
+#   old ones (glibc-floor.h).
+# - Files keep their names when they are copied: no versions in sonames, so no symbolic links, which
+# npm would drop.
 set(GGML_BACKEND_DL ON CACHE BOOL "" FORCE)
 set(GGML_NATIVE OFF CACHE BOOL "" FORCE)
 
@@ -12,7 +17,8 @@ option(RECUA_PACKAGED_CPU "Build the addon and a CPU backend for each level of C
 set(GGML_CPU ${RECUA_PACKAGED_CPU} CACHE BOOL "" FORCE)
 set(GGML_CPU_ALL_VARIANTS ${RECUA_PACKAGED_CPU} CACHE BOOL "" FORCE)
 
-# Beside itself is the only place where a library looks for others; a build's own paths are not written into it.
+# Beside itself is the only place where a library looks for others; a build's own paths are not
+# written into it.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH "${CMAKE_BUILD_RPATH}")
 if(APPLE)

@@ -1,4 +1,5 @@
-// A conversation: each answer is awaited whole, and the result's messages carry the conversation on.
+// A conversation: each answer is awaited whole, and the result's messages carry the conversation
+// on.
 import { loadModel } from 'recua';
 
 const model = await loadModel(process.argv[2] ?? 'builtin');

@@ -1,4 +1,5 @@
-// Search by meaning: the texts whose vectors point where the question's does. Embedding models do this well; any model does it somehow.
+// Search by meaning: the texts whose vectors point where the question's does. Embedding models do
+// this well; any model does it somehow.
 import { loadModel } from 'recua';
 
 const model = await loadModel(process.argv[2] ?? 'builtin');

@@ -1,4 +1,5 @@
-// A model inside a worker thread, without a process of its own: the main thread only passes messages.
+// A model inside a worker thread, without a process of its own: the main thread only passes
+// messages.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { loadModel } from 'recua';
 

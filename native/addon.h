@@ -1,7 +1,7 @@
-// The addon's whole surface on one page; src/addon/addon.ts is its TypeScript twin.
-// Tokens, bytes and KV memory live here. No roles beyond what a chat template needs, no HTTP, no stop strings.
-// Lifetime: a Model owns its contexts, embedders and samplers; close() is explicit and waits for work in flight.
-// JS validates, C++ trusts: callers pass checked numbers.
+// The addon's whole surface on one page; src/addon/addon.ts is its TypeScript twin. Tokens, bytes
+// and KV memory live here. No roles beyond what a chat template needs, no HTTP, no stop strings.
+// Lifetime: a Model owns its contexts, embedders and samplers; close() is explicit and waits for
+// work in flight. JS validates, C++ trusts: callers pass checked numbers.
 #pragma once
 
 #include "js.h"
@@ -57,7 +57,8 @@ struct ModelState {
   const LengthBound &length_bound();
   // Any thread. Compiled templates of `source` ('' is the file's own).
   std::shared_ptr<Templates> chat_templates(const std::string &source);
-  // Any thread. What to tell where outputs are no numbers; without the folder, since clients hear it.
+  // Any thread. What to tell where outputs are no numbers; without the folder, since clients hear
+  // it.
   std::string damaged() const {
     return "The outputs of " + path.substr(path.find_last_of("/\\") + 1) +
            " are not numbers, so its weights are damaged. Look with recua show --verify, and get the file again.";
@@ -79,8 +80,8 @@ struct Stash {
   size_t size = 0;
 };
 
-// All of a context, by number. Any thread: the compute thread fills and uses them, JS reads and writes their bytes for files. A stash is
-// written before its number is used elsewhere.
+// All of a context, by number. Any thread: the compute thread fills and uses them, JS reads and
+// writes their bytes for files. A stash is written before its number is used elsewhere.
 class Stashes {
 public:
   int32_t add(Stash stash); // never 0
@@ -103,14 +104,16 @@ public:
   // Posts work to the compute thread; the promise is rejected with `closed` after close().
   Napi::Promise run(Napi::Env env, const char *fallback, std::function<void()> work,
                     std::function<Napi::Value(Napi::Env)> convert);
-  // The same for work that is long: called again and again while it returns true, with other contexts' work between.
+  // The same for work that is long: called again and again while it returns true, with other
+  // contexts' work between.
   Napi::Promise run_slices(Napi::Env env, const char *fallback, std::function<bool()> slice,
                            std::function<Napi::Value(Napi::Env)> convert);
   // From such work: whether another context waits for its turn.
   bool contended() const { return worker.contended(); }
   // Thread, from such work: what is to happen on the JS thread meanwhile.
   void tell(std::function<void(Napi::Env)> what) { worker.tell(std::move(what)); }
-  // JS thread. Waits for the step in flight, then frees the context and lets go of the model. Idempotent.
+  // JS thread. Waits for the step in flight, then frees the context and lets go of the model.
+  // Idempotent.
   void close(Napi::Env env, std::function<void(Napi::Env)> done);
   Napi::Promise close(Napi::Env env);
   // From now on its work waits for its turn at that many cores (thread/machine_turn.h). An empty
@@ -118,7 +121,8 @@ public:
   void compute_in_turn(const std::string &turn_file, int32_t cores);
   // Thread. Creates the llama_context; throws CodedError.
   void open(llama_context_params params);
-  // Thread. llama_decode; where it gives 2 because it was interrupted, what llama.cpp says of it is no error in the log.
+  // Thread. llama_decode; where it gives 2 because it was interrupted, what llama.cpp says of it is
+  // no error in the log.
   int32_t decode(const llama_batch &batch);
 
   std::shared_ptr<ModelState> model; // null once closed
@@ -154,7 +158,8 @@ struct Penalties {
   std::unordered_map<llama_token, int32_t> counts = {};
 };
 
-// What one request is sampled with; made on a pool thread. Either llama.cpp's chain or `choice` draws.
+// What one request is sampled with; made on a pool thread. Either llama.cpp's chain or `choice`
+// draws.
 struct SamplerParts {
   common_sampler_ptr chain;
   std::unique_ptr<Choice> choice;
@@ -168,16 +173,18 @@ struct SamplerParts {
                const std::vector<llama_token> &history, bool by_chain);
 };
 
-// A sampler's state belongs to one sequence. Used by the compute thread during a step, else by the JS thread.
+// A sampler's state belongs to one sequence. Used by the compute thread during a step, else by the
+// JS thread.
 struct SamplerState {
   std::shared_ptr<ModelState> model;
   SamplerParts parts;
   uint32_t seed = 0;
   std::atomic<bool> closed{false};
 
-  // The compute thread or one of its team. Reads and changes the logits of row `row` of the last decode, picks a token and
-  // accepts it. `threads` may share the row. Throws on failure. `undecided` where the grammar needs more work than others should wait
-  // for: decide() then has the token, and no step may use the sampler before.
+  // The compute thread or one of its team. Reads and changes the logits of row `row` of the last
+  // decode, picks a token and accepts it. `threads` may share the row. Throws on failure.
+  // `undecided` where the grammar needs more work than others should wait for: decide() then has
+  // the token, and no step may use the sampler before.
   llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
   static constexpr llama_token undecided = -3;
   // Pool thread. Once for each undecided token.
@@ -239,8 +246,8 @@ private:
   Napi::ObjectReference closing; // the promise of the first close()
 };
 
-// --- context.cpp, step.cpp, kv.cpp
-// True where any range of a sequence can be cut out or copied: plain attention over the whole context.
+// --- context.cpp, step.cpp, kv.cpp True where any range of a sequence can be cut out or copied:
+// plain attention over the whole context.
 bool is_plain_attention(const llama_model *model);
 
 class Context : public Napi::ObjectWrap<Context> {
@@ -267,11 +274,12 @@ private:
   std::shared_ptr<ContextCore> core;
 };
 
-// --- team.cpp
-// Of `threads` that may compute, how many shall for a step of so many rows. One less than there are cores where the step is so small that
-// those who bring its tokens to the client (JavaScript, the gateway) would hold it up on theirs.
+// --- team.cpp Of `threads` that may compute, how many shall for a step of so many rows. One less
+// than there are cores where the step is so small that those who bring its tokens to the client
+// (JavaScript, the gateway) would hold it up on theirs.
 int32_t team_for(const llama_model *model, size_t rows, int32_t threads);
-// The compute thread, before a step of `threads` threads: gives each a core of its own, where all cores are needed.
+// The compute thread, before a step of `threads` threads: gives each a core of its own, where all
+// cores are needed.
 void settle_team(int32_t threads);
 
 // --- embed.cpp
@@ -322,15 +330,17 @@ private:
   std::vector<bool> call_announced;
 };
 
-// --- log.cpp. The errors llama.cpp logged on this thread since `clear`, for the message of a failed load.
+// --- log.cpp. The errors llama.cpp logged on this thread since `clear`, for the message of a
+// failed load.
 namespace log {
 Napi::Value set_sink(const Napi::CallbackInfo &info);
 void install();
 void clear_errors();
 std::string last_errors();
 
-// From the moment that `asked` is true, errors which this thread logs are held back until it is known whether they only say that a
-// computation stopped as it was asked to. One at a time for each thread.
+// From the moment that `asked` is true, errors which this thread logs are held back until it is
+// known whether they only say that a computation stopped as it was asked to. One at a time for each
+// thread.
 class HeldErrors {
 public:
   explicit HeldErrors(const std::atomic<bool> &asked);

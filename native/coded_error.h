@@ -1,4 +1,5 @@
-// Errors of C++ with a code of src/errors.ts, and what work that may throw them ended with. Any thread; nothing of JS.
+// Errors of C++ with a code of src/errors.ts, and what work that may throw them ended with. Any
+// thread; nothing of JS.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace recua {
 
-// An error with a code of src/errors.ts. Thrown on any thread; becomes a JS Error with `code` on the JS thread.
+// An error with a code of src/errors.ts. Thrown on any thread; becomes a JS Error with `code` on
+// the JS thread.
 struct CodedError : std::runtime_error {
   const char *code;
   int32_t index; // of what it is about, where that is one of several; -1 where not. `index` in JS

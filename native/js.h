@@ -36,7 +36,8 @@ auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
   }
 }
 
-// JS thread. Ends a promise: with the outcome's error, with what `convert` makes, or with what it throws.
+// JS thread. Ends a promise: with the outcome's error, with what `convert` makes, or with what it
+// throws.
 template <typename Convert>
 void settle(Napi::Env env, Napi::Promise::Deferred &deferred, const Outcome &outcome, Convert &&convert) {
   Napi::HandleScope scope(env);
@@ -50,8 +51,9 @@ void settle(Napi::Env env, Napi::Promise::Deferred &deferred, const Outcome &out
   }
 }
 
-// One task on libuv's pool. R must be default-constructible; `work` fills it on the pool, `convert` makes the
-// promise's value on the JS thread. What the lambdas capture is destroyed on the JS thread.
+// One task on libuv's pool. R must be default-constructible; `work` fills it on the pool, `convert`
+// makes the promise's value on the JS thread. What the lambdas capture is destroyed on the JS
+// thread.
 template <typename R>
 class Task : public Napi::AsyncWorker {
 public:
@@ -140,8 +142,8 @@ private:
   Napi::Object object;
 };
 
-// The first number of an Int32Array, which JS may set while a task runs; kept alive as long as this is. To be captured by the task,
-// and so destroyed on the JS thread.
+// The first number of an Int32Array, which JS may set while a task runs; kept alive as long as this
+// is. To be captured by the task, and so destroyed on the JS thread.
 class Flag {
 public:
   static std::shared_ptr<Flag> of(const Napi::Value &value) {

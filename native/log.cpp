@@ -1,5 +1,6 @@
-// Where llama.cpp's log lines go: to a JS function of each environment that set one, never to stdout.
-// Lines come from any thread and belong to no environment, so that all get them; a function is called on the JS thread that set it.
+// Where llama.cpp's log lines go: to a JS function of each environment that set one, never to
+// stdout. Lines come from any thread and belong to no environment, so that all get them; a function
+// is called on the JS thread that set it.
 #include "addon.h"
 
 #include "log.h"

@@ -1,4 +1,5 @@
-// docs/api.md: the library's reference, from the docstrings of what src/index.ts exports. Run by `npm run docs`; a test compares.
+// docs/api.md: the library's reference, from the docstrings of what src/index.ts exports. Run by
+// `npm run docs`; a test compares.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,7 +56,10 @@ export async function apiReference() {
   }
 }
 
-/** Options that come from the tables of settings go before those that an interface adds to them, which are the rarer ones. */
+/**
+ * Options that come from the tables of settings go before those that an interface adds to them,
+ * which are the rarer ones.
+ */
 function settingsFirst(project) {
   const isSetting = (one) => project.getSymbolIdFromReflection(one)?.fileName.startsWith(join(place.source, 'settings'));
   for (const { groups } of project.getReflectionsByKind(ReflectionKind.Interface)) {
@@ -63,7 +67,10 @@ function settingsFirst(project) {
   }
 }
 
-/** What the generator cannot be told: codes by their name instead of all of them each time, and no headings about nothing. */
+/**
+ * What the generator cannot be told: codes by their name instead of all of them each time, and no
+ * headings about nothing.
+ */
 function tidy(markdown) {
   return markdown
     .replace(/^[\s\S]*?(?=^## )/m, '\n')

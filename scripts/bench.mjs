@@ -1,4 +1,5 @@
-// `npm run bench`: set-up and peers where they are missing, then bench/main.mjs. Arguments are passed on.
+// `npm run bench`: set-up and peers where they are missing, then bench/main.mjs. Arguments are
+// passed on.
 import { ensurePeers } from './peers.mjs';
 import { show } from './process.mjs';
 import { program, setUp } from './setup.mjs';

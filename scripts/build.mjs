@@ -1,4 +1,5 @@
-// `npm run build`: the native addon and the TypeScript, without installing packages. binding.gyp ends here too.
+// `npm run build`: the native addon and the TypeScript, without installing packages. binding.gyp
+// ends here too.
 import { existsSync } from 'node:fs';
 import { place } from './place.mjs';
 import { Failure } from './process.mjs';

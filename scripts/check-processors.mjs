@@ -1,6 +1,7 @@
-// `node scripts/check-processors.mjs [MODEL …]`: runs the packaged addon on processors this machine does not have, by qemu's user mode
-// (Debian: qemu-user), and checks that it chooses the library it should and ends well: no illegal instruction. Needs `npm run pack` before.
-// qemu knows no AVX-512, so the levels from skylakex up are only run where the machine has them.
+// `node scripts/check-processors.mjs [MODEL …]`: runs the packaged addon on processors this machine
+// does not have, by qemu's user mode (Debian: qemu-user), and checks that it chooses the library it
+// should and ends well: no illegal instruction. Needs `npm run pack` before. qemu knows no AVX-512,
+// so the levels from skylakex up are only run where the machine has them.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

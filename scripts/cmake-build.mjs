@@ -1,5 +1,6 @@
-// One build folder of cmake-js over the root CMakeLists.txt, made again only when something it is made from changed: the local addon
-// (native.mjs) and the prebuilt packages (pack.mjs) are such builds.
+// One build folder of cmake-js over the root CMakeLists.txt, made again only when something it is
+// made from changed: the local addon (native.mjs) and the prebuilt packages (pack.mjs) are such
+// builds.
 import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +17,8 @@ export function jobs() {
 }
 
 /**
- * @param {{ folder: string, options: string[], product: string, target?: string }} build Its folder, options for cmake without `-D`, the
+ * @param {{ folder: string, options: string[], product: string, target?: string }} build Its
+ *   folder, options for cmake without `-D`, the
  *   file that is there when it has ended well, and the target where not everything is wanted.
  */
 export function cmakeBuild({ folder, options: given, product, target }) {
@@ -25,7 +27,10 @@ export function cmakeBuild({ folder, options: given, product, target }) {
   const markPath = join(folder, 'recua.building');
   const cachePath = join(folder, 'CMakeCache.txt');
 
-  /** What the build is made from, in two parts: a change of the first needs cmake's configure step, of the second only a build. */
+  /**
+   * What the build is made from, in two parts: a change of the first needs cmake's configure step,
+   * of the second only a build.
+   */
   function ingredients() {
     const versions = ['cmake-js', 'node-addon-api', 'node-api-headers']
       .map((name) => readJson(join(place.nodeModules, name, 'package.json'))?.version ?? '');
@@ -36,7 +41,9 @@ export function cmakeBuild({ folder, options: given, product, target }) {
     };
   }
 
-  /** A checkout of the user's own may change at any time, so ninja or make is always asked about it. */
+  /**
+   * A checkout of the user's own may change at any time, so ninja or make is always asked about it.
+   */
   function pending() {
     if (ownLlamaCpp() || !existsSync(product) || existsSync(markPath)) return true;
     const stamp = readJson(stampPath);
@@ -62,7 +69,8 @@ export function cmakeBuild({ folder, options: given, product, target }) {
 
   async function configure(options, now, report) {
     report(0, 'configuring');
-    // Without its build file a cache is from a configure step that was cut off; from another folder or generator it does not fit.
+    // Without its build file a cache is from a configure step that was cut off; from another folder
+    // or generator it does not fit.
     if (!isConfigured() || !cacheFits()) forget();
     try {
       await cmake(['configure', ...options], report);
@@ -82,7 +90,10 @@ export function cmakeBuild({ folder, options: given, product, target }) {
     return existsSync(cachePath) && (hasMakefile() || readdirSync(folder).some((name) => name === 'build.ninja' || /\.(sln|slnx|xcodeproj)$/.test(name)));
   }
 
-  /** A Makefile of cmake's: node-gyp writes one of its own to the same place, which would call us again. */
+  /**
+   * A Makefile of cmake's: node-gyp writes one of its own to the same place, which would call us
+   * again.
+   */
   function hasMakefile() {
     const path = join(folder, 'Makefile');
     return existsSync(path) && readFileSync(path, 'utf8').startsWith('# CMAKE generated file');
@@ -102,7 +113,10 @@ export function cmakeBuild({ folder, options: given, product, target }) {
     rmSync(join(folder, 'CMakeFiles'), { recursive: true, force: true });
   }
 
-  /** Ninja knows what it did not finish. Make does not: after a kill the newest outputs, one per job, may be cut off. */
+  /**
+   * Ninja knows what it did not finish. Make does not: after a kill the newest outputs, one per
+   * job, may be cut off.
+   */
   function dropCutOff() {
     if (!existsSync(markPath) || !hasMakefile()) return;
     const outputs = under(folder).filter((path) => /\.(o|obj|so|dylib|a|node)(\.\d+)*$/.test(path));

@@ -1,4 +1,5 @@
-// `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built command line, docs/api.md from docstrings.
+// `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built
+// command line, docs/api.md from docstrings.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

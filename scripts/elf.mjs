@@ -1,9 +1,13 @@
-// What a Linux library asks of the system it is loaded on, read from its ELF dynamic section: 64-bit little-endian, which is all we build.
+// What a Linux library asks of the system it is loaded on, read from its ELF dynamic section:
+// 64-bit little-endian, which is all we build.
 import { readFileSync } from 'node:fs';
 
 const tags = { needed: 1, strtab: 5, soname: 14, rpath: 15, runpath: 29, verneed: 0x6ffffffe, verneednum: 0x6fffffff };
 
-/** @returns {{ soname?: string, needed: string[], rpath: string[], versions: { library: string, version: string }[], stripped: boolean }} */
+/**
+ * @returns {{ soname?: string, needed: string[], rpath: string[], versions: { library: string,
+ * version: string }[], stripped: boolean }}
+ */
 export function readElf(path) {
   const bytes = readFileSync(path);
   if (bytes.readUInt32BE(0) !== 0x7f454c46 || bytes[4] !== 2 || bytes[5] !== 1) throw new Error(`${path} is no 64-bit little-endian ELF file`);

@@ -1,8 +1,10 @@
-// `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128] [--rounds N] [--skip build,tests,…]`:
-// one command for a machine with a GPU. Builds that backend into build/, runs the native and the service tests with all layers on the GPU, compares greedy
-// answers with the CPU's, and measures tokens per second beside llama-server and llama-bench of the same tree.
-// With `--skip build` it takes what is built, or the addon that RECUA_ADDON names. `--device cpu` goes the same way without a GPU, which
-// shows that the way is there; its numbers say nothing about a GPU.
+// `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128]
+// [--rounds N] [--skip build,tests,…]`: one command for a machine with a GPU. Builds that backend
+// into build/, runs the native and the service tests with all layers on the GPU, compares greedy
+// answers with the CPU's, and measures tokens per second beside llama-server and llama-bench of the
+// same tree. With `--skip build` it takes what is built, or the addon that RECUA_ADDON names.
+// `--device cpu` goes the same way without a GPU, which shows that the way is there; its numbers
+// say nothing about a GPU.
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join, resolve } from 'node:path';
@@ -24,7 +26,10 @@ const prompts = [
   'Once upon a time', 'The dog and the cat', 'Tell me a story about a ship.', 'What is a garden?', 'List three animals.', 'She opened the door and',
 ];
 const answerTokens = 48;
-/** Sums are made in another order on a GPU, so an answer may part from the CPU's where two tokens are nearly equal, but not at once. */
+/**
+ * Sums are made in another order on a GPU, so an answer may part from the CPU's where two tokens
+ * are nearly equal, but not at once.
+ */
 const leastShare = 0.25;
 
 /** Options of the command line, checked. */
@@ -46,7 +51,10 @@ export function parseOptions(args) {
   return { device: values.device, model: resolve(process.env.INIT_CWD ?? process.cwd(), values.model), clients, rounds: Number(values.rounds), skip };
 }
 
-/** How far two answers agree: 1 where they are the same, else the share of the longer one before they part. */
+/**
+ * How far two answers agree: 1 where they are the same, else the share of the longer one before
+ * they part.
+ */
 export function agreement(one, other) {
   if (one === other) return 1;
   const length = Math.max(one.length, other.length);

@@ -1,4 +1,5 @@
-// `npm run lint`: type checking of src and test, then eslint with type-aware rules. Arguments go to eslint (`--fix`).
+// `npm run lint`: type checking of src and test, then eslint with type-aware rules. Arguments go to
+// eslint (`--fix`).
 import { join } from 'node:path';
 import { isProgram, place, root } from './place.mjs';
 import { show } from './process.mjs';

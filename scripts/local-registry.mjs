@@ -1,5 +1,6 @@
-// An npm registry on this machine for test-packages.mjs: it has the archives of npm/dist under their names, the packages of other
-// platforms as far as an installer reads about them, and sends everything else on to the registry that npm is configured with.
+// An npm registry on this machine for test-packages.mjs: it has the archives of npm/dist under
+// their names, the packages of other platforms as far as an installer reads about them, and sends
+// everything else on to the registry that npm is configured with.
 import { createHash } from 'node:crypto';
 import { createReadStream, readFileSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -29,7 +30,10 @@ function archives() {
   return new Map(names.map(readArchive).map((one) => [one.manifest.name, one]));
 }
 
-/** @returns {Promise<{ url: string, names: string[], close: () => void }>} `names`: the packages that can really be installed. */
+/**
+ * @returns {Promise<{ url: string, names: string[], close: () => void }>} `names`: the packages
+ * that can really be installed.
+ */
 export async function startRegistry() {
   const packed = archives();
   const upstream = npmRegistry();

@@ -1,9 +1,10 @@
-// `node scripts/pack-tools.mjs [vulkan]`: what a Debian machine needs beyond its own tools to build packages that run on older systems,
-// unpacked under build-pack/tools without touching the system and without being root. pack.mjs uses what is there.
-//   sysroot/  glibc, its headers and libgomp of an older Debian, with the C++ headers of the compiler at hand
-//   vulkan/   glslc, Vulkan and SPIR-V headers of a newer Debian; glslc runs with the libraries it came with
-// They come from the mirror that this system's apt is configured with; RECUA_DEBIAN_MIRROR names another one, or an archive once the older
-// release has left the mirrors.
+// `node scripts/pack-tools.mjs [vulkan]`: what a Debian machine needs beyond its own tools to build
+// packages that run on older systems, unpacked under build-pack/tools without touching the system
+// and without being root. pack.mjs uses what is there.
+//   sysroot/  glibc, its headers and libgomp of an older Debian, and this compiler's C++ headers
+//   vulkan/   glslc, which runs with its own libraries, Vulkan and SPIR-V headers of a newer Debian
+// They come from the mirror that this system's apt is configured with; RECUA_DEBIAN_MIRROR names
+// another one, or an archive once the older release has left the mirrors.
 import { chmodSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { isProgram, place } from './place.mjs';
@@ -22,7 +23,8 @@ export function toolOptions() {
   if (process.platform !== 'linux') return [];
   const options = [];
   if (existsSync(sysroot)) {
-    // -B puts the old libraries before those beside the compiler, which are the new ones. cmake-js has flags for C++ of its own.
+    // -B puts the old libraries before those beside the compiler, which are the new ones. cmake-js
+    // has flags for C++ of its own.
     const flags = `-B${join(sysroot, 'usr', 'lib', triple())}`;
     const linkers = ['EXE', 'SHARED', 'MODULE'].map((kind) => `CMAKE_${kind}_LINKER_FLAGS=${flags}`);
     options.push(`CMAKE_SYSROOT=${sysroot}`, `CMAKE_C_FLAGS=${flags}`, ...linkers);
@@ -55,7 +57,10 @@ export function canFetchTools() {
   return process.platform === 'linux' && ['apt-get', 'dpkg-deb'].every((tool) => capture(tool, ['--version']) !== undefined);
 }
 
-/** Downloads packages of a release, with what they depend on if asked, by an apt that knows nothing of this system's; unpacks them. */
+/**
+ * Downloads packages of a release, with what they depend on if asked, by an apt that knows nothing
+ * of this system's; unpacks them.
+ */
 async function unpack(release, names, into, { dependencies }) {
   const apt = join(folder, `apt-${release}`);
   for (const part of ['lists/partial', 'cache/archives/partial', 'etc']) mkdirSync(join(apt, part), { recursive: true });

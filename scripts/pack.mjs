@@ -1,7 +1,9 @@
-// `npm run pack [-- TARGET …] [--list] [--any-glibc]`: builds the prebuilt packages this machine can build, and recua itself as it is
-// published, into npm/dist/. Without names it skips what it cannot build and says why; a named target that cannot be built is a failure. Where the
-// system's glibc is newer than packages promise, it first fetches an older one to build against (pack-tools.mjs).
-// `--any-glibc` packs what was built for this system's glibc, and says so in the package. docs/packages.md has the whole story.
+// `npm run pack [-- TARGET …] [--list] [--any-glibc]`: builds the prebuilt packages this machine
+// can build, and recua itself as it is published, into npm/dist/. Without names it skips what it
+// cannot build and says why; a named target that cannot be built is a failure. Where the system's
+// glibc is newer than packages promise, it first fetches an older one to build against
+// (pack-tools.mjs). `--any-glibc` packs what was built for this system's glibc, and says so in the
+// package. docs/packages.md has the whole story.
 import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cmakeBuild } from './cmake-build.mjs';
@@ -48,19 +50,28 @@ export function cannotBuild(target) {
   return undefined;
 }
 
-/** The newest glibc against which a build needs no newer symbols than the packages promise: cmake/glibc-floor.h knows those until then. */
+/**
+ * The newest glibc against which a build needs no newer symbols than the packages promise:
+ * cmake/glibc-floor.h knows those until then.
+ */
 const newestGlibc = '2.31';
 
 /** The glibc that programs are linked with here; undefined where the system has none. */
 const glibcHere = () => process.report.getReport().header.glibcVersionRuntime;
 
-/** Why a package that is built here could not run with the glibc it promises, or undefined: what is linked needs the glibc it was linked with. */
+/**
+ * Why a package that is built here could not run with the glibc it promises, or undefined: what is
+ * linked needs the glibc it was linked with.
+ */
 export function glibcTooNew(target, { here = glibcHere(), sysroot = hasSysroot() } = {}) {
   if (!target.glibc || !here || sysroot || compareVersions(here, newestGlibc) <= 0) return undefined;
   return `this system's glibc is ${here}, the package promises to run with ${target.glibc}, and what is built against the one does not run with the other`;
 }
 
-/** Sees to an older glibc before anything is built: a build takes minutes, and would be refused in the end. */
+/**
+ * Sees to an older glibc before anything is built: a build takes minutes, and would be refused in
+ * the end.
+ */
 export async function ensureGlibc(targets, { canFetch = canFetchTools, fetch = makeSysroot, ...here } = {}) {
   const reason = targets.map((target) => glibcTooNew(target, here)).find(Boolean);
   if (!reason) return;
@@ -134,7 +145,10 @@ function expectFiles(name, found, expected) {
   if (lines.length > 0) throw new Failure(`The package ${name} does not hold what it should:\n  ${lines.join('\n  ')}`);
 }
 
-/** recua as it is published: the files that the checkout's package.json names, under a package.json of its own. */
+/**
+ * recua as it is published: the files that the checkout's package.json names, under a package.json
+ * of its own.
+ */
 async function packRecua() {
   if (typescriptPending()) await compileTypescript();
   const stage = stageOf('recua');

@@ -1,5 +1,6 @@
-// What must hold of every library of a prebuilt package, whatever built it: no path of the machine it was built on, stripped, found by its
-// neighbours beside itself, and nothing asked of the system that Node does not need too. pack.mjs refuses to pack what fails.
+// What must hold of every library of a prebuilt package, whatever built it: no path of the machine
+// it was built on, stripped, found by its neighbours beside itself, and nothing asked of the system
+// that Node does not need too. pack.mjs refuses to pack what fails.
 import { readFileSync, readdirSync, realpathSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,10 @@ import { binaries, table } from './package-texts.mjs';
 import { ownLlamaCpp, place, root } from './place.mjs';
 import { Failure } from './process.mjs';
 
-/** Libraries of the system that Node itself is linked with on Linux, libstdc++ excepted: its newer symbols are not everywhere. */
+/**
+ * Libraries of the system that Node itself is linked with on Linux, libstdc++ excepted: its newer
+ * symbols are not everywhere.
+ */
 const ofNode = /^(lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+)$/;
 /** What a GPU's driver or toolkit brings. */
 const ofBackend = { vulkan: /^libvulkan\.so\.1$/, cuda: /^lib(cuda\.so\.1|cublas(Lt)?\.so\.12)$/ };
@@ -21,7 +25,8 @@ function foldersHere() {
 }
 
 /**
- * @returns the highest symbol versions asked for, such as { GLIBC: '2.25' }; empty where the system is not Linux
+ * @returns the highest symbol versions asked for, such as { GLIBC: '2.25' }; empty where the system
+ *   is not Linux
  * @throws Failure with one line for each thing that is wrong
  */
 export function checkBinaries(target, folder, { anyGlibc = false } = {}) {

@@ -1,6 +1,7 @@
-// What the prebuilt packages say and hold, all derived from npm/targets.json without building anything: names, package.json, README,
-// licences, and the files in bin/. pack.mjs packs by it, test/scripts/packages.test.ts keeps a snapshot of all of it,
-// `node scripts/package-texts.mjs` prints that snapshot.
+// What the prebuilt packages say and hold, all derived from npm/targets.json without building
+// anything: names, package.json, README, licences, and the files in bin/. pack.mjs packs by it,
+// test/scripts/packages.test.ts keeps a snapshot of all of it, `node scripts/package-texts.mjs`
+// prints that snapshot.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProgram, place, readPin, root } from './place.mjs';
@@ -8,7 +9,10 @@ import { isProgram, place, readPin, root } from './place.mjs';
 const { scope, cpuVariants, targets } = JSON.parse(readFileSync(place.targets, 'utf8'));
 const recua = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-/** Name → entry of the table, with its name and `base`: the addon's own package on this platform, which GPU backends are added to. */
+/**
+ * Name → entry of the table, with its name and `base`: the addon's own package on this platform,
+ * which GPU backends are added to.
+ */
 export const table = Object.fromEntries(Object.entries(targets).map(([name, target]) => {
   const base = `${target.os}-${target.cpu}`;
   return [name, { ...target, name, base, isBase: name === base }];
@@ -23,7 +27,10 @@ const processors = { x64: 'x64', arm64: 'arm64' };
 /** e.g. "Linux x64, CPU" */
 const title = (target) => `${systems[target.os]} ${processors[target.cpu]}, ${backends[target.backend]}`;
 
-/** Provenance ties a package to the repository it was built in, so that is named where the release is made; a build elsewhere names none. */
+/**
+ * Provenance ties a package to the repository it was built in, so that is named where the release
+ * is made; a build elsewhere names none.
+ */
 export function repository() {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: name } = process.env;
   return server && name ? { repository: { type: 'git', url: `git+${server}/${name}.git` } } : {};
@@ -65,7 +72,8 @@ export function platformPackage(target) {
     files: ['bin', 'THIRD-PARTY-LICENSES'],
     preferUnplugged: true,
     publishConfig: { access: 'public' },
-    // Metal comes with the addon's own package, as a library beside it, so that package is a CPU package to the loader.
+    // Metal comes with the addon's own package, as a library beside it, so that package is a CPU
+    // package to the loader.
     recua: { backend: target.isBase ? 'cpu' : target.backend, version: recua.version, llamaCpp: readPin().version, ...(target.glibc ? { glibc: target.glibc } : {}) },
   };
 }
@@ -135,9 +143,10 @@ export function thirdPartyLicenses(target) {
 }
 
 /**
- * The package.json of the recua that is published: no scripts and nothing only a checkout needs, and the addon's packages as optional
- * dependencies, of which npm installs the one that fits. They are not in the checkout's package.json, because they do not exist in a
- * registry before the release that makes them.
+ * The package.json of the recua that is published: no scripts and nothing only a checkout needs,
+ * and the addon's packages as optional dependencies, of which npm installs the one that fits. They
+ * are not in the checkout's package.json, because they do not exist in a registry before the
+ * release that makes them.
  */
 export function recuaPackage() {
   const { scripts, devDependencies, tap, gypfile, binary, imports, ...kept } = recua;

@@ -6,8 +6,9 @@ import { npm, run } from './process.mjs';
 import { readJson } from './stamp.mjs';
 
 /**
- * True if node_modules is not what package-lock.json says. npm writes node_modules/.package-lock.json last,
- * so a half-made folder has none or an old one; each package's folder is looked at too.
+ * True if node_modules is not what package-lock.json says. npm writes
+ * node_modules/.package-lock.json last, so a half-made folder has none or an old one; each
+ * package's folder is looked at too.
  */
 export function packagesPending() {
   const wanted = JSON.parse(readFileSync(place.packageLock, 'utf8')).packages;

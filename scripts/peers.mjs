@@ -1,5 +1,5 @@
-// llama.cpp's own programs, built in the addon's build folder from the same tree with the same flags:
-// what tests and benchmarks compare with. Nothing of them is part of Recua.
+// llama.cpp's own programs, built in the addon's build folder from the same tree with the same
+// flags: what tests and benchmarks compare with. Nothing of them is part of Recua.
 import { existsSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// Where things lie in a checkout, and the pin. Plain Node: the scripts run before any package is installed.
+// Where things lie in a checkout, and the pin. Plain Node: the scripts run before any package is
+// installed.
 import { readFileSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +18,10 @@ export const place = {
   cmake: join(root, 'cmake'),
   build: join(root, 'build'),
   addon: join(root, 'build', 'Release', 'recua.node'),
-  /** The prebuilt packages: their table, their builds (one folder each), and the archives made of them. */
+  /**
+   * The prebuilt packages: their table, their builds (one folder each), and the archives made of
+   * them.
+   */
   targets: join(root, 'npm', 'targets.json'),
   buildPack: join(root, 'build-pack'),
   packed: join(root, 'npm', 'dist'),
@@ -31,7 +35,9 @@ export function readPin() {
   return JSON.parse(readFileSync(place.pin, 'utf8'));
 }
 
-/** A llama.cpp checkout of the user's own, or undefined. Relative to the folder the user stands in. */
+/**
+ * A llama.cpp checkout of the user's own, or undefined. Relative to the folder the user stands in.
+ */
 export function ownLlamaCpp() {
   const given = process.env.RECUA_LLAMA_CPP;
   return given ? resolve(process.env.INIT_CWD ?? process.cwd(), given) : undefined;

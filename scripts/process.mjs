@@ -8,7 +8,10 @@ export class Failure extends Error {}
 
 const tailLength = 60;
 
-/** The environment without what git sets for hooks, which would point our git calls at the wrong repository. */
+/**
+ * The environment without what git sets for hooks, which would point our git calls at the wrong
+ * repository.
+ */
 export function cleanEnv() {
   const env = { ...process.env };
   for (const name of ['GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE', 'GIT_PREFIX', 'GIT_OBJECT_DIRECTORY']) delete env[name];
@@ -16,7 +19,8 @@ export function cleanEnv() {
 }
 
 /**
- * Runs a command to its end. Its output is not shown, but handed to `onLine` line by line; if it fails, the error holds its last lines.
+ * Runs a command to its end. Its output is not shown, but handed to `onLine` line by line; if it
+ * fails, the error holds its last lines.
  */
 export function run(command, args, { cwd = root, env = cleanEnv(), onLine = () => {}, shell = false } = {}) {
   return new Promise((done, fail) => {

@@ -12,7 +12,10 @@ export function seconds(milliseconds) {
   return total < 60 ? `${total.toFixed(1)} s` : `${Math.floor(total / 60)} min ${Math.round(total % 60)} s`;
 }
 
-/** Runs `work` as step `label`: says what is done, how far it is and how long it took. `work` gets `report(fraction, note)`. */
+/**
+ * Runs `work` as step `label`: says what is done, how far it is and how long it took. `work` gets
+ * `report(fraction, note)`.
+ */
 export async function step(label, work) {
   const start = Date.now();
   let shown = 0;

@@ -1,7 +1,7 @@
 // What .github/workflows/release.yml asks of the table of targets:
-//   node scripts/release.mjs matrix               its matrices, as `name=json` lines
-//   node scripts/release.mjs check-tag v1.2.3     fails where the tag is not the version in package.json
-//   node scripts/release.mjs publish [--dry-run]  publishes npm/dist, recua last, because it names the others
+//   node scripts/release.mjs matrix            its matrices, as `name=json` lines
+//   node scripts/release.mjs check-tag v1.2.3  fails where the tag is not package.json's version
+//   node scripts/release.mjs publish [--dry-run]  npm/dist, recua last, because it names the others
 // Publishing again after a failure goes on where it stopped: what the registry has is left out.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,10 @@ import { program } from './setup.mjs';
 
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-/** One job for each target, and for each kind of machine that can install one, with the oldest and the newest Node that is supported. */
+/**
+ * One job for each target, and for each kind of machine that can install one, with the oldest and
+ * the newest Node that is supported.
+ */
 export function matrices() {
   const targets = Object.values(table);
   const build = targets.map(({ name, backend, ci }) => ({ target: name, backend, runner: ci.runner, container: ci.container ?? '', tools: ci.tools ?? '' }));
@@ -36,7 +39,10 @@ function inRegistry(name) {
   return capture(command, args, { shell })?.includes(version) ?? false;
 }
 
-/** The environment in which npm shows its registry a token; which one that is, npm's own configuration says. */
+/**
+ * The environment in which npm shows its registry a token; which one that is, npm's own
+ * configuration says.
+ */
 export function publishEnvironment(registry, token, env = process.env) {
   return token ? { ...env, [`npm_config_${registry.replace(/^https?:/, '')}:_authToken`]: token } : env;
 }

@@ -1,5 +1,6 @@
-// `npm run setup`: from a bare checkout to a runnable one. Each part is made only where it is missing or stale,
-// so it can be stopped at any moment and run again. start, test and build call it.
+// `npm run setup`: from a bare checkout to a runnable one. Each part is made only where it is
+// missing or stale, so it can be stopped at any moment and run again. start, test and build call
+// it.
 import { installPackages, packagesPending } from './packages.mjs';
 import { buildNative, nativePending } from './native.mjs';
 import { isProgram, ownLlamaCpp, readPin } from './place.mjs';
@@ -20,11 +21,15 @@ const parts = [
   { label: 'Compiling TypeScript', pending: typescriptPending, make: () => compileTypescript() },
 ];
 
-/** Brings everything up to date; says nothing where nothing is to do. Returns true if something was done. */
+/**
+ * Brings everything up to date; says nothing where nothing is to do. Returns true if something was
+ * done.
+ */
 export async function setUp({ install = true } = {}) {
   const wanted = install ? parts : parts.slice(1);
   const start = Date.now();
-  // A part is asked only after the parts before it are made: a new node_modules can make a build stale.
+  // A part is asked only after the parts before it are made: a new node_modules can make a build
+  // stale.
   const first = wanted.findIndex((part) => part.pending());
   if (first < 0) return false;
   const total = wanted.length + 1;

@@ -1,4 +1,5 @@
-// Stamps: a small JSON file beside what was made, that says from what. While it fits, nothing is made again.
+// Stamps: a small JSON file beside what was made, that says from what. While it fits, nothing is
+// made again.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';

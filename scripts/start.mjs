@@ -21,7 +21,8 @@ try {
 }
 process.removeListener('SIGINT', stop);
 
-// npm runs us through a shell that does not hand signals on: when npm is stopped, only our parent's end tells us.
+// npm runs us through a shell that does not hand signals on: when npm is stopped, only our parent's
+// end tells us.
 if (process.env.npm_lifecycle_event) {
   const parent = process.ppid;
   const watch = setInterval(() => {

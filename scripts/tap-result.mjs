@@ -1,6 +1,9 @@
 // Reads a run's raw TAP: a file is a top-level subtest, its tests are one level deeper.
 
-/** `{ passed, failed }`; skipped and todo tests count as neither. A file that fails without a failed test of its own counts as one. */
+/**
+ * `{ passed, failed }`; skipped and todo tests count as neither. A file that fails without a failed
+ * test of its own counts as one.
+ */
 export function countTap(text) {
   let passed = 0;
   let failed = 0;
@@ -21,7 +24,10 @@ export function countTap(text) {
   return { passed, failed: failed + failedInFile };
 }
 
-/** A filter for lines of TAP: passes on the verdict of each file, and each failure with its diagnosis. */
+/**
+ * A filter for lines of TAP: passes on the verdict of each file, and each failure with its
+ * diagnosis.
+ */
 export function failureLines(print) {
   let diagnosing = false;
   let afterFailure = false;

@@ -1,6 +1,8 @@
-// `npm run test:packages [-- npm pnpm yarn --loads N --keep]`: installs the archives of npm/dist as users do, into empty folders and with
-// nothing but Node on the path, and uses what came out: the command line, a server, and the addon many times over. Without names it does
-// all three installers; pnpm and yarn are fetched as packages. The last line is `N passed, N failed`. Run `npm run pack` before.
+// `npm run test:packages [-- npm pnpm yarn --loads N --keep]`: installs the archives of npm/dist as
+// users do, into empty folders and with nothing but Node on the path, and uses what came out: the
+// command line, a server, and the addon many times over. Without names it does all three
+// installers; pnpm and yarn are fetched as packages. The last line is `N passed, N failed`. Run
+// `npm run pack` before.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
@@ -38,7 +40,10 @@ function expect(condition, message) {
   if (!condition) throw new Error(message);
 }
 
-/** A world with nothing of this machine in it but Node: an empty home, an empty path, no settings of npm's, no RECUA_ variables. */
+/**
+ * A world with nothing of this machine in it but Node: an empty home, an empty path, no settings of
+ * npm's, no RECUA_ variables.
+ */
 function makeWorld() {
   const folder = realpathSync(mkdtempSync(join(os.tmpdir(), 'recua packages-')));
   for (const name of ['home', 'bin', 'empty']) mkdirSync(join(folder, name));
@@ -51,7 +56,10 @@ function makeWorld() {
   return { folder, env, empty: join(folder, 'empty'), remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** Runs a command in the world, asynchronously because the registry lives in this process; throws with its output if it fails. */
+/**
+ * Runs a command in the world, asynchronously because the registry lives in this process; throws
+ * with its output if it fails.
+ */
 async function inWorld(world, command, args, { cwd = world.empty, env = {}, limitMs = 300_000 } = {}) {
   const child = spawn(command, args, { cwd, env: { ...world.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitMs, killSignal: 'SIGKILL' });
   let stdout = '';
@@ -65,7 +73,10 @@ async function inWorld(world, command, args, { cwd = world.empty, env = {}, limi
   return { stdout, stderr, firstByteMs };
 }
 
-/** The installer's own program, for `node` to run. npm is the one at hand, the others come from the registry. */
+/**
+ * The installer's own program, for `node` to run. npm is the one at hand, the others come from the
+ * registry.
+ */
 async function installerProgram(world, name) {
   if (name === 'npm') {
     const { command, args } = npm([]);
@@ -115,7 +126,10 @@ async function checkAnswer(world, folder) {
   expect(stdout.trim().length > 20, `the answer is ${JSON.stringify(stdout)}`);
 }
 
-/** Nothing of ggml's may come from anywhere but the packages, least of all from the folder that the user stands in. */
+/**
+ * Nothing of ggml's may come from anywhere but the packages, least of all from the folder that the
+ * user stands in.
+ */
 function checkMappings(pid, folder) {
   if (process.platform !== 'linux') return '';
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
@@ -164,7 +178,10 @@ async function checkLives(world, folder, count) {
   }
 }
 
-/** How long it takes until the first piece of an answer is on stdout: the median of several starts. Reported, not judged. */
+/**
+ * How long it takes until the first piece of an answer is on stdout: the median of several starts.
+ * Reported, not judged.
+ */
 async function measureStart(world, folder) {
   const times = [];
   for (let round = 0; round < 9; round++) times.push((await recua(world, folder, ['run', 'builtin', '-p', 'x', '-n', '4'])).firstByteMs);

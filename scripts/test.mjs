@@ -1,5 +1,6 @@
-// `npm test`: set-up where it is missing, type checking, eslint, then the tap suite. Arguments go to tap;
-// a test's source names it too (`npm test -- test/models/gguf/gguf.test.ts`). The last line is `N passed, N failed`.
+// `npm test`: set-up where it is missing, type checking, eslint, then the tap suite. Arguments go
+// to tap; a test's source names it too (`npm test -- test/models/gguf/gguf.test.ts`). The last line
+// is `N passed, N failed`.
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { eslint } from './lint.mjs';
@@ -13,7 +14,10 @@ import { compileTests } from './typescript.mjs';
 
 const resultPath = join(root, '.tap', 'result.tap');
 
-/** The tests of the whole service compare it with llama-server, which takes a while to build: only where they run. */
+/**
+ * The tests of the whole service compare it with llama-server, which takes a while to build: only
+ * where they run.
+ */
 function comparesPeers(args) {
   const files = args.filter((argument) => !argument.startsWith('-'));
   return files.length === 0 || files.some((file) => file.includes('service'));
@@ -39,7 +43,8 @@ async function tap(args) {
   const showsItself = process.stdout.isTTY || args.some((argument) => /^(-R|--reporter)/.test(argument));
   const { code, text } = await (showsItself ? tapDrawn(command) : tapPlain(command));
   const counts = countTap(text);
-  // tap has the last word: a plan that does not fit, a time-out or an empty run fails without a failed test.
+  // tap has the last word: a plan that does not fit, a time-out or an empty run fails without a
+  // failed test.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
   return { code, ...counts };
 }
@@ -52,7 +57,10 @@ async function tapDrawn(command) {
   return { code, text: existsSync(resultPath) ? readFileSync(resultPath, 'utf8') : '' };
 }
 
-/** For logs: a line per file and all about each failure. tap's own reporters either draw or tell everything. */
+/**
+ * For logs: a line per file and all about each failure. tap's own reporters either draw or tell
+ * everything.
+ */
 async function tapPlain(command) {
   const print = failureLines((line) => console.log(line));
   const lines = [];

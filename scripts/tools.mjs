@@ -54,7 +54,9 @@ function checkCmake() {
   return { found: `cmake ${found.join('.')}` };
 }
 
-/** A compiler counts if it takes a C++17 program with a standard header; its name alone says little. */
+/**
+ * A compiler counts if it takes a C++17 program with a standard header; its name alone says little.
+ */
 function checkCompiler() {
   if (onWindows) return { found: 'the C++ compiler that cmake finds' };
   const program = '#include <optional>\n#include <string_view>\nint main() { std::optional<std::string_view> x; return x ? 1 : 0; }\n';

@@ -1,5 +1,6 @@
-// Brings the pinned llama.cpp to vendor/llama.cpp from the first source that answers, and accepts only the pinned git tree.
-// `node scripts/vendor.mjs` does just that; set-up calls it too. See docs/vendor.md.
+// Brings the pinned llama.cpp to vendor/llama.cpp from the first source that answers, and accepts
+// only the pinned git tree. `node scripts/vendor.mjs` does just that; set-up calls it too. See
+// docs/vendor.md.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProgram, place, readPin } from './place.mjs';
@@ -9,7 +10,10 @@ import { readJson, writeJson } from './stamp.mjs';
 /** Inside .git, so that it goes when the checkout goes and never counts as a change. */
 const stampPath = join(place.vendor, '.git', 'recua.json');
 
-/** git in exactly this checkout: where its .git is broken, git would go up to the repository around it. */
+/**
+ * git in exactly this checkout: where its .git is broken, git would go up to the repository around
+ * it.
+ */
 const git = (folder, ...args) => capture('git', ['--git-dir', join(folder, '.git'), '--work-tree', folder, ...args], { cwd: folder });
 
 export function vendorPending(pin = readPin()) {
@@ -51,7 +55,10 @@ function refusal(folder, pin) {
   return changes === '' ? undefined : `its files differ from its commit:\n${changes.split('\n').slice(0, 5).join('\n')}`;
 }
 
-/** Changed or new files in vendor/llama.cpp are someone's work and are not thrown away; missing files are just damage. */
+/**
+ * Changed or new files in vendor/llama.cpp are someone's work and are not thrown away; missing
+ * files are just damage.
+ */
 function refuseToDropWork() {
   if (git(place.vendor, 'rev-parse', 'HEAD') === undefined) return;
   const changes = git(place.vendor, 'status', '--porcelain');
@@ -95,7 +102,10 @@ export async function vendor(pin = readPin()) {
     + 'Check the network and run this again, or set RECUA_LLAMA_CPP to a checkout of your own.');
 }
 
-/** Puts a verified tree in place by renames, so that vendor/llama.cpp is whole or absent at any moment. */
+/**
+ * Puts a verified tree in place by renames, so that vendor/llama.cpp is whole or absent at any
+ * moment.
+ */
 function accept(tree, pin) {
   git(tree, 'remote', 'remove', 'origin');
   writeJson(join(tree, '.git', 'recua.json'), { version: pin.version, tree: pin.tree });

@@ -104,8 +104,8 @@ export interface ErrorOptions {
 }
 
 /**
- * The one error class: what was expected, what came, what to do, with a code from the table. `code` is the word to program against, the
- * message may change.
+ * The one error class: what was expected, what came, what to do, with a code from the table. `code`
+ * is the word to program against, the message may change.
  */
 export class RecuaError extends Error {
   override readonly name = 'RecuaError';
@@ -144,7 +144,8 @@ export class RecuaError extends Error {
   }
 
   /**
-   * Any thrown value as a RecuaError: native errors carry a code of the table, a full disk is `disk_full`; all else is `internal_error`.
+   * Any thrown value as a RecuaError: native errors carry a code of the table, a full disk is
+   * `disk_full`; all else is `internal_error`.
    * @internal
    */
   static from(thrown: unknown): RecuaError {

@@ -1,5 +1,6 @@
-// What `require('recua')` gives: the same library, for programs in CommonJS. The library is an ES module, which Node before 20.19
-// cannot load at once, so it is loaded beside, and what needs it waits. There is one copy of it, whichever way it was loaded.
+// What `require('recua')` gives: the same library, for programs in CommonJS. The library is an ES
+// module, which Node before 20.19 cannot load at once, so it is loaded beside, and what needs it
+// waits. There is one copy of it, whichever way it was loaded.
 type Library = typeof import('./index.js', { with: { 'resolution-mode': 'import' } });
 
 let library: Library | undefined;
@@ -7,7 +8,10 @@ const loading: Promise<Library> = import('./index.js').then((loaded: Library) =>
 // Who calls something meets the error there.
 loading.catch(() => {});
 
-/** For what cannot wait: all of it needs a model or an error, which come from the library that is there by then. */
+/**
+ * For what cannot wait: all of it needs a model or an error, which come from the library that is
+ * there by then.
+ */
 function loaded(): Library {
   if (library === undefined) throw new Error('recua is still being loaded: wait for loadModel() first.');
   return library;
@@ -21,7 +25,8 @@ const lazyError = new Proxy(class RecuaError extends Error {}, {
   construct: (_, args) => Reflect.construct(loaded().RecuaError, args) as object,
 }) as unknown as Library['RecuaError'];
 
-// One value with types in it is all that `export =` can give, and a namespace is the only such thing.
+// One value with types in it is all that `export =` can give, and a namespace is the only such
+// thing.
 // eslint-disable-next-line @typescript-eslint/no-namespace
 namespace recua {
   export const loadModel: Library['loadModel'] = async (...args) => await (await loading).loadModel(...args);

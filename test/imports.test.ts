@@ -1,4 +1,5 @@
-// The house's walls, by folder: who may import whom, which rooms are pure, how long a file and how full a folder may be.
+// The house's walls, by folder: who may import whom, which rooms are pure, how long a file and how
+// full a folder may be.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -47,7 +48,10 @@ interface Room {
   types: string[];
 }
 
-/** A folder with a README that says what it may import: all that is in it, but for rooms of their own. */
+/**
+ * A folder with a README that says what it may import: all that is in it, but for rooms of their
+ * own.
+ */
 function readRoom(readme: string): Room {
   const text = textOf(readme);
   const named = (label: string): string[] => {
@@ -109,7 +113,8 @@ t.test('only addon/load.ts loads a .node file', (t) => {
 
 t.test('only server/ knows the words of the OpenAI wire', (t) => {
   const words = /finish_reason['"]?\s*[:?]\s*['"n]|chat\.completion|\bchatcmpl\b|\[DONE\]|text\/event-stream/;
-  // The command line prints a JSON object of its own with --json, and the curl line names the route's path.
+  // The command line prints a JSON object of its own with --json, and the curl line names the
+  // route's path.
   const speakers = sources.filter((file) => words.test(codeOf(file)) && !file.startsWith('src/server/'));
   t.strictSame(speakers, []);
   t.end();
@@ -153,6 +158,26 @@ t.test('no folder of src or native holds over 20 files', (t) => {
   const counts = new Map<string, number>();
   for (const file of [...sources, ...filesUnder('native', /\.(cpp|h)$/)]) counts.set(posix.dirname(file), (counts.get(posix.dirname(file)) ?? 0) + 1);
   t.strictSame([...counts].filter(([, count]) => count > 20), []);
+  t.end();
+});
+
+/** Lines of prose: comments, and the text of a page without its tables and code. */
+function proseOf(file: string): string[] {
+  const lines = textOf(file).split('\n');
+  if (!file.endsWith('.md')) return lines.filter((line) => /^\s*(\/\/|\/?\*+ )/.test(line));
+  let isCode = false;
+  return lines.filter((line) => {
+    if (/^\s*```/.test(line)) isCode = !isCode;
+    return !isCode && !/^( {4}|\s*\|)|https?:/.test(line);
+  });
+}
+
+t.test('no line of prose is over 100 columns', (t) => {
+  // docs/api.md and docs/cli.md are generated, and what is there in a line is a line.
+  const pages = ['README.md', 'CONTRIBUTING.md', ...filesUnder('docs', /\.md$/)].filter((page) => !/\/(api|cli)\.md$/.test(page));
+  const code = ['src', 'native', 'test', 'scripts', 'bench', 'examples'].flatMap((folder) => filesUnder(folder, /\.(c?ts|m?js|cpp|h)$/));
+  const long = [...pages, ...code].flatMap((file) => proseOf(file).filter((line) => [...line].length > 100).map((line) => `${file}: ${line}`));
+  t.strictSame(long.filter((line) => !line.includes('/* .')), []);
   t.end();
 });
 

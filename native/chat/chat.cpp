@@ -1,4 +1,5 @@
-// llama.cpp's chat templates and output parsers (common_chat): messages → prompt text, answer text → parts.
+// llama.cpp's chat templates and output parsers (common_chat): messages → prompt text, answer text
+// → parts.
 #include "addon.h"
 
 #include "chat/message_text.h"
@@ -35,7 +36,8 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &
   return inputs;
 }
 
-// The parser recurses once per open bracket of JSON in the answer. Deeper text is the caller's to show as it is.
+// The parser recurses once per open bracket of JSON in the answer. Deeper text is the caller's to
+// show as it is.
 void check_depth(const std::string &text) {
   constexpr int most = 500;
   int depth = 0;
@@ -56,7 +58,8 @@ void check_texts(const ChatInput &input) {
   if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " arguments of the chat template, got " + std::to_string(input.kwargs.size()) + ".");
 }
 
-// Before the messages are rendered, of which megabytes take seconds. Templates may trim texts, and leave out parts of earlier answers.
+// Before the messages are rendered, of which megabytes take seconds. Templates may trim texts, and
+// leave out parts of earlier answers.
 size_t least_tokens(const LengthBound &bound, const ChatInput &input) {
   // As JSON no text is shorter than it is.
   if (bound.tokens(bound.bytes(input.messages)) < input.context_size) return 0;

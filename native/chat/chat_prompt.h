@@ -1,5 +1,6 @@
-// A chat request as JavaScript gives it, and what its template makes of it: the prompt, and what constrains and parses the answer,
-// which stays in C++. chat.cpp renders; prepare.cpp goes on to tokens and a sampler.
+// A chat request as JavaScript gives it, and what its template makes of it: the prompt, and what
+// constrains and parses the answer, which stays in C++. chat.cpp renders; prepare.cpp goes on to
+// tokens and a sampler.
 #pragma once
 
 #include "js.h"
@@ -31,7 +32,8 @@ struct ChatInput {
   std::string shape_key() const;
 };
 
-// How the answer is constrained and parsed. V8 sees only a few bytes of it and collects late, so a parser's close() empties `shape`.
+// How the answer is constrained and parsed. V8 sees only a few bytes of it and collects late, so a
+// parser's close() empties `shape`.
 struct AnswerShape {
   std::shared_ptr<const ChatShape> shape;
   std::string grammar, grammar_kind;

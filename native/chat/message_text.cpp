@@ -74,7 +74,8 @@ public:
     }
   }
 
-  // `every`: all such characters; else all but those of what the template mentions, such as </think>: it looks for that.
+  // `every`: all such characters; else all but those of what the template mentions, such as
+  // </think>: it looks for that.
   MessageTexts replace(const MessageTexts &texts, bool every) {
     replaced = false;
     all = every;
@@ -174,7 +175,8 @@ private:
     return out;
   }
 
-  // JSON in a string, which templates may print as it is or read: only in its strings, and there whatever way it is spelled.
+  // JSON in a string, which templates may print as it is or read: only in its strings, and there
+  // whatever way it is spelled.
   std::string arguments(const std::string &text) {
     if (common_json::parse_no_throw(text).is_discarded()) return string(text, true);
     std::string out;
@@ -226,7 +228,8 @@ private:
   bool trusted = false;
 };
 
-// What is no character becomes U+FFFD, as it does on the way to JavaScript, so that places stay what they are.
+// What is no character becomes U+FFFD, as it does on the way to JavaScript, so that places stay
+// what they are.
 std::string sound(const std::string &text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {

@@ -1,5 +1,5 @@
-// A chat request in one task on the pool: messages → prompt → tokens → sampler and parser. Nothing of the prompt's text, and nothing
-// of what constrains the answer, is seen by JavaScript.
+// A chat request in one task on the pool: messages → prompt → tokens → sampler and parser. Nothing
+// of the prompt's text, and nothing of what constrains the answer, is seen by JavaScript.
 #include "addon.h"
 
 #include "chat/chat_prompt.h"
@@ -27,7 +27,8 @@ void coding(const char *fallback, Work &&work) {
   if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);
 }
 
-// Pool thread. Ends early, with `made` false, where the request is to be refused for what is known by then.
+// Pool thread. Ends early, with `made` false, where the request is to be refused for what is known
+// by then.
 void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, const std::vector<int32_t> &strict,
              SamplerRequest &sampling, const volatile int32_t *cancelled, PreparedChat &out) {
   bool fits = false;

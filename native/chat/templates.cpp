@@ -1,6 +1,8 @@
-// Which parts of llama.cpp's result depend on the messages was read from v0.5.0 (common/chat.cpp, chat-auto-parser-generator.cpp,
-// parsers/): the prompt, and the generation prompt, of which parser and grammar are made. So the latter is part of the key. Where an
-// answer is continued its beginning goes into the parser, and nothing is kept. test/native/chat/templates.test.ts compares both ways.
+// Which parts of llama.cpp's result depend on the messages was read from v0.5.0 (common/chat.cpp,
+// chat-auto-parser-generator.cpp, parsers/): the prompt, and the generation prompt, of which parser
+// and grammar are made. So the latter is part of the key. Where an answer is continued its
+// beginning goes into the parser, and nothing is kept. test/native/chat/templates.test.ts compares
+// both ways.
 #include "addon.h"
 
 #include "chat-auto-parser.h"
@@ -86,7 +88,8 @@ std::string Templates::source() const {
   return common_chat_templates_source(compiled.get()) + common_chat_templates_source(compiled.get(), "tool_use");
 }
 
-// Some of llama.cpp's formats leave a schema out of their grammar without a word, more of them where there are tools.
+// Some of llama.cpp's formats leave a schema out of their grammar without a word, more of them
+// where there are tools.
 void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const {
   auto &params = shape.params;
   if (inputs.tools.empty() && !params.grammar.empty()) return;
@@ -108,7 +111,8 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
   params.grammar_triggers.clear();
 }
 
-// The schemas as llama.cpp will see them, one after the other: so that an error says which, and what is lost is known.
+// The schemas as llama.cpp will see them, one after the other: so that an error says which, and
+// what is lost is known.
 std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_inputs &inputs) const {
   std::vector<schema::Loss> all;
   const schema::Session session;
@@ -130,7 +134,8 @@ std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_i
   return all;
 }
 
-// Formats that mark each argument by a tag leave its text to the model, whatever the tool's schema says.
+// Formats that mark each argument by a tag leave its text to the model, whatever the tool's schema
+// says.
 bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) const {
   const int known = free_texts.load();
   if (known >= 0) return known == 1;

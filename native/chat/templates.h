@@ -1,6 +1,7 @@
-// A compiled chat template that remembers. llama.cpp analyses the template anew for each request and makes the parser and the
-// grammar of its tools or schema from nothing. All that depends on the request's shape (tools, schema, flags) and not on its
-// messages is kept here; only the prompt is rendered each time. Used on pool threads.
+// A compiled chat template that remembers. llama.cpp analyses the template anew for each request
+// and makes the parser and the grammar of its tools or schema from nothing. All that depends on the
+// request's shape (tools, schema, flags) and not on its messages is kept here; only the prompt is
+// rendered each time. Used on pool threads.
 #pragma once
 
 #include "chat.h"
@@ -36,7 +37,8 @@ public:
   // '' is the model file's own. Throws where it does not compile.
   Templates(const llama_model *model, const std::string &source);
 
-  // `shape_key` is all of the request that `inputs` was made of, except the messages. `remember` off asks llama.cpp for everything.
+  // `shape_key` is all of the request that `inputs` was made of, except the messages. `remember`
+  // off asks llama.cpp for everything.
   RenderedChat apply(const common_chat_templates_inputs &inputs, const std::string &shape_key, bool remember);
   // The prompt alone, as apply() makes it.
   std::string prompt(const common_chat_templates_inputs &inputs) const;

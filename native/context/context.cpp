@@ -1,5 +1,5 @@
-// A context: KV memory of several sequences, and the thread that computes on it. The hot path is in step.cpp, what is done
-// with the KV between steps in kv.cpp.
+// A context: KV memory of several sequences, and the thread that computes on it. The hot path is in
+// step.cpp, what is done with the KV between steps in kv.cpp.
 #include "addon.h"
 #include "machine/heap.h"
 #include "thread/machine_turn.h"
@@ -13,11 +13,14 @@ namespace recua {
 
 namespace {
 
-// What llama.cpp asks for beside KV and buffers while it makes a context, and what it does not survive without: graphs.
+// What llama.cpp asks for beside KV and buffers while it makes a context, and what it does not
+// survive without: graphs.
 constexpr size_t context_bytes = 64 << 20;
-// What requests take when all sequences are in use, beside what the context has by then: JavaScript's heap, heaps of threads, samplers.
+// What requests take when all sequences are in use, beside what the context has by then:
+// JavaScript's heap, heaps of threads, samplers.
 constexpr size_t requests_bytes = 256 << 20;
-// Of each thread that computes; they begin with the first step, and OpenMP ends the process where it gets none.
+// Of each thread that computes; they begin with the first step, and OpenMP ends the process where
+// it gets none.
 constexpr size_t stack_bytes = 8 << 20;
 
 } // namespace
@@ -164,7 +167,8 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         params.type_k = cache_type(type_k);
         params.type_v = cache_type(type_v);
         params.flash_attn_type = flash_attention(flash);
-        // Each sequence has a stream of cells of its own, so that unrelated requests do not slow each other.
+        // Each sequence has a stream of cells of its own, so that unrelated requests do not slow
+        // each other.
         params.kv_unified = false;
         params.n_ctx = size * params.n_seq_max;
         // A step asks for one row per sequence; guesses are only evaluated while few sequences run.

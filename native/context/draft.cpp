@@ -1,4 +1,5 @@
-// The lookup of draft.h, and its bookkeeping of what guesses cost. Runs on the compute thread, but for a drafter's making.
+// The lookup of draft.h, and its bookkeeping of what guesses cost. Runs on the compute thread, but
+// for a drafter's making.
 #include "context/draft.h"
 
 #include <algorithm>
@@ -10,13 +11,15 @@ namespace {
 constexpr double learning = 1.0 / 8;
 constexpr size_t smallest_table = 1024;
 
-// Of the time of a step without guesses, what one guess more is taken to cost until it is measured: less than mostly is true, so that it gets measured.
+// Of the time of a step without guesses, what one guess more is taken to cost until it is measured:
+// less than mostly is true, so that it gets measured.
 constexpr double first_cost = 0.2;
 // What looks better than nothing by less than this is noise.
 constexpr double least_gain = 1.1;
 // Steps without guesses to be measured first; the very first of a kind is slow.
 constexpr size_t first_plain = 4;
-// A step without guesses after so many with them: what they are compared with changes as the context grows.
+// A step without guesses after so many with them: what they are compared with changes as the
+// context grows.
 constexpr size_t longest_drafting = 64;
 // What was once found dear is slowly forgotten: another program may have been busy.
 constexpr double forgetting = 1.0 / 512;

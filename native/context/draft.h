@@ -1,5 +1,6 @@
-// Prompt lookup: what a sequence is likely to go on with, taken from where its last tokens came before, and whether evaluating so
-// many guesses beside the next token pays. A guess decides nothing: every token is sampled from its own logits (step.cpp).
+// Prompt lookup: what a sequence is likely to go on with, taken from where its last tokens came
+// before, and whether evaluating so many guesses beside the next token pays. A guess decides
+// nothing: every token is sampled from its own logits (step.cpp).
 #pragma once
 
 #include "llama.h"
@@ -11,17 +12,20 @@
 
 namespace recua {
 
-// One sequence's guesses. Belongs to its sampler; made on a pool thread, used on the compute thread.
+// One sequence's guesses. Belongs to its sampler; made on a pool thread, used on the compute
+// thread.
 class Drafter {
 public:
   explicit Drafter(const std::vector<llama_token> &history);
 
-  // Takes the token that came, and learns from it how good the guesses are, whether they were evaluated or not.
+  // Takes the token that came, and learns from it how good the guesses are, whether they were
+  // evaluated or not.
   void accept(llama_token token);
   bool has_guess() const { return next >= 0; }
   // How likely the guess after `hits_more` right ones is right.
   double chance(size_t hits_more) const { return chances[stage(hits + hits_more)]; }
-  // The next `count` tokens as they came before; beyond the end of what is known the repetition goes on.
+  // The next `count` tokens as they came before; beyond the end of what is known the repetition
+  // goes on.
   void guess(size_t count, llama_token *out) const;
 
 private:
@@ -41,14 +45,16 @@ private:
   std::array<double, stages> chances = {0.5, 0.7, 0.9, 0.97};
 };
 
-// Milliseconds of steps in which each of so many sequences evaluates its token and so many guesses. Of the compute thread.
+// Milliseconds of steps in which each of so many sequences evaluates its token and so many guesses.
+// Of the compute thread.
 class DraftCosts {
 public:
   // `always`: as many guesses as there may be, whatever they cost.
   DraftCosts(size_t sequences, size_t most_guesses, bool always);
 
   void measured(size_t sequences, size_t guesses, double ms);
-  // How many guesses for each, at most `most`, promise most tokens per millisecond; 0 where none is worth it.
+  // How many guesses for each, at most `most`, promise most tokens per millisecond; 0 where none is
+  // worth it.
   size_t best(const std::vector<const Drafter *> &drafters, size_t most);
 
 private:

@@ -1,4 +1,5 @@
-// Pooled embedding vectors, or a reranker's scores, of many inputs in one call, on a context of their own.
+// Pooled embedding vectors, or a reranker's scores, of many inputs in one call, on a context of
+// their own.
 #include "addon.h"
 
 #include "ggml.h"
@@ -21,8 +22,9 @@ enum llama_pooling_type pooling_from(const std::string &name) {
   return LLAMA_POOLING_TYPE_UNSPECIFIED;
 }
 
-// The vocabulary's output matrix is of no use for a vector, but llama.cpp multiplies every row by it, which for a small
-// model with a large vocabulary is most of the work. The graph's node for it is turned into one that computes nothing.
+// The vocabulary's output matrix is of no use for a vector, but llama.cpp multiplies every row by
+// it, which for a small model with a large vocabulary is most of the work. The graph's node for it
+// is turned into one that computes nothing.
 bool skip_output_matrix(ggml_tensor *node, bool ask, void *) {
   if (ask && node->op == GGML_OP_MUL_MAT && node->src[0] != nullptr) {
     const char *weight = node->src[0]->name;
@@ -31,7 +33,8 @@ bool skip_output_matrix(ggml_tensor *node, bool ask, void *) {
   return !ask; // no node's data is asked for
 }
 
-// Rows of one forward pass: llama.cpp copies logits out for each, so that a large vocabulary bounds them.
+// Rows of one forward pass: llama.cpp copies logits out for each, so that a large vocabulary bounds
+// them.
 uint32_t pass_rows(const llama_vocab *vocab) {
   constexpr size_t logits_bytes = 128u << 20;
   const size_t rows = logits_bytes / (sizeof(float) * static_cast<size_t>(llama_vocab_n_tokens(vocab)));
@@ -40,8 +43,8 @@ uint32_t pass_rows(const llama_vocab *vocab) {
   return power;
 }
 
-// Without its classification head a model would give some number of its inside as a score. A split model's head may be in any
-// part, so that only whole files are looked into.
+// Without its classification head a model would give some number of its inside as a score. A split
+// model's head may be in any part, so that only whole files are looked into.
 bool has_rank_head(const std::string &path) {
   std::unique_ptr<gguf_context, void (*)(gguf_context *)> file(gguf_init_from_file(path.c_str(), {true, nullptr}), gguf_free);
   if (!file || gguf_find_key(file.get(), "split.count") >= 0) return true;
@@ -105,8 +108,8 @@ struct Work {
     }
   }
 
-  // The mean of a long input is the weighted mean of its parts; of the others only one part counts. A reranker that is read in
-  // parts is causal, so that its last token has seen all.
+  // The mean of a long input is the weighted mean of its parts; of the others only one part counts.
+  // A reranker that is read in parts is causal, so that its last token has seen all.
   void add(const Piece &piece, const float *vector, enum llama_pooling_type pooling) {
     const bool ends = piece.from + piece.count == lengths[piece.input];
     if (pooling == LLAMA_POOLING_TYPE_LAST || pooling == LLAMA_POOLING_TYPE_RANK ? !ends : pooling == LLAMA_POOLING_TYPE_CLS && piece.from > 0) return;
@@ -126,8 +129,8 @@ struct Work {
     for (size_t i = 0; i < dimensions; i++) vector[i] = static_cast<float>(vector[i] * scale);
   }
 
-  // Rows that the next pass takes, if it can: fewer while another context waits. A power of two, so that
-  // rounding is seldom different.
+  // Rows that the next pass takes, if it can: fewer while another context waits. A power of two, so
+  // that rounding is seldom different.
   int32_t shared_rows() const {
     const auto most = static_cast<int32_t>(llama_n_ubatch(core->context));
     if (core->rows_per_ms == 0 || !core->contended()) return most;
@@ -136,7 +139,8 @@ struct Work {
     return std::min(rows, most);
   }
 
-  // One pass: as many whole inputs as fit into it, or a part of one that is too long. False when all are read.
+  // One pass: as many whole inputs as fit into it, or a part of one that is too long. False when
+  // all are read.
   bool read_on() {
     const int32_t wanted = shared_rows();
     const int32_t most = is_causal(core->model->model) ? wanted : static_cast<int32_t>(llama_n_ubatch(core->context));
@@ -197,7 +201,8 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
   return core->run(
       env, "embeddings_unsupported",
       [=]() mutable {
-        // Where a token sees only those before it, a long input can be read in parts; else a pass must hold all of it.
+        // Where a token sees only those before it, a long input can be read in parts; else a pass
+        // must hold all of it.
         const uint32_t rows = pass_rows(core->model->vocab);
         params.n_ctx = std::max(context_size, rows);
         params.n_batch = params.n_ubatch = is_causal(core->model->model) ? rows : params.n_ctx;

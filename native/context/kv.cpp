@@ -1,5 +1,5 @@
-// What is done with the KV of sequences between two steps: copied, cut, stashed in memory, on the compute thread. A stash's bytes are
-// read and written on the JS thread, piece by piece, for files.
+// What is done with the KV of sequences between two steps: copied, cut, stashed in memory, on the
+// compute thread. A stash's bytes are read and written on the JS thread, piece by piece, for files.
 #include "addon.h"
 
 #include <cstring>
@@ -45,7 +45,8 @@ Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core
       [answer](Napi::Env env) { return Napi::Boolean::New(env, *answer); });
 }
 
-// The KV of a sequence as bytes, for as long as the context lives. Not cleared first: all of it is written.
+// The KV of a sequence as bytes, for as long as the context lives. Not cleared first: all of it is
+// written.
 Stash read_state(llama_context *context, llama_seq_id sequence) {
   Stash stash;
   stash.size = llama_state_seq_get_size_ext(context, sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
@@ -69,8 +70,8 @@ Napi::Value Context::copy_sequence(const Napi::CallbackInfo &info) {
   const int32_t length = info[2].ToNumber();
   return run_yes_no(info.Env(), core, [=](llama_context *context) {
     if (!is_plain_attention(llama_get_model(context))) return false;
-    // llama_memory_seq_cp across streams copies the whole stream and aborts on a part of one; the state functions
-    // move just the cells in use.
+    // llama_memory_seq_cp across streams copies the whole stream and aborts on a part of one; the
+    // state functions move just the cells in use.
     try {
       if (!write_state(context, to, read_state(context, from))) return false;
     } catch (const std::bad_alloc &) {
@@ -131,7 +132,8 @@ Napi::Value Context::remove_sequence(const Napi::CallbackInfo &info) {
 
 namespace {
 
-// What a call of readStash() or writeStash() is about: bytes of a stash, and of the array that is copied from or to. Throws.
+// What a call of readStash() or writeStash() is about: bytes of a stash, and of the array that is
+// copied from or to. Throws.
 struct Copy {
   std::shared_ptr<Stash> stash;
   uint8_t *in_stash;

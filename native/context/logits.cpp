@@ -30,7 +30,8 @@ void LogitsInPlace::copy() {
   from = nullptr;
 }
 
-// Before the graph is computed each node is shown; no node's data is asked for, so that all are computed in one go.
+// Before the graph is computed each node is shown; no node's data is asked for, so that all are
+// computed in one go.
 bool LogitsInPlace::on_node(ggml_tensor *node, bool ask, void *self) {
   if (!ask) return true;
   auto &logits = *static_cast<LogitsInPlace *>(self);
@@ -47,7 +48,8 @@ bool LogitsInPlace::on_node(ggml_tensor *node, bool ask, void *self) {
 void LogitsInPlace::read(ggml_backend_buffer_t buffer, const ggml_tensor *tensor, void *to, size_t offset, size_t size) {
   auto &logits = *static_cast<Buffer *>(buffer)->owner;
   char *from = static_cast<char *>(tensor->data) + offset;
-  // Where all rows come at once they are the decode's only ones, and their memory stays as it is until the next.
+  // Where all rows come at once they are the decode's only ones, and their memory stays as it is
+  // until the next.
   if (size == 0 || size != logits.expected) {
     std::memcpy(to, from, size);
     return;

@@ -1,5 +1,5 @@
-// The hot path: a batch in, tokens out: one per asking row, or more where guesses were evaluated behind it and came true. Runs on the
-// compute thread.
+// The hot path: a batch in, tokens out: one per asking row, or more where guesses were evaluated
+// behind it and came true. Runs on the compute thread.
 #include "addon.h"
 
 #include <algorithm>
@@ -61,7 +61,8 @@ void decode(ContextCore &core, Rows &rows, bool all_asking) {
   batch.n_seq_id = sequence_counts.data();
   batch.seq_id = sequence_ids.data();
   batch.logits = rows.outputs.data();
-  // llama.cpp would put rows of sequences that are not in order back into order where it copies them.
+  // llama.cpp would put rows of sequences that are not in order back into order where it copies
+  // them.
   core.logits.expect(all_asking && std::is_sorted(rows.sequences.begin(), rows.sequences.end()) ? count : 0);
   const int32_t code = core.decode(batch);
   if (code == 2) throw CodedError("cancelled", "The step was aborted.");
@@ -69,8 +70,8 @@ void decode(ContextCore &core, Rows &rows, bool all_asking) {
   llama_synchronize(core.context);
 }
 
-// Puts guesses behind the rows, where that pays: as many for each, because llama.cpp computes rows of several sequences in one pass only
-// where they have equally many.
+// Puts guesses behind the rows, where that pays: as many for each, because llama.cpp computes rows
+// of several sequences in one pass only where they have equally many.
 void draft(const ContextCore &core, Step &step) {
   step.guesses = 0;
   if (!core.draft_costs || step.rooms.empty() || !step.decodes()) return;
@@ -104,9 +105,10 @@ void draft(const ContextCore &core, Step &step) {
 // Logits that are worth waking other threads for.
 constexpr int64_t worth_sharing = 100000;
 
-// Sequences are independent; a row behind another is sampled only if that gave the token which was guessed. Where there are fewer sequences
-// than threads, threads share each row (choice.h), which draws the same. The threads are those that llama.cpp has just computed with: OpenMP
-// keeps them for the calling thread.
+// Sequences are independent; a row behind another is sampled only if that gave the token which was
+// guessed. Where there are fewer sequences than threads, threads share each row (choice.h), which
+// draws the same. The threads are those that llama.cpp has just computed with: OpenMP keeps them
+// for the calling thread.
 void sample(ContextCore &core, Step &step) {
   llama_context *context = core.context;
   const Rows &evaluated = step.evaluated();
@@ -118,7 +120,8 @@ void sample(ContextCore &core, Step &step) {
   const auto count = static_cast<int32_t>(step.samplers.size());
   const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(context));
   const int64_t logits = static_cast<int64_t>(rows.size()) * llama_vocab_n_tokens(vocab);
-  // All of them, or one: OpenMP ends those that a smaller team leaves out, and makes new ones for the next decode.
+  // All of them, or one: OpenMP ends those that a smaller team leaves out, and makes new ones for
+  // the next decode.
   const int32_t team = logits < worth_sharing ? 1 : llama_n_threads(context);
   const int32_t threads = count < team ? 1 : team;
   if (std::any_of(step.samplers.begin(), step.samplers.end(), [](const auto &sampler) { return sampler && sampler->by_chain(); })) core.logits.copy();
@@ -165,8 +168,8 @@ void remove_wrong(llama_context *context, const Step &step) {
   }
 }
 
-// Makes the tokens just sampled the next rows. False where they must not be evaluated without asking: one failed, ends a generation, or is
-// the last there is room for.
+// Makes the tokens just sampled the next rows. False where they must not be evaluated without
+// asking: one failed, ends a generation, or is the last there is room for.
 bool go_on(const llama_vocab *vocab, Step &step) {
   if (!step.failures.empty() || !step.decodes()) return false;
   for (const std::vector<int32_t> &given : step.sampled) {
@@ -271,8 +274,9 @@ Napi::Value to_array(Napi::Env env, const std::vector<Report> &reports) {
   return list;
 }
 
-// So long JS hears nothing of steps that follow each other: a frame of a client's screen. Each time wakes three processes on the way there,
-// with caches that the model's weights have swept, on cores that compute (docs/performance.md).
+// So long JS hears nothing of steps that follow each other: a frame of a client's screen. Each time
+// wakes three processes on the way there, with caches that the model's weights have swept, on cores
+// that compute (docs/performance.md).
 constexpr int64_t told_every_us = 16000;
 
 // Steps that follow each other, and what of them JS has not been told. On the compute thread.

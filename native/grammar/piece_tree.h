@@ -1,5 +1,6 @@
-// The vocabulary's pieces as a tree of bytes, in preorder: what a grammar refuses at a node it refuses for all pieces that
-// begin so, and the walk skips them. Made once per model, read by any thread.
+// The vocabulary's pieces as a tree of bytes, in preorder: what a grammar refuses at a node it
+// refuses for all pieces that begin so, and the walk skips them. Made once per model, read by any
+// thread.
 #pragma once
 
 #include "llama.h"
@@ -26,7 +27,8 @@ public:
   std::vector<llama_token> twin;
   // Those that end a generation; they are not in the tree.
   std::vector<llama_token> ends;
-  // Bytes of a token's piece, up to its first NUL as llama.cpp's grammars read it; '' for one that has no place in a grammar.
+  // Bytes of a token's piece, up to its first NUL as llama.cpp's grammars read it; '' for one that
+  // has no place in a grammar.
   const std::string &piece(llama_token token) const { return pieces[static_cast<size_t>(token)]; }
   bool is_end(llama_token token) const { return end_flags[static_cast<size_t>(token)]; }
   int32_t size() const { return static_cast<int32_t>(pieces.size()); }

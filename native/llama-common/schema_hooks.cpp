@@ -1,4 +1,5 @@
-// llama.cpp's names for what converts schemas, in front of the addon's converter or llama.cpp's own.
+// llama.cpp's names for what converts schemas, in front of the addon's converter or llama.cpp's
+// own.
 #include "schema_hooks.h"
 
 // llama.cpp's own, under the names that cmake/schema-converter.cmake gives them.

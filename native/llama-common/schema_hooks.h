@@ -1,5 +1,6 @@
-// Who reads JSON schemas and makes their grammars when llama.cpp's chat parsers ask for it. Compiled into llama-common
-// (cmake/schema-converter.cmake); the addon sets its own converter once, when it is loaded.
+// Who reads JSON schemas and makes their grammars when llama.cpp's chat parsers ask for it.
+// Compiled into llama-common (cmake/schema-converter.cmake); the addon sets its own converter once,
+// when it is loaded.
 #pragma once
 
 #include "json-schema-to-grammar.h"

@@ -80,7 +80,8 @@ template <typename Char> bool Matcher<Char>::match(size_t at, bool not_empty, si
   return run(0, at, not_empty ? at : SIZE_MAX, false, end);
 }
 
-// A match must not end at `not_at`. `looking`: in a look-ahead, which calls this once more; patterns nest a few deep at most.
+// A match must not end at `not_at`. `looking`: in a look-ahead, which calls this once more;
+// patterns nest a few deep at most.
 template <typename Char> bool Matcher<Char>::run(uint32_t at, size_t position, size_t not_at, bool looking, size_t &end) {
   const size_t base = frames.size();
   const auto word = [](uint32_t c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };

@@ -1,6 +1,7 @@
-// A regular expression of those that pre-tokenizers are made of: ECMAScript's syntax without back references, lazy quantifiers
-// and the dot, over bytes or code points. Matches as std::regex does (the first alternative that leads to a match), without
-// recursion on the text. Used by regex_split.cpp.
+// A regular expression of those that pre-tokenizers are made of: ECMAScript's syntax without back
+// references, lazy quantifiers and the dot, over bytes or code points. Matches as std::regex does
+// (the first alternative that leads to a match), without recursion on the text. Used by
+// regex_split.cpp.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +55,8 @@ struct Program {
 // Throws std::runtime_error where the pattern has what this does not know.
 Program compile(const std::vector<uint32_t> &pattern);
 
-// Finds matches in one text. Steps and memory are in proportion to its length: where a loop failed at a place once, it is not
-// tried there again, from wherever it is reached.
+// Finds matches in one text. Steps and memory are in proportion to its length: where a loop failed
+// at a place once, it is not tried there again, from wherever it is reached.
 template <typename Char> class Matcher {
 public:
   Matcher(const Program &program, const Char *text, size_t length);

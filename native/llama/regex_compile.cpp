@@ -186,7 +186,8 @@ private:
     return node;
   }
 
-  // Behind a backslash. Returns true for a class, whose characters are added; else `c` is the one character.
+  // Behind a backslash. Returns true for a class, whose characters are added; else `c` is the one
+  // character.
   bool escape(CharSet &set, uint32_t *single = nullptr) {
     uint32_t c = take();
     CharSet of;
@@ -245,8 +246,8 @@ class Emitter {
 public:
   Program program;
 
-  // `safe`: what follows matches wherever it is reached, so the longest way through a set is the one that is taken.
-  // `looking`: in a look-ahead, of which only matters whether it matches.
+  // `safe`: what follows matches wherever it is reached, so the longest way through a set is the
+  // one that is taken. `looking`: in a look-ahead, of which only matters whether it matches.
   void emit(const Node &node, bool safe, bool looking) {
     switch (node.kind) {
     case Node::Kind::set: add({Op::set, add_set(node.set)}); break;

@@ -21,7 +21,8 @@ const Program &program_of(const std::vector<uint32_t> &pattern) {
   return found->second;
 }
 
-// The order of matches is that of std::regex_iterator: after one of no characters, the next at the same place must have some.
+// The order of matches is that of std::regex_iterator: after one of no characters, the next at the
+// same place must have some.
 template <typename Char>
 void split_piece(const Program &program, const Char *text, size_t length, std::vector<size_t> &lengths) {
   Matcher<Char> matcher(program, text, length);

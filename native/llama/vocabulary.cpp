@@ -1,6 +1,7 @@
-// Compiled in place of llama.cpp's src/llama-vocab.cpp, which it holds. That file makes room for exactly one more token each time
-// a character becomes byte tokens, so that a long run of them copies all tokens before for each. Room is only a promise about
-// speed there: left to grow by itself, it doubles.
+// Compiled in place of llama.cpp's src/llama-vocab.cpp, which it holds. That file makes room for
+// exactly one more token each time a character becomes byte tokens, so that a long run of them
+// copies all tokens before for each. Room is only a promise about speed there: left to grow by
+// itself, it doubles.
 #include "llama-vocab.h"
 
 #include "ggml.h"

@@ -1,4 +1,5 @@
-// Registers ggml backends from libraries, and tells which there are. All of it runs on a JS thread; several may.
+// Registers ggml backends from libraries, and tells which there are. All of it runs on a JS thread;
+// several may.
 #include "machine/backends.h"
 
 #include "addon.h"

@@ -1,4 +1,5 @@
-// glibc's own account of its heaps, looked up at run time: it is not in every version, and not elsewhere.
+// glibc's own account of its heaps, looked up at run time: it is not in every version, and not
+// elsewhere.
 #include "machine/heap.h"
 
 #include <cstdlib>

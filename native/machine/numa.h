@@ -1,6 +1,7 @@
-// Machines with several memory nodes: whether and how ggml spreads its threads over them. One choice for the whole process, to be made
-// before weights are loaded, because they are then mapped without reading ahead: each page comes to the node that needs it first.
-// Called by addon.cpp and team.cpp.
+// Machines with several memory nodes: whether and how ggml spreads its threads over them. One
+// choice for the whole process, to be made before weights are loaded, because they are then mapped
+// without reading ahead: each page comes to the node that needs it first. Called by addon.cpp and
+// team.cpp.
 #pragma once
 
 #include "js.h"

@@ -1,9 +1,11 @@
-// The threads that compute a step: how many, and where each runs. Called by step.cpp and embed.cpp on the compute thread.
+// The threads that compute a step: how many, and where each runs. Called by step.cpp and embed.cpp
+// on the compute thread.
 //
-// They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as many as cores, the
-// system's scheduler now and then puts two on one core, because a third program ran on the other for a moment; until it mends
-// that, a step takes several times as long. With fewer threads than cores there is room, and the scheduler is left alone; and where
-// ggml itself places threads (numa.h), so is ggml.
+// They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as
+// many as cores, the system's scheduler now and then puts two on one core, because a third program
+// ran on the other for a moment; until it mends that, a step takes several times as long. With
+// fewer threads than cores there is room, and the scheduler is left alone; and where ggml itself
+// places threads (numa.h), so is ggml.
 #include "addon.h"
 #include "machine/numa.h"
 
@@ -42,8 +44,9 @@ void settle_on(int32_t index) {
   }
 }
 
-// What a step reads at most, in bytes of weights for each row, to be done without one of the cores: less than half a millisecond's work, in
-// which any thread that has to wait for its core stops all others.
+// What a step reads at most, in bytes of weights for each row, to be done without one of the cores:
+// less than half a millisecond's work, in which any thread that has to wait for its core stops all
+// others.
 constexpr uint64_t small_step = 16 << 20;
 
 } // namespace

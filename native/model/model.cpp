@@ -95,7 +95,8 @@ void load_weights(Load &load) {
   load.state->vocab = llama_model_get_vocab(model);
 }
 
-// glibc keeps what is freed for the next malloc of the same thread's arena, and a model was opened by many threads.
+// glibc keeps what is freed for the next malloc of the same thread's arena, and a model was opened
+// by many threads.
 void return_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -1,5 +1,6 @@
-// See tokens.h. How special tokens are looked for was read from v0.5.0 (llama_vocab::impl::tokenizer_st_partition): the longest
-// first, each from left to right in what is still text. tokens.test.ts compares.
+// See tokens.h. How special tokens are looked for was read from v0.5.0
+// (llama_vocab::impl::tokenizer_st_partition): the longest first, each from left to right in what
+// is still text. tokens.test.ts compares.
 #include "model/tokens.h"
 
 #include "coded_error.h"
@@ -166,7 +167,8 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
                                   const TokenizeOptions &options, const volatile int32_t *cancelled) {
   check_wanted(cancelled);
   Specials::Literal literal;
-  // llama.cpp finds marks by itself in what it is given as text, so that a text ends behind the bracket that begins one.
+  // llama.cpp finds marks by itself in what it is given as text, so that a text ends behind the
+  // bracket that begins one.
   std::vector<size_t> cuts;
   if (!options.literal.empty()) literal.control.resize(text.size(), false);
   for (const int32_t place : options.literal) {
@@ -248,7 +250,8 @@ LengthBound::LengthBound(const llama_vocab *vocab)
 
 size_t LengthBound::bytes(const std::string &text) const {
   if (!takes_spaces) return text.size();
-  // Spaces beside such a token leave nothing behind; nor may those, where they are the bytes that count.
+  // Spaces beside such a token leave nothing behind; nor may those, where they are the bytes that
+  // count.
   return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), is_space));
 }
 

@@ -1,6 +1,7 @@
-// Text → tokens: which parts of a text are control tokens or others that a vocabulary takes whole, and llama.cpp for the text
-// between. As llama_tokenize() does it, but in steps that are in proportion to the text however many such tokens it holds, with
-// places that must stay text, and with an end when nobody waits any more. Any thread.
+// Text → tokens: which parts of a text are control tokens or others that a vocabulary takes whole,
+// and llama.cpp for the text between. As llama_tokenize() does it, but in steps that are in
+// proportion to the text however many such tokens it holds, with places that must stay text, and
+// with an end when nobody waits any more. Any thread.
 #pragma once
 
 #include "llama.h"
@@ -31,8 +32,9 @@ public:
   const std::vector<std::string> &mark_starts() const { return starts; }
   // True if a control token's text is at this place; or may be, behind the text's end.
   bool control_at(const std::string &text, size_t at) const;
-  // True if a mark that `source`, a template, mentions begins at this place. Marks are the other tokens in brackets, such as
-  // <tool_response>: vocabularies have them as ordinary ones, and templates put what tools say between them.
+  // True if a mark that `source`, a template, mentions begins at this place. Marks are the other
+  // tokens in brackets, such as <tool_response>: vocabularies have them as ordinary ones, and
+  // templates put what tools say between them.
   bool mark_at(const std::string &text, size_t at, const std::string &source) const;
 
 private:
@@ -67,7 +69,8 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
 // The same.
 void check_wanted(const volatile int32_t *cancelled);
 
-// How many tokens a text has at the least, from its length alone: what cannot fit is refused before it is read.
+// How many tokens a text has at the least, from its length alone: what cannot fit is refused before
+// it is read.
 struct LengthBound {
   explicit LengthBound(const llama_vocab *vocab);
   // Of a text, those that some token must stand for.

@@ -1,4 +1,5 @@
-// Top-k, min-p, temperature and what a draw has in common; top-p alone is in nucleus.cpp, the passes over a row in row.cpp.
+// Top-k, min-p, temperature and what a draw has in common; top-p alone is in nucleus.cpp, the
+// passes over a row in row.cpp.
 #include "sampling/choice.h"
 #include "sampling/row.h"
 
@@ -30,8 +31,8 @@ int64_t Choice::pick(const float *logits, size_t count, int32_t threads) {
   return pick_above(logits, count, largest, options.min_p > 0 ? largest + std::log(options.min_p) : nothing, threads);
 }
 
-// `best` becomes the `wanted` largest in falling order, of a row that was surveyed: as many blocks have a logit from the `wanted`th
-// largest maximum on, so that no other block is looked into.
+// `best` becomes the `wanted` largest in falling order, of a row that was surveyed: as many blocks
+// have a logit from the `wanted`th largest maximum on, so that no other block is looked into.
 void Choice::select_best(const float *logits, size_t count, size_t wanted) {
   const auto above = [](const Entry &a, const Entry &b) { return a.logit > b.logit; };
   auto &[maxima, sorted, sums, cut, drawn] = row::scratch();

@@ -1,6 +1,6 @@
-// Picks a token from a row of logits: the same samplers in the same order as llama.cpp's chain (top-k, top-p, min-p,
-// temperature, a draw), without a candidate array of the whole vocabulary and without sorting what the draw does not need.
-// Used on the compute thread.
+// Picks a token from a row of logits: the same samplers in the same order as llama.cpp's chain
+// (top-k, top-p, min-p, temperature, a draw), without a candidate array of the whole vocabulary and
+// without sorting what the draw does not need. Used on the compute thread.
 #pragma once
 
 #include "sampling/row.h"
@@ -27,13 +27,14 @@ class Choice {
 public:
   Choice(const ChoiceOptions &options, uint32_t seed) : options(options), random(seed) {}
 
-  // Index of the chosen one of `count` logits; -1 where none is a number above -infinity. Draws one random number.
-  // Source: llama.cpp v0.5.0, src/llama-sampler.cpp; equal draws up to rounding at the edges of intervals.
-  // `threads`: how many of llama.cpp's may share the row; the draw is the same with any number.
+  // Index of the chosen one of `count` logits; -1 where none is a number above -infinity. Draws one
+  // random number. Source: llama.cpp v0.5.0, src/llama-sampler.cpp; equal draws up to rounding at
+  // the edges of intervals. `threads`: how many of llama.cpp's may share the row; the draw is the
+  // same with any number.
   int64_t pick(const float *logits, size_t count, int32_t threads = 1);
 
-  // The same among those that `allows` lets through, looking only at some of the best: -1, without a draw, where these are not
-  // enough or the options need more than the best.
+  // The same among those that `allows` lets through, looking only at some of the best: -1, without
+  // a draw, where these are not enough or the options need more than the best.
   template <typename Allows>
   int64_t pick_of_allowed(const float *logits, size_t count, Allows &&allows) {
     const bool greedy = options.temperature <= 0;

@@ -1,6 +1,7 @@
-// Top-p without top-k, which is what OpenAI's clients send. A row is not sorted for it: where the nucleus ends and where the draw falls is
-// estimated from a sample of the row, then one pass adds up what is above these two places and keeps the few logits around them,
-// among which both are found exactly. An estimate that was wrong is noticed, and the pass repeated with more room.
+// Top-p without top-k, which is what OpenAI's clients send. A row is not sorted for it: where the
+// nucleus ends and where the draw falls is estimated from a sample of the row, then one pass adds
+// up what is above these two places and keeps the few logits around them, among which both are
+// found exactly. An estimate that was wrong is noticed, and the pass repeated with more room.
 #include "sampling/choice.h"
 #include "sampling/row.h"
 
@@ -53,7 +54,8 @@ public:
     return sum * share;
   }
 
-  // Around the end of the nucleus, and the place of the draw in it. `width`: how many standard deviations of room on each side.
+  // Around the end of the nucleus, and the place of the draw in it. `width`: how many standard
+  // deviations of room on each side.
   row::Ranges ranges(double top_p, double place, float hot_scale, const Head &head, float least, double width) const {
     const size_t first = head.least > largest ? 0 : bucket_of(head.least) + 1;
     row::Ranges found{};
@@ -81,7 +83,8 @@ private:
   }
   float top_of(size_t bucket) const { return largest - static_cast<float>(bucket) / scale; }
 
-  // Where the given part of the weight of the head and the buckets [first, last) is reached, with room; returns the bucket of it.
+  // Where the given part of the weight of the head and the buckets [first, last) is reached, with
+  // room; returns the bucket of it.
   size_t range(float by, size_t first, size_t last, double head, double part, double width, float &low, float &high) const {
     float each[buckets];
     weigh(each, by);
@@ -114,7 +117,8 @@ private:
   uint32_t counts[buckets] = {};
 };
 
-// Where weights, added up in falling order of the logits, reach `wanted`; null where they do not. Only the logits around that place are sorted.
+// Where weights, added up in falling order of the logits, reach `wanted`; null where they do not.
+// Only the logits around that place are sorted.
 const Choice::Entry *reach(std::vector<Choice::Entry> &entries, double wanted) {
   constexpr size_t buckets = 256;
   if (entries.empty()) return nullptr;
@@ -159,7 +163,8 @@ void Choice::collect(const float *logits, const std::vector<uint32_t> &lists, si
   }
 }
 
-// The weights of `best`, in the same order as its logits in `weights`; those below `least` have none. Returns their sum.
+// The weights of `best`, in the same order as its logits in `weights`; those below `least` have
+// none. Returns their sum.
 double Choice::weigh(float largest, float scale, float least) {
   double sum = 0;
   row::exponentials(weights.data(), weights.data(), weights.size(), largest, scale, least);

@@ -1,5 +1,6 @@
-// Plain loops over blocks, which compilers turn into vector instructions, compiled for newer instruction sets beside the baseline
-// where the compiler can choose at run time. Sixteen lanes everywhere: sums are the same whatever the vectors' width.
+// Plain loops over blocks, which compilers turn into vector instructions, compiled for newer
+// instruction sets beside the baseline where the compiler can choose at run time. Sixteen lanes
+// everywhere: sums are the same whatever the vectors' width.
 #include "sampling/row.h"
 
 #include <algorithm>
@@ -18,8 +19,8 @@ namespace {
 
 constexpr size_t lanes = 16;
 
-// The sum of a stretch, which it uses up; rounding errors stay within the stretch. Halves are added to each other, as no addition
-// then waits for another.
+// The sum of a stretch, which it uses up; rounding errors stay within the stretch. Halves are added
+// to each other, as no addition then waits for another.
 inline double fold(float *values) {
   for (size_t half = stretch / 2; half >= lanes; half /= 2) {
     for (size_t i = 0; i < half; i++) values[i] += values[i + half];
@@ -35,7 +36,8 @@ inline float larger(float a, float b) {
   return a > known ? a : known;
 }
 
-// e^x for x <= 0 as 2^(x · log2 e): 2^n · 2^f with a polynomial for f in [-½, ½]; as good as nothing, but not 0, below -87.
+// e^x for x <= 0 as 2^(x · log2 e): 2^n · 2^f with a polynomial for f in [-½, ½]; as good as
+// nothing, but not 0, below -87.
 inline float fast_exp(float x) {
   constexpr float to_powers_of_two = 1.44269504f;
   constexpr float rounder = 12582912.0f; // 1.5 · 2^23: a small number added to it is rounded to a whole one, in the lowest bits
@@ -80,7 +82,8 @@ RECUA_VECTORS void block_maxima(const float *logits, size_t count, float *maxima
   for (size_t i = 0; i < count; i++) *maxima = larger(logits[i], *maxima);
 }
 
-// A stretch's weights go through a buffer in the nearest cache: loops that also add up are not turned into vector instructions.
+// A stretch's weights go through a buffer in the nearest cache: loops that also add up are not
+// turned into vector instructions.
 RECUA_VECTORS void stretch_sums(const float *logits, size_t count, float largest, float scale, float least, double *sums) {
   alignas(64) float weights[stretch];
   least = std::max(least, smallest_logit);

@@ -1,5 +1,6 @@
-// Passes over a row of logits. A row is looked at in parts of a fixed size, which several threads may share: what is added up in a
-// part stays in it, and parts are put together in their order, so that a result does not depend on the number of threads.
+// Passes over a row of logits. A row is looked at in parts of a fixed size, which several threads
+// may share: what is added up in a part stays in it, and parts are put together in their order, so
+// that a result does not depend on the number of threads.
 #pragma once
 
 #include <cmath>
@@ -22,8 +23,8 @@ struct Scratch {
 };
 Scratch &scratch();
 
-// Calls work(first, last) for each part. The threads are those that llama.cpp has just computed with: OpenMP keeps them for the
-// calling thread, if they are as many.
+// Calls work(first, last) for each part. The threads are those that llama.cpp has just computed
+// with: OpenMP keeps them for the calling thread, if they are as many.
 template <typename Work>
 void each_part(size_t count, int32_t threads, Work &&work) {
   const auto parts = static_cast<int32_t>((count + part - 1) / part);
@@ -34,11 +35,12 @@ void each_part(size_t count, int32_t threads, Work &&work) {
   }
 }
 
-// The largest of each block, into the thread's scratch; returns the largest of all, -infinity if none is a number above that.
+// The largest of each block, into the thread's scratch; returns the largest of all, -infinity if
+// none is a number above that.
 float survey(const float *logits, size_t count);
 
-// e^((logit - largest) · scale), 0 for -infinity and logits below `least`. Relative error below 2e-7 near the
-// largest, up to 5e-6 at e^-87, which is the least.
+// e^((logit - largest) · scale), 0 for -infinity and logits below `least`. Relative error below
+// 2e-7 near the largest, up to 5e-6 at e^-87, which is the least.
 void exponentials(const float *logits, float *weights, size_t count, float largest, float scale, float least);
 
 // The sums of these by stretches, into the thread's scratch; returns all of it.

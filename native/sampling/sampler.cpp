@@ -1,5 +1,6 @@
-// One request's sampler. What clients use every day (penalties, biases, top-k, top-p, min-p, temperature, grammars) runs in
-// choice.cpp and constraint.cpp; the rest of llama.cpp's samplers run in its own chain.
+// One request's sampler. What clients use every day (penalties, biases, top-k, top-p, min-p,
+// temperature, grammars) runs in choice.cpp and constraint.cpp; the rest of llama.cpp's samplers
+// run in its own chain.
 #include "addon.h"
 
 #include "sampling/sampler_options.h"
@@ -18,7 +19,8 @@ bool needs_chain(const common_params_sampling &p) {
   return p.xtc_probability > 0 || p.typ_p < 1 || p.top_n_sigma > 0 || p.top_k > ChoiceOptions::largest_top_k;
 }
 
-// No token was found. Where the logits are no numbers neither are the weights that they come from: then it is the file's fault.
+// No token was found. Where the logits are no numbers neither are the weights that they come from:
+// then it is the file's fault.
 CodedError no_token(const ModelState &model, const float *logits, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (std::isnan(logits[i]) || logits[i] == INFINITY) return CodedError("generation_failed", model.damaged());
@@ -33,10 +35,11 @@ std::vector<float> &own_row(size_t count) {
   return row;
 }
 
-// What one token may take of the compute thread beyond the passes over its row: some milliseconds. The whole vocabulary can be walked
-// within it, where the grammar has been there before.
+// What one token may take of the compute thread beyond the passes over its row: some milliseconds.
+// The whole vocabulary can be walked within it, where the grammar has been there before.
 constexpr uint64_t step_work = 500000;
-// And of a pool thread: some tenths of a second, after which the request fails. The worst grammars that can be used take a fifth of it.
+// And of a pool thread: some tenths of a second, after which the request fails. The worst grammars
+// that can be used take a fifth of it.
 constexpr uint64_t apart_work = 25000000;
 
 } // namespace
@@ -118,7 +121,8 @@ int64_t SamplerState::pick(float *logits, size_t count, int32_t threads) {
 // The unconstrained winner was refused: the draw is made again among what the grammar allows.
 int64_t SamplerState::pick_allowed(float *logits, size_t count, Effort &work) {
   Constraint &constraint = *parts.constraint;
-  // Where nearly all is allowed, so are enough of the best; their masks would be large and different at every character of a text.
+  // Where nearly all is allowed, so are enough of the best; their masks would be large and
+  // different at every character of a text.
   if (parts.choice && !constraint.has_mask()) {
     const auto found = parts.choice->pick_of_allowed(logits, count, [&](uint32_t token) { return constraint.allows(static_cast<llama_token>(token), work); });
     if (found >= 0) return found;
@@ -153,7 +157,8 @@ llama_token SamplerState::take(int64_t found, const float *logits, size_t count)
 
 llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
   const llama_token token = common_sampler_sample(parts.chain.get(), context, row);
-  // Where every token is refused the chain still picks one, and accepting it could abort the process. False for NaN too.
+  // Where every token is refused the chain still picks one, and accepting it could abort the
+  // process. False for NaN too.
   const llama_token_data_array *candidates = common_sampler_get_candidates(parts.chain.get(), false);
   if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
     throw no_token(*model, llama_get_logits_ith(context, row), static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));

@@ -1,6 +1,7 @@
-// JSON schemas → grammars, in counted steps. Answers' schemas come here directly, tools' through llama.cpp's chat parsers,
-// which call the hooks of native/llama-common. The language of a schema is the one of llama.cpp's own converter where that is
-// right. What cannot be enforced is listed by its JSON pointer; nothing is left out without a word. Any thread.
+// JSON schemas → grammars, in counted steps. Answers' schemas come here directly, tools' through
+// llama.cpp's chat parsers, which call the hooks of native/llama-common. The language of a schema
+// is the one of llama.cpp's own converter where that is right. What cannot be enforced is listed by
+// its JSON pointer; nothing is left out without a word. Any thread.
 #pragma once
 
 #include "js.h"
@@ -35,7 +36,8 @@ struct Refusal : CodedError {
   Refusal(std::string pointer, const std::string &why) : CodedError("invalid_schema", why), pointer(std::move(pointer)) {}
 };
 
-// Runs a conversion. Where the schema is refused, the error says where, and the tool's index is the error's.
+// Runs a conversion. Where the schema is refused, the error says where, and the tool's index is the
+// error's.
 template <typename Work>
 auto refusing(int32_t tool, Work &&work) -> decltype(work()) {
   try {
@@ -116,8 +118,8 @@ common_chat_schema_document read(const common_json &schema, Budget &budget, std:
 std::string grammar_of(const common_chat_schema_document &document, Budget &budget);
 // All of it: text → grammar.
 std::string convert(const std::string &schema, std::vector<Loss> *losses);
-// Makes the same checks for a schema that goes through llama.cpp. `free_texts` is whether arguments that are texts are written as they
-// are, with nothing that holds them to the schema.
+// Makes the same checks for a schema that goes through llama.cpp. `free_texts` is whether arguments
+// that are texts are written as they are, with nothing that holds them to the schema.
 void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses);
 // Throws where llama.cpp would take too long to find out what types of values a node has.
 void count_walks(const common_chat_schema_document &document, Budget &budget);
@@ -136,8 +138,9 @@ bool is_annotation(const std::string &keyword);
 // Makes a rule of an expression and gives its name.
 using NameRule = std::function<std::string(const std::string &)>;
 
-// An ECMAScript pattern as an expression over the characters of a JSON string, quotes left out. Throws std::runtime_error with
-// the reason: in `invalid` where it is no pattern, else it is one that no grammar can follow.
+// An ECMAScript pattern as an expression over the characters of a JSON string, quotes left out.
+// Throws std::runtime_error with the reason: in `invalid` where it is no pattern, else it is one
+// that no grammar can follow.
 struct InvalidPattern : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -153,13 +156,14 @@ Followed pattern_expression(const std::string &pattern, const Length &within, Bu
 // The pattern of a format of strings that llama.cpp does not know; null where there is none.
 const char *format_pattern(const std::string &format);
 
-// `item` so many times; counts that are too large for the grammar's parser are put together. Infinite: max < 0.
+// `item` so many times; counts that are too large for the grammar's parser are put together.
+// Infinite: max < 0.
 std::string repeat(const std::string &item, size_t min, long long max, const NameRule &name_rule);
 // "…" of GBNF.
 std::string literal(const std::string &text);
 
-// Bounds what llama.cpp's JSON reader may be given: it looks through an object's names for each of them, and what handles its
-// values recurses. Throws `code`.
+// Bounds what llama.cpp's JSON reader may be given: it looks through an object's names for each of
+// them, and what handles its values recurses. Throws `code`.
 void check_json(const std::string &text, const char *code, const std::string &name);
 
 // Once, before any conversion: llama.cpp's chat parsers convert by this.

@@ -1,5 +1,6 @@
-// The nodes of a schema → rules of GBNF. Rules and their names are llama.cpp's where it has the same; those that its chat parsers
-// name ("space", "tool-…-schema") keep their names. Its recursion is as deep as schemas are nested; references wait in a queue.
+// The nodes of a schema → rules of GBNF. Rules and their names are llama.cpp's where it has the
+// same; those that its chat parsers name ("space", "tool-…-schema") keep their names. Its recursion
+// is as deep as schemas are nested; references wait in a queue.
 #include "schema/schema_text.h"
 
 #include "schema_hooks.h"

@@ -1,4 +1,5 @@
-// Schemas that a value must follow all at once → one schema: what allOf says, and keywords beside $ref or anyOf.
+// Schemas that a value must follow all at once → one schema: what allOf says, and keywords beside
+// $ref or anyOf.
 #include "schema/schema.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Bounds of numbers → expressions that nothing else fits, digit by digit. Numbers without a bound on one side have up to
-// 16 digits there, as in llama.cpp's converter; fractions have up to 16, and there is no exponent where there is a bound.
+// Bounds of numbers → expressions that nothing else fits, digit by digit. Numbers without a bound
+// on one side have up to 16 digits there, as in llama.cpp's converter; fractions have up to 16, and
+// there is no exponent where there is a bound.
 #include "schema/schema.h"
 
 #include <algorithm>

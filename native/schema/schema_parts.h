@@ -1,4 +1,5 @@
-// What the readers of schemas share (schema_read, schema_scalars, schema_pointer, schema_merge). Private to them.
+// What the readers of schemas share (schema_read, schema_scalars, schema_pointer, schema_merge).
+// Private to them.
 #pragma once
 
 #include "schema/schema.h"
@@ -30,7 +31,8 @@ std::string guess_type(const common_json &schema);
 std::string pointer_of(const common_json &schema, const std::string &pointer);
 // The schema at a JSON pointer. `where` is who asks.
 const common_json *find(const common_json &root, const std::string &pointer, const std::string &where, Budget &budget);
-// Whether no value can follow two of the schemas, as far as that is easy to see: other types, or another constant.
+// Whether no value can follow two of the schemas, as far as that is easy to see: other types, or
+// another constant.
 bool apart(const std::vector<const common_json *> &schemas, Budget &budget);
 
 // What is lost, each once. `list` may be null.

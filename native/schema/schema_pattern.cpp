@@ -1,5 +1,6 @@
-// ECMAScript patterns → expressions of GBNF. A class of characters becomes what a JSON string writes for each of them, so that a
-// pattern can end no string early. Patterns without ^ or $ are searched for, as JSON schema wants it.
+// ECMAScript patterns → expressions of GBNF. A class of characters becomes what a JSON string
+// writes for each of them, so that a pattern can end no string early. Patterns without ^ or $ are
+// searched for, as JSON schema wants it.
 #include "schema/schema.h"
 
 #include "unicode.h"
@@ -12,7 +13,6 @@ namespace {
 
 constexpr uint32_t last_character = 0x10FFFF;
 constexpr int most_depth = 100;
-
 using Range = std::pair<uint32_t, uint32_t>;
 using Ranges = std::vector<Range>;
 
@@ -55,8 +55,9 @@ std::string in_class(uint32_t character) {
   }
 }
 
-// The characters as they stand in a JSON string. Those that need an escape get the one that all writers use; control characters that
-// have none but their number are left out where there are others.
+// The characters as they stand in a JSON string. Those that need an escape get the one that all
+// writers use; control characters that have none but their number are left out where there are
+// others.
 std::string expression_of(const Ranges &given) {
   static const std::map<uint32_t, std::string> escapes = {{'"', "\""}, {'\\', "\\\\"}, {'\b', "b"}, {'\f', "f"}, {'\n', "n"}, {'\r', "r"}, {'\t', "t"}};
   // Surrogates are no characters of their own.
@@ -299,7 +300,8 @@ struct Reader {
     sum.max = sum.max < 0 || other.max < 0 ? -1 : sum.max + other.max;
   }
 
-  // Has the terms of a whole text keep to the length that is asked for: by how often the only one comes that may come more or less often.
+  // Has the terms of a whole text keep to the length that is asked for: by how often the only one
+  // comes that may come more or less often.
   void keep(std::vector<Term> &terms) {
     Length all;
     Term *open = nullptr;

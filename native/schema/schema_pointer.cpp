@@ -1,4 +1,5 @@
-// What schemas say of themselves, looked at as JSON: what a reference names, which types are meant, whether two of them exclude each other.
+// What schemas say of themselves, looked at as JSON: what a reference names, which types are meant,
+// whether two of them exclude each other.
 #include "schema/schema_parts.h"
 
 #include <algorithm>

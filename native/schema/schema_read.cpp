@@ -1,5 +1,6 @@
-// JSON schema → nodes. Which keywords mean what follows llama.cpp's reader; keywords that it drops are enforced here where a grammar
-// can, and listed where it cannot. References are read from a queue, so that recursion is as deep as the schema is nested.
+// JSON schema → nodes. Which keywords mean what follows llama.cpp's reader; keywords that it drops
+// are enforced here where a grammar can, and listed where it cannot. References are read from a
+// queue, so that recursion is as deep as the schema is nested.
 #include "schema/schema_parts.h"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ public:
       : root(root), document(document), budget(budget), losses{losses} {}
 
   void read_all() {
-    // A schema that is only a reference is what it refers to: who reads a tool's parameters looks for its properties.
+    // A schema that is only a reference is what it refers to: who reads a tool's parameters looks
+    // for its properties.
     Part start = follow({&root, ""});
     document.root = read(*start.schema, start.pointer, 0);
     while (!queue.empty()) {
@@ -59,7 +61,8 @@ private:
     return node;
   }
 
-  // A grammar cannot begin with itself: what a reference leads to without a character in between must not be where it began.
+  // A grammar cannot begin with itself: what a reference leads to without a character in between
+  // must not be where it began.
   void refuse_circles() {
     std::map<const common_chat_schema *, int> state; // 1 while it is looked into, 2 behind it
     for (const auto &[name, target] : document.refs) {
@@ -253,7 +256,8 @@ private:
       else if (min > static_cast<int>(node->items.size())) node->rest = std::make_unique<common_chat_schema_any>();
       node->min_items = min;
       node->max_items = max;
-      // The answer has all of the first items, as in llama.cpp: fewer would be allowed, not asked for.
+      // The answer has all of the first items, as in llama.cpp: fewer would be allowed, not asked
+      // for.
       if (max >= 0 && max < static_cast<int>(node->items.size())) node->items.resize(static_cast<size_t>(max));
       return node;
     }
@@ -311,7 +315,8 @@ private:
     return node;
   }
 
-  // What other properties may be there. As in llama.cpp, none where some are listed and nothing is said of others.
+  // What other properties may be there. As in llama.cpp, none where some are listed and nothing is
+  // said of others.
   void read_others(const common_json &schema, common_chat_schema_object &node, const std::string &pointer, int depth) {
     if (schema.contains("additionalProperties")) {
       const common_json &others = schema.at("additionalProperties");

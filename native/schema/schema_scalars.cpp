@@ -52,8 +52,9 @@ bool is_shortest(const std::string &whole, double number) {
   return false;
 }
 
-// Integers over 2^53 come as JavaScript writes them: the fewest digits that mean the double, filled up with zeros. The double's own value is
-// meant, and as an upper bound the one next to the largest int64 is that.
+// Integers over 2^53 come as JavaScript writes them: the fewest digits that mean the double, filled
+// up with zeros. The double's own value is meant, and as an upper bound the one next to the largest
+// int64 is that.
 std::optional<Decimal> exact(const common_json &value) {
   auto number = read_decimal(value);
   if (!number || !number->fraction.empty() || number->whole.size() < 16 || number->whole.back() != '0') return number;

@@ -1,4 +1,5 @@
-// The compute thread of compute_thread.h: which lane's turn it is, and when the thread begins and ends.
+// The compute thread of compute_thread.h: which lane's turn it is, and when the thread begins and
+// ends.
 #include "thread/compute_thread.h"
 #include "thread/machine_turn.h"
 

@@ -208,7 +208,8 @@ bool share(const std::string &name) {
     return false;
   }
   me.shared = shared;
-  // A process that ends in an orderly way leaves its row; of others the next one finds that they died.
+  // A process that ends in an orderly way leaves its row; of others the next one finds that they
+  // died.
   std::atexit([] {
     Process &me = process();
     Shared *shared = me.shared;

@@ -2,9 +2,9 @@
 // step: each waits for threads that the other keeps from their core. So engines of one user that
 // need more cores than there are compute in turns, a step each, in the order in which they asked.
 //
-// Who computes on what is in a small file that they share. A process that died is found and left out;
-// one that does not end its step (stopped by a debugger) is waited for once, and for so long only.
-// Linux alone: elsewhere nobody waits.
+// Who computes on what is in a small file that they share. A process that died is found and left
+// out; one that does not end its step (stopped by a debugger) is waited for once, and for so long
+// only. Linux alone: elsewhere nobody waits.
 #pragma once
 
 #include <cstdint>

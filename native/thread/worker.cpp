@@ -26,7 +26,8 @@ void deliver(napi_env env, napi_value, void *, void *data) {
     if (delivery->done) delivery->done(env);
     delivery->settle(env);
   } catch (const Napi::Error &) {
-    // settle() makes rejections of all else: only an environment that is being terminated takes no more values.
+    // settle() makes rejections of all else: only an environment that is being terminated takes no
+    // more values.
   }
 }
 
@@ -58,10 +59,12 @@ bool Worker::post(std::function<bool()> slice, std::function<void(Napi::Env)> se
     const auto done = [box](Napi::Env env) {
       if (--box->pending == 0 && box->function != nullptr) napi_unref_threadsafe_function(env, box->function);
     };
-    // What the slice captured may hold the last reference to objects that must die on the JS thread: send it along.
+    // What the slice captured may hold the last reference to objects that must die on the JS
+    // thread: send it along.
     auto *delivery = new Delivery{
         [settle = std::move(job->settle), slice = std::move(job->slice)](Napi::Env env) { settle(env); }, done};
-    // Where this fails the environment is ending: leaking one closure beats destroying it on this thread.
+    // Where this fails the environment is ending: leaking one closure beats destroying it on this
+    // thread.
     napi_call_threadsafe_function(box->function, delivery, napi_tsfn_nonblocking);
     return false;
   });

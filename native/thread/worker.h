@@ -1,5 +1,5 @@
-// Brings a context's jobs to the compute thread, in the order they were posted, and what comes of them back to
-// the JS thread.
+// Brings a context's jobs to the compute thread, in the order they were posted, and what comes of
+// them back to the JS thread.
 #pragma once
 
 #include "thread/compute_thread.h"
@@ -17,9 +17,9 @@ public:
   Worker(Napi::Env env, std::function<void()> interrupt);
   ~Worker();
 
-  // JS thread. `slice` is called on the compute thread until it returns false; other contexts may compute in
-  // between. Then `settle` happens on the JS thread. After stop(), or once the environment is ending, nothing
-  // runs and false is returned.
+  // JS thread. `slice` is called on the compute thread until it returns false; other contexts may
+  // compute in between. Then `settle` happens on the JS thread. After stop(), or once the
+  // environment is ending, nothing runs and false is returned.
   bool post(std::function<bool()> slice, std::function<void(Napi::Env)> settle);
 
   // The compute thread, from a slice: brings `tell` to the JS thread before

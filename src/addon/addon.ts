@@ -1,9 +1,12 @@
-// The native addon's types; the twin of native/addon.h. addon/load.ts finds and loads it, in the engine process and its like only.
-// Nothing here validates: callers pass checked numbers, native code trusts them and throws coded errors.
+// The native addon's types; the twin of native/addon.h. addon/load.ts finds and loads it, in the
+// engine process and its like only. Nothing here validates: callers pass checked numbers, native
+// code trusts them and throws coded errors.
+import type { NativeSampler, SamplerOptions } from './sampling-types.js';
 import type { CancelFlag, ChatInput, ChatPrompt, NativeParser, PrepareInput, Unenforced } from './chat-types.js';
 
 export { loadAddon } from './load.js';
 export type * from './chat-types.js';
+export type { NativeSampler, SamplerOptions };
 
 /** A device ggml can compute on. Memory in bytes (0 where the backend does not tell). */
 export interface Device {
@@ -18,7 +21,10 @@ export interface Device {
   memoryTotalBytes: number;
 }
 
-/** A registered backend; or a library that `loadBackends` found and could not use, which has a reason and no name. */
+/**
+ * A registered backend; or a library that `loadBackends` found and could not use, which has a
+ * reason and no name.
+ */
 export interface NativeBackend {
   name: string;
   /** '' where it is compiled in. */
@@ -32,7 +38,10 @@ export interface ModelOptions {
   path: string;
   /** Layers to offload; -1 is all. */
   gpuLayers: number;
-  /** Names of the devices that may be used beside the CPU; absent leaves the choice to llama.cpp, an empty list is none. */
+  /**
+   * Names of the devices that may be used beside the CPU; absent leaves the choice to llama.cpp, an
+   * empty list is none.
+   */
   devices?: string[];
   mmap: boolean;
   mlock: boolean;
@@ -96,7 +105,10 @@ export interface ContextOptions {
    * absent or '': they do not.
    */
   turnFile?: string;
-  /** Most tokens that are guessed ahead for a sequence; 0 or absent is none. Without effect where a part of a sequence cannot be removed. */
+  /**
+   * Most tokens that are guessed ahead for a sequence; 0 or absent is none. Without effect where a
+   * part of a sequence cannot be removed.
+   */
   draft?: number;
   /** Evaluates them whether that pays or not; tests do. */
   draftAlways?: boolean;
@@ -113,60 +125,10 @@ export interface EmbedderOptions {
   turnFile?: string;
 }
 
-/** Options of a sampler; absent ones are off, so the caller decides every default. */
-export interface SamplerOptions {
-  /** 0 is greedy. */
-  temperature: number;
-  /** Samples with llama.cpp's own chain whatever the options; tests compare the two. */
-  chain?: boolean;
-  topK?: number;
-  topP?: number;
-  minP?: number;
-  typicalP?: number;
-  topNSigma?: number;
-  repeatPenalty?: number;
-  frequencyPenalty?: number;
-  presencePenalty?: number;
-  /** Tokens of history the penalties look at; -1 is the whole context. */
-  penaltyLastN?: number;
-  dryMultiplier?: number;
-  dryBase?: number;
-  dryAllowedLength?: number;
-  dryPenaltyLastN?: number;
-  xtcProbability?: number;
-  xtcThreshold?: number;
-  mirostat?: 0 | 1 | 2;
-  mirostatTau?: number;
-  mirostatEta?: number;
-  /** 32-bit; absent draws a random one. */
-  seed?: number;
-  /** Token ids and what to add to their logits; -Infinity bans. */
-  logitBias?: { token: number; bias: number }[];
-  /** GBNF source; the start rule is `root`. */
-  grammar?: string;
-  /** What the grammar stems from; tool calls and schemas skip the generation prompt. */
-  grammarKind?: 'user' | 'schema' | 'tools';
-  generationPrompt?: string;
-  /** Of a ChatPrompt: its constraint, in place of a grammar. */
-  shape?: unknown;
-  ignoreEos?: boolean;
-  /** Guesses what comes next from what the history and the answer repeat, where a step allows it. */
-  draft?: boolean;
-}
-
-/** A sampler holds state of one sequence: penalties' history, grammar position, random numbers. */
-export interface NativeSampler {
-  /** The seed in use. */
-  readonly seed: number;
-  /**
-   * The token of a row that a step left undecided (-3), for which its grammar needs more work than other rows should wait for. Until it
-   * resolves no step may have the sampler. Rejects `generation_failed` where the grammar needs too much, or close() came first.
-   */
-  decide(): Promise<number>;
-  close(): void;
-}
-
-/** One decode and its sampling. Arrays are parallel; row i is one token. They must not be touched until the promise settles. */
+/**
+ * One decode and its sampling. Arrays are parallel; row i is one token. They must not be touched
+ * until the promise settles.
+ */
 export interface StepInput {
   tokens: Int32Array;
   positions: Int32Array;
@@ -178,19 +140,24 @@ export interface StepInput {
   /** One entry per wanted row, in order; null decodes without sampling. */
   samplers: (NativeSampler | null)[];
   /**
-   * For each of these the most tokens it may give, and steps that follow included. Where it is there, every row of the step wants a token and
-   * the samplers draft, guesses are evaluated behind the rows if that pays, and those that came true are tokens like any other.
+   * For each of these the most tokens it may give, and steps that follow included. Where it is
+   * there, every row of the step wants a token and the samplers draft, guesses are evaluated behind
+   * the rows if that pays, and those that came true are tokens like any other.
    */
   rooms?: Int32Array;
 }
 
 export interface StepResult {
   /**
-   * One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2 and an entry in `failures`; -3 is yet
-   * to be decided (NativeSampler.decide), and the row's KV is in the sequence.
+   * One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2
+   * and an entry in `failures`; -3 is yet to be decided (NativeSampler.decide), and the row's KV is
+   * in the sequence.
    */
   tokens: Int32Array;
-  /** Where guesses were evaluated: how many of the tokens each wanted row gave. The KV of all of them but the last is in the sequence then. */
+  /**
+   * Where guesses were evaluated: how many of the tokens each wanted row gave. The KV of all of
+   * them but the last is in the sequence then.
+   */
   counts?: Int32Array;
   /** Guesses that were evaluated for each of the rows. */
   guesses?: number;
@@ -200,40 +167,67 @@ export interface StepResult {
   sampleMs: number;
 }
 
-/** KV memory of several sequences and the thread that computes. Calls run in the order made. Promises reject with `closed` after close(). */
+/**
+ * KV memory of several sequences and the thread that computes. Calls run in the order made.
+ * Promises reject with `closed` after close().
+ */
 export interface NativeContext {
   readonly contextSize: number;
   readonly sequences: number;
   readonly batchSize: number;
   /**
-   * Up to `most` steps one after the other: where each row wanted a token, the sampled ones are evaluated next, without waiting for JS.
-   * `each` is told what came of them, not more often than every few milliseconds; the promise resolves to what it was not told, the
-   * last step at least. The last is that of a token that ends a generation, of a failed sampler, or the next to be completed after pause().
-   * Where a step fails, `each` is told of all before it. Rejects `generation_failed` (with `details`), after which the KV of the rows'
-   * sequences is undefined: remove them.
+   * Up to `most` steps one after the other: where each row wanted a token, the sampled ones are
+   * evaluated next, without waiting for JS. `each` is told what came of them, not more often than
+   * every few milliseconds; the promise resolves to what it was not told, the last step at least.
+   * The last is that of a token that ends a generation, of a failed sampler, or the next to be
+   * completed after pause(). Where a step fails, `each` is told of all before it. Rejects
+   * `generation_failed` (with `details`), after which the KV of the rows' sequences is undefined:
+   * remove them.
    */
   steps(input: StepInput, most: number, each: (results: StepResult[]) => void): Promise<StepResult[]>;
   pause(): void;
-  /** Copies positions [0, length) of one sequence to another, which must be empty. Resolves false where this memory can't. */
+  /**
+   * Copies positions [0, length) of one sequence to another, which must be empty. Resolves false
+   * where this memory can't.
+   */
   copySequence(from: number, to: number, length: number): Promise<boolean>;
-  /** Removes positions [from, to) of a sequence; to = -1 is the end. Resolves false where only whole sequences can go. */
+  /**
+   * Removes positions [from, to) of a sequence; to = -1 is the end. Resolves false where only whole
+   * sequences can go.
+   */
   removeSequence(sequence: number, from: number, to: number): Promise<boolean>;
-  /** Copies a sequence's KV into memory of its own, for as long as the context lives. `id` is 0 where there was nothing to copy. */
+  /**
+   * Copies a sequence's KV into memory of its own, for as long as the context lives. `id` is 0
+   * where there was nothing to copy.
+   */
   stashSequence(sequence: number): Promise<{ id: number; sizeBytes: number }>;
-  /** Gives a sequence the first `length` tokens of a stash, which stays. Resolves false if it is unknown or can't be cut. */
+  /**
+   * Gives a sequence the first `length` tokens of a stash, which stays. Resolves false if it is
+   * unknown or can't be cut.
+   */
   unstashSequence(id: number, sequence: number, length: number): Promise<boolean>;
   dropStash(id: number): Promise<boolean>;
-  /** Makes a stash of so many bytes, to be filled by `writeStash`; 0 where there is no memory for it. */
+  /**
+   * Makes a stash of so many bytes, to be filled by `writeStash`; 0 where there is no memory for
+   * it.
+   */
   createStash(sizeBytes: number): number;
   /**
-   * Copies bytes of a stash, from `offset` on, into an array and back, at once and while steps run. Throws `invalid_argument` beyond its
-   * end. What is written must be what llama.cpp has given: it trusts the counts inside.
+   * Copies bytes of a stash, from `offset` on, into an array and back, at once and while steps run.
+   * Throws `invalid_argument` beyond its end. What is written must be what llama.cpp has given: it
+   * trusts the counts inside.
    */
   readStash(id: number, offset: number, into: Uint8Array): void;
   writeStash(id: number, offset: number, from: Uint8Array): void;
-  /** Stops a running step as soon as the backend can (CPU: within a graph node), which then rejects `cancelled`. */
+  /**
+   * Stops a running step as soon as the backend can (CPU: within a graph node), which then rejects
+   * `cancelled`.
+   */
   abort(): void;
-  /** How often the backend has asked whether to go on since the context was made: it grows while something is computed. */
+  /**
+   * How often the backend has asked whether to go on since the context was made: it grows while
+   * something is computed.
+   */
   polls(): number;
   /** Waits for the step in flight. Idempotent. */
   close(): Promise<void>;
@@ -241,8 +235,9 @@ export interface NativeContext {
 
 export interface NativeEmbedder {
   /**
-   * Pooled vectors of many inputs; `tokens` holds all inputs one after the other, `lengths` each one's count. Resolves to inputs ×
-   * embeddingSize floats, unit length; with pooling 'rank' to the scores of each input, one for each label of the model's head.
+   * Pooled vectors of many inputs; `tokens` holds all inputs one after the other, `lengths` each
+   * one's count. Resolves to inputs × embeddingSize floats, unit length; with pooling 'rank' to the
+   * scores of each input, one for each label of the model's head.
    */
   embed(tokens: Int32Array, lengths: Int32Array): Promise<Float32Array>;
   /** As of a context. */
@@ -253,7 +248,10 @@ export interface NativeEmbedder {
 /** Every token's bytes at once, so that text work needs no native call per token. */
 export interface Pieces {
   bytes: Uint8Array;
-  /** vocabSize + 1 entries: piece i is bytes[offsets[i] … offsets[i+1]). Control tokens are empty unless asked. */
+  /**
+   * vocabSize + 1 entries: piece i is bytes[offsets[i] … offsets[i+1]). Control tokens are empty
+   * unless asked.
+   */
   offsets: Uint32Array;
   /** Per token: 1 ends a generation, 2 control token; or-ed. */
   flags: Uint8Array;
@@ -278,20 +276,33 @@ export interface NativeModel {
   piece(token: number, special: boolean): Uint8Array;
   pieces(special: boolean): Promise<Pieces>;
   createContext(options: ContextOptions): Promise<NativeContext>;
-  /** Rejects `embeddings_unsupported`, or `rerank_unsupported` with pooling 'rank' where the model has no classification head. */
+  /**
+   * Rejects `embeddings_unsupported`, or `rerank_unsupported` with pooling 'rank' where the model
+   * has no classification head.
+   */
   createEmbedder(options: EmbedderOptions): Promise<NativeEmbedder>;
-  /** Compiles the grammar off-thread. `history`: prompt tokens the penalties shall know. Rejects `invalid_grammar`. */
+  /**
+   * Compiles the grammar off-thread. `history`: prompt tokens the penalties shall know. Rejects
+   * `invalid_grammar`.
+   */
   createSampler(options: SamplerOptions, history: Int32Array): Promise<NativeSampler>;
-  /** Rejects `invalid_messages`, `invalid_schema` (with the tool's `index`, if it is a tool's), `invalid_value` or `chat_unsupported`. */
+  /**
+   * Rejects `invalid_messages`, `invalid_schema` (with the tool's `index`, if it is a tool's),
+   * `invalid_value` or `chat_unsupported`.
+   */
   applyChatTemplate(input: ChatInput): Promise<ChatPrompt>;
   /**
-   * Messages → prompt → tokens → sampler and parser, in one task on the pool. Rejects as `applyChatTemplate` and `createSampler` do, and
-   * `cancelled` where that is wanted before it is done. The sampler's grammar is the input's, or the one of its schema or tools.
+   * Messages → prompt → tokens → sampler and parser, in one task on the pool. Rejects as
+   * `applyChatTemplate` and `createSampler` do, and `cancelled` where that is wanted before it is
+   * done. The sampler's grammar is the input's, or the one of its schema or tools.
    */
   prepareChat(input: PrepareInput, sampling: SamplerOptions): Promise<PreparedChat>;
   /** Throws `invalid_argument` where a parser of the prompt was closed. */
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
-  /** What is kept of grammars for later requests, and if given, a bound of its bytes in place of 256 MiB. Grammars are dropped when one is asked for. Tests do. */
+  /**
+   * What is kept of grammars for later requests, and if given, a bound of its bytes in place of 256
+   * MiB. Grammars are dropped when one is asked for. Tests do.
+   */
   limitGrammars(bytes?: number): { count: number; bytes: number };
   /** Closes contexts, embedders and samplers of this model first, then the model. Idempotent. */
   close(): Promise<void>;
@@ -304,7 +315,10 @@ export interface PreparedChat {
   /** Tokens of the prompt: at least so many, where it was not read because it cannot fit. */
   count: number;
   atLeast: boolean;
-  /** Absent where the request is refused: a strict schema is not wholly enforced, or the prompt is empty or does not fit. */
+  /**
+   * Absent where the request is refused: a strict schema is not wholly enforced, or the prompt is
+   * empty or does not fit.
+   */
   made?: {
     tokens: Int32Array;
     sampler: NativeSampler;
@@ -326,30 +340,48 @@ export interface ModelLoad {
 }
 
 export interface NativeAddon {
-  /** llama.cpp's version text, the ggml backends there are by now, and the threads it thinks best for arithmetic: one per physical (performance) core. */
+  /**
+   * llama.cpp's version text, the ggml backends there are by now, and the threads it thinks best
+   * for arithmetic: one per physical (performance) core.
+   */
   readonly version: { llamaCpp: string; backends: string[]; mathThreads: number };
   /**
-   * Registers the backends whose libraries lie in a folder, of the CPU's variants the one that suits this machine best. Returns the
-   * names of those that are new. Throws `backend_unusable` where no CPU backend is there in the end; another that fails is told by
-   * `backends()`. A library that ends the process does so here.
+   * Registers the backends whose libraries lie in a folder, of the CPU's variants the one that
+   * suits this machine best. Returns the names of those that are new. Throws `backend_unusable`
+   * where no CPU backend is there in the end; another that fails is told by `backends()`. A library
+   * that ends the process does so here.
    */
   loadBackends(folder: string, cpuOnly?: boolean): string[];
-  /** Registers the backend of one library, given by its absolute path. Throws `backend_unusable`. Returns [] if it was there already. */
+  /**
+   * Registers the backend of one library, given by its absolute path. Throws `backend_unusable`.
+   * Returns [] if it was there already.
+   */
   loadBackend(file: string): string[];
   backends(): NativeBackend[];
   devices(): Device[];
   /**
-   * How the process places its threads on a machine with several memory nodes: over all of them, on the one where it runs, or as numactl told.
-   * True if there are several. To be called before weights are loaded; throws `invalid_argument` where another strategy was chosen before.
+   * How the process places its threads on a machine with several memory nodes: over all of them, on
+   * the one where it runs, or as numactl told. True if there are several. To be called before
+   * weights are loaded; throws `invalid_argument` where another strategy was chosen before.
    */
   setNuma(strategy: 'distribute' | 'isolate' | 'numactl'): boolean;
-  /** Native log lines of the whole process: level 'debug' | 'info' | 'warn' | 'error'; one function per thread of JavaScript, null for none. Never stdout; llama.cpp itself prints some errors to stderr. */
+  /**
+   * Native log lines of the whole process: level 'debug' | 'info' | 'warn' | 'error'; one function
+   * per thread of JavaScript, null for none. Never stdout; llama.cpp itself prints some errors to
+   * stderr.
+   */
   setLog(sink: ((level: string, text: string) => void) | null): void;
   /** Throws `device_not_found`, or `backend_unusable` as long as no CPU backend is loaded. */
   loadModel(options: ModelOptions): ModelLoad;
-  /** How often this process computed in turns with others, and how often it had to wait for its turn. */
+  /**
+   * How often this process computed in turns with others, and how often it had to wait for its
+   * turn.
+   */
   turns(): { taken: number; waited: number };
-  /** For tests: what malloc has given out in this process, and what of its heaps is free; undefined where the C library does not tell (glibc before 2.33, others). */
+  /**
+   * For tests: what malloc has given out in this process, and what of its heaps is free; undefined
+   * where the C library does not tell (glibc before 2.33, others).
+   */
   heap(): { usedBytes: number; freeBytes: number } | undefined;
   /** A JSON schema's grammar, and what it leaves out. Rejects `invalid_schema`. */
   compileSchema(schema: string): Promise<{ grammar: string; unenforced: Unenforced[] }>;

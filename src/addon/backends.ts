@@ -1,5 +1,6 @@
-// The optional backends, which compute on GPUs: finds their libraries, tries each in a probe, loads those that work. One that
-// does not is left out with its reason, and nothing else happens. Runs where the addon is loaded.
+// The optional backends, which compute on GPUs: finds their libraries, tries each in a probe, loads
+// those that work. One that does not is left out with its reason, and nothing else happens. Runs
+// where the addon is loaded.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { RecuaError } from '../errors.js';
@@ -31,7 +32,10 @@ interface Candidate {
   refusal: string;
 }
 
-/** Of two backends that see the same GPU, the first one's device is used: the vendor's own is the faster. */
+/**
+ * Of two backends that see the same GPU, the first one's device is used: the vendor's own is the
+ * faster.
+ */
 const preference = ['cuda', 'hip', 'musa', 'metal', 'sycl', 'vulkan'];
 
 const target = { platform: process.platform, arch: process.arch };

@@ -1,4 +1,5 @@
-// The native addon's types for chats: messages in, a prompt and a parser out. A part of addon.ts, which gives them to all others.
+// The native addon's types for chats: messages in, a prompt and a parser out. A part of addon.ts,
+// which gives them to all others.
 
 /** One number, 0 until nobody waits for the work that was given it. */
 export type CancelFlag = Int32Array;
@@ -13,11 +14,17 @@ export interface Unenforced {
   tool: number;
 }
 
-/** What a chat template made of messages. All but the prompt is to look at; a sampler and a parser get it by `shape`. */
+/**
+ * What a chat template made of messages. All but the prompt is to look at; a sampler and a parser
+ * get it by `shape`.
+ */
 export interface ChatPrompt {
   /** The rendered prompt text. */
   prompt: string;
-  /** Bytes of the prompt at which no control token begins, though its text may be there: they stem from messages. For `tokenize`. */
+  /**
+   * Bytes of the prompt at which no control token begins, though its text may be there: they stem
+   * from messages. For `tokenize`.
+   */
   literal: Int32Array;
   /** Opaque, for `createParser` and `createSampler`: how the answer is constrained and parsed. */
   shape: unknown;
@@ -40,7 +47,10 @@ export interface ChatPrompt {
   continuation: boolean;
 }
 
-/** Input of a chat template. JSON texts are in OpenAI's shape, as llama.cpp's `common_chat` reads them. */
+/**
+ * Input of a chat template. JSON texts are in OpenAI's shape, as llama.cpp's `common_chat` reads
+ * them.
+ */
 export interface ChatInput {
   cancelled?: CancelFlag;
   /** JSON array of messages. */
@@ -59,15 +69,23 @@ export interface ChatInput {
   templateKwargs: Record<string, string>;
   /** Jinja source instead of the file's own, or ''. */
   template: string;
-  /** False asks llama.cpp for everything anew, instead of using what was made for a request of the same shape; tests compare the two. */
+  /**
+   * False asks llama.cpp for everything anew, instead of using what was made for a request of the
+   * same shape; tests compare the two.
+   */
   remember?: boolean;
 }
 
 /** Input of `prepareChat`. */
 export interface PrepareInput extends ChatInput {
-  /** The prompt has to have fewer tokens. Messages that cannot are not rendered, and a text that cannot is not read. */
+  /**
+   * The prompt has to have fewer tokens. Messages that cannot are not rendered, and a text that
+   * cannot is not read.
+   */
   contextSize: number;
-  /** The schemas of which everything must be enforced: tools by their index, the answer's own as -1. */
+  /**
+   * The schemas of which everything must be enforced: tools by their index, the answer's own as -1.
+   */
   strict: Int32Array;
   parseToolCalls: boolean;
 }
@@ -88,9 +106,15 @@ export interface ParsedMessage {
 
 /** Synchronous: a parser's input is one answer's text, its cost microseconds per token. */
 export interface NativeParser {
-  /** Feeds the whole text so far; `partial` while more may come. Returns what is new. Throws `generation_failed` if the text can't be parsed. */
+  /**
+   * Feeds the whole text so far; `partial` while more may come. Returns what is new. Throws
+   * `generation_failed` if the text can't be parsed.
+   */
   parse(text: string, partial: boolean): ParsedDelta;
   message(): ParsedMessage;
-  /** Lets go of what it parses by, and the prompt of it, too; parse() then throws `closed`. Idempotent. */
+  /**
+   * Lets go of what it parses by, and the prompt of it, too; parse() then throws `closed`.
+   * Idempotent.
+   */
   close(): void;
 }

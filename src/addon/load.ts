@@ -1,5 +1,6 @@
-// Loads the addon: the first of its places (places.ts) that works, with the CPU backend of its folder. Runs wherever native code
-// runs: in the engine process, in a probe, in a survey; never in the gateway.
+// Loads the addon: the first of its places (places.ts) that works, with the CPU backend of its
+// folder. Runs wherever native code runs: in the engine process, in a probe, in a survey; never in
+// the gateway.
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import type { NativeAddon } from './addon.js';
@@ -22,7 +23,10 @@ export interface OpenedAddon {
   place: AddonPlace;
   /** Places before it that did not work. */
   attempts: Attempt[];
-  /** Its backends are compiled in, as in the build of a clone: none is to be looked for in its folder. */
+  /**
+   * Its backends are compiled in, as in the build of a clone: none is to be looked for in its
+   * folder.
+   */
   linked: boolean;
 }
 
@@ -30,7 +34,10 @@ const target = { platform: process.platform, arch: process.arch };
 /** By path: a second import of the same file would be a second set of classes. */
 const opened = new Map<string, { addon: NativeAddon; linked: boolean }>();
 
-/** @throws RecuaError `addon_missing` with every place, why it does not work, and the command that mends it. */
+/**
+ * @throws RecuaError `addon_missing` with every place, why it does not work, and the command that
+ * mends it.
+ */
 export function loadAddon(): NativeAddon {
   return openAddon().addon;
 }
@@ -58,7 +65,8 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   if (fault !== '') throw new Error(fault);
   const module = { exports: {} as NativeAddon };
   try {
-    // Now, not lazily: a function that a library lacks is told here, instead of ending the process when it is called.
+    // Now, not lazily: a function that a library lacks is told here, instead of ending the process
+    // when it is called.
     process.dlopen(module, path, ...(constants.dlopen?.RTLD_NOW === undefined ? [] : [constants.dlopen.RTLD_NOW]));
   } catch (error) {
     throw new Error(explainFault((error as Error).message, needs, machineFacts()), { cause: error });
@@ -66,7 +74,8 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   const addon: Partial<NativeAddon> = module.exports;
   if (!isOurs(addon)) throw new Error('it is no addon of Recua, or was built for an older one');
   const { llamaCpp, backends } = addon.version;
-  // Libraries of one name are loaded once per process: an addon that comes second may stand on those of another Recua.
+  // Libraries of one name are loaded once per process: an addon that comes second may stand on
+  // those of another Recua.
   if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {
     throw new Error(`it runs on llama.cpp ${llamaCpp}, but this Recua is for ${installation.llamaCpp}; another Recua may be loaded in this process`);
   }

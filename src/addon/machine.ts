@@ -1,4 +1,5 @@
-// What a native library needs of the machine and can be refused for: processor, C library, the format of the file.
+// What a native library needs of the machine and can be refused for: processor, C library, the
+// format of the file.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { GLIBC, familySync, versionSync } from 'detect-libc';
 import type { MachineFacts } from '../system/machine-text.js';
@@ -15,8 +16,8 @@ const elfMachines: Readonly<Record<number, string>> = { 3: 'ia32', 21: 'ppc64', 
 const headerBytes = 64;
 
 /**
- * What can be seen to be wrong with a library of Linux without loading it; '' if nothing. A file that was cut off must not be
- * loaded at all: its missing pages end the process.
+ * What can be seen to be wrong with a library of Linux without loading it; '' if nothing. A file
+ * that was cut off must not be loaded at all: its missing pages end the process.
  */
 export function fileFault(path: string, { platform, arch }: Pick<MachineFacts, 'platform' | 'arch'>): string {
   if (platform !== 'linux') return '';

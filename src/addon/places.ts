@@ -1,5 +1,6 @@
-// Where native code may be: the variable RECUA_ADDON, the build of a clone, and the packages `@recua/<platform>-<arch>…` that are
-// installed where Recua's own location finds them. Only looks at files; load.ts and backends.ts load them.
+// Where native code may be: the variable RECUA_ADDON, the build of a clone, and the packages
+// `@recua/<platform>-<arch>…` that are installed where Recua's own location finds them. Only looks
+// at files; load.ts and backends.ts load them.
 import { existsSync, readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isClone } from '../system/installation.js';
@@ -40,7 +41,10 @@ export function baseName({ platform, arch }: Target): string {
   return `${scope}/${platform}-${arch}`;
 }
 
-/** In the order in which they are tried. A variable leaves no choice: what it names is used or nothing. */
+/**
+ * In the order in which they are tried. A variable leaves no choice: what it names is used or
+ * nothing.
+ */
 export function addonPlaces(installation: Installation, packages: readonly NativePackage[], environment: Readonly<Record<string, string | undefined>>): AddonPlace[] {
   const given = environment['RECUA_ADDON'];
   if (given) return [place('RECUA_ADDON', resolve(given))];
@@ -61,7 +65,10 @@ function missing(path: string): string {
   return existsSync(path) ? '' : 'there is no such file';
 }
 
-/** The folders in which Node would look for a package that Recua imports, nearest first. The current directory is none of them. */
+/**
+ * The folders in which Node would look for a package that Recua imports, nearest first. The current
+ * directory is none of them.
+ */
 export function packageFolders({ root }: Installation): string[] {
   const folders: string[] = [];
   for (let at = root; ; at = dirname(at)) {
@@ -85,7 +92,10 @@ export function findPackages(installation: Installation, target: Target): Native
   return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** Native packages that are there but for other machines: node_modules may have been copied from one. */
+/**
+ * Native packages that are there but for other machines: node_modules may have been copied from
+ * one.
+ */
 export function strangePackages(installation: Installation, target: Target): string[] {
   const base = baseName(target);
   const all = packageFolders(installation).flatMap((folder) => entriesOf(join(folder, scope)).map((entry) => `${scope}/${entry}`));

@@ -1,5 +1,6 @@
-// Tries a backend library in a process of its own, since loading one may end the process: a driver that aborts, a library for
-// another processor, an initialiser that never returns. Called by backends.ts before the library is loaded for good.
+// Tries a backend library in a process of its own, since loading one may end the process: a driver
+// that aborts, a library for another processor, an initialiser that never returns. Called by
+// backends.ts before the library is loaded for good.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 

@@ -1,5 +1,6 @@
-// One call of the command line: finds the command, reads its flags, runs it, and turns what it throws into a sentence
-// and an exit code: 0 done, 1 failed, 2 called wrongly, 130 or 143 stopped by a signal.
+// One call of the command line: finds the command, reads its flags, runs it, and turns what it
+// throws into a sentence and an exit code: 0 done, 1 failed, 2 called wrongly, 130 or 143 stopped
+// by a signal.
 import { RecuaError } from '../errors.js';
 import type { AnyCommand } from './command.js';
 import { parseArguments } from './flags/arguments.js';
@@ -62,7 +63,10 @@ async function helpOf(place: Place): Promise<string> {
   return commandHelp(place);
 }
 
-/** `--help` after a command, and `-h` where the command has no flag of that name (`api -h` is the host). */
+/**
+ * `--help` after a command, and `-h` where the command has no flag of that name (`api -h` is the
+ * host).
+ */
 function wantsHelp(command: AnyCommand, argv: readonly string[]): boolean {
   const end = argv.indexOf('--');
   const words = end < 0 ? argv : argv.slice(0, end);

@@ -1,5 +1,6 @@
-// Commands by the words that name them: `serve start` is a command in a command. Finding one, and walking over all of them.
-// Used by main, help, the settings, completion and the generated reference.
+// Commands by the words that name them: `serve start` is a command in a command. Finding one, and
+// walking over all of them. Used by main, help, the settings, completion and the generated
+// reference.
 import type { AnyCommand } from './command.js';
 import { misuse } from './flags/flags.js';
 import { nearest } from '../models/names/nearest.js';

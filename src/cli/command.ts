@@ -14,7 +14,10 @@ export interface Command<F extends Flags> {
   readonly details: string;
   /** Command lines to learn from, with what each does, for its help and docs/cli.md. */
   readonly examples?: readonly (readonly [line: string, does: string])[];
-  /** `serve start`: each is called with the words after its name. A command with subcommands has no flags or work of its own. */
+  /**
+   * `serve start`: each is called with the words after its name. A command with subcommands has no
+   * flags or work of its own.
+   */
   readonly subcommands?: readonly AnyCommand[];
   readonly flags: F;
   /** Does it and returns the exit code. stdout is data, stderr is talk. */

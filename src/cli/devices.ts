@@ -1,4 +1,5 @@
-// What computes: `--list-devices` of the commands that load a model, and how they tell where one computes.
+// What computes: `--list-devices` of the commands that load a model, and how they tell where one
+// computes.
 import type { ModelDescription } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { sizeText } from '../models/byte-size.js';

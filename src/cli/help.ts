@@ -1,4 +1,5 @@
-// `recua help [command]`: written from the table, so it can't be out of date. On a terminal it is wrapped to its width.
+// `recua help [command]`: written from the table, so it can't be out of date. On a terminal it is
+// wrapped to its width.
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 import type { AnyCommand } from './command.js';
@@ -96,7 +97,10 @@ function flagRow(flag: Flag<unknown>): [string, string] {
   return [flagNames(flag), `${flag.help}${fallback === '' ? '' : ` (default ${fallback})`}${variable === undefined ? '' : ` [${variable}]`}`];
 }
 
-/** Columns of the terminal that reads stdout; Infinity where none does, so that scripts find whole lines. */
+/**
+ * Columns of the terminal that reads stdout; Infinity where none does, so that scripts find whole
+ * lines.
+ */
 function terminalWidth(): number {
   return process.stdout.isTTY ? Math.max(40, process.stdout.columns || 80) : Infinity;
 }

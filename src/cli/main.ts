@@ -1,12 +1,16 @@
 #!/usr/bin/env node
-// The command line's front door. Forks the engine process of a command that will need one before it imports anything else, so that the
-// process is ready when the command has read its flags and found its model.
+// The command line's front door. Forks the engine process of a command that will need one before it
+// imports anything else, so that the process is ready when the command has read its flags and found
+// its model.
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { dropSpare, forkSpare } from '../engine/gateway/spare-process.js';
 
 const withEngine = new Set(['run', 'chat', 'api']);
-/** A call with one of these computes nothing. `-h` may be the host of `api`, which then starts as if this file forked nothing. */
+/**
+ * A call with one of these computes nothing. `-h` may be the host of `api`, which then starts as if
+ * this file forked nothing.
+ */
 const withoutEngine = ['--help', '-h', '--list-devices'];
 
 /** Runs one command line (without node and script) and returns the exit code. */

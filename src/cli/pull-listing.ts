@@ -1,5 +1,5 @@
-// What pull shows of a repository before a download: its models with what is cached and what fits this machine, and the plan of
-// one download. As tables for people and as JSON.
+// What pull shows of a repository before a download: its models with what is cached and what fits
+// this machine, and the plan of one download. As tables for people and as JSON.
 import { totalmem } from 'node:os';
 import { sizeText } from '../models/byte-size.js';
 import type { DownloadPlan } from '../models/download/download-plan.js';

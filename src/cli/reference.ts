@@ -1,5 +1,5 @@
-// The reference of the command line, written from the table: docs/cli.md and docs/recua.1. Run by scripts/docs.mjs; a test
-// compares the files with what this gives.
+// The reference of the command line, written from the table: docs/cli.md and docs/recua.1. Run by
+// scripts/docs.mjs; a test compares the files with what this gives.
 import type { AnyCommand } from './command.js';
 import { allPlaces } from './command-tree.js';
 import type { Place } from './command-tree.js';

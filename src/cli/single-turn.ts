@@ -1,5 +1,5 @@
-// One prompt, one answer, and out: the whole of `recua run`, and `recua chat` with -p or without a terminal.
-// Only the answer goes to stdout.
+// One prompt, one answer, and out: the whole of `recua run`, and `recua chat` with -p or without a
+// terminal. Only the answer goes to stdout.
 import { addAbortSignal } from 'node:stream';
 import { defaults } from '../settings/config.js';
 import type { Answer, Engine, Finish } from '../engine/api.js';
@@ -19,7 +19,10 @@ export interface Given {
 
 /** Where a file does not tell its tokens. */
 const anyTokenBytes = 1024;
-/** However large the context is: more than any model reads, and text that JavaScript still takes as one. */
+/**
+ * However large the context is: more than any model reads, and text that JavaScript still takes as
+ * one.
+ */
 const mostPromptBytes = 256 * 1024 * 1024;
 
 /** The longest text that can be that many tokens of a model. */
@@ -29,7 +32,10 @@ export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTok
   return Math.min(tokens * (file.longestTokenBytes || anyTokenBytes), mostPromptBytes);
 }
 
-/** A prompt of -p, of stdin, or of both with a blank line between. What cannot fit is not read to its end. */
+/**
+ * A prompt of -p, of stdin, or of both with a blank line between. What cannot fit is not read to
+ * its end.
+ */
 export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal): Promise<string> {
   const piped = process.stdin.isTTY ? '' : (await readStdin(mostBytes, signal)).replace(/\r?\n$/, '');
   const prompt = [given, piped].filter((part) => part !== '').join('\n\n');
@@ -57,7 +63,10 @@ async function readStdin(mostBytes: number, signal: AbortSignal): Promise<string
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Asks and prints the answer as it comes; with `json` nothing is printed. An abort throws `cancelled`. */
+/**
+ * Asks and prints the answer as it comes; with `json` nothing is printed. An abort throws
+ * `cancelled`.
+ */
 export async function answerOnce(engine: Engine, request: ChatRequest, { json }: { json: boolean }, signal: AbortSignal): Promise<Given> {
   const running = engine.chat(request, signal);
   const given = await stream(running, json, signal);
@@ -90,7 +99,10 @@ export async function printJson({ text, reasoning, finish }: Given, more: Record
   }, null, 2)}\n`);
 }
 
-/** Of the tokens after the first, which are those that the time of generating is for; null where there are none. */
+/**
+ * Of the tokens after the first, which are those that the time of generating is for; null where
+ * there are none.
+ */
 export function tokensPerSecond({ usage, timings }: Pick<Finish, 'usage' | 'timings'>): number | null {
   const tokens = usage.completionTokens - 1;
   return tokens > 0 && timings.generateMs > 0 ? Math.round(tokens / timings.generateMs * 100_000) / 100 : null;

@@ -1,6 +1,6 @@
-// The one table of commands. Finding a command, its flags, its help, its settings, the shells' completion and the
-// reference in docs/ all derive from it. A command's module is imported when it is called: all of them take longer to import than
-// most of them take to work.
+// The one table of commands. Finding a command, its flags, its help, its settings, the shells'
+// completion and the reference in docs/ all derive from it. A command's module is imported when it
+// is called: all of them take longer to import than most of them take to work.
 import type { AnyCommand } from './command.js';
 
 interface Entry {

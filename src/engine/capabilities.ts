@@ -1,5 +1,5 @@
-// What a model can be asked for, and how it refuses the rest: said here alone, whoever asks (HTTP, the library, the command line).
-// Called where the engine runs, before anything is prepared. Pure.
+// What a model can be asked for, and how it refuses the rest: said here alone, whoever asks (HTTP,
+// the library, the command line). Called where the engine runs, before anything is prepared. Pure.
 import { RecuaError } from '../errors.js';
 import type { EmbedRequest, ModelDescription, RerankRequest } from './protocol.js';
 

@@ -1,5 +1,5 @@
-// Several models behind one door, as the server sees them: implemented by engine/gateway/pool over a
-// process for each model, by one engine alone where a program serves a model of its own, and by
+// Several models behind one door, as the server sees them: implemented by engine/gateway/pool over
+// a process for each model, by one engine alone where a program serves a model of its own, and by
 // fakes in tests. Imported by server/ and cli/; knows nothing of HTTP.
 import type { Engine } from './api.js';
 import type { ModelDescription } from './protocol.js';
@@ -47,7 +47,10 @@ export interface Lease {
 }
 
 export interface LeaseOptions {
-  /** Stays loaded for so long after its last request; 0: until then only, Infinity: for ever. Absent: as the model is set. */
+  /**
+   * Stays loaded for so long after its last request; 0: until then only, Infinity: for ever.
+   * Absent: as the model is set.
+   */
   keepAliveMs?: number;
   signal?: AbortSignal;
   /** Progress of loading, from 0 to 1, and what else is waited for. */
@@ -66,14 +69,18 @@ export interface ModelPool {
   find(name: string | undefined): Promise<PoolModel>;
   /**
    * Loads the model where it is not loaded, and keeps it until the lease is released.
-   * @throws RecuaError `model_not_found`; what loading throws; `model_too_large` where it cannot fit; `cancelled`
+   * @throws RecuaError `model_not_found`; what loading throws; `model_too_large` where it cannot
+   *   fit; `cancelled`
    */
   lease(name: string | undefined, options?: LeaseOptions): Promise<Lease>;
   /** Loads a model, if it is not, and waits until it is ready. */
   load(name: string): Promise<PoolModel>;
   /** Unloads a model as soon as what it works on is done, and waits for that. */
   unload(name: string): Promise<PoolModel>;
-  /** Called with each change of a model's state, progress of loading included. Returns how to stop that. */
+  /**
+   * Called with each change of a model's state, progress of loading included. Returns how to stop
+   * that.
+   */
   onChange(listener: (model: PoolModel) => void): () => void;
   /** Lets running answers end (at most `drainMs`), then ends all processes. */
   close(drainMs?: number): Promise<void>;

@@ -1,14 +1,21 @@
-// The messages between the gateway process (engine/gateway/client) and the engine process (engine/process/host),
-// and the internal words for a request and its answer. Types only; knows nothing of OpenAI's wire.
-// The channel is child_process IPC with 'advanced' serialisation, so typed arrays cross as they are.
+// The messages between the gateway process (engine/gateway/client) and the engine process
+// (engine/process/host), and the internal words for a request and its answer. Types only; knows
+// nothing of OpenAI's wire. The channel is child_process IPC with 'advanced' serialisation, so
+// typed arrays cross as they are.
 import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
 import type { Device, Pooling } from '../addon/addon.js';
 
-/** How to load: fixed for the life of an engine process. The settings are those of settings/engine.ts. */
+/**
+ * How to load: fixed for the life of an engine process. The settings are those of
+ * settings/engine.ts.
+ */
 export type EngineOptions = {
   modelPath: string;
-  /** The model's files that were found sound, as they were then; any that is another by now is checked again before it is loaded. */
+  /**
+   * The model's files that were found sound, as they were then; any that is another by now is
+   * checked again before it is loaded.
+   */
   checked?: readonly { path: string; mark: string }[] | undefined;
   /** For gpuLayers 'auto'; without it all layers are tried. */
   layerNeed?: LayerNeed | undefined;
@@ -89,12 +96,16 @@ export type Constraint =
   | { kind: 'none' }
   | { kind: 'grammar'; grammar: string }
   /**
-   * JSON schema text; `{"type":"object"}` is any object. A keyword that cannot be enforced is an error where `strict`, else a warning. `param` is the request's field
-   * that it comes from, for errors.
+   * JSON schema text; `{"type":"object"}` is any object. A keyword that cannot be enforced is an
+   * error where `strict`, else a warning. `param` is the request's field that it comes from, for
+   * errors.
    */
   | { kind: 'schema'; schema: string; strict: boolean; param: string };
 
-/** Messages and tools are JSON texts, written once by who reads the request and parsed once by native code. */
+/**
+ * Messages and tools are JSON texts, written once by who reads the request and parsed once by
+ * native code.
+ */
 export interface ChatRequest {
   /** Of ChatMessage[]. */
   messages: string;
@@ -113,7 +124,9 @@ export interface ChatRequest {
   templateKwargs: Record<string, unknown>;
   /** Jinja source for this request alone; '' is the one the engine was loaded with. */
   template: string;
-  /** Time to generate after the first token: the answer ends with the first line break beyond it. */
+  /**
+   * Time to generate after the first token: the answer ends with the first line break beyond it.
+   */
   generateMs?: number;
 }
 
@@ -172,9 +185,15 @@ export interface Delta {
 
 /** What happened to one request; `id` is the request's. */
 export type EngineEvent =
-  /** The prompt is sound and fits; generation will start when a sequence is free. From here on an error is a late one. */
+  /**
+   * The prompt is sound and fits; generation will start when a sequence is free. From here on an
+   * error is a late one.
+   */
   | { id: number; kind: 'accepted'; promptTokens: number }
-  /** Its first step begins: until then a crash of the engine process is none of its doing, and it can run again. */
+  /**
+   * Its first step begins: until then a crash of the engine process is none of its doing, and it
+   * can run again.
+   */
   | { id: number; kind: 'started' }
   | { id: number; kind: 'delta'; delta: Delta }
   | { id: number; kind: 'done'; finishReason: FinishReason; usage: Usage; timings: Timings; seed: number; warnings?: string[] }
@@ -207,7 +226,10 @@ export interface ModelDescription {
   contextTrain: number;
   /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
   contextSize: number;
-  /** Tokens that the shortest chat and the first of its answer take; 0 where the context is far from so small, or there is no telling. */
+  /**
+   * Tokens that the shortest chat and the first of its answer take; 0 where the context is far from
+   * so small, or there is no telling.
+   */
   leastContext: number;
   /** Requests that run at once. */
   parallel: number;
@@ -237,7 +259,9 @@ export interface ModelDescription {
 
 /** What `saveState` wrote or `restoreState` read. */
 export interface SavedState {
-  /** Tokens whose KV it covers; 0 where there was nothing to save, or the file does not serve here. */
+  /**
+   * Tokens whose KV it covers; 0 where there was nothing to save, or the file does not serve here.
+   */
   tokens: number;
   sizeBytes: number;
   /** Why a file that is there was not restored, in a sentence. */
@@ -272,14 +296,19 @@ export interface Work {
   done: number;
 }
 
-/** Signs of life: of the loop and the thread that computes, and of the pool that prepares requests. */
+/**
+ * Signs of life: of the loop and the thread that computes, and of the pool that prepares requests.
+ */
 export interface Pulse {
   compute: Work;
   pool: Work;
 }
 
 export type ToEngine =
-  /** Lines below the level stay where they are: llama.cpp has hundreds for each load, and each would be a message. */
+  /**
+   * Lines below the level stay where they are: llama.cpp has hundreds for each load, and each would
+   * be a message.
+   */
   | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
   | RequestMessage
   | { type: 'cancel'; id: number }

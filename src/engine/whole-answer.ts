@@ -1,4 +1,5 @@
-// All deltas of an answer, put together: what server/ writes to clients that do not stream, and what library/ resolves to.
+// All deltas of an answer, put together: what server/ writes to clients that do not stream, and
+// what library/ resolves to.
 import type { Delta } from './protocol.js';
 import { newToolCallId } from './tool-call-id.js';
 

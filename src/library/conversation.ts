@@ -1,4 +1,5 @@
-// The work of a chat reply: ask, run the tools that were called, ask again, and put the result together. Called by Model.
+// The work of a chat reply: ask, run the tools that were called, ask again, and put the result
+// together. Called by Model.
 import { WholeAnswer } from '../engine/whole-answer.js';
 import type { Engine, Finish } from '../engine/api.js';
 import type { ChatRequest, Delta, FinishReason, Timings, Usage } from '../engine/protocol.js';
@@ -14,11 +15,15 @@ export interface ChatResult<Output = undefined> {
   content: string;
   /** What was thought before; '' for models that do not think. */
   reasoning: string;
-  /** Calls that are for the program to answer; empty where there were none or their tools did it. */
+  /**
+   * Calls that are for the program to answer; empty where there were none or their tools did it.
+   */
   toolCalls: ToolCall[];
   /** The answer, parsed, where a `schema` was given; else undefined. */
   object: Output;
-  /** `'stop'` at its end, `'length'` where it was cut off, `'tool_calls'` where it waits for tools. */
+  /**
+   * `'stop'` at its end, `'length'` where it was cut off, `'tool_calls'` where it waits for tools.
+   */
   finishReason: FinishReason;
   /** The turns to add to the conversation to go on with it: calls, results, answer. */
   messages: Message[];
@@ -28,7 +33,10 @@ export interface ChatResult<Output = undefined> {
   timings: Timings;
   /** The seed that gives the same answer again. */
   seed: number;
-  /** What the program should know of the answer, in sentences, e.g. that a tool call could not be parsed. */
+  /**
+   * What the program should know of the answer, in sentences, e.g. that a tool call could not be
+   * parsed.
+   */
   warnings: string[];
 }
 
@@ -133,7 +141,8 @@ async function readObject(schema: Schema | undefined, calls: readonly ToolCall[]
 
 /**
  * The object that an answer's text stands for.
- * @throws RecuaError `answer_incomplete` where the text ends before its JSON does, `answer_invalid` where the schema's library refuses it.
+ * @throws RecuaError `answer_incomplete` where the text ends before its JSON does, `answer_invalid`
+ *   where the schema's library refuses it.
  */
 export async function parseAnswer(schema: Schema, content: string, finish: Finish): Promise<unknown> {
   let value: unknown;

@@ -12,7 +12,10 @@ import { openOptions } from './options.js';
 /** What the HTTP API does where requests say nothing, and how much it takes. */
 export interface ServerOptions extends OptionsOf<typeof appSettings> {}
 
-/** An Express app: mount it (`app.use('/llm', server)`), give it to `http.createServer`, or let it listen by itself. */
+/**
+ * An Express app: mount it (`app.use('/llm', server)`), give it to `http.createServer`, or let it
+ * listen by itself.
+ */
 export interface ServerApp {
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): unknown;
   /** Starts a server of `node:http` with this app alone. */
@@ -21,16 +24,20 @@ export interface ServerApp {
 }
 
 /**
- * The HTTP API over a model: what `recua api` serves, in OpenAI's words, under `/v1` of wherever it is mounted.
+ * The HTTP API over a model: what `recua api` serves, in OpenAI's words, under `/v1` of wherever it
+ * is mounted.
  *
- * A JSON schema is enforced as a whole where the request says `strict: true`, of `response_format.json_schema` or of a tool's `function`: a keyword
- * that cannot be enforced (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer. Without `strict`, or with `false`, which is the default
- * as in OpenAI's API, and with `json_object` or `json_schema`, the answer's `warnings` name it.
+ * A JSON schema is enforced as a whole where the request says `strict: true`, of
+ * `response_format.json_schema` or of a tool's `function`: a keyword that cannot be enforced
+ * (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer. Without `strict`, or with `false`,
+ * which is the default as in OpenAI's API, and with `json_object` or `json_schema`, the answer's
+ * `warnings` name it.
  *
- * It reads bodies itself: mount it before any `express.json()`. It asks for no key. The model stays the program's: dispose of it after the
- * server is closed; from then on requests get a 503.
+ * It reads bodies itself: mount it before any `express.json()`. It asks for no key. The model stays
+ * the program's: dispose of it after the server is closed; from then on requests get a 503.
  *
- * @throws RecuaError `invalid_type` for what is no model of {@link loadModel}, `invalid_value` for options
+ * @throws RecuaError `invalid_type` for what is no model of {@link loadModel}, `invalid_value` for
+ *   options
  */
 export function createServer(model: Model, options: ServerOptions = {}): ServerApp {
   const { engine, served, path } = servingModelOf(model);

@@ -36,7 +36,8 @@ const maxMessages = 10_000;
 const maxNameLength = 256;
 
 /**
- * @throws RecuaError `invalid_type` or `invalid_value`, with the place as `param`, e.g. `messages[0].role`.
+ * @throws RecuaError `invalid_type` or `invalid_value`, with the place as `param`, e.g.
+ *   `messages[0].role`.
  */
 export function readMessages(input: string | readonly Message[]): ChatMessage[] {
   if (typeof input === 'string') return [{ role: 'user', content: input }];

@@ -1,4 +1,5 @@
-// A loaded model, as programs use it. Made by loadModel, over an engine in a process of its own or in this one.
+// A loaded model, as programs use it. Made by loadModel, over an engine in a process of its own or
+// in this one.
 import { EventEmitter } from 'node:events';
 import { resolve } from 'node:path';
 import { WholeAnswer } from '../engine/whole-answer.js';
@@ -28,9 +29,15 @@ export interface ModelEvents {
   loading: [fraction: number];
   /** It is there again after a crash. */
   ready: [info: ModelInfo];
-  /** The engine process died and is started again. What it worked on rejects with `model_crashed`, what waited runs later. */
+  /**
+   * The engine process died and is started again. What it worked on rejects with `model_crashed`,
+   * what waited runs later.
+   */
   crashed: [error: RecuaError];
-  /** It crashed again and again, or does not load any more. It is tried anew after a pause; until then all rejects with this error. */
+  /**
+   * It crashed again and again, or does not load any more. It is tried anew after a pause; until
+   * then all rejects with this error.
+   */
   failed: [error: RecuaError];
   /** `dispose()` is done. */
   closed: [];
@@ -45,7 +52,10 @@ export type CompleteResult<Output = undefined> = Pick<ChatResult<Output>, 'conte
 export interface Ranked {
   /** The document's place in the list that was given. */
   index: number;
-  /** The higher, the better it fits. Where scores lie is the model's own: most give any number, some 0 to 1. */
+  /**
+   * The higher, the better it fits. Where scores lie is the model's own: most give any number, some
+   * 0 to 1.
+   */
   score: number;
 }
 
@@ -79,8 +89,9 @@ export function servingModelOf(model: Model): ServingModel {
 /**
  * A loaded model. {@link loadModel} makes one.
  *
- * All methods may be called at any time and at once: answers that run together share the work. After `dispose()` all of them reject
- * with the code `closed`. A program that ends without `dispose()` ends cleanly, too.
+ * All methods may be called at any time and at once: answers that run together share the work.
+ * After `dispose()` all of them reject with the code `closed`. A program that ends without
+ * `dispose()` ends cleanly, too.
  *
  * It is an `EventEmitter`; {@link ModelEvents} has the events.
  */
@@ -109,9 +120,10 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *
    * @param input the conversation so far, or a text as the user's only message
    * @returns the answer: iterate it for what is new, await it for the whole
-   * @throws RecuaError (as a rejection) `invalid_type`, `invalid_value`, `invalid_messages`, `invalid_schema`, `invalid_grammar`,
-   * `context_length_exceeded`, `chat_unsupported`, `queue_full`, `cancelled`, `answer_incomplete`, `answer_invalid`, `generation_failed`,
-   * `model_crashed`, `closed`
+   * @throws RecuaError (as a rejection) `invalid_type`, `invalid_value`, `invalid_messages`,
+   *   `invalid_schema`, `invalid_grammar`, `context_length_exceeded`, `chat_unsupported`,
+   *   `queue_full`, `cancelled`, `answer_incomplete`, `answer_invalid`, `generation_failed`,
+   *   `model_crashed`, `closed`
    */
   chat<const S extends Schema | undefined = undefined>(input: string | readonly Message[], options: ChatOptions<S> = {}): Reply<ChatResult<FromSchema<S>>> {
     return new Reply(options?.signal, async (work) => {
@@ -150,8 +162,10 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   /**
    * The embedding vector of a text, or one for each of several.
    *
-   * @returns vectors of `info.embeddingSize` numbers and length 1, so that their dot product is the cosine of their angle
-   * @throws RecuaError (as a rejection) `embeddings_unsupported`, `context_length_exceeded` (with `details.index`), `invalid_type`, `cancelled`, `closed`
+   * @returns vectors of `info.embeddingSize` numbers and length 1, so that their dot product is the
+   *   cosine of their angle
+   * @throws RecuaError (as a rejection) `embeddings_unsupported`, `context_length_exceeded` (with
+   *   `details.index`), `invalid_type`, `cancelled`, `closed`
    */
   embed(text: string, options?: { signal?: AbortSignal | undefined }): Promise<Float32Array>;
   embed(texts: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
@@ -168,7 +182,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    *
    * @param options `topN`: only the best so many
    * @returns the best first
-   * @throws RecuaError (as a rejection) `rerank_unsupported`, `context_length_exceeded` (with `details.index`), `invalid_type`, `cancelled`, `closed`
+   * @throws RecuaError (as a rejection) `rerank_unsupported`, `context_length_exceeded` (with
+   *   `details.index`), `invalid_type`, `cancelled`, `closed`
    */
   async rerank(query: string, documents: readonly string[], options: { topN?: number | undefined; signal?: AbortSignal | undefined } = {}): Promise<Ranked[]> {
     const fields = openOptions(options, ['topN', 'signal']);
@@ -184,8 +199,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   /**
    * The tokens of a text.
    *
-   * @param options `addSpecial`: with the tokens that begin or end a text for this model (default false); `parseSpecial`: the text of
-   * control tokens, such as `<|im_end|>`, becomes those tokens (default false)
+   * @param options `addSpecial`: with the tokens that begin or end a text for this model (default
+   *   false); `parseSpecial`: the text of control tokens, such as `<|im_end|>`, becomes those
+   *   tokens (default false)
    */
   async tokenize(text: string, options: { addSpecial?: boolean | undefined; parseSpecial?: boolean | undefined } = {}): Promise<Int32Array> {
     const fields = openOptions(options, ['addSpecial', 'parseSpecial']);
@@ -214,8 +230,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /**
-   * Writes what the model has computed of the conversation that ran last to a file (mode 0600, replaced as a whole), so that a later
-   * process goes on with it without reading it again.
+   * Writes what the model has computed of the conversation that ran last to a file (mode 0600,
+   * replaced as a whole), so that a later process goes on with it without reading it again.
    *
    * @throws RecuaError (as a rejection) where the file cannot be written
    */
@@ -224,8 +240,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /**
-   * Reads what `saveState` wrote: conversations that begin with it need not be read again. A file of another model, other settings or
-   * another version, or a damaged one, gives 0 tokens and a reason.
+   * Reads what `saveState` wrote: conversations that begin with it need not be read again. A file
+   * of another model, other settings or another version, or a damaged one, gives 0 tokens and a
+   * reason.
    *
    * @throws RecuaError (as a rejection) `file_unreadable` where there is none
    */
@@ -234,7 +251,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /**
-   * Frees all that the model holds. It may be called at any time and more than once; running answers reject with `closed`.
+   * Frees all that the model holds. It may be called at any time and more than once; running
+   * answers reject with `closed`.
    *
    * @param options `drainMs`: how long running answers may go on until then (default 0)
    */

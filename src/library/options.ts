@@ -1,4 +1,5 @@
-// The options of the library's methods, and what they are to the engine: every number checked, every name known.
+// The options of the library's methods, and what they are to the engine: every number checked,
+// every name known.
 import { answerSettings, type samplerSettings } from '../settings/answer.js';
 import { defaults, engineConfigSettings, engineDefaults, type EngineConfig } from '../settings/config.js';
 import type { OptionsOf } from '../settings/kinds.js';
@@ -15,14 +16,18 @@ import { readTools, type ToolChoice, type Tools } from './tools.js';
 /** How to load a model. */
 export interface LoadOptions extends OptionsOf<typeof engineConfigSettings> {
   /**
-   * `true` (the default) runs the model in a process of its own: if llama.cpp aborts, that process dies alone, running answers reject
-   * with `model_crashed`, and it is started again. `false` runs it in this process: nothing to start and nothing to send between
-   * processes, but an abort of llama.cpp ends the program.
+   * `true` (the default) runs the model in a process of its own: if llama.cpp aborts, that process
+   * dies alone, running answers reject with `model_crashed`, and it is started again. `false` runs
+   * it in this process: nothing to start and nothing to send between processes, but an abort of
+   * llama.cpp ends the program.
    */
   isolated?: boolean | undefined;
   /** Called while the model loads, with the part that is done, 0 to 1. */
   onProgress?: ((fraction: number) => void) | undefined;
-  /** Called with lines of the log from the first moment on; the `log` event has the same once the model is there. */
+  /**
+   * Called with lines of the log from the first moment on; the `log` event has the same once the
+   * model is there.
+   */
   onLog?: ((level: 'debug' | 'info' | 'warn' | 'error', text: string) => void) | undefined;
   /** Aborts the loading, which then rejects with `cancelled`. */
   signal?: AbortSignal | undefined;
@@ -33,7 +38,10 @@ export interface GenerateOptions
   extends OptionsOf<typeof answerSettings>, OptionsOf<typeof samplerSettings> {
   /** Mirostat 1 or 2 instead of the other samplers; 0, the default, is off. */
   mirostat?: 0 | 1 | 2 | undefined;
-  /** The same seed, request and build give the same answer. Of larger integers the low 32 bits count. Default: drawn at random. */
+  /**
+   * The same seed, request and build give the same answer. Of larger integers the low 32 bits
+   * count. Default: drawn at random.
+   */
   seed?: number | undefined;
   /** Added to the logits of tokens, by token id, −100 to 100. */
   logitBias?: Readonly<Record<number, number>> | undefined;
@@ -49,13 +57,19 @@ export interface GenerateOptions
 
 /** How to complete a text. */
 export interface CompleteOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
-  /** The text has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced is among the `warnings`. */
+  /**
+   * The text has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced
+   * is among the `warnings`.
+   */
   schema?: S;
 }
 
 /** How to answer a conversation. */
 export interface ChatOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
-  /** The answer has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced is among the `warnings`. */
+  /**
+   * The answer has to be JSON that follows this; it comes parsed as `object`. What cannot be
+   * enforced is among the `warnings`.
+   */
   schema?: S;
   /** Tools that the model may call, by name. */
   tools?: Tools | undefined;
@@ -63,7 +77,10 @@ export interface ChatOptions<S extends Schema | undefined = undefined> extends G
   toolChoice?: ToolChoice | undefined;
   /** Whether one answer may call several tools. Default: as the model's template has it. */
   parallelToolCalls?: boolean | undefined;
-  /** How often the model is asked again with the results of tools before its calls are left to the program. Default 8. */
+  /**
+   * How often the model is asked again with the results of tools before its calls are left to the
+   * program. Default 8.
+   */
   maxToolRounds?: number | undefined;
   /** `false` tells models that can think to answer at once. Default `true`. */
   thinking?: boolean | undefined;
@@ -80,7 +97,10 @@ const loadNames = [
 const generateNames = [...samplingNames, 'maxTokens', 'stop', 'grammar', 'schema', 'signal'];
 const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls', 'maxToolRounds', 'thinking', 'templateOptions'];
 
-/** The options as fields. A name that is not known would be ignored otherwise, and is most often a mistyped one. */
+/**
+ * The options as fields. A name that is not known would be ignored otherwise, and is most often a
+ * mistyped one.
+ */
 export function openOptions(options: object, known: readonly string[]): Fields {
   if (!isObject(options)) throw wrongType('options', 'an object', options);
   const wrong = Object.keys(options).find((name) => !known.includes(name));

@@ -1,18 +1,22 @@
-// An answer as a program holds it: iterate it for what is new, await it for the whole, or both. Made by Model.
+// An answer as a program holds it: iterate it for what is new, await it for the whole, or both.
+// Made by Model.
 import { DeltaQueue } from '../engine/gateway/answer.js';
 import type { Answer } from '../engine/api.js';
 import type { Delta } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 
-/** What is new of an answer. A delta may hold several of these; what is said comes after what is thought. */
+/**
+ * What is new of an answer. A delta may hold several of these; what is said comes after what is
+ * thought.
+ */
 export interface ReplyDelta {
   /** Text to show. */
   content?: string;
   /** Thoughts before the answer, of models that think. */
   reasoning?: string;
   /**
-   * Parts of tool calls. `index` tells the calls of an answer apart; `id` and `name` come with a call's first part, `arguments` are
-   * pieces of JSON text to concatenate.
+   * Parts of tool calls. `index` tells the calls of an answer apart; `id` and `name` come with a
+   * call's first part, `arguments` are pieces of JSON text to concatenate.
    */
   toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
 }
@@ -33,9 +37,10 @@ export interface ReplyWork {
 /**
  * A running answer: an async iterable of what is new, and a promise of the whole.
  *
- * It runs whether or not somebody reads it. Iterate it once; a slow reader gets deltas merged. Leaving the loop early cancels the
- * answer, and so does aborting the `signal` of its options. Both ways of reading throw a `RecuaError`: `cancelled` after a cancel,
- * `closed` after `dispose()`, `model_crashed` where the engine process died, or why the request cannot be answered.
+ * It runs whether or not somebody reads it. Iterate it once; a slow reader gets deltas merged.
+ * Leaving the loop early cancels the answer, and so does aborting the `signal` of its options. Both
+ * ways of reading throw a `RecuaError`: `cancelled` after a cancel, `closed` after `dispose()`,
+ * `model_crashed` where the engine process died, or why the request cannot be answered.
  */
 export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta> {
   readonly #result: Promise<Result>;

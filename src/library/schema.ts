@@ -1,15 +1,20 @@
-// What a program may give as a schema, the TypeScript type of the answers to it, and answers' text → objects. Schemas of other
-// libraries come in by the Standard Schema interface, so that none of those libraries is needed here.
+// What a program may give as a schema, the TypeScript type of the answers to it, and answers' text
+// → objects. Schemas of other libraries come in by the Standard Schema interface, so that none of
+// those libraries is needed here.
 import { RecuaError } from '../errors.js';
 
-/** A JSON schema, e.g. `{ type: 'object', properties: { age: { type: 'integer' } }, required: ['age'] }`. */
+/**
+ * A JSON schema, e.g. `{ type: 'object', properties: { age: { type: 'integer' } }, required:
+ * ['age'] }`.
+ */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }
 
 /**
- * A schema of zod (4.2 or newer), ArkType, Valibot (with `toStandardJsonSchema`) or any other library that implements Standard Schema and gives
- * JSON schema. Answers are checked by it, too, so that defaults and transformations apply.
+ * A schema of zod (4.2 or newer), ArkType, Valibot (with `toStandardJsonSchema`) or any other
+ * library that implements Standard Schema and gives JSON schema. Answers are checked by it, too, so
+ * that defaults and transformations apply.
  */
 export interface StandardSchema<Output = unknown> {
   readonly '~standard': {
@@ -28,13 +33,19 @@ export type StandardResult<Output> =
 /** What is taken as a schema: JSON schema, or a schema of another library. */
 export type Schema = JsonSchema | StandardSchema;
 
-/** The type of what a schema describes: what a library's schema states, or what the keywords of a JSON schema say. */
+/**
+ * The type of what a schema describes: what a library's schema states, or what the keywords of a
+ * JSON schema say.
+ */
 export type FromSchema<S> =
   S extends undefined ? undefined
     : S extends StandardSchema<infer Output> ? Output
       : FromJsonSchema<S>;
 
-/** The type that the keywords of a JSON schema describe; `unknown` where they are not known to the compiler. */
+/**
+ * The type that the keywords of a JSON schema describe; `unknown` where they are not known to the
+ * compiler.
+ */
 export type FromJsonSchema<S> =
   S extends { readonly const: infer Value } ? Value
     : S extends { readonly enum: readonly (infer Value)[] } ? Value
@@ -65,7 +76,10 @@ type RequiredOf<S> = S extends { readonly required: readonly (infer Name)[] } ? 
 /** One object type, as editors show it best. */
 type Flat<T> = { [Name in keyof T]: T[Name] };
 
-/** What libraries have that turn their schemas into JSON schema: Standard JSON Schema, or a method of their own. */
+/**
+ * What libraries have that turn their schemas into JSON schema: Standard JSON Schema, or a method
+ * of their own.
+ */
 interface Convertible {
   '~standard'?: { jsonSchema?: { input?: (options: { target: string }) => unknown } };
   toJSONSchema?: () => unknown;
@@ -74,7 +88,8 @@ interface Convertible {
 
 /**
  * The JSON schema of a schema.
- * @throws RecuaError `invalid_schema` where it is none, or comes from a library that does not give one.
+ * @throws RecuaError `invalid_schema` where it is none, or comes from a library that does not give
+ *   one.
  */
 export function jsonSchemaOf(schema: Schema, param: string): object {
   const library = schema as Convertible;

@@ -1,4 +1,5 @@
-// Tools that a program offers to the model: what the model is told of them, and running those it calls.
+// Tools that a program offers to the model: what the model is told of them, and running those it
+// calls.
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
@@ -14,15 +15,19 @@ export interface ToolContext {
   signal: AbortSignal;
 }
 
-/** A tool that the model may call. Write it with {@link tool}, which gives `execute` the type of its arguments. */
+/**
+ * A tool that the model may call. Write it with {@link tool}, which gives `execute` the type of its
+ * arguments.
+ */
 export interface Tool<S extends Schema = Schema> {
   /** What it does and when to use it, for the model. */
   description?: string | undefined;
   /** Schema of its arguments, an object; without it the tool takes none. */
   parameters?: S | undefined;
   /**
-   * Does the work. With it the call is answered at once and the model goes on with the result: a string as it is, anything else as
-   * JSON. Without it the answer ends with the call. What it throws rejects the answer.
+   * Does the work. With it the call is answered at once and the model goes on with the result: a
+   * string as it is, anything else as JSON. Without it the answer ends with the call. What it
+   * throws rejects the answer.
    */
   execute?: ((args: FromSchema<S>, context: ToolContext) => unknown) | undefined;
 }
@@ -37,7 +42,10 @@ export interface AnyTool {
 /** Tools by name. */
 export type Tools = Readonly<Record<string, AnyTool>>;
 
-/** Which tools the model may call: `'auto'` any or none, `'required'` at least one, `'none'`, or one by its name. */
+/**
+ * Which tools the model may call: `'auto'` any or none, `'required'` at least one, `'none'`, or one
+ * by its name.
+ */
 export type ToolChoice = 'auto' | 'required' | 'none' | { readonly name: string };
 
 /** Returns the tool as it is, typed: `execute` gets what `parameters` describe. */

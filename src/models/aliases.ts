@@ -1,5 +1,6 @@
-// Names that people give to models: one JSON file, replaced as a whole by one process at a time. An alias names a repository's
-// file, not a path, so that it still holds when the model is downloaded anew.
+// Names that people give to models: one JSON file, replaced as a whole by one process at a time. An
+// alias names a repository's file, not a path, so that it still holds when the model is downloaded
+// anew.
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { RecuaError } from '../errors.js';
@@ -46,7 +47,10 @@ export async function readAliases(places: Places): Promise<Aliases> {
   return aliases;
 }
 
-/** Gives a name to a model. Throws `alias_taken` if another one has it, unless `force` takes it away from that. */
+/**
+ * Gives a name to a model. Throws `alias_taken` if another one has it, unless `force` takes it away
+ * from that.
+ */
 export async function addAlias(places: Places, name: string, target: AliasTarget, force: boolean): Promise<void> {
   checkAlias(name);
   await change(places, (aliases) => {
@@ -84,7 +88,10 @@ function isSame(a: AliasTarget, b: AliasTarget): boolean {
   return a.repo === b.repo && a.file === b.file;
 }
 
-/** Reads, changes and replaces the file while no other process does; `edit` tells whether there is anything to write. */
+/**
+ * Reads, changes and replaces the file while no other process does; `edit` tells whether there is
+ * anything to write.
+ */
 async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) => boolean): Promise<void> {
   const path = fileOf(places);
   const lock = await waitForLock(`${path}.lock`, AbortSignal.timeout(patienceMs), 20).catch((cause: unknown) => {

@@ -1,4 +1,5 @@
-// Sizes of files and speeds of downloads, as people read and write them. Pure; used by downloads and the command line.
+// Sizes of files and speeds of downloads, as people read and write them. Pure; used by downloads
+// and the command line.
 import { RecuaError } from '../errors.js';
 
 const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -14,8 +15,8 @@ export function sizeText(bytes: number): string {
 const powers: Readonly<Record<string, number>> = { '': 0, k: 1, m: 2, g: 3, t: 4 };
 
 /**
- * Bytes per second of `500K`, `2M`, `1.5MiB`, `1MB/s`. K, M and G are powers of 1024, as curl and wget have them; only an
- * explicit `kB`, `MB`, `GB` is one of 1000.
+ * Bytes per second of `500K`, `2M`, `1.5MiB`, `1MB/s`. K, M and G are powers of 1024, as curl and
+ * wget have them; only an explicit `kB`, `MB`, `GB` is one of 1000.
  */
 export function readRate(text: string): number {
   if (/^\s*0\s*$/.test(text)) return 0;

@@ -1,5 +1,6 @@
-// Chat templates by family name, for models whose file carries none or a wrong one: Jinja sources in each family's published
-// format. Chosen by `recua chat --template`; the engine renders them. None writes a BOS token: tokenising adds the vocabulary's.
+// Chat templates by family name, for models whose file carries none or a wrong one: Jinja sources
+// in each family's published format. Chosen by `recua chat --template`; the engine renders them.
+// None writes a BOS token: tokenising adds the vocabulary's.
 
 export const templateNames = ['auto', 'chatml', 'llama3', 'mistral', 'gemma', 'phi3', 'qwen'] as const;
 export type TemplateName = (typeof templateNames)[number];
@@ -7,11 +8,17 @@ export type TemplateName = (typeof templateNames)[number];
 export interface ChatTemplate {
   /** Jinja source; '' is the model's own. */
   source: string;
-  /** What ends a turn: a control token where the vocabulary has it, else text that has to stop the answer. */
+  /**
+   * What ends a turn: a control token where the vocabulary has it, else text that has to stop the
+   * answer.
+   */
   stops: readonly string[];
 }
 
-/** Both have no place for a system message: it goes before the first user message, after a blank line. */
+/**
+ * Both have no place for a system message: it goes before the first user message, after a blank
+ * line.
+ */
 const foldSystem = `
 {%- set system = '' -%}
 {%- if messages and messages[0]['role'] == 'system' -%}

@@ -1,5 +1,6 @@
-// Which models of the store a name means. The store asks for one that can be run, removals for all that would go.
-// Reads headers only where a name asks for a quantisation that no file's name states.
+// Which models of the store a name means. The store asks for one that can be run, removals for all
+// that would go. Reads headers only where a name asks for a quantisation that no file's name
+// states.
 import { basename } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { readAliases } from './aliases.js';
@@ -47,7 +48,8 @@ export async function lookUp(inventory: Inventory, name: string): Promise<Found>
     const found = await lookUpRepo(inventory, repoName);
     if (found.models.length > 0) return { ...found, repoName };
   }
-  // A partial's own name, a file's, or what is left of that without folder, part and ending; case only counts where it decides.
+  // A partial's own name, a file's, or what is left of that without folder, part and ending; case
+  // only counts where it decides.
   for (const same of [(a: string) => a === name, (a: string) => a.toLowerCase() === name.toLowerCase()]) {
     const byName = models.filter((model) => [model.name, model.file, `${model.repo}/${model.file}`, ...namesOfFiles(model)].some(same));
     if (byName.length > 0) return { by: 'file', models: byName, repoName };
@@ -103,7 +105,10 @@ function namesOfFiles(model: CachedModel): string[] {
   return model.file === '' ? [] : [...new Set([basename(model.file), ...model.parts.map((part) => basename(part.file)), stemOf(model.file)])];
 }
 
-/** The one model among those a name means; throws `ambiguous_model`, or `model_not_found` for what is not whole. */
+/**
+ * The one model among those a name means; throws `ambiguous_model`, or `model_not_found` for what
+ * is not whole.
+ */
 export function chooseOne(name: string, models: readonly CachedModel[]): CachedModel {
   const whole = models.filter(isWhole);
   const [model] = whole.length > 0 ? whole : models;

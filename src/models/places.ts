@@ -1,11 +1,14 @@
-// Where things are kept: models in the hub's own cache, chat sessions and Recua's state beside it. Read from the environment
-// by whoever needs a place; tests give an environment of their own.
+// Where things are kept: models in the hub's own cache, chat sessions and Recua's state beside it.
+// Read from the environment by whoever needs a place; tests give an environment of their own.
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 export interface Places {
-  /** The hub's cache: `models--owner--repo/{blobs,snapshots,refs}`. Python's huggingface_hub reads and writes the same. */
+  /**
+   * The hub's cache: `models--owner--repo/{blobs,snapshots,refs}`. Python's huggingface_hub reads
+   * and writes the same.
+   */
   hub: string;
   /** Saved chats. */
   sessions: string;
@@ -18,8 +21,9 @@ export interface Places {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The narrower variable wins, and of equals ours: HUB_HOME and HF_HUB_CACHE name the cache itself, SERVICE_HOME and HF_HOME
- * the folder around it. HUB_HOME may also name a folder of HF_HOME's form, with the cache in its `hub`.
+ * The narrower variable wins, and of equals ours: HUB_HOME and HF_HUB_CACHE name the cache itself,
+ * SERVICE_HOME and HF_HOME the folder around it. HUB_HOME may also name a folder of HF_HOME's form,
+ * with the cache in its `hub`.
  */
 export function findPlaces(environment: Environment = process.env): Places {
   const folder = (name: string) => expand(environment[name], environment);

@@ -1,5 +1,6 @@
-// The models that a server of several has, and which of them a request's `model` means. Names of the store are read from memory;
-// the disk is looked at again after a moment, and for a name that nobody knows. Called by servers' catalogues.
+// The models that a server of several has, and which of them a request's `model` means. Names of
+// the store are read from memory; the disk is looked at again after a moment, and for a name that
+// nobody knows. Called by servers' catalogues.
 import { RecuaError } from '../errors.js';
 import { readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
@@ -17,7 +18,10 @@ const mostNearNames = 3;
 
 export interface ServedModels {
   list(): Promise<readonly StoredModel[]>;
-  /** @throws RecuaError `model_not_found` with the nearest names, `ambiguous_model`, `invalid_type` for no name where there is no default */
+  /**
+   * @throws RecuaError `model_not_found` with the nearest names, `ambiguous_model`, `invalid_type`
+   * for no name where there is no default
+   */
   find(name: string | undefined): Promise<StoredModel>;
 }
 
@@ -33,7 +37,10 @@ export function chosenModels(models: readonly StoredModel[], defaultId?: string)
   };
 }
 
-/** Everything that `recua list` shows and can be run, with what is pulled or removed while the server runs. */
+/**
+ * Everything that `recua list` shows and can be run, with what is pulled or removed while the
+ * server runs.
+ */
 export function storeModels(places: Places = findPlaces(), now: () => number = () => performance.now()): ServedModels {
   let read: { inventory: Inventory; index: NameIndex; atMs: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
@@ -78,7 +85,10 @@ class NameIndex {
     }
   }
 
-  /** An id goes before what is only an alias; case counts where it decides. @throws RecuaError `ambiguous_model` */
+  /**
+   * An id goes before what is only an alias; case counts where it decides. @throws RecuaError
+   * `ambiguous_model`
+   */
   find(name: string): StoredModel | undefined {
     const all = this.#byName.get(name.toLowerCase()) ?? [];
     const exact = all.filter((one) => one.name === name);

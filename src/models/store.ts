@@ -1,5 +1,6 @@
-// Names ↔ files: what a model argument means, and what there is. `builtin` is the embedded model; a file that exists comes next;
-// then aliases, repositories and files of the store. Called by every command that takes a model.
+// Names ↔ files: what a model argument means, and what there is. `builtin` is the embedded model; a
+// file that exists comes next; then aliases, repositories and files of the store. Called by every
+// command that takes a model.
 import { access, stat } from 'node:fs/promises';
 import { basename, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +21,10 @@ export interface StoredModel {
   id: string;
   /** Every other name it has in requests. */
   aliases: readonly string[];
-  /** Names that requests may use too and nobody else is told: paths, which say where things lie on this machine. */
+  /**
+   * Names that requests may use too and nobody else is told: paths, which say where things lie on
+   * this machine.
+   */
   unlisted: readonly string[];
   /** Seconds since 1970 of the file's last change. */
   createdSeconds: number;
@@ -48,8 +52,8 @@ interface Lookup {
 export const builtinPath = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 
 /**
- * Finds the file of a model argument. Throws `model_not_found` with what may be meant, `ambiguous_model` with the candidates,
- * and `file_unreadable` for a folder.
+ * Finds the file of a model argument. Throws `model_not_found` with what may be meant,
+ * `ambiguous_model` with the candidates, and `file_unreadable` for a folder.
  */
 export async function findModel(name: string, { folder = process.cwd(), places = findPlaces() }: Lookup = {}): Promise<StoredModel> {
   if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the embedded one.');
@@ -73,15 +77,19 @@ export async function findModel(name: string, { folder = process.cwd(), places =
   return alsoBy(name, describeCached(model, inventory, found.by === 'alias' ? name : model.name));
 }
 
-/** All models that can be run: the store's, by the names that `list` shows, and the embedded one. No path finds them. */
+/**
+ * All models that can be run: the store's, by the names that `list` shows, and the embedded one. No
+ * path finds them.
+ */
 export async function runnableModels(inventory: Inventory): Promise<StoredModel[]> {
   const stored = inventory.models.filter(isWhole).map((model) => withoutPath(describeCached(model, inventory, model.name)));
   return [...stored, withoutPath(await findBuiltin())];
 }
 
 /**
- * The model of the store that a request names, as `findModel` without files elsewhere; undefined where there is none. Throws
- * `ambiguous_model` with the candidates, `model_not_found` for one that is not whole.
+ * The model of the store that a request names, as `findModel` without files elsewhere; undefined
+ * where there is none. Throws `ambiguous_model` with the candidates, `model_not_found` for one that
+ * is not whole.
  */
 export async function findRunnable(inventory: Inventory, name: string): Promise<StoredModel | undefined> {
   const { models } = await lookUp(inventory, name);
@@ -139,7 +147,8 @@ async function describeFile(path: string, createdSeconds: number, places: Places
     const model = inventory.models.find(({ parts, copies }) => parts[0]?.path === path || copies.some((copy) => copy.path === path && copy.file === parts[0]?.file));
     if (model) return { ...describeCached(model, inventory, model.name), path, createdSeconds };
   }
-  // What says nothing about the model is left out: the ending, and the count of a split one's parts.
+  // What says nothing about the model is left out: the ending, and the count of a split one's
+  // parts.
   return { path, id: stemOf(path), aliases: [basename(path)].filter((file) => file !== stemOf(path)), unlisted: [path], createdSeconds, repo: undefined, file: undefined };
 }
 

@@ -1,5 +1,6 @@
-// Reads a request's JSON object field by field: every getter checks type and range and names the field at fault.
-// Called by everything in server/ that turns OpenAI's words into the engine's. `null` counts as absent, as clients send it.
+// Reads a request's JSON object field by field: every getter checks type and range and names the
+// field at fault. Called by everything in server/ that turns OpenAI's words into the engine's.
+// `null` counts as absent, as clients send it.
 import { RecuaError } from '../errors.js';
 
 /** The largest integer that may cross to native code. */
@@ -62,7 +63,9 @@ export class Fields {
     this.#path = path;
   }
 
-  /** The fields of `value`, which must be an object. `path` is its own name, '' for the whole body. */
+  /**
+   * The fields of `value`, which must be an object. `path` is its own name, '' for the whole body.
+   */
   static of(value: unknown, path = ''): Fields {
     if (isObject(value)) return new Fields(value, path);
     if (path !== '') throw wrongType(path, 'an object', value);

@@ -1,5 +1,6 @@
-// The sampling fields of a request: names on the wire and ranges, by the table in settings/answer. Unknown to the engine,
-// which gets a whole Sampling. Called by chat-request, and by the library with names of its own. Pure.
+// The sampling fields of a request: names on the wire and ranges, by the table in settings/answer.
+// Unknown to the engine, which gets a whole Sampling. Called by chat-request, and by the library
+// with names of its own. Pure.
 import { answerSettings, samplerSettings } from '../settings/answer.js';
 import { samplingDefaults } from '../settings/config.js';
 import type { Setting } from '../settings/kinds.js';
@@ -37,7 +38,8 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
   return {
     ...numbers,
     temperature: temperature < greedyBelow ? 0 : temperature,
-    // Native code reserves memory for as many tokens as it is told to look back; -1 is the whole context.
+    // Native code reserves memory for as many tokens as it is told to look back; -1 is the whole
+    // context.
     penaltyLastN: lookBack(numbers.penaltyLastN, context.contextSize),
     dryPenaltyLastN: lookBack(numbers.dryPenaltyLastN, context.contextSize),
     mirostat: (fields.integer('mirostat', { min: 0, max: 2 }) ?? 0) as 0 | 1 | 2,
@@ -62,7 +64,10 @@ function lookBack(tokens: number, contextSize: number): number {
   return tokens < 0 ? contextSize : Math.min(tokens, contextSize);
 }
 
-/** OpenAI's seeds have 64 bits, llama.cpp's 32: the low ones count. -1, all ones in 32 bits, draws a random seed. */
+/**
+ * OpenAI's seeds have 64 bits, llama.cpp's 32: the low ones count. -1, all ones in 32 bits, draws a
+ * random seed.
+ */
 function readSeed(fields: Fields): number | undefined {
   const seed = fields.integer('seed', { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER });
   if (seed === undefined) return undefined;

@@ -1,4 +1,5 @@
-// The tools of a request as the engine takes them: their JSON, and what errors must know of each. Called by those who read requests.
+// The tools of a request as the engine takes them: their JSON, and what errors must know of each.
+// Called by those who read requests.
 import type { ChatRequest, Tool } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 

@@ -1,5 +1,5 @@
-// The HTTP API as an Express app: which path is answered by which route, and what surrounds them all.
-// Called by listen, and by programs that mount it in a server of their own. Gateway process.
+// The HTTP API as an Express app: which path is answered by which route, and what surrounds them
+// all. Called by listen, and by programs that mount it in a server of their own. Gateway process.
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
 import type { Config } from '../settings/config.js';
 import type { ModelPool } from '../engine/pool-api.js';

@@ -1,5 +1,6 @@
-// GET /health: of one model 200 exactly when a completion can succeed now; of several 200 while the server takes work, with what
-// each of them is at. Answers at once in every state. Route mounted by app.
+// GET /health: of one model 200 exactly when a completion can succeed now; of several 200 while the
+// server takes work, with what each of them is at. Answers at once in every state. Route mounted by
+// app.
 import type { Request, RequestHandler, Response } from 'express';
 import type { Engine } from '../engine/api.js';
 import { RecuaError } from '../errors.js';

@@ -1,5 +1,6 @@
-// The HTTP server around the app: its time limits, set on purpose, what it says to broken HTTP, and how it stops.
-// Called by `recua api` and by tests. Does not own the models: who made their pool closes it, after this.
+// The HTTP server around the app: its time limits, set on purpose, what it says to broken HTTP, and
+// how it stops. Called by `recua api` and by tests. Does not own the models: who made their pool
+// closes it, after this.
 import { createServer, STATUS_CODES, type Server } from 'node:http';
 import { isIP } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
@@ -17,7 +18,10 @@ const limits = {
   requestTimeout: 5 * 60_000,
   /** For the headers alone, so that trickled ones do not hold sockets. */
   headersTimeout: 80_000,
-  /** Longer than clients and proxies keep idle sockets (4 to 60 s): a reused socket must not meet our close (nodejs/node#47130). */
+  /**
+   * Longer than clients and proxies keep idle sockets (4 to 60 s): a reused socket must not meet
+   * our close (nodejs/node#47130).
+   */
   keepAliveTimeout: 75_000,
   maxHeaderSize: 16 * 1024,
   /** Finds peers that vanished without a word. */
@@ -36,7 +40,10 @@ export interface Listening {
   url: string;
   port: number;
   server: Server;
-  /** Refuses new work, lets running answers end for `drainMs`, then ends them with an error. Idempotent. */
+  /**
+   * Refuses new work, lets running answers end for `drainMs`, then ends them with an error.
+   * Idempotent.
+   */
   close(drainMs?: number): Promise<void>;
 }
 
@@ -86,7 +93,8 @@ function listenError(cause: NodeJS.ErrnoException, host: string, port: number): 
 /** Bytes that never became a request still get a reply in the API's shape. */
 function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex): void {
   const socket = duplex as Socket;
-  // A reply written behind an earlier one, perhaps into a running stream, would be read as a part of it.
+  // A reply written behind an earlier one, perhaps into a running stream, would be read as a part
+  // of it.
   if (cause.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
     socket.destroy();
     return;

@@ -1,5 +1,5 @@
-// What is installed: the folder, the version, and how it got there. Part of the floor: whoever tells a version or a command
-// that mends the installation asks here.
+// What is installed: the folder, the version, and how it got there. Part of the floor: whoever
+// tells a version or a command that mends the installation asks here.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -37,7 +37,8 @@ export function isClone({ root }: Installation): boolean {
 export function installCommand({ root }: Installation, name: string): string {
   const inside = `${sep}node_modules${sep}`;
   if (root.includes(`${sep}.pnpm${sep}`)) return `pnpm add ${root.includes(`${sep}global${sep}`) ? '-g ' : ''}${name}`;
-  // A global prefix is lib/node_modules, on Windows npm\node_modules; a project has its package.json beside node_modules.
+  // A global prefix is lib/node_modules, on Windows npm\node_modules; a project has its
+  // package.json beside node_modules.
   const at = root.lastIndexOf(inside);
   const global = at < 0 || (!existsSync(join(root.slice(0, at), 'package.json')) && ['lib', 'npm'].includes(basename(root.slice(0, at))));
   return `npm install ${global ? '-g ' : ''}${name}`;

@@ -1,6 +1,7 @@
-// A lock between processes: a file that says who holds it. One left by a process that ended is taken over at once, whatever
-// killed it. (Kept packages judge by age alone, so that a killed holder blocks for seconds, and Node offers no flock.)
-// Floor of the house: used by downloads, the model store and the managed server.
+// A lock between processes: a file that says who holds it. One left by a process that ended is
+// taken over at once, whatever killed it. (Kept packages judge by age alone, so that a killed
+// holder blocks for seconds, and Node offers no flock.) Floor of the house: used by downloads, the
+// model store and the managed server.
 import { link, mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { createHash, randomUUID } from 'node:crypto';
 import { dirname } from 'node:path';
@@ -22,7 +23,10 @@ const abandonedMs = 60_000;
 /** A mark takes some 200. */
 const longestMarkBytes = 4096;
 
-/** Takes the lock, or resolves to undefined while another process, or another part of this one, holds it. */
+/**
+ * Takes the lock, or resolves to undefined while another process, or another part of this one,
+ * holds it.
+ */
 export async function tryLock(path: string): Promise<Lock | undefined> {
   await mkdir(dirname(path), { recursive: true });
   const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
@@ -85,8 +89,8 @@ async function isHeld(path: string, mark: string): Promise<boolean> {
 }
 
 /**
- * Removes a dead holder's file. Only who holds the claim on exactly this mark may do so, so that nobody removes the file of one
- * who took over a moment ago.
+ * Removes a dead holder's file. Only who holds the claim on exactly this mark may do so, so that
+ * nobody removes the file of one who took over a moment ago.
  */
 async function takeAway(path: string, mark: string, draft: string): Promise<void> {
   const claim = `${path}.${createHash('sha256').update(mark).digest('hex').slice(0, 16)}`;
@@ -111,7 +115,10 @@ async function succeeds(action: Promise<void>, otherwise: string): Promise<boole
   }
 }
 
-/** Undefined where there is no file. One that cannot be read is an error: nobody could tell when it is free. */
+/**
+ * Undefined where there is no file. One that cannot be read is an error: nobody could tell when it
+ * is free.
+ */
 async function contents(path: string): Promise<string | undefined> {
   return await readSmallFile(path, longestMarkBytes).catch((cause: unknown) => {
     const { code, message } = cause as NodeJS.ErrnoException;

@@ -1,5 +1,6 @@
-// Which process a pid stood for when it was written down. A pid alone names whoever has it now; with the process's start
-// time and the machine's boot it names one process for ever. Floor of the house: used by lock files and the managed server.
+// Which process a pid stood for when it was written down. A pid alone names whoever has it now;
+// with the process's start time and the machine's boot it names one process for ever. Floor of the
+// house: used by lock files and the managed server.
 import { execFile } from 'node:child_process';
 import { readFile, readlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -13,7 +14,10 @@ export interface ProcessIdentity {
   machine: string;
 }
 
-/** 'unknown' for one of another machine or container, or of another user where the system hides those: nothing here can see it. */
+/**
+ * 'unknown' for one of another machine or container, or of another user where the system hides
+ * those: nothing here can see it.
+ */
 export type Life = 'alive' | 'dead' | 'unknown';
 
 const execute = promisify(execFile);
@@ -67,7 +71,8 @@ export function readIdentity(value: unknown): ProcessIdentity | undefined {
 
 async function startOf(pid: number): Promise<string | undefined> {
   if (process.platform === 'linux') {
-    // A name may hold blanks and brackets, so the fields are counted from the last bracket: the 22nd is the start in ticks.
+    // A name may hold blanks and brackets, so the fields are counted from the last bracket: the
+    // 22nd is the start in ticks.
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
     const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
     // A zombie has ended; only its parent has not noticed.
@@ -80,7 +85,10 @@ async function startOf(pid: number): Promise<string | undefined> {
   return found?.stdout.trim() || undefined;
 }
 
-/** Begins with the host's name, so that a lock left from before a restart of this machine is known to be dead. */
+/**
+ * Begins with the host's name, so that a lock left from before a restart of this machine is known
+ * to be dead.
+ */
 async function thisMachine(): Promise<string> {
   if (process.platform !== 'linux') return hostname();
   const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '');

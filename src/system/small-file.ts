@@ -1,11 +1,13 @@
-// Small files that other processes write: journals, locks, refs. None of them is trusted: a link, a pipe or a file without end must
-// neither be followed nor waited for nor fill the memory. Floor of the house.
+// Small files that other processes write: journals, locks, refs. None of them is trusted: a link, a
+// pipe or a file without end must neither be followed nor waited for nor fill the memory. Floor of
+// the house.
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 
 /**
- * The text of a file of at most `mostBytes`. Rejects with the system's error where it cannot be opened (a link: ELOOP), and with an
- * error of its own for anything else than a regular file of that size.
+ * The text of a file of at most `mostBytes`. Rejects with the system's error where it cannot be
+ * opened (a link: ELOOP), and with an error of its own for anything else than a regular file of
+ * that size.
  */
 export async function readSmallFile(path: string, mostBytes: number): Promise<string> {
   const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));

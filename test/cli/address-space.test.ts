@@ -1,4 +1,5 @@
-// With few addresses (`ulimit -v`): a model either does not load, and the user reads why, or it answers as many requests as it takes at once.
+// With few addresses (`ulimit -v`): a model either does not load, and the user reads why, or it
+// answers as many requests as it takes at once.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import { start } from './recua.js';

@@ -1,5 +1,5 @@
-// Devices as the command line has them: on this machine's CPU, and on a GPU that is none (test/native/fake-backend.cpp), whose
-// offloading is llama.cpp's own.
+// Devices as the command line has them: on this machine's CPU, and on a GPU that is none
+// (test/native/fake-backend.cpp), whose offloading is llama.cpp's own.
 import t from 'tap';
 import type { Test } from 'tap';
 import { spawn } from 'node:child_process';

@@ -1,4 +1,5 @@
-// However a command ends, no native code ends it: exit codes are those of docs/cli.md, and no engine process is left behind.
+// However a command ends, no native code ends it: exit codes are those of docs/cli.md, and no
+// engine process is left behind.
 import t from 'tap';
 import type { Test } from 'tap';
 import { spawn } from 'node:child_process';
@@ -21,7 +22,10 @@ interface Installed {
   env: NodeJS.ProcessEnv;
 }
 
-/** With a GPU backend loaded from its library, so that more than the compiled-in one has to end well. */
+/**
+ * With a GPU backend loaded from its library, so that more than the compiled-in one has to end
+ * well.
+ */
 function install(t: Test): Installed {
   const { env } = makeHome(t);
   const library = fakeBackend({ devices: 1 });

@@ -1,4 +1,5 @@
-// A home of its own for a test: what Recua keeps goes there, and a managed server that a test leaves behind is ended.
+// A home of its own for a test: what Recua keeps goes there, and a managed server that a test
+// leaves behind is ended.
 import type { Test } from 'tap';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
@@ -20,7 +21,8 @@ export interface Home {
 }
 
 export function makeHome(t: Test): Home {
-  // Not t.testdir(), which is taken away before teardown: while a server that a test left may still write there.
+  // Not t.testdir(), which is taken away before teardown: while a server that a test left may still
+  // write there.
   const folder = mkdtempSync(join(realpathSync(tmpdir()), 'recua-home-'));
   const env = { SERVICE_HOME: join(folder, 'models'), HOME: folder, XDG_CONFIG_HOME: join(folder, 'config'), XDG_CACHE_HOME: join(folder, 'cache') };
   const places = servePlaces(join(folder, 'models', 'recua', 'serve'));

@@ -97,7 +97,10 @@ export class Pty {
     return cell !== undefined && cell.isDim() !== 0;
   }
 
-  /** Waits until the screen shows something; rejects with the screen after a while, or if the process ends first. */
+  /**
+   * Waits until the screen shows something; rejects with the screen after a while, or if the
+   * process ends first.
+   */
   async until(condition: RegExp | (() => boolean), what = String(condition)): Promise<void> {
     const holds = typeof condition === 'function' ? condition : () => condition.test(this.text());
     await new Promise<void>((resolve, reject) => {

@@ -12,7 +12,10 @@ import { gguf, sound, types } from '../models/gguf-bytes.js';
 import { partFile, modelPart } from '../models/hub-layout.js';
 import { options } from './requests.js';
 
-/** One that llama.cpp must not see: a vocabulary's byte token without its form makes it write outside a buffer. */
+/**
+ * One that llama.cpp must not see: a vocabulary's byte token without its form makes it write
+ * outside a buffer.
+ */
 const hostile = gguf({ ...sound, metadata: [...sound.metadata!.filter((one) => Buffer.isBuffer(one) || one[0] !== 'tokenizer.ggml.tokens'),
   ['tokenizer.ggml.tokens', types.array, ['a', 'b', '<0x-1>'], types.string]] });
 

@@ -1,5 +1,5 @@
-// What engine/ relies on of the addon, checked alike on the fake and on the real one with the embedded model:
-// what the fake promises, the real one keeps.
+// What engine/ relies on of the addon, checked alike on the fake and on the real one with the
+// embedded model: what the fake promises, the real one keeps.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { NativeAddon, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';

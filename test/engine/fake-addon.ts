@@ -1,5 +1,6 @@
-// A deterministic stand-in for the native addon. Its next token depends on every token of the sequence as it was when
-// evaluated (a hash chain), so any mix-up of KV changes the output; and it notes each breach of addon.ts's contract.
+// A deterministic stand-in for the native addon. Its next token depends on every token of the
+// sequence as it was when evaluated (a hash chain), so any mix-up of KV changes the output; and it
+// notes each breach of addon.ts's contract.
 import type {
   ChatInput, ChatPrompt, TokenizeOptions, ContextOptions, EmbedderOptions, NativeModelInfo, NativeAddon, NativeContext, NativeEmbedder, NativeModel,
   NativeParser, NativeSampler, ParsedDelta, Pieces, PreparedChat, PrepareInput, SamplerOptions, StepInput, StepResult,

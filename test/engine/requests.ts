@@ -1,4 +1,5 @@
-// Requests with everything at its default, and an engine over the fake addon, for the tests of this folder.
+// Requests with everything at its default, and an engine over the fake addon, for the tests of this
+// folder.
 import { EngineLoop } from '#recua/engine/loop/engine-loop.js';
 import { load } from '#recua/engine/process/load.js';
 import type { ChatRequest, CompletionRequest, EngineEvent, EngineOptions, EngineStatus, Sampling } from '#recua/engine/protocol.js';

@@ -9,8 +9,8 @@ const collect = runInNewContext('gc') as () => void;
 const addon = await openTestAddon();
 
 /**
- * What is given out and not given back, by malloc's account and V8's: unlike the process's pages it does not depend on which thread's heap
- * keeps what, and so not on what else the machine does.
+ * What is given out and not given back, by malloc's account and V8's: unlike the process's pages it
+ * does not depend on which thread's heap keeps what, and so not on what else the machine does.
  */
 const heldBytes = () => {
   collect();
@@ -33,7 +33,8 @@ t.test('120 models are loaded, used and disposed of without growth', { skip: !ad
     // What a thread is just about to give back comes and goes.
     return Math.min(...bytes);
   };
-  // What stays after the first ones (code, pools, what each of libuv's threads keeps at hand) is no growth.
+  // What stays after the first ones (code, pools, what each of libuv's threads keeps at hand) is no
+  // growth.
   await rounds(20);
   const before = await rounds(10);
   await rounds(80);

@@ -1,4 +1,5 @@
-// The package as others meet it: its exports and types for ES modules and CommonJS, its examples, its reference.
+// The package as others meet it: its exports and types for ES modules and CommonJS, its examples,
+// its reference.
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -22,7 +23,10 @@ t.test('the types resolve for every way of importing', async (t) => {
   t.same([analysis.problems, problems], [[], {}]);
 });
 
-/** The declarations as they are published, and what any TypeScript project of Node's has beside them. */
+/**
+ * The declarations as they are published, and what any TypeScript project of Node's has beside
+ * them.
+ */
 function typesProject(t: Test, files: Record<string, string>): string {
   const folder = t.testdir({ 'package.json': '{}', ...files });
   const modules = join(folder, 'node_modules');

@@ -1,5 +1,5 @@
-// JSON schemas over HTTP, wherever a request may have them: hostile ones get an answer while plain chats go on, and what is not enforced is
-// refused or told.
+// JSON schemas over HTTP, wherever a request may have them: hostile ones get an answer while plain
+// chats go on, and what is not enforced is refused or told.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';

@@ -11,7 +11,10 @@ import { endless } from './modes.js';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const question = 'Who are you?';
 
-/** A thread that loads the model and answers; with `endless` it never ends by itself, and says when it has begun. */
+/**
+ * A thread that loads the model and answers; with `endless` it never ends by itself, and says when
+ * it has begun.
+ */
 function startThread(t: Test, isolated: boolean, forever = false): Worker {
   const source = `
     import { parentPort } from 'node:worker_threads';

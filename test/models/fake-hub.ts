@@ -1,5 +1,6 @@
-// A model hub on this machine: the API and the files' addresses on one server, their bytes on another of another host name. It keeps
-// account of every request and every byte of a file that it sends, and each test may take over single requests to misbehave.
+// A model hub on this machine: the API and the files' addresses on one server, their bytes on
+// another of another host name. It keeps account of every request and every byte of a file that it
+// sends, and each test may take over single requests to misbehave.
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';

@@ -1,4 +1,5 @@
-// A process of list.test and rm.test: holds a download's lock as a pull does, and ends when it finds the file that cancels it.
+// A process of list.test and rm.test: holds a download's lock as a pull does, and ends when it
+// finds the file that cancels it.
 import { existsSync } from 'node:fs';
 import { tryLock } from '#recua/system/lock-file.js';
 

@@ -1,4 +1,5 @@
-// The end of a process that has the addon and a backend from a library: exit codes are JavaScript's own, no signal ends it.
+// The end of a process that has the addon and a backend from a library: exit codes are JavaScript's
+// own, no signal ends it.
 import t from 'tap';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,7 +7,10 @@ import { fakeBackend } from './fake-backend.js';
 
 const skip = process.platform !== 'linux';
 const rounds = Number(process.env['RECUA_EXIT_ROUNDS'] ?? 3);
-/** The library is made against the build's ggml, so the build's addon loads it, whatever addon is tested; it has no GPU but that one. */
+/**
+ * The library is made against the build's ggml, so the build's addon loads it, whatever addon is
+ * tested; it has no GPU but that one.
+ */
 const env = { ...process.env, RECUA_ADDON: '', TEST_GPU_LAYERS: '' };
 const setup = JSON.stringify(new URL('./setup.js', import.meta.url).href);
 

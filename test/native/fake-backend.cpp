@@ -1,6 +1,6 @@
-// A ggml backend library for the tests: a "GPU" whose memory is the CPU's and whose work the CPU backend does, so that all of
-// llama.cpp's offloading runs on a machine without one. FAULT makes it one of the libraries that cannot be used.
-// Compiled by backends.ts beside this file.
+// A ggml backend library for the tests: a "GPU" whose memory is the CPU's and whose work the CPU
+// backend does, so that all of llama.cpp's offloading runs on a machine without one. FAULT makes it
+// one of the libraries that cannot be used. Compiled by backends.ts beside this file.
 #include "ggml-backend-impl.h"
 #include "ggml-backend.h"
 

@@ -1,5 +1,5 @@
-// Whether a text is in the language of a grammar, by another way than the addon's: every end that a rule may have is followed.
-// For the parts of GBNF that JSON schemas become.
+// Whether a text is in the language of a grammar, by another way than the addon's: every end that a
+// rule may have is followed. For the parts of GBNF that JSON schemas become.
 type Item =
   | { kind: 'characters'; ranges: [number, number][]; negated: boolean }
   | { kind: 'rule'; name: string }

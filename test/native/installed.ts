@@ -1,5 +1,5 @@
-// Installations of Recua as package managers make them: the product's own files, native packages beside them whose `bin` is this
-// checkout's build, and GPU packages around a given library.
+// Installations of Recua as package managers make them: the product's own files, native packages
+// beside them whose `bin` is this checkout's build, and GPU packages around a given library.
 import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { release, root } from './fake-backend.js';
@@ -58,7 +58,10 @@ export function flatLayout(folder: string, packages: readonly PackageKind[], glo
   return join(modules, 'recua');
 }
 
-/** pnpm's store: every package in a folder of its own, with links to what it depends on; `extra` are the project's own. */
+/**
+ * pnpm's store: every package in a folder of its own, with links to what it depends on; `extra` are
+ * the project's own.
+ */
 export function pnpmLayout(folder: string, packages: readonly PackageKind[], extra: readonly PackageKind[]): string {
   const modules = join(folder, 'node_modules');
   const own = join(modules, '.pnpm', `recua@${ownVersion}`, 'node_modules');

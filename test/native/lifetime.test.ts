@@ -1,5 +1,5 @@
-// Closing: explicit, idempotent, safe at every moment; memory comes back. Each test that could take the process
-// down with it runs in a child of its own.
+// Closing: explicit, idempotent, safe at every moment; memory comes back. Each test that could take
+// the process down with it runs in a child of its own.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import { addon, chatPrompt, contextOptions, loadBuiltin, step } from './setup.js';
@@ -22,7 +22,8 @@ t.test('200 loads and closes leave memory flat', async (t) => {
     const before = residentMiB();
     for (let i = 0; i < 200; i++) await once();
     console.log(residentMiB() - before);`;
-  // glibc gives each thread an arena of its own and keeps what was freed in it: noise of tens of MiB that is no leak.
+  // glibc gives each thread an arena of its own and keeps what was freed in it: noise of tens of
+  // MiB that is no leak.
   const env = { ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '131072' };
   const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', '--input-type=module', '-e', body], { encoding: 'utf8', env });
   const grownMiB = Number(stdout);

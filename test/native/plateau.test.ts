@@ -1,5 +1,5 @@
-// What a model remembers of templates, schemas, tools and grammars is bounded, and what a request held goes with its end: by malloc's
-// account and the caches' own, which no other process disturbs.
+// What a model remembers of templates, schemas, tools and grammars is bounded, and what a request
+// held goes with its end: by malloc's account and the caches' own, which no other process disturbs.
 import t from 'tap';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -10,7 +10,9 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 const skip = !addon.heap() && 'the C library does not tell what it has given out';
 
-/** Of each kind a request that no other is like. Its name is long, so that what is kept of it shows. */
+/**
+ * Of each kind a request that no other is like. Its name is long, so that what is kept of it shows.
+ */
 const kinds: Record<string, (model: NativeModel, name: string) => Promise<void>> = {
   schemas: async (model, name) => {
     const jsonSchema = JSON.stringify({ type: 'object', properties: { [name]: { type: 'integer' } }, required: [name] });

@@ -1,5 +1,6 @@
-// A model with random weights and a vocabulary of 151,936: its logits are flat, so that nothing a grammar refuses goes unnoticed,
-// or with doublings less and less flat. Written by bench/random-model.mjs, the same bytes every time.
+// A model with random weights and a vocabulary of 151,936: its logits are flat, so that nothing a
+// grammar refuses goes unnoticed, or with doublings less and less flat. Written by
+// bench/random-model.mjs, the same bytes every time.
 import type { Test } from 'tap';
 import { join } from 'node:path';
 import type { NativeModel, SamplerOptions } from '#recua/addon/addon.js';
@@ -15,7 +16,10 @@ export async function loadRandom(t: Test, doublings = 0): Promise<NativeModel> {
   return await addon.loadModel({ path, gpuLayers, mmap: false, mlock: false }).promise;
 }
 
-/** Tokens that a sampler of these options gives after a prompt, up to one that ends the text, or -2 where none is allowed. */
+/**
+ * Tokens that a sampler of these options gives after a prompt, up to one that ends the text, or -2
+ * where none is allowed.
+ */
 export async function tokensOf(model: NativeModel, options: SamplerOptions, prompt: Int32Array, count: number): Promise<number[]> {
   const { flags } = await model.pieces(false);
   const context = await model.createContext(contextOptions({ sequences: 1 }));

@@ -1,5 +1,6 @@
-// Rerankers with random weights and a real vocabulary from the vendored tree: one that sees a whole input at once (BERT), and one that
-// was made from a chat model, with a text that says how it is asked and a head of two labels (Qwen 3). The same bytes every time.
+// Rerankers with random weights and a real vocabulary from the vendored tree: one that sees a whole
+// input at once (BERT), and one that was made from a chat model, with a text that says how it is
+// asked and a head of two labels (Qwen 3). The same bytes every time.
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gguf, types, type Meta, type TensorSpec } from '../models/gguf-bytes.js';

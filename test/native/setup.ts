@@ -1,4 +1,5 @@
-// What native tests share: the addon, the embedded model, and a step written as a person would say it.
+// What native tests share: the addon, the embedded model, and a step written as a person would say
+// it.
 import { fileURLToPath } from 'node:url';
 import { gpuLayers, openTestAddon } from '../device.js';
 import type { ContextOptions, NativeContext, NativeModel, NativeSampler } from '#recua/addon/addon.js';

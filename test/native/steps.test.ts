@@ -1,4 +1,5 @@
-// Steps that follow each other without JavaScript: the same tokens as one by one, whatever ends them.
+// Steps that follow each other without JavaScript: the same tokens as one by one, whatever ends
+// them.
 import t from 'tap';
 import type { NativeContext, NativeModel, StepResult } from '#recua/addon/addon.js';
 import { contextOptions, generate, loadBuiltin, step } from './setup.js';
@@ -17,7 +18,10 @@ t.teardown(() => model.close());
 const sampler = () => model.createSampler({ temperature: 0, ignoreEos: true }, new Int32Array());
 const tokensOf = (results: StepResult[]) => results.flatMap(({ tokens }) => [...tokens]);
 
-/** Steps of sequence 0 after the prompt: what was told on the way, what came in the end, and the token that the prompt gave. */
+/**
+ * Steps of sequence 0 after the prompt: what was told on the way, what came in the end, and the
+ * token that the prompt gave.
+ */
 async function run(most: number, told: (results: StepResult[]) => void = () => {}) {
   const greedy = await sampler();
   const { tokens } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler: greedy }]);

@@ -1,5 +1,6 @@
-// Tokens of every vocabulary file in the vendored llama.cpp tree that comes with expected ones.
-// A .inp file holds texts between lines `__ggml_vocab_test__`, the .out file one line of token ids for each.
+// Tokens of every vocabulary file in the vendored llama.cpp tree that comes with expected ones. A
+// .inp file holds texts between lines `__ggml_vocab_test__`, the .out file one line of token ids
+// for each.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -31,7 +32,8 @@ for (const name of names) {
   });
 }
 
-// Each once ended the process, in one vocabulary or another: matching words recursed once per character.
+// Each once ended the process, in one vocabulary or another: matching words recursed once per
+// character.
 const longRuns = ['a', 'A', '7', ' ', '!', '中', '\u0301', 'aA'].map((of) => of.repeat(40_000));
 
 t.test('a long run of one kind of character is only text', async (t) => {

@@ -1,4 +1,5 @@
-// A checkout in small for the scripts' tests: the real scripts in a folder of their own, with a llama.cpp of two files.
+// A checkout in small for the scripts' tests: the real scripts in a folder of their own, with a
+// llama.cpp of two files.
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

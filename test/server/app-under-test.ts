@@ -1,5 +1,6 @@
-// Starts the server that the tests talk to. openai.test and fuzz.test ask for nothing but a URL, so that the same
-// tests run over a real engine: RECUA_TEST_URL=http://127.0.0.1:8080 names a running server, or give startApp an engine.
+// Starts the server that the tests talk to. openai.test and fuzz.test ask for nothing but a URL, so
+// that the same tests run over a real engine: RECUA_TEST_URL=http://127.0.0.1:8080 names a running
+// server, or give startApp an engine.
 import type { Test } from 'tap';
 import { makeConfig, type Config } from '#recua/settings/config.js';
 import type { Engine } from '#recua/engine/api.js';

@@ -1,5 +1,6 @@
-// An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash and hang on command.
-// Used by all tests of server/. Keeps the contract of engine/api: deltas merge while nobody reads, aborts end the work.
+// An Engine without a model: answers by script, counts what it is asked, and can load, fail, crash
+// and hang on command. Used by all tests of server/. Keeps the contract of engine/api: deltas merge
+// while nobody reads, aborts end the work.
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
 import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
 import { notGenerating, notPooled } from '#recua/engine/capabilities.js';

@@ -1,5 +1,6 @@
-// A ModelPool without processes: each model is a FakeEngine that is loaded when the test says so. Keeps the contract of engine/pool-api:
-// a lease waits for its model, and is counted until it is released.
+// A ModelPool without processes: each model is a FakeEngine that is loaded when the test says so.
+// Keeps the contract of engine/pool-api: a lease waits for its model, and is counted until it is
+// released.
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
 import { FakeEngine, description } from './fake-engine.js';

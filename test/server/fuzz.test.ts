@@ -1,5 +1,5 @@
-// 1,000 bodies from a seeded generator: valid requests with something broken, and plain noise. Only 2xx and 4xx may come back.
-// Asks for nothing that only the fake engine could say.
+// 1,000 bodies from a seeded generator: valid requests with something broken, and plain noise. Only
+// 2xx and 4xx may come back. Asks for nothing that only the fake engine could say.
 import t from 'tap';
 import { post, subjectUrl } from './app-under-test.js';
 

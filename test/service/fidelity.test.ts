@@ -1,4 +1,5 @@
-// The same file and messages give what llama-server of the same tree gives: text, tokens, tool calls, vectors.
+// The same file and messages give what llama-server of the same tree gives: text, tokens, tool
+// calls, vectors.
 import t from 'tap';
 import { startLlamaServer } from './llama-server.js';
 import { chat, post, startService, weatherTool, type Message, type Reply } from './service.js';

@@ -1,4 +1,5 @@
-// The suites of test/server that know only a URL, over the real engine; and what only a real model can show.
+// The suites of test/server that know only a URL, over the real engine; and what only a real model
+// can show.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import OpenAI from 'openai';

@@ -1,5 +1,5 @@
-// Shows an answer as it comes: tamed, broken between words, with what the model thinks set apart from what it says. One per answer, or per
-// answer that is shown again.
+// Shows an answer as it comes: tamed, broken between words, with what the model thinks set apart
+// from what it says. One per answer, or per answer that is shown again.
 import type { Delta } from '../../engine/protocol.js';
 import { tame } from '../terminal/output.js';
 import { WordWrap } from './word-wrap.js';

@@ -1,5 +1,5 @@
-// How large a chat's context is where nobody says: what the model was trained with, as far as this machine's memory goes.
-// Used by chat.ts.
+// How large a chat's context is where nobody says: what the model was trained with, as far as this
+// machine's memory goes. Used by chat.ts.
 import { defaults } from '../../settings/config.js';
 import { estimateMemory, largestContext, machineMemory } from '../../models/needs/memory.js';
 import type { MemoryOptions } from '../../models/needs/memory.js';

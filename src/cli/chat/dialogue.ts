@@ -1,5 +1,6 @@
-// A running chat: reads a message, has it answered, saves the turn, and again. What goes wrong with one message leaves the chat
-// standing and the message with the person. The commands of in-chat-commands.ts work on it.
+// A running chat: reads a message, has it answered, saves the turn, and again. What goes wrong with
+// one message leaves the chat standing and the message with the person. The commands of
+// in-chat-commands.ts work on it.
 import { statSync } from 'node:fs';
 import type { Answer, Engine } from '../../engine/api.js';
 import type { Constraint, ModelDescription } from '../../engine/protocol.js';
@@ -125,8 +126,9 @@ export class Dialogue {
   }
 
   /**
-   * Sends a message. If nothing comes back, it stands there again, and Enter asks once more. One that was refused would only be refused
-   * again: the prompt is free for what helps, such as /clear, and the message is in the history.
+   * Sends a message. If nothing comes back, it stands there again, and Enter asks once more. One
+   * that was refused would only be refused again: the prompt is free for what helps, such as
+   * /clear, and the message is in the history.
    */
   async send(message: string): Promise<void> {
     const replaced = this.replacing ? this.conversation.undo() : undefined;
@@ -139,7 +141,8 @@ export class Dialogue {
     if (outcome === 'answered') return;
     this.conversation.undo();
     if (replaced) this.conversation.redo(replaced);
-    // The file has the message as the last one: it must not come back as one that only lacks its answer, nor in the old one's place.
+    // The file has the message as the last one: it must not come back as one that only lacks its
+    // answer, nor in the old one's place.
     if (replaced || outcome === 'refused') await this.save();
     if (outcome === 'refused') {
       if (replaced) this.input.say('The old message stays.');
@@ -172,7 +175,10 @@ export class Dialogue {
     }
   }
 
-  /** Goes on with another saved chat; this one is saved already. Resolves to the model that it was held with. */
+  /**
+   * Goes on with another saved chat; this one is saved already. Resolves to the model that it was
+   * held with.
+   */
   async open(path: string): Promise<string> {
     // Once to know that it is sound, and again when nobody else can change it any more.
     await loadSession(path);
@@ -210,7 +216,10 @@ export class Dialogue {
     this.input.say('The last message has no answer; here it is again.');
   }
 
-  /** What the model has evaluated goes beside the saved chat. Failing costs time later, no data: so it is told, no more. */
+  /**
+   * What the model has evaluated goes beside the saved chat. Failing costs time later, no data: so
+   * it is told, no more.
+   */
   async saveKv(): Promise<void> {
     const { kvPath, automatic } = this.keeper;
     if (!automatic || kvPath === undefined || !this.#unsavedKv || this.engine.state.state !== 'ready') return;

@@ -1,4 +1,5 @@
-// The commands inside of a chat, in one table: finding one, /help and completion all derive from it. Each works on the dialogue.
+// The commands inside of a chat, in one table: finding one, /help and completion all derive from
+// it. Each works on the dialogue.
 import { templateNames } from '../../models/chat-templates.js';
 import { misuse } from '../flags/flags.js';
 import { nearest } from '../../models/names/nearest.js';

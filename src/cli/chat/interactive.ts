@@ -1,4 +1,5 @@
-// A dialogue on this process's own terminal: chooses how messages are read, and ends it in order on signals. Called by chat.ts.
+// A dialogue on this process's own terminal: chooses how messages are read, and ends it in order on
+// signals. Called by chat.ts.
 import { AnswerWriter } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
 import { Dialogue } from './dialogue.js';
@@ -44,7 +45,8 @@ export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resume
     input.onInterrupt();
     input.leave();
   };
-  // They stay until the process ends: the closing of a terminal often tells twice, and must not cut off what is still to be done.
+  // They stay until the process ends: the closing of a terminal often tells twice, and must not cut
+  // off what is still to be done.
   process.on('SIGINT', onInterrupt);
   process.on('SIGTERM', onStop);
   process.once('SIGHUP', onStop);

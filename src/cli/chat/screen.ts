@@ -1,4 +1,5 @@
-// Draws a draft on the terminal and keeps it up to date: each drawing replaces the one before, wherever the cursor stands in it.
+// Draws a draft on the terminal and keeps it up to date: each drawing replaces the one before,
+// wherever the cursor stands in it.
 import stringWidth from 'string-width';
 import { layOut, windowOf } from './input/layout.js';
 import type { Layout } from './input/layout.js';

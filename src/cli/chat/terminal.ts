@@ -1,5 +1,6 @@
-// The terminal of an interactive chat: raw mode and bracketed paste while it runs, its own state again whenever it ends or
-// stops, by whatever way but SIGKILL. Keys come from here, everything shown goes through here.
+// The terminal of an interactive chat: raw mode and bracketed paste while it runs, its own state
+// again whenever it ends or stops, by whatever way but SIGKILL. Keys come from here, everything
+// shown goes through here.
 import { writeSync } from 'node:fs';
 import { emitKeypressEvents } from 'node:readline';
 import type { Key } from 'node:readline';
@@ -22,7 +23,8 @@ export class Terminal {
   #onResume: () => void = () => {};
   readonly #restore = () => this.#leaveRaw();
   readonly #continue = () => {
-    // The chat may have ended while it was stopped: the shell keeps the terminal as it likes it. So does who has borrowed it.
+    // The chat may have ended while it was stopped: the shell keeps the terminal as it likes it. So
+    // does who has borrowed it.
     if (!this.#open || this.#lent) return;
     this.#enterRaw();
     this.#onResume();

@@ -1,6 +1,7 @@
-// Breaks a text that comes in pieces into lines of a terminal, between words: what is shown already of a word that does not fit is taken
-// away and written again on the next line. A word longer than a line is broken where the line ends. Used by answer-writer.ts;
-// what is whole already, as what chat itself says, needs `inLines` alone.
+// Breaks a text that comes in pieces into lines of a terminal, between words: what is shown already
+// of a word that does not fit is taken away and written again on the next line. A word longer than
+// a line is broken where the line ends. Used by answer-writer.ts; what is whole already, as what
+// chat itself says, needs `inLines` alone.
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 

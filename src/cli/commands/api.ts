@@ -1,4 +1,5 @@
-// `recua api`: the HTTP server over one model or several, from the first listening to the last answer.
+// `recua api`: the HTTP server over one model or several, from the first listening to the last
+// answer.
 import { resolve } from 'node:path';
 import { configSettings, defaults, makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';

@@ -1,4 +1,5 @@
-// `recua chat <model>`: a conversation on the terminal, saved as it goes; or one turn of it with -p or from stdin.
+// `recua chat <model>`: a conversation on the terminal, saved as it goes; or one turn of it with -p
+// or from stdin.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { makeConfig } from '../../settings/config.js';
@@ -56,7 +57,8 @@ export const chat = command({
     continue: perCall(on(['--continue'], 'Go on with the newest saved chat')),
     ...engineFlags,
     ...deviceListing,
-    // What differs from the other commands: -t is the template, and the context is as large as it can be.
+    // What differs from the other commands: -t is the template, and the context is as large as it
+    // can be.
     threads: settingFlag(engineSettings.threads, { names: ['--threads'] }),
     contextSize: settingFlag(engineSettings.contextSize, {
       names: ['--context-size', '-c', '--ctx-size'], fallback: 0,

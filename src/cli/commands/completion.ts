@@ -1,4 +1,5 @@
-// `recua completion <shell>`: a script for the shell that completes commands, flags and values, written from the table.
+// `recua completion <shell>`: a script for the shell that completes commands, flags and values,
+// written from the table.
 import type { AnyCommand } from '../command.js';
 import { command } from '../command.js';
 import { bashScript } from '../completion/bash.js';

@@ -1,4 +1,5 @@
-// `recua config [command]`: what the flags of a command are set to and by what, and where Recua keeps things.
+// `recua config [command]`: what the flags of a command are set to and by what, and where Recua
+// keeps things.
 import { existsSync } from 'node:fs';
 import { RecuaError } from '../../errors.js';
 import { findPlaces } from '../../models/places.js';

@@ -1,4 +1,5 @@
-// `recua doctor`: what this installation has, what it can compute on, and what is wrong. doctor/ has the examination and the report.
+// `recua doctor`: what this installation has, what it can compute on, and what is wrong. doctor/
+// has the examination and the report.
 import type { AnyCommand } from '../command.js';
 import { command } from '../command.js';
 import { examine } from '../doctor/examination.js';

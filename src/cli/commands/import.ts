@@ -1,4 +1,5 @@
-// `recua import`: takes a GGUF file of this machine into the store, so that it can be named like a model of the hub.
+// `recua import`: takes a GGUF file of this machine into the store, so that it can be named like a
+// model of the hub.
 import type { SingleBar } from 'cli-progress';
 import { sizeText } from '../../models/byte-size.js';
 import { checkAlias } from '../../models/aliases.js';

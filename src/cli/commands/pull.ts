@@ -1,4 +1,5 @@
-// `recua pull <repo>`: shows which models a repository of the hub has, or brings one into the cache.
+// `recua pull <repo>`: shows which models a repository of the hub has, or brings one into the
+// cache.
 import { RecuaError } from '../../errors.js';
 import { readRate, sizeText } from '../../models/byte-size.js';
 import { download, storedBytes } from '../../models/download/download.js';

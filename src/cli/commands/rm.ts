@@ -1,4 +1,5 @@
-// `recua rm`: takes models out of the store; on a terminal after saying what exactly goes and asking.
+// `recua rm`: takes models out of the store; on a terminal after saying what exactly goes and
+// asking.
 import { createInterface } from 'node:readline';
 import { RecuaError } from '../../errors.js';
 import { sizeText } from '../../models/byte-size.js';

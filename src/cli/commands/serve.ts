@@ -1,4 +1,5 @@
-// `recua serve <command>`: the managed server, one per user, that runs in the background. Each command is a file of serve/.
+// `recua serve <command>`: the managed server, one per user, that runs in the background. Each
+// command is a file of serve/.
 import { RecuaError } from '../../errors.js';
 import { namedModel, serverFlags } from './api.js';
 import type { ServerValues } from './api.js';
@@ -125,7 +126,10 @@ export const serve = command({
   run: () => Promise.reject(misuse('Expected a command: recua serve start, stop, status, logs or restart.')),
 });
 
-/** What it was started with, replaced by what the command line says. A value that cannot be read any more is the default. */
+/**
+ * What it was started with, replaced by what the command line says. A value that cannot be read any
+ * more is the default.
+ */
 function overlay(record: ServerRecord, values: Arguments<typeof restartFlags>['values'], given: ReadonlySet<keyof ServerValues>): ServerValues {
   const merged = Object.entries(startFlags as Record<string, Flag<unknown>>).map(([key, flag]) => {
     const name = key as keyof ServerValues;

@@ -1,5 +1,5 @@
-// `recua show <model>`: what a GGUF file holds and what it needs, by Recua's own reader: no addon, no weights read, instant on any
-// size, and on the hub as well as on disk.
+// `recua show <model>`: what a GGUF file holds and what it needs, by Recua's own reader: no addon,
+// no weights read, instant on any size, and on the hub as well as on disk.
 import { defaults } from '../../settings/config.js';
 import { sharingSettings } from '../../settings/engine.js';
 import { RecuaError } from '../../errors.js';
@@ -93,7 +93,10 @@ async function locate(name: string): Promise<string | PartOpener> {
   }
 }
 
-/** A model of the hub, read there by ranges. What the hub says is the point; what is here that may be meant goes behind. */
+/**
+ * A model of the hub, read there by ranges. What the hub says is the point; what is here that may
+ * be meant goes behind.
+ */
 async function findRemote(name: string, notHere: RecuaError): Promise<PartOpener> {
   try {
     return await openRemoteModel(name);

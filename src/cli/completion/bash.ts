@@ -1,4 +1,5 @@
-// The bash script: one function, whose cases are written from the table. Works with bash 3.2, without bash-completion.
+// The bash script: one function, whose cases are written from the table. Works with bash 3.2,
+// without bash-completion.
 import type { CompletedCommand, Value } from './words.js';
 
 export function bashScript(tree: readonly CompletedCommand[]): string {

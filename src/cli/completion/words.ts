@@ -1,9 +1,13 @@
-// The table as shells need it: for each command path what may come next, and what a flag's value may be.
+// The table as shells need it: for each command path what may come next, and what a flag's value
+// may be.
 import type { AnyCommand } from '../command.js';
 import { allPlaces } from '../command-tree.js';
 import type { Flag } from '../flags/flags.js';
 
-/** `words`: one of these. `file`: a file's name. `model`: a file's name or builtin. `other`: nothing known. */
+/**
+ * `words`: one of these. `file`: a file's name. `model`: a file's name or builtin. `other`: nothing
+ * known.
+ */
 export type Value = { kind: 'none' | 'file' | 'model' | 'other' } | { kind: 'words'; words: readonly string[] };
 
 export interface CompletedFlag {

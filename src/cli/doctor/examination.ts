@@ -1,4 +1,5 @@
-// What `recua doctor` looks at, and what it finds wrong. Each check stands alone: one that breaks is a finding, not the end.
+// What `recua doctor` looks at, and what it finds wrong. Each check stands alone: one that breaks
+// is a finding, not the end.
 import { constants, existsSync } from 'node:fs';
 import { access, mkdir, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -95,7 +96,10 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   return { installation, node: process.version, survey, graphics, advice, store, config, server, findings };
 }
 
-/** Nothing where a GPU computes already, or a package for it is installed: then its reason is what matters. */
+/**
+ * Nothing where a GPU computes already, or a package for it is installed: then its reason is what
+ * matters.
+ */
 function adviseGpu(survey: Survey | undefined, graphics: Graphics, installation: Installation): GpuAdvice | undefined {
   if (!survey || survey.devices.some(({ kind }) => kind === 'gpu' || kind === 'igpu')) return undefined;
   const backend = fittingBackend(graphics, survey.machine.platform);

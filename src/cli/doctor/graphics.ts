@@ -1,9 +1,12 @@
-// The graphics hardware and drivers of this machine, as far as files tell: for `recua doctor`, which says what package fits.
+// The graphics hardware and drivers of this machine, as far as files tell: for `recua doctor`,
+// which says what package fits.
 import { accessSync, constants, existsSync, readFileSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 export interface Graphics {
-  /** Makers of the display controllers on the PCI bus: 'NVIDIA', 'AMD', 'Intel', or their number. */
+  /**
+   * Makers of the display controllers on the PCI bus: 'NVIDIA', 'AMD', 'Intel', or their number.
+   */
   makers: string[];
   /** Of NVIDIA's kernel module; '' where it is not loaded. */
   nvidiaDriver: string;

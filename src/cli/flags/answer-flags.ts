@@ -1,4 +1,5 @@
-// The flags that say how to answer, for the commands that ask a model themselves (run, chat); and what they mean to a request.
+// The flags that say how to answer, for the commands that ask a model themselves (run, chat); and
+// what they mean to a request.
 import { answerSettings, samplerSettings } from '../../settings/answer.js';
 import { samplingDefaults } from '../../settings/config.js';
 import type { ChatMessage, ChatRequest, Constraint, Sampling } from '../../engine/protocol.js';

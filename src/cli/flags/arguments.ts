@@ -1,5 +1,6 @@
-// A command's arguments by its flags: `-ngl 5 model.gguf --temp=0` → values and operands. What the command line does not say
-// comes from the settings (environment and config file), else it is the default. Called by main.
+// A command's arguments by its flags: `-ngl 5 model.gguf --temp=0` → values and operands. What the
+// command line does not say comes from the settings (environment and config file), else it is the
+// default. Called by main.
 import minimist from 'minimist';
 import { misuse, quote } from './flags.js';
 import type { Flags, Values } from './flags.js';
@@ -10,7 +11,10 @@ export interface Arguments<F extends Flags> {
   values: Values<F>;
   /** What is no flag, in order. */
   operands: string[];
-  /** Keys of the flags that were given, by whatever origin: those whose value is not merely the default. */
+  /**
+   * Keys of the flags that were given, by whatever origin: those whose value is not merely the
+   * default.
+   */
   given: ReadonlySet<keyof F>;
   /** Where each value comes from. */
   origins: Readonly<Record<keyof F, SettingOrigin>>;
@@ -20,10 +24,14 @@ export interface Arguments<F extends Flags> {
 const onWords = ['true', '1'];
 const offWords = ['false', '0'];
 
-/** Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for a setting that cannot be read. */
+/**
+ * Reads `argv`, the words after the command. Throws `invalid_usage`, or `invalid_config` for a
+ * setting that cannot be read.
+ */
 export function parseArguments<F extends Flags>(command: string, flags: F, argv: readonly string[], settings?: FlagSettings): Arguments<F> {
   const parsed = minimist(spellOut(command, flags, argv), {
-    // Every value stays text until its flag has read it; minimist alone would make numbers of operands too.
+    // Every value stays text until its flag has read it; minimist alone would make numbers of
+    // operands too.
     string: ['_', ...Object.keys(flags)],
   });
   const values: Record<string, unknown> = {};
@@ -48,9 +56,10 @@ export function parseArguments<F extends Flags>(command: string, flags: F, argv:
 }
 
 /**
- * Each flag as the one word `--key=value`, which minimist cannot misread. It takes `-ngl 5` for three flags, `-ngl -1` and
- * `--system ''` for flags without a value, and `--no-json` and `--constructor` for flags that there are. If told that a flag
- * is a switch, it says false where none is given, and nothing could be left to the settings.
+ * Each flag as the one word `--key=value`, which minimist cannot misread. It takes `-ngl 5` for
+ * three flags, `-ngl -1` and `--system ''` for flags without a value, and `--no-json` and
+ * `--constructor` for flags that there are. If told that a flag is a switch, it says false where
+ * none is given, and nothing could be left to the settings.
  */
 function spellOut(command: string, flags: Flags, argv: readonly string[]): string[] {
   const byName = new Map(Object.entries(flags).flatMap(([key, flag]) => flag.names.map((name) => [name, { key, flag }])));

@@ -1,6 +1,9 @@
-// The environment variables that are no flag: for `recua help environment`, docs/cli.md, the man page and `recua config`.
+// The environment variables that are no flag: for `recua help environment`, docs/cli.md, the man
+// page and `recua config`.
 
-/** Name and meaning. Those that begin with RECUA_ are no settings, so no flag may have their name. */
+/**
+ * Name and meaning. Those that begin with RECUA_ are no settings, so no flag may have their name.
+ */
 export const otherVariables: readonly (readonly [name: string, meaning: string])[] = [
   ['RECUA_CONFIG', 'The config file, instead of recua/config.json in XDG_CONFIG_HOME or ~/.config'],
   ['SERVICE_HOME', 'Base folder of models, sessions and state; ~/.cache/huggingface by default'],

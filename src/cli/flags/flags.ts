@@ -1,4 +1,5 @@
-// The words to describe a flag with. Parsing, validation, defaults and help all derive from these descriptions.
+// The words to describe a flag with. Parsing, validation, defaults and help all derive from these
+// descriptions.
 import { RecuaError } from '../../errors.js';
 
 export interface Flag<T> {
@@ -14,7 +15,10 @@ export interface Flag<T> {
   readonly words?: readonly string[];
   /** A switch `--no-x`: its value is whether x is on. */
   readonly off?: boolean;
-  /** Says something about one call (`--prompt`, `--json`): neither the config file nor a variable may set it. */
+  /**
+   * Says something about one call (`--prompt`, `--json`): neither the config file nor a variable
+   * may set it.
+   */
   readonly perCall?: boolean;
   /** Turns the text of a value into the value; throws what was expected. */
   read(text: string): T;
@@ -85,7 +89,10 @@ export function perCall<T>(flag: Flag<T>): Flag<T> {
   return { ...flag, perCall: true };
 }
 
-/** Its long names as keys of the config file; a switch `--no-x` is the key `x`, whose value says whether x is on. */
+/**
+ * Its long names as keys of the config file; a switch `--no-x` is the key `x`, whose value says
+ * whether x is on.
+ */
 export function settingNames(flag: Flag<unknown>): string[] {
   const names = flag.names.filter((name) => name.startsWith('--')).map((name) => name.slice(2));
   return flag.off ? names.map((name) => name.replace(/^no-/, '')) : names;

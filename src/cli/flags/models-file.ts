@@ -1,5 +1,6 @@
-// The file of `recua api --models`: which models a server has, by the names that clients use, and how each is loaded and asked.
-// Its words are the settings' own keys, with their ranges. Checked as a whole before anything is loaded.
+// The file of `recua api --models`: which models a server has, by the names that clients use, and
+// how each is loaded and asked. Its words are the settings' own keys, with their ranges. Checked as
+// a whole before anything is loaded.
 import { dirname, resolve } from 'node:path';
 import { answerSettings, samplerSettings } from '../../settings/answer.js';
 import { engineConfigSettings, type Config } from '../../settings/config.js';

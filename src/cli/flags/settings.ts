@@ -1,5 +1,6 @@
-// What flags are set to outside of the command line: by `RECUA_*` variables, else by the config file's section of the command,
-// else by its general part. Read by call for each call whose command has flags; `recua config` shows it.
+// What flags are set to outside of the command line: by `RECUA_*` variables, else by the config
+// file's section of the command, else by its general part. Read by call for each call whose command
+// has flags; `recua config` shows it.
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -53,8 +54,9 @@ export class FlagSettings {
   }
 
   /**
-   * Reads the config file and checks every key of it. Throws `invalid_config`. A missing file is an empty one, unless RECUA_CONFIG names it.
-   * `whole` gives every command, and is asked only where something is set: most calls need not import them all.
+   * Reads the config file and checks every key of it. Throws `invalid_config`. A missing file is an
+   * empty one, unless RECUA_CONFIG names it. `whole` gives every command, and is asked only where
+   * something is set: most calls need not import them all.
    */
   static async read(whole: () => Promise<readonly AnyCommand[]>, environment: Environment = process.env): Promise<FlagSettings> {
     const path = configPath(environment);
@@ -84,7 +86,10 @@ export class FlagSettings {
     return new FlagSettings(path, environment, commands, general, sections);
   }
 
-  /** What sets this flag of this command (`serve start`); undefined leaves it to its default. Throws `invalid_config`. */
+  /**
+   * What sets this flag of this command (`serve start`); undefined leaves it to its default. Throws
+   * `invalid_config`.
+   */
   find(command: string, flag: Flag<unknown>): Setting | undefined {
     if (flag.perCall) {
       this.#refusePerCall(flag);

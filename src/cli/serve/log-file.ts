@@ -1,5 +1,6 @@
-// The log of a server that nobody watches: a file of bounded size, kept in a few pieces, for its owner's eyes only.
-// Used by `recua api --log-file`, and so by every managed server. Gateway process.
+// The log of a server that nobody watches: a file of bounded size, kept in a few pieces, for its
+// owner's eyes only. Used by `recua api --log-file`, and so by every managed server. Gateway
+// process.
 import { mkdirSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
@@ -10,7 +11,10 @@ export interface LogFileLimits {
   sizeBytes: number;
   /** Files that are kept besides the one being written. */
   kept: number;
-  /** More than this not yet on the disk means that it does not keep up: lines are dropped and counted. */
+  /**
+   * More than this not yet on the disk means that it does not keep up: lines are dropped and
+   * counted.
+   */
   waitingBytes: number;
   /** After an error, how long until the file is tried again. */
   retryMs: number;
@@ -31,7 +35,10 @@ export class LogFile {
   #lost = 0;
   #retryAtMs = 0;
 
-  /** `trouble` is told, once for each time it happens, that the file cannot be written. Throws if its folder cannot be made. */
+  /**
+   * `trouble` is told, once for each time it happens, that the file cannot be written. Throws if
+   * its folder cannot be made.
+   */
   constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}) {
     this.#path = resolve(path);
     this.#trouble = trouble;
@@ -86,7 +93,8 @@ export class LogFile {
 }
 
 function line(level: string, text: string): string {
-  // What a request or a file brings along must not look like another line, nor drive the terminal that shows the log.
+  // What a request or a file brings along must not look like another line, nor drive the terminal
+  // that shows the log.
   const plain = text.replace(/[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g, '\uFFFD');
   return `${new Date().toISOString()} ${level.padEnd(5)} ${plain}\n`;
 }

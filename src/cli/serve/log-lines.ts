@@ -8,8 +8,8 @@ const pollMs = 200;
 const pieceBytes = 1 << 20;
 
 /**
- * The last lines over all of the files, which are given newest first; of the newest only what is before `end`. A missing file is an
- * empty one.
+ * The last lines over all of the files, which are given newest first; of the newest only what is
+ * before `end`. A missing file is an empty one.
  */
 export async function lastLines(files: readonly string[], count: number, end?: LogEnd): Promise<string[]> {
   let lines: string[] = [];
@@ -22,7 +22,10 @@ export async function lastLines(files: readonly string[], count: number, end?: L
   return count === 0 ? [] : lines.slice(-count);
 }
 
-/** Where a reader of a log has got to. The file is known by its inode, which it keeps when it is set aside. */
+/**
+ * Where a reader of a log has got to. The file is known by its inode, which it keeps when it is set
+ * aside.
+ */
 export interface LogEnd {
   inode: number;
   offset: number;
@@ -34,7 +37,9 @@ export async function endOf(file: string): Promise<LogEnd | undefined> {
   return found && { inode: found.ino, offset: found.size };
 }
 
-/** Everything that is written after `from`, as it comes, across rotations, until the signal aborts. */
+/**
+ * Everything that is written after `from`, as it comes, across rotations, until the signal aborts.
+ */
 export async function* follow(files: readonly string[], from: LogEnd | undefined, signal: AbortSignal): AsyncGenerator<string> {
   let end = from;
   while (!signal.aborted) {
@@ -56,20 +61,28 @@ export async function* follow(files: readonly string[], from: LogEnd | undefined
   }
 }
 
-/** Where each of the files ends, all of them at one moment: looked at again where a name came to mean another file meanwhile. */
+/**
+ * Where each of the files ends, all of them at one moment: looked at again where a name came to
+ * mean another file meanwhile.
+ */
 async function looked(files: readonly string[]): Promise<(LogEnd | undefined)[]> {
   let before: (LogEnd | undefined)[] = [];
   for (;;) {
     const now = await Promise.all(files.map((file) => endOf(file)));
-    // Two looks that agree, the second begun when the first had ended: between them the names stood so.
+    // Two looks that agree, the second begun when the first had ended: between them the names stood
+    // so.
     if (before.length > 0 && now.every((one, at) => one?.inode === before[at]?.inode)) return now;
     before = now;
   }
 }
 
-/** Moves `at` on as it reads; gives false, and nothing, where the name has come to mean another file. */
+/**
+ * Moves `at` on as it reads; gives false, and nothing, where the name has come to mean another
+ * file.
+ */
 async function* readFrom(file: string, at: LogEnd): AsyncGenerator<string, boolean> {
-  // Opened for each look and closed again, so that no open handle keeps the file from being renamed.
+  // Opened for each look and closed again, so that no open handle keeps the file from being
+  // renamed.
   const handle = await open(file, 'r').catch(() => undefined);
   if (!handle) return false;
   try {
@@ -85,7 +98,10 @@ async function* readFrom(file: string, at: LogEnd): AsyncGenerator<string, boole
   }
 }
 
-/** What is there from an offset up to the last line break, so that no letter of several bytes is cut. */
+/**
+ * What is there from an offset up to the last line break, so that no letter of several bytes is
+ * cut.
+ */
 async function wholeLines(handle: FileHandle, offset: number): Promise<Buffer> {
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(pieceBytes), 0, pieceBytes, offset);
   const piece = buffer.subarray(0, bytesRead);

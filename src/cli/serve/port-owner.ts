@@ -1,4 +1,5 @@
-// Who listens on a port, where the system tells: for the sentence that says that it is taken. Used by `recua api`.
+// Who listens on a port, where the system tells: for the sentence that says that it is taken. Used
+// by `recua api`.
 import { execFile } from 'node:child_process';
 import { readFile, readdir, readlink } from 'node:fs/promises';
 import { basename } from 'node:path';

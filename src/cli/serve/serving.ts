@@ -1,5 +1,5 @@
-// A server in the foreground, from the first listening to the last answer: over one model for good, or over a pool of several.
-// Called by api.
+// A server in the foreground, from the first listening to the last answer: over one model for good,
+// or over a pool of several. Called by api.
 import { isIP } from 'node:net';
 import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
@@ -158,7 +158,10 @@ async function loading(engine: Engine, id: string, { tell, managed }: Output): P
   return model;
 }
 
-/** One after the other. One that does not load is told, and the others are served; throws where none loads. */
+/**
+ * One after the other. One that does not load is told, and the others are served; throws where none
+ * loads.
+ */
 async function loadAll(pool: ModelPool, ids: readonly string[], { tell, managed }: Output): Promise<undefined> {
   const failures: RecuaError[] = [];
   for (const id of ids) {

@@ -1,5 +1,6 @@
-// What `recua api` serves where that is not one model for good: the whole store, the models of its operands, or those of a models
-// file. Tells the pool which there are, and how each is loaded. Called by api.
+// What `recua api` serves where that is not one model for good: the whole store, the models of its
+// operands, or those of a models file. Tells the pool which there are, and how each is loaded.
+// Called by api.
 import { dirname, sep } from 'node:path';
 import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
@@ -58,7 +59,9 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
   };
 }
 
-/** A name of the models file goes before all others. Only the names that it gives find its models. */
+/**
+ * A name of the models file goes before all others. Only the names that it gives find its models.
+ */
 async function resolve(name: string, file: ModelsFile | undefined): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
   const same = (one: string) => one.toLowerCase() === name.toLowerCase();
   const [id, own] = [...file?.models ?? []].find(([key, { aliases }]) => [key, ...aliases].some(same)) ?? [];

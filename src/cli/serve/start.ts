@@ -1,5 +1,5 @@
-// `recua serve start`: `recua api` in a process of its own that outlives this one and the terminal. Returns when the server answers,
-// or says why it does not.
+// `recua serve start`: `recua api` in a process of its own that outlives this one and the terminal.
+// Returns when the server answers, or says why it does not.
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -56,7 +56,8 @@ export async function checkedModel(name: string): Promise<StoredModel> {
 
 export async function startServer(places: ServePlaces, request: StartRequest): Promise<number> {
   const model = await checkedModel(request.name);
-  // The server stands in another folder, so a path has to be whole; any other name means the same everywhere.
+  // The server stands in another folder, so a path has to be whole; any other name means the same
+  // everywhere.
   const asPath = [resolve(request.name), resolve(`${request.name}.gguf`)].includes(model.path);
   const wanted: Wanted = { ...request, name: asPath ? model.path : request.name, path: model.path, id: model.id };
   await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
@@ -167,7 +168,8 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
     models: values.models === '' ? '' : resolve(values.models),
     chatTemplateFile: values.chatTemplateFile === '' ? '' : resolve(values.chatTemplateFile),
   };
-  // Every value is said, so that neither the config file nor a variable means something else to `api`.
+  // Every value is said, so that neither the config file nor a variable means something else to
+  // `api`.
   const words = Object.entries(serverFlags).map(([key, flag]) => flagWord(flag, whole[key as keyof ServerValues]));
   let errors: number;
   try {

@@ -1,5 +1,6 @@
-// What is known of the managed server: one file that the server itself writes while it lives. A reader believes it only after
-// checking that the process it names is that process. Written by `recua api --state-file`; read by the commands of `recua serve`.
+// What is known of the managed server: one file that the server itself writes while it lives. A
+// reader believes it only after checking that the process it names is that process. Written by
+// `recua api --state-file`; read by the commands of `recua serve`.
 import { readFileSync, renameSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -74,7 +75,10 @@ export interface Registration {
   release(): Promise<void>;
 }
 
-/** Makes this process the one server of a state file, as long as it lives. Throws `server_running` if another one is. */
+/**
+ * Makes this process the one server of a state file, as long as it lives. Throws `server_running`
+ * if another one is.
+ */
 export async function register(path: string, facts: Omit<ServerRecord, 'identity' | 'state' | 'url' | 'startedAt'>): Promise<Registration> {
   // Freed at once by whatever ends the process, so two servers can't think that they are the one.
   const lock = await tryLock(`${path}.lock`).catch((cause: Error) => {

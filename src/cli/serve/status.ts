@@ -1,4 +1,5 @@
-// The managed server's state, from its record, its process and its own word: and how `recua serve status` tells it.
+// The managed server's state, from its record, its process and its own word: and how `recua serve
+// status` tells it.
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Offload } from '../../engine/protocol.js';
 import { lockHolder } from '../../system/lock-file.js';

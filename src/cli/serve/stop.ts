@@ -1,5 +1,5 @@
-// `recua serve stop`: asks the managed server for an orderly end and waits for it. Signals nobody but the process that the record
-// means, whose start time is compared right before.
+// `recua serve stop`: asks the managed server for an orderly end and waits for it. Signals nobody
+// but the process that the record means, whose start time is compared right before.
 import { setTimeout as wait } from 'node:timers/promises';
 import { RecuaError } from '../../errors.js';
 import { lifeOf } from '../../system/process-identity.js';
@@ -59,7 +59,10 @@ export async function stopServer(places: ServePlaces, request: StopRequest): Pro
   }
 }
 
-/** The server that lives; undefined, with a word, where there is none. One that is just being started is waited for. */
+/**
+ * The server that lives; undefined, with a word, where there is none. One that is just being
+ * started is waited for.
+ */
 async function findServer(places: ServePlaces, signal: AbortSignal): Promise<{ record: ServerRecord; state: ServerState } | undefined> {
   for (let tries = 0; ; tries++) {
     const { state, record, alive, problem } = await findStatus(places);

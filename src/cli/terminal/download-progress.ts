@@ -1,5 +1,5 @@
-// How far a download is, on stderr: a bar with speed and time left on a terminal, a line for every tenth elsewhere, nothing when
-// quiet. Used by pull.
+// How far a download is, on stderr: a bar with speed and time left on a terminal, a line for every
+// tenth elsewhere, nothing when quiet. Used by pull.
 import { sizeText } from '../../models/byte-size.js';
 import type { DownloadPhase } from '../../models/download/download.js';
 import { say } from './output.js';
@@ -62,9 +62,10 @@ export class DownloadProgress {
   }
 
   /**
-   * A terminal may have been made narrower since. One that breaks lines anew keeps the cursor with its letter, so it rests on the line's
-   * first, and what the line was broken into is below it and cleared; and a line that is too long by now is cut, not broken. Both modes
-   * of that are set and reset in one write, since the terminal of a program that was killed keeps them.
+   * A terminal may have been made narrower since. One that breaks lines anew keeps the cursor with
+   * its letter, so it rests on the line's first, and what the line was broken into is below it and
+   * cleared; and a line that is too long by now is cut, not broken. Both modes of that are set and
+   * reset in one write, since the terminal of a program that was killed keeps them.
    */
   #draw(): void {
     process.stderr.write(`\r\x1b[?7l${this.#barLine()}\x1b[J\x1b[?7h\r`);

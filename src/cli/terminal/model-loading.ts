@@ -1,5 +1,5 @@
-// The wait for a model to load: a line on stderr that shows how far it is, for api, run and chat, and for the latter two what the
-// engine has to say then.
+// The wait for a model to load: a line on stderr that shows how far it is, for api, run and chat,
+// and for the latter two what the engine has to say then.
 import type { Engine } from '../../engine/api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
@@ -21,7 +21,10 @@ export async function showLoading<T>(engine: Engine, label: string, quiet: boole
   }
 }
 
-/** A context in which no chat has an answer is a mistake of the command line. Throws `invalid_usage`. */
+/**
+ * A context in which no chat has an answer is a mistake of the command line. Throws
+ * `invalid_usage`.
+ */
 export function checkContext({ contextSize, leastContext }: ModelDescription): void {
   if (contextSize >= leastContext) return;
   throw misuse(`Expected a context of at least ${leastContext} tokens (-c), got ${contextSize}: the shortest chat takes ${leastContext - 1} with this model's template, and an answer one at least.`);

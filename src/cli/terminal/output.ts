@@ -1,12 +1,19 @@
-// Where words go: data to stdout, talk to stderr, neither with escape codes where it is no terminal.
+// Where words go: data to stdout, talk to stderr, neither with escape codes where it is no
+// terminal.
 import { RecuaError } from '../../errors.js';
 
-/** The reader of stdout went away (`recua run … | head`): no error, there is just nobody left to write for. */
+/**
+ * The reader of stdout went away (`recua run … | head`): no error, there is just nobody left to
+ * write for.
+ */
 export class ReaderGone extends Error {}
 
 let guarded = false;
 
-/** Keeps a closed stdout or stderr from ending the process: `print` tells of the one, the other is talk and may be lost. */
+/**
+ * Keeps a closed stdout or stderr from ending the process: `print` tells of the one, the other is
+ * talk and may be lost.
+ */
 export function guardOutput(): void {
   if (guarded) return;
   guarded = true;
@@ -14,7 +21,10 @@ export function guardOutput(): void {
   process.stderr.on('error', () => { /* Nobody listens. */ });
 }
 
-/** Data to stdout; resolves when it is handed on, so that a slow reader slows the writer. Throws ReaderGone. */
+/**
+ * Data to stdout; resolves when it is handed on, so that a slow reader slows the writer. Throws
+ * ReaderGone.
+ */
 export async function print(text: string): Promise<void> {
   const error = await new Promise<NodeJS.ErrnoException | null | undefined>((resolve) => {
     process.stdout.write(text, resolve);
@@ -60,18 +70,26 @@ export function makeLog(
   };
 }
 
-/** The same for what an engine tells: llama.cpp's own talk about a load is for those who look for a fault. See `engineLogLevel`. */
+/**
+ * The same for what an engine tells: llama.cpp's own talk about a load is for those who look for a
+ * fault. See `engineLogLevel`.
+ */
 export function engineLog(log: ReturnType<typeof makeLog>): ReturnType<typeof makeLog> {
   return (level, text) => log(level === 'info' ? 'debug' : level, text);
 }
 
-/** What `engineLog` of a log of this level lets through, so that an engine process sends no more. */
+/**
+ * What `engineLog` of a log of this level lets through, so that an engine process sends no more.
+ */
 export function engineLogLevel(least: Level | 'silent'): Level {
   if (least === 'silent') return 'error';
   return least === 'info' ? 'warn' : least;
 }
 
-/** Errors of an engine's log, held back until it is known whether the failure that follows says the same. */
+/**
+ * Errors of an engine's log, held back until it is known whether the failure that follows says the
+ * same.
+ */
 export class HeldErrors {
   #lines: string[] = [];
 
@@ -98,12 +116,18 @@ export function sayError(thrown: unknown): void {
   if (error.code === 'internal_error' && thrown instanceof Error && thrown.stack !== undefined) say(thrown.stack);
 }
 
-/** A model's text for a terminal: without control characters, so that it can't drive it. Line breaks and tabs stay. */
+/**
+ * A model's text for a terminal: without control characters, so that it can't drive it. Line breaks
+ * and tabs stay.
+ */
 export function tame(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
 }
 
-/** A line on stderr that shows how far the loading is; on a terminal it is rewritten, elsewhere it is silent until the end. */
+/**
+ * A line on stderr that shows how far the loading is; on a terminal it is rewritten, elsewhere it
+ * is silent until the end.
+ */
 export class LoadingLine implements ProgressLine {
   readonly #label: string;
   readonly #quiet: boolean;

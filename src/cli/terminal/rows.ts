@@ -1,5 +1,6 @@
-// Rows of text in columns, without borders or escape codes; wide characters count for what they take on a terminal. Whatever a screen is
-// too narrow for keeps its names whole: they are there to be copied.
+// Rows of text in columns, without borders or escape codes; wide characters count for what they
+// take on a terminal. Whatever a screen is too narrow for keeps its names whole: they are there to
+// be copied.
 import stringWidth from 'string-width';
 import { plain } from './wording.js';
 
@@ -24,9 +25,9 @@ export function shorten(text: string, columns: number): string {
 }
 
 /**
- * Lines of a table, each with its line break; the first row is the head. Where they are wider than the screen, empty columns are left out,
- * then the last column is shortened; where even that has no room, the first cell of a row gets a line of its own, and the others as many
- * as they need.
+ * Lines of a table, each with its line break; the first row is the head. Where they are wider than
+ * the screen, empty columns are left out, then the last column is shortened; where even that has no
+ * room, the first cell of a row gets a line of its own, and the others as many as they need.
  */
 export function rows(cells: readonly (readonly string[])[], columns = process.stdout.isTTY ? process.stdout.columns : Infinity): string {
   let shown = cells.map((row) => row.map(plain));

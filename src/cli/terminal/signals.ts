@@ -1,8 +1,12 @@
-// Ctrl-C and its relatives: the first signal asks for an orderly end, a second one ends at once. Whatever a command was doing, the exit code
-// is what a shell says of a process that the signal itself has ended, 128 and the signal's number: that is what the first moments
-// give, before anybody watches.
+// Ctrl-C and its relatives: the first signal asks for an orderly end, a second one ends at once.
+// Whatever a command was doing, the exit code is what a shell says of a process that the signal
+// itself has ended, 128 and the signal's number: that is what the first moments give, before
+// anybody watches.
 
-/** npm hands on a Ctrl-C that the terminal has sent to us already; what comes within this time is the same keystroke. */
+/**
+ * npm hands on a Ctrl-C that the terminal has sent to us already; what comes within this time is
+ * the same keystroke.
+ */
 const sameKeystrokeMs = 100;
 
 /** What ends a command in order. */
@@ -11,7 +15,10 @@ const exitCodes: Readonly<Record<StopName, number>> = { SIGHUP: 129, SIGINT: 130
 
 let stoppedBy: StopName = 'SIGINT';
 
-/** The exit code of a command that was stopped: by the signal that came first, else by the key Ctrl-C. */
+/**
+ * The exit code of a command that was stopped: by the signal that came first, else by the key
+ * Ctrl-C.
+ */
 export function stopCode(): number {
   return exitCodes[stoppedBy];
 }
@@ -28,7 +35,10 @@ export interface StopSignal {
   release(): void;
 }
 
-/** Watches SIGINT, SIGTERM and, where there is one, the closing of the terminal. `onSecond` is what a second signal does. */
+/**
+ * Watches SIGINT, SIGTERM and, where there is one, the closing of the terminal. `onSecond` is what
+ * a second signal does.
+ */
 export function watchSignals(onSecond: () => void = () => process.exit(stopCode())): StopSignal {
   const controller = new AbortController();
   let first = 0;

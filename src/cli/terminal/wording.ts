@@ -1,4 +1,5 @@
-// How counts, times and texts from files are written for people. Called by the commands that report.
+// How counts, times and texts from files are written for people. Called by the commands that
+// report.
 
 /** A count of a model's parameters. */
 export function parameters(count: number): string {

@@ -1,5 +1,6 @@
-// One running answer on the side of who asked: events of the engine in, an async iterable of deltas out.
-// Deltas are merged while nobody reads, so that a slow reader costs at most the answer's own length.
+// One running answer on the side of who asked: events of the engine in, an async iterable of deltas
+// out. Deltas are merged while nobody reads, so that a slow reader costs at most the answer's own
+// length.
 import type { RecuaError } from '../../errors.js';
 import type { Answer, Finish } from '../api.js';
 import type { Delta } from '../protocol.js';
@@ -27,7 +28,10 @@ export class DeltaQueue implements AsyncIterable<Delta> {
     this.#wake?.();
   }
 
-  /** No more will come; with an error, the reader is thrown that after what is unread. False if it was over already. */
+  /**
+   * No more will come; with an error, the reader is thrown that after what is unread. False if it
+   * was over already.
+   */
   stop(error?: { thrown: unknown }): boolean {
     if (this.#over) return false;
     this.#over = true;

@@ -1,5 +1,6 @@
-// What a pool is told from above: which models there are, by which names, and how each is loaded. The command line and the library
-// make it from the store and the settings. Types only: the pool does not read files.
+// What a pool is told from above: which models there are, by which names, and how each is loaded.
+// The command line and the library make it from the store and the settings. Types only: the pool
+// does not read files.
 import type { EngineOptions } from '../protocol.js';
 
 /** A model that could be loaded. */
@@ -21,7 +22,10 @@ export interface LoadPlan {
   readonly deviceBytes?: Readonly<Record<string, number>>;
   /** Another one where the file is another: a failed load is tried again then. */
   readonly fingerprint: string;
-  /** Stays loaded for so long after its last request, unless that says otherwise; Infinity: for ever. */
+  /**
+   * Stays loaded for so long after its last request, unless that says otherwise; Infinity: for
+   * ever.
+   */
   readonly keepAliveMs: number;
   /** It is unloaded when someone asks for that, and never else. */
   readonly pinned: boolean;
@@ -30,10 +34,14 @@ export interface LoadPlan {
 export interface Catalogue {
   list(): Promise<readonly CatalogueModel[]>;
   /**
-   * The model of that name; the default one where `name` is undefined, empty or `default`. Called with each request.
+   * The model of that name; the default one where `name` is undefined, empty or `default`. Called
+   * with each request.
    * @throws RecuaError `model_not_found`, with the nearest names
    */
   find(name: string | undefined): Promise<CatalogueModel>;
-  /** Called before a load, not for a model that is loaded. What it throws goes to who asked for the model. */
+  /**
+   * Called before a load, not for a model that is loaded. What it throws goes to who asked for the
+   * model.
+   */
   plan(model: CatalogueModel): Promise<LoadPlan>;
 }

@@ -1,5 +1,5 @@
-// One life of the engine process as the gateway sees it: forks it, passes messages, forwards its stderr, tells its end.
-// engine/gateway/client makes a new one after each crash.
+// One life of the engine process as the gateway sees it: forks it, passes messages, forwards its
+// stderr, tells its end. engine/gateway/client makes a new one after each crash.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { forkEngine } from './spare-process.js';
@@ -39,7 +39,8 @@ export class Child {
     child.on('error', (error) => {
       if (child.pid === undefined) gone(`could not start: ${error.message}`, false);
     });
-    // 'close' comes after the last message and the last line of output, 'exit' may come before them.
+    // 'close' comes after the last message and the last line of output, 'exit' may come before
+    // them.
     child.on('close', (code, signal) => gone(signal ? `signal ${signal}` : `exit code ${code}`, code === 0));
     for (const stream of [child.stdout, child.stderr]) if (stream) forwardLines(stream, (line) => events.output(line));
   }
@@ -48,13 +49,19 @@ export class Child {
     return this.#gone ? undefined : this.#process.pid;
   }
 
-  /** `gone` is called when no copy of the message is left in this process, whether it arrives or not. */
+  /**
+   * `gone` is called when no copy of the message is left in this process, whether it arrives or
+   * not.
+   */
   send(message: ToEngine, gone: () => void = () => {}): void {
     if (this.#process.connected) this.#process.send(message, () => gone());
     else gone();
   }
 
-  /** Whether it keeps a program alive that has nothing else to do. One that ends without it takes it along: see engine/process/host. */
+  /**
+   * Whether it keeps a program alive that has nothing else to do. One that ends without it takes it
+   * along: see engine/process/host.
+   */
   hold(alive: boolean): void {
     if (alive === this.#held) return;
     this.#held = alive;

@@ -1,5 +1,6 @@
-// The engine as the gateway uses it: keeps one engine process alive and sends it the requests of engine/gateway/requests.
-// When the process dies: what had begun fails with `model_crashed`, what only waited runs again in the next one.
+// The engine as the gateway uses it: keeps one engine process alive and sends it the requests of
+// engine/gateway/requests. When the process dies: what had begun fails with `model_crashed`, what
+// only waited runs again in the next one.
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState } from '../api.js';
@@ -10,7 +11,10 @@ import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescriptio
 import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
 
 export interface ClientSettings extends EngineSettings {
-  /** False lets a program end that has nothing else to do, though it did not close the engine; the default is true. */
+  /**
+   * False lets a program end that has nothing else to do, though it did not close the engine; the
+   * default is true.
+   */
   keepAlive?: boolean;
   /** The file that is forked. Tests give one with a fake addon. */
   entry?: string | URL;
@@ -32,13 +36,17 @@ export interface RestartPolicy {
 }
 
 const defaultRestart: RestartPolicy = { delayMs: 100, crashes: 5, windowMs: 60_000, holdOffMs: 60_000 };
-/** After the drain time, running answers are cancelled and the process has this long to end by itself. */
+/**
+ * After the drain time, running answers are cancelled and the process has this long to end by
+ * itself.
+ */
 const killAfterMs = 2_000;
 /** Lines of output quoted in the log when the process dies. */
 const lastLines = 5;
 /**
- * What a process says when it breaks. Other lines that it prints while it serves may quote a request, which is nobody's but the client's
- * (llama.cpp's grammar parser prints the grammar that it refuses), so they stay out of logs.
+ * What a process says when it breaks. Other lines that it prints while it serves may quote a
+ * request, which is nobody's but the client's (llama.cpp's grammar parser prints the grammar that
+ * it refuses), so they stay out of logs.
  */
 const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
 
@@ -122,7 +130,10 @@ class EngineClient extends EngineRequests {
     this.#child?.send({ type: 'cancel', id });
   }
 
-  /** A program that has nothing else to do waits for what it asked for, not for an engine it does not use. */
+  /**
+   * A program that has nothing else to do waits for what it asked for, not for an engine it does
+   * not use.
+   */
   protected override changed(): void {
     const wanted = this.requests.size > 0 || this.#readyWaiters.length > 0 || this.#closing !== undefined;
     if (wanted) this.#restartTimer?.ref();
@@ -202,7 +213,10 @@ class EngineClient extends EngineRequests {
     child.kill();
   }
 
-  /** A load that failed the first time fails for good; later (the file was there, memory may come back) it is tried again. */
+  /**
+   * A load that failed the first time fails for good; later (the file was there, memory may come
+   * back) it is tried again.
+   */
   #giveUp(error: RecuaError): void {
     this.failAll(error);
     for (const { reject } of this.#readyWaiters.splice(0)) reject(error);

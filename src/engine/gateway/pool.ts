@@ -1,5 +1,6 @@
-// Several models behind one door: a process for each, loaded on demand and lent to requests. Which of them are loaded and who
-// works with them is decided by engine/leases; this drives it over real processes and timers. Gateway process.
+// Several models behind one door: a process for each, loaded on demand and lent to requests. Which
+// of them are loaded and who works with them is decided by engine/leases; this drives it over real
+// processes and timers. Gateway process.
 import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
 import { Leases, type LeasePolicy } from '../leases/leases.js';
@@ -14,7 +15,9 @@ import { refusalError } from './refusal-error.js';
 export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
   /** RAM for all models together; 0 or absent: what is free at start, less a reserve. */
   maxMemoryBytes?: number;
-  /** Memory of devices for all models together, by name; a device that is not named has no bound. */
+  /**
+   * Memory of devices for all models together, by name; a device that is not named has no bound.
+   */
   maxDeviceBytes?: Readonly<Record<string, number>>;
   /** Models at once; 0 or absent: as many as fit. */
   maxModels?: number;

@@ -1,4 +1,5 @@
-// Why a request does not get its model, as an error: what it needs, what there is, what to do. Used by engine/gateway/pool.
+// Why a request does not get its model, as an error: what it needs, what there is, what to do. Used
+// by engine/gateway/pool.
 import { RecuaError } from '../../errors.js';
 import type { Refusal } from '../leases/events.js';
 

@@ -1,5 +1,6 @@
-// The requests an engine has been given and not answered: ids, cancelling, and events → answers. What engine/gateway/client (over a child
-// process) and engine/in-process/local (in this process) have in common; how a message reaches the engine is theirs.
+// The requests an engine has been given and not answered: ids, cancelling, and events → answers.
+// What engine/gateway/client (over a child process) and engine/in-process/local (in this process)
+// have in common; how a message reaches the engine is theirs.
 import { RecuaError } from '../../errors.js';
 import { RunningAnswer } from './answer.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
@@ -15,7 +16,10 @@ export class PendingRequest {
   accepted = false;
   /** Its first step has begun: it is not sent again. */
   begun = false;
-  /** It waits in the engine process's queue since before a crash: one that crashes it twice is not sent a third time. */
+  /**
+   * It waits in the engine process's queue since before a crash: one that crashes it twice is not
+   * sent a third time.
+   */
   resent = false;
   readonly event: (event: EngineEvent) => void;
   readonly fail: (error: RecuaError) => void;
@@ -33,7 +37,10 @@ export class PendingRequest {
     this.#released = released;
   }
 
-  /** Gives the message to `send`, which calls back when no copy is left here. Nothing happens once it is dropped. */
+  /**
+   * Gives the message to `send`, which calls back when no copy is left here. Nothing happens once
+   * it is dropped.
+   */
   deliver(send: (message: RequestMessage, gone: () => void) => void): void {
     if (!this.#message) return;
     this.#onTheWay++;
@@ -68,7 +75,9 @@ export abstract class EngineRequests implements Engine {
 
   /** Why no request can be taken now; undefined if one can. */
   protected abstract refusal(): RecuaError | undefined;
-  /** Hands a call that was just added to the engine; one that cannot be handed over is settled here. */
+  /**
+   * Hands a call that was just added to the engine; one that cannot be handed over is settled here.
+   */
   protected abstract submit(call: PendingRequest): void;
   /** Tells the engine that nobody wants the answer any more. */
   protected abstract withdraw(id: number): void;
@@ -89,7 +98,8 @@ export abstract class EngineRequests implements Engine {
 
   async rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked> {
     const { vectors, tokenCounts } = await this.#vectors((id) => ({ type: 'rerank', id, request }), signal, released);
-    // A head with several labels gives several numbers, of which the first is the score, as llama-server has it.
+    // A head with several labels gives several numbers, of which the first is the score, as
+    // llama-server has it.
     return { scores: Float32Array.from(vectors, (vector) => vector[0]!), tokenCounts };
   }
 

@@ -1,5 +1,6 @@
-// A pool of one model over an engine that the caller started and ends: `recua api model.gguf`, and servers that a program makes
-// for a model it loaded. Leases cost nothing, and nothing is ever unloaded. Gateway process.
+// A pool of one model over an engine that the caller started and ends: `recua api model.gguf`, and
+// servers that a program makes for a model it loaded. Leases cost nothing, and nothing is ever
+// unloaded. Gateway process.
 import { RecuaError } from '../../errors.js';
 import type { Engine } from '../api.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
@@ -17,7 +18,10 @@ export interface SingleName {
 
 export interface SingleModelPool extends ModelPool {
   readonly sole: Engine;
-  /** To be called with each new state of the engine: `onState` of its settings. Listeners hear of it. */
+  /**
+   * To be called with each new state of the engine: `onState` of its settings. Listeners hear of
+   * it.
+   */
   stateChanged(): void;
 }
 

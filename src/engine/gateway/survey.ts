@@ -1,5 +1,6 @@
-// What native code there is on this machine and what it can do, as a process of its own finds it: whatever breaks, breaks there.
-// Called by the command line for `--list-devices` and `doctor`; survey-main.ts is the process.
+// What native code there is on this machine and what it can do, as a process of its own finds it:
+// whatever breaks, breaks there. Called by the command line for `--list-devices` and `doctor`;
+// survey-main.ts is the process.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Device, NativeBackend } from '../../addon/addon.js';

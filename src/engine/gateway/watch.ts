@@ -1,5 +1,6 @@
-// Tells a stuck engine process from one that is busy. Used by engine/gateway/client while a model is loaded. It counts looks, not
-// time: a gateway that was itself suspended or starved must not blame the engine for that.
+// Tells a stuck engine process from one that is busy. Used by engine/gateway/client while a model
+// is loaded. It counts looks, not time: a gateway that was itself suspended or starved must not
+// blame the engine for that.
 import type { Pulse } from '../protocol.js';
 
 export interface WatchPolicy {
@@ -29,7 +30,9 @@ export class Watch {
   #last: Pulse | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `look` asks the process for its pulse; `stuck` is told once, after which the watch has ended. */
+  /**
+   * `look` asks the process for its pulse; `stuck` is told once, after which the watch has ended.
+   */
   constructor(policy: WatchPolicy, look: () => void, stuck: (part: Part, why: string) => void) {
     this.#everyMs = policy.everyMs;
     this.#mostLooks = Math.ceil(policy.stuckMs / policy.everyMs);

@@ -1,5 +1,6 @@
-// An engine in this process: the same calls as over engine/gateway/client, with no process between. Used by library/ where a program asks
-// for it. llama.cpp's aborts end this process then; what is computed still runs on threads of its own.
+// An engine in this process: the same calls as over engine/gateway/client, with no process between.
+// Used by library/ where a program asks for it. llama.cpp's aborts end this process then; what is
+// computed still runs on threads of its own.
 import { RecuaError } from '../../errors.js';
 import type { Engine as EngineFace, EngineSettings, EngineState } from '../api.js';
 import { EngineRequests, type PendingRequest } from '../gateway/requests.js';

@@ -1,6 +1,10 @@
-// Arithmetic of memory: what models take, what there is, what would fit. Pure; used by engine/leases/leases.
+// Arithmetic of memory: what models take, what there is, what would fit. Pure; used by
+// engine/leases/leases.
 
-/** Bytes by place: `memory` is RAM, devices have their own names. A place that a budget does not name has no bound. */
+/**
+ * Bytes by place: `memory` is RAM, devices have their own names. A place that a budget does not
+ * name has no bound.
+ */
 export type Bytes = Readonly<Record<string, number>>;
 
 export interface Budget {
@@ -41,7 +45,10 @@ export function atMost(need: Bytes, room: Room): Bytes {
   return Object.fromEntries(Object.entries(need).map(([place, bytes]) => [place, Math.min(bytes, room.bytes[place] ?? Infinity)]));
 }
 
-/** How much of what a need lacks would be there if `freed` were free: from 0 to 1, the least of all places. */
+/**
+ * How much of what a need lacks would be there if `freed` were free: from 0 to 1, the least of all
+ * places.
+ */
 export function shareOfLack(need: Bytes, room: Room, freed: Bytes): number {
   const shares = Object.entries(need).map(([place, bytes]) => {
     const lack = bytes - (room.bytes[place] ?? Infinity);

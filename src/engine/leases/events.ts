@@ -1,12 +1,19 @@
-// What happens to a pool of models, and what is to be done about it. Pure; between engine/leases/leases and who drives it.
+// What happens to a pool of models, and what is to be done about it. Pure; between
+// engine/leases/leases and who drives it.
 import type { PlainError } from '../../errors.js';
 import type { Bytes } from './budget.js';
 import type { ModelPlan } from './model-entry.js';
 
 export type LeaseEvent =
-  /** A model's file and settings were looked at; needed once before all else about it, then before it is loaded again. */
+  /**
+   * A model's file and settings were looked at; needed once before all else about it, then before
+   * it is loaded again.
+   */
   | { kind: 'planned'; model: string; plan: ModelPlan }
-  /** Someone wants to work with the model. `explicit`: the load itself is wanted, so that a failure of a moment ago is no answer. */
+  /**
+   * Someone wants to work with the model. `explicit`: the load itself is wanted, so that a failure
+   * of a moment ago is no answer.
+   */
   | { kind: 'request'; model: string; request: number; keepAliveMs?: number | undefined; explicit?: boolean }
   /** A request that waits is no longer wanted. */
   | { kind: 'cancel'; model: string; request: number }

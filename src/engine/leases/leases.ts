@@ -1,6 +1,7 @@
-// Which models are loaded, and who works with them: events in, commands out. A model that is lent to a request is never unloaded;
-// models that do not fit together take turns; a failed load is tried again when something has changed. Pure: times come in as
-// numbers and processes are someone else's. Driven by engine/gateway/pool.
+// Which models are loaded, and who works with them: events in, commands out. A model that is lent
+// to a request is never unloaded; models that do not fit together take turns; a failed load is
+// tried again when something has changed. Pure: times come in as numbers and processes are someone
+// else's. Driven by engine/gateway/pool.
 import type { PlainError } from '../../errors.js';
 import { atMost, fits, isSound, shareDevice, wholeRoom, without, withMore, type Budget, type Bytes, type Room } from './budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from './events.js';
@@ -170,7 +171,10 @@ export class Leases {
     this.#wakeMs = wakeMs;
   }
 
-  /** Unloads what nobody wants any more: its time is over, it was asked for, or it took more than there is room for. */
+  /**
+   * Unloads what nobody wants any more: its time is over, it was asked for, or it took more than
+   * there is room for.
+   */
   #retire(nowMs: number): void {
     for (const entry of this.#models.values()) {
       if (entry.wanted) continue;
@@ -194,15 +198,18 @@ export class Leases {
   }
 
   /**
-   * Starts what fits, and has others leave for what does not, in the order of arrival. Returns when to look again if nothing happens
-   * until then.
+   * Starts what fits, and has others leave for what does not, in the order of arrival. Returns when
+   * to look again if nothing happens until then.
    */
   #makeRoom(nowMs: number): number {
     const all = [...this.#models.values()];
     for (const entry of all) entry.draining = false;
     const candidates = all.filter((entry) => entry.phase !== 'ready' && entry.phase !== 'loading' && entry.waiting.length > 0)
       .sort((a, b) => a.waiting[0]!.arrival - b.waiting[0]!.arrival);
-    /** What is free now, and what will be when all have left that leave, less what candidates before have a claim on. */
+    /**
+     * What is free now, and what will be when all have left that leave, less what candidates before
+     * have a claim on.
+     */
     let now = this.#room();
     let later = all.filter((entry) => entry.phase === 'unloading').reduce((room, entry) => withMore(room, entry.need), now);
     let againMs = Infinity;
@@ -257,7 +264,9 @@ export class Leases {
     this.#commands.push({ kind: 'load', model: entry.id });
   }
 
-  /** What to count for a model that is to be loaded. One that can never fit is refused: undefined. */
+  /**
+   * What to count for a model that is to be loaded. One that can never fit is refused: undefined.
+   */
   #needOf(entry: ModelEntry): Bytes | undefined {
     const pinned = [...this.#models.values()].filter((one) => one.present && one.plan.pinned && one !== entry);
     const most = pinned.reduce((room, one) => without(room, one.need), wholeRoom(this.#budget));
@@ -270,7 +279,9 @@ export class Leases {
     return undefined;
   }
 
-  /** One request gets its model, if one can: whoever waits for room may have a say before the next. */
+  /**
+   * One request gets its model, if one can: whoever waits for room may have a say before the next.
+   */
   #grantOne(nowMs: number): boolean {
     for (const entry of this.#models.values()) {
       const next = entry.next;

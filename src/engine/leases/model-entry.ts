@@ -3,8 +3,8 @@ import type { PlainError } from '../../errors.js';
 import type { Bytes } from './budget.js';
 
 /**
- * `loading`, `ready` and `unloading` have a process. An `unloaded` model that requests wait for waits for room; one with a failure
- * failed when it was loaded last.
+ * `loading`, `ready` and `unloading` have a process. An `unloaded` model that requests wait for
+ * waits for room; one with a failure failed when it was loaded last.
  */
 export type Phase = 'unloaded' | 'loading' | 'ready' | 'unloading';
 
@@ -68,7 +68,9 @@ export class ModelEntry {
   stopFrom: number | undefined;
   /** Others need its room and its turn is over: it takes no new requests. */
   draining = false;
-  /** Since when others wait for room while it is loaded, and how many requests it was lent to since. */
+  /**
+   * Since when others wait for room while it is loaded, and how many requests it was lent to since.
+   */
   turn: { sinceMs: number; granted: number } | undefined;
 
   constructor(readonly id: string, plan: ModelPlan, loadMs: number) {

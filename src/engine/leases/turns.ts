@@ -1,5 +1,6 @@
-// Who must leave for another model, and when. Several models that do not fit together take turns: a model that is loaded serves on
-// while others wait, but not for ever, so that neither swapping nor waiting takes over. Pure; used by engine/leases/leases.
+// Who must leave for another model, and when. Several models that do not fit together take turns: a
+// model that is loaded serves on while others wait, but not for ever, so that neither swapping nor
+// waiting takes over. Pure; used by engine/leases/leases.
 import { fits, shareOfLack, withMore, type Bytes, type Room } from './budget.js';
 import type { ModelEntry } from './model-entry.js';
 
@@ -25,7 +26,10 @@ function swapMs(one: ModelEntry, other: ModelEntry): number {
   return one.loadMs + other.loadMs;
 }
 
-/** From when on a model that is loaded may be made to leave for another, if nothing comes in between; Infinity: not before something else happens. */
+/**
+ * From when on a model that is loaded may be made to leave for another, if nothing comes in
+ * between; Infinity: not before something else happens.
+ */
 export function leavesAtMs(entry: ModelEntry, candidate: ModelEntry, policy: TurnPolicy): number {
   if (entry.plan.pinned) return Infinity;
   // Nobody waits for it any more.
@@ -40,15 +44,18 @@ export function leavesAtMs(entry: ModelEntry, candidate: ModelEntry, policy: Tur
 }
 
 /**
- * The one figure: milliseconds that it costs to have the model back, for each second that nobody wanted it. The lowest leaves first. Of a
- * model that frees only a part of what is lacking, several must go: it counts for as much more.
+ * The one figure: milliseconds that it costs to have the model back, for each second that nobody
+ * wanted it. The lowest leaves first. Of a model that frees only a part of what is lacking, several
+ * must go: it counts for as much more.
  */
 export function worth(entry: ModelEntry, nowMs: number, share: number): number {
   const idleSeconds = entry.wanted ? 0 : (nowMs - entry.usedMs) / 1000;
   return entry.loadMs / (idleSeconds + 1) / Math.max(share, 0.001);
 }
 
-/** The models that leave, so that a need fits into the room: as few and as little worth as can be. */
+/**
+ * The models that leave, so that a need fits into the room: as few and as little worth as can be.
+ */
 export function chooseVictims(
   candidate: ModelEntry, need: Bytes, room: Room, loaded: readonly ModelEntry[], policy: TurnPolicy, nowMs: number,
 ): Choice {

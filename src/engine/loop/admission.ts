@@ -1,5 +1,6 @@
-// Brings sequences into their slots, with the KV they share: the context calls that the prefix cache's choices stand for.
-// Called by the engine's loop between two steps, while the native thread is idle.
+// Brings sequences into their slots, with the KV they share: the context calls that the prefix
+// cache's choices stand for. Called by the engine's loop between two steps, while the native thread
+// is idle.
 import { totalmem } from 'node:os';
 import type { NativeContext } from '../../addon/addon.js';
 import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
@@ -13,7 +14,10 @@ const leastToCome = 16;
 /** Milliseconds per token moved, before any was: a small model on a slow machine. */
 const firstMoveCost = 0.01;
 
-/** Bytes for a setting in MiB; -1 is an eighth of the machine's memory (or of what this process may use), at most 8 GiB. */
+/**
+ * Bytes for a setting in MiB; -1 is an eighth of the machine's memory (or of what this process may
+ * use), at most 8 GiB.
+ */
 export function stashBudget(mib: number): number {
   if (mib >= 0) return mib * 2 ** 20;
   const limit = process.constrainedMemory?.() ?? 0;
@@ -44,7 +48,10 @@ export class Admission {
     }
   }
 
-  /** Closes one gap among the running sequences, if that costs less than steps in two passes. `stepMs` is what a step takes. */
+  /**
+   * Closes one gap among the running sequences, if that costs less than steps in two passes.
+   * `stepMs` is what a step takes.
+   */
   async straighten(stepMs: number): Promise<void> {
     const move = this.#cache.straighten();
     if (!move) return;
@@ -71,7 +78,10 @@ export class Admission {
     this.#cache.moved(move);
   }
 
-  /** Makes the slot hold exactly the placement's prefix. False where the memory turns out not to be able to. */
+  /**
+   * Makes the slot hold exactly the placement's prefix. False where the memory turns out not to be
+   * able to.
+   */
   async #takeOver({ slot, source, stash, reused, held, keep }: Placement): Promise<boolean> {
     if (keep) await this.#stash(slot, keep);
     if (source === slot) {

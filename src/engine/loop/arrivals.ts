@@ -1,10 +1,14 @@
-// Who is about to ask: requests on their way through preparation, and clients whose answer has just ended, who often send their next at
-// once. What comes together is read together: each step reads all weights, and rows of prompts beside rows that decode are a pass of their own.
+// Who is about to ask: requests on their way through preparation, and clients whose answer has just
+// ended, who often send their next at once. What comes together is read together: each step reads
+// all weights, and rows of prompts beside rows that decode are a pass of their own.
 import type { Wakeup } from './wakeup.js';
 
 /** Nothing is waited for longer than this, nor after an answer has ended so long ago. */
 const mostMs = 20;
-/** For a client that may or may not come back, the others wait no longer than this part of what reading them takes. */
+/**
+ * For a client that may or may not come back, the others wait no longer than this part of what
+ * reading them takes.
+ */
 const worthWaiting = 1 / 16;
 
 export class Arrivals {
@@ -35,7 +39,10 @@ export class Arrivals {
     this.#leftMs = nowMs;
   }
 
-  /** Waits for those who may be read together with what takes `readMs`; `room` is for how many more there are sequences. */
+  /**
+   * Waits for those who may be read together with what takes `readMs`; `room` is for how many more
+   * there are sequences.
+   */
   async gather(readMs: number, room: number): Promise<void> {
     const startMs = performance.now();
     for (let nowMs = startMs; room > 0; nowMs = performance.now()) {

@@ -1,5 +1,6 @@
-// Tokens whose grammar needs more work than the other rows of a step should wait for: worked out on a pool thread, one at a time, so that
-// the rest of the pool stays free for those who arrive. Called by the engine between steps.
+// Tokens whose grammar needs more work than the other rows of a step should wait for: worked out on
+// a pool thread, one at a time, so that the rest of the pool stays free for those who arrive.
+// Called by the engine between steps.
 import { RecuaError } from '../../errors.js';
 import type { Generation } from './generation.js';
 

@@ -1,6 +1,7 @@
-// The loop of the engine process: plan → step → settle, one native promise per step for all sequences together.
-// The next step is submitted before the text work of the last one, so that detokenising, stop strings, parsing and IPC
-// happen while llama.cpp computes. Called by host; everything here runs on the engine process's JS thread.
+// The loop of the engine process: plan → step → settle, one native promise per step for all
+// sequences together. The next step is submitted before the text work of the last one, so that
+// detokenising, stop strings, parsing and IPC happen while llama.cpp computes. Called by host;
+// everything here runs on the engine process's JS thread.
 import type { NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { Admission, stashBudget } from './admission.js';
@@ -29,7 +30,10 @@ export interface EngineHooks {
   log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
 }
 
-/** A step expected to take longer than this is stopped when all it works for was cancelled; its KV is lost then. */
+/**
+ * A step expected to take longer than this is stopped when all it works for was cancelled; its KV
+ * is lost then.
+ */
 const worthAbortingMs = 250;
 
 export class EngineLoop {
@@ -110,7 +114,10 @@ export class EngineLoop {
     question(this.#loaded.model).then((value) => this.#outbox.push({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
   }
 
-  /** Work on the KV of idle sequences; its result is the request's answer. Only what it gives to `betweenSteps` keeps steps waiting. */
+  /**
+   * Work on the KV of idle sequences; its result is the request's answer. Only what it gives to
+   * `betweenSteps` keeps steps waiting.
+   */
   keep(id: number, work: (keeper: StateKeeper, context: NativeContext, betweenSteps: BetweenSteps) => Promise<SavedState>): void {
     const { context } = this.#loaded;
     if (this.#closing || !context) return this.#fail(id, this.#closing ? shuttingDown() : new RecuaError('chat_unsupported', 'This model only embeds; it keeps no state.'));
@@ -124,7 +131,10 @@ export class EngineLoop {
       .finally(() => this.#keeping.delete(id) && this.#stir());
   }
 
-  /** Takes effect before the next step, wherever the request is. Unknown ids have been answered already. */
+  /**
+   * Takes effect before the next step, wherever the request is. Unknown ids have been answered
+   * already.
+   */
   cancel(id: number): void {
     if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
     const request = this.#active.get(id);
@@ -144,7 +154,10 @@ export class EngineLoop {
     this.#stir();
   }
 
-  /** Something came that the loop must look at: it wakes, or the step in flight is the last before it does. */
+  /**
+   * Something came that the loop must look at: it wakes, or the step in flight is the last before
+   * it does.
+   */
   #stir(): void {
     this.wakeup.wake();
     if (this.#inFlight) this.#loaded.context?.pause();
@@ -213,7 +226,10 @@ export class EngineLoop {
     request.leave(this.#active.has(request.id));
   }
 
-  /** Builds the next step and hands it to the native thread; undefined if there is nothing to compute. */
+  /**
+   * Builds the next step and hands it to the native thread; undefined if there is nothing to
+   * compute.
+   */
   #submit(context: NativeContext): Promise<StepResult[]> | undefined {
     const plan = this.#plan;
     const { maxStallMs } = this.#loaded.options;
@@ -274,7 +290,8 @@ export class EngineLoop {
       if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
       if (last === undecided) this.#decisions.add(request, given.length);
       else if (last < 0) {
-        // The KV of the last that came true is there, too: the sampler failed in the row that was evaluated with it.
+        // The KV of the last that came true is there, too: the sampler failed in the row that was
+        // evaluated with it.
         if (given.length > 0) request.sequence.advance(1);
         // What came before is told first, and may even have ended the answer.
         if (given.length > 0) this.#render();
@@ -296,7 +313,10 @@ export class EngineLoop {
     this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
   }
 
-  /** The KV of all in the step is undefined. Aborted work that somebody still wants is done again; else its requests fail. */
+  /**
+   * The KV of all in the step is undefined. Aborted work that somebody still wants is done again;
+   * else its requests fail.
+   */
   async #stepFailed(context: NativeContext, error: RecuaError): Promise<void> {
     if (error.code === 'closed') throw error;
     const aborted = error.code === 'cancelled';

@@ -1,5 +1,5 @@
-// One generating request inside the engine: its sequence with all that hangs on it (sampler, text, parser, times),
-// and the text work of its new tokens. The engine calls it between steps.
+// One generating request inside the engine: its sequence with all that hangs on it (sampler, text,
+// parser, times), and the text work of its new tokens. The engine calls it between steps.
 import type { NativeSampler, Pieces } from '../../addon/addon.js';
 import type { PreparedPrompt } from '../prompts/chat.js';
 import type { Delta, EngineEvent, FinishReason } from '../protocol.js';
@@ -45,8 +45,9 @@ export class Generation {
   }
 
   /**
-   * Takes the tokens that a step gave, evaluating so many guesses. No text work: the next step waits for this. False, and they are thrown away,
-   * where the answer was cancelled or ended by a stop string while they were computed.
+   * Takes the tokens that a step gave, evaluating so many guesses. No text work: the next step
+   * waits for this. False, and they are thrown away, where the answer was cancelled or ended by a
+   * stop string while they were computed.
    */
   accept(tokens: Int32Array, guesses: number, flags: Uint8Array, nowMs: number): boolean {
     if (this.sequence.state === 'finished') {
@@ -61,13 +62,19 @@ export class Generation {
     return true;
   }
 
-  /** Its sequence is gone. Text of its last tokens may still have to be made, and the end of that closes the parser. */
+  /**
+   * Its sequence is gone. Text of its last tokens may still have to be made, and the end of that
+   * closes the parser.
+   */
   leave(rendersMore: boolean): void {
     this.sampler.close();
     if (!rendersMore) this.#prepared.parser.close();
   }
 
-  /** Turns new tokens into text and text into events. A stop string found here finishes the sequence. */
+  /**
+   * Turns new tokens into text and text into events. A stop string found here finishes the
+   * sequence.
+   */
   render(pieces: Pieces, events: EngineEvent[]): void {
     const { sequence } = this;
     for (; this.#rendered < sequence.length; this.#rendered++) {

@@ -1,5 +1,6 @@
-// How a request that generates comes in: refused at once where there is no place for it, else prepared off-thread (prompt, tokens,
-// sampler) and handed to the loop, which gives it a sequence. Every error before `accepted` ends here. Called by the engine's loop.
+// How a request that generates comes in: refused at once where there is no place for it, else
+// prepared off-thread (prompt, tokens, sampler) and handed to the loop, which gives it a sequence.
+// Every error before `accepted` ends here. Called by the engine's loop.
 import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
@@ -32,7 +33,10 @@ export class Intake {
   /** Of those being prepared, what tells the work off-thread that nobody waits for it. */
   readonly #preparing = new Map<number, CancelFlag>();
 
-  /** `active` are the loop's requests, taken and not answered; one that is being prepared is there as undefined. */
+  /**
+   * `active` are the loop's requests, taken and not answered; one that is being prepared is there
+   * as undefined.
+   */
   constructor(
     addon: NativeAddon, loaded: LoadedModel, active: Map<number, Generation | undefined>, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
     hooks: IntakeHooks,

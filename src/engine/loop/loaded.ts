@@ -13,7 +13,9 @@ export interface LoadedModel {
   description: ModelDescription;
 }
 
-/** Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole. */
+/**
+ * Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole.
+ */
 export function canRemoveParts({ recurrent, slidingWindow }: NativeModelInfo): boolean {
   return !recurrent && slidingWindow === 0;
 }

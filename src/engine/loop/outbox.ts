@@ -1,5 +1,6 @@
-// What the loop tells the gateway: the events of one step, or of one burst of requests, go in one message, together with how many
-// requests run and wait. Used by the engine's loop, and by all that it hands requests to.
+// What the loop tells the gateway: the events of one step, or of one burst of requests, go in one
+// message, together with how many requests run and wait. Used by the engine's loop, and by all that
+// it hands requests to.
 import type { RecuaError } from '../../errors.js';
 import type { EngineEvent, EngineStatus } from '../protocol.js';
 

@@ -1,5 +1,6 @@
-// A conversation's KV in a file: magic, header (JSON: which model and settings it belongs to), tokens, llama.cpp's bytes, and a SHA-256
-// of all that, for llama.cpp trusts the counts inside. Written and read piece by piece while the engine computes, whatever the size.
+// A conversation's KV in a file: magic, header (JSON: which model and settings it belongs to),
+// tokens, llama.cpp's bytes, and a SHA-256 of all that, for llama.cpp trusts the counts inside.
+// Written and read piece by piece while the engine computes, whatever the size.
 import { createHash, randomUUID } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
@@ -19,7 +20,10 @@ export type Fingerprint = string;
 const samples = 16;
 const sampleBytes = 64 * 1024;
 
-/** Of the weights it takes samples: fine-tunes of one model differ everywhere, and the files are large. */
+/**
+ * Of the weights it takes samples: fine-tunes of one model differ everywhere, and the files are
+ * large.
+ */
 export async function fingerprintOf({ options, description }: LoadedModel): Promise<Fingerprint> {
   const hash = createHash('sha256');
   const { architecture, parameters, vocabSize, fileType, llamaCpp } = description;
@@ -98,8 +102,9 @@ export interface ReadState {
 }
 
 /**
- * `accept` gets the state's size before anything is read, and gives the memory for it or the reason why not. Throws `file_unreadable`
- * where it cannot be read; a string says why what is there does not serve. What the memory holds then is worth nothing.
+ * `accept` gets the state's size before anything is read, and gives the memory for it or the reason
+ * why not. Throws `file_unreadable` where it cannot be read; a string says why what is there does
+ * not serve. What the memory holds then is worth nothing.
  */
 export async function readState(
   path: string, fingerprint: Fingerprint, accept: (header: StateHeader) => StateSink | string, pieceBytes = usualPieceBytes,

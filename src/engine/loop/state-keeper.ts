@@ -1,5 +1,6 @@
-// What can be done with the KV of sequences that no request uses: save to a file, restore from one, forget. What touches the context is
-// done between two steps; files are written from stashes and read into them meanwhile.
+// What can be done with the KV of sequences that no request uses: save to a file, restore from one,
+// forget. What touches the context is done between two steps; files are written from stashes and
+// read into them meanwhile.
 import type { NativeContext } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { LoadedModel } from './loaded.js';

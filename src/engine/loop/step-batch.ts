@@ -1,4 +1,5 @@
-// A plan → the arrays that a native step takes. One is filled again and again: a step is only built when none is in flight.
+// A plan → the arrays that a native step takes. One is filled again and again: a step is only built
+// when none is in flight.
 import type { NativeSampler, StepInput } from '../../addon/addon.js';
 import type { Plan } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';

@@ -1,5 +1,6 @@
-// Signs of life of an engine: what each of its threads has done so far, and whether it has anything to do. The gateway looks
-// every few seconds, and ends a process of which a part has work and does none of it (engine/gateway/watch). Runs where the engine does.
+// Signs of life of an engine: what each of its threads has done so far, and whether it has anything
+// to do. The gateway looks every few seconds, and ends a process of which a part has work and does
+// none of it (engine/gateway/watch). Runs where the engine does.
 import type { NativeContext } from '../../addon/addon.js';
 import type { LoadedModel } from './loaded.js';
 import type { Pulse, Work } from '../protocol.js';
@@ -14,7 +15,9 @@ export class Vitals {
   #pooled = 0;
   #pooling = false;
 
-  /** `busy`: the loop has sequences, a step or a job. `between` has it do a job between two steps. */
+  /**
+   * `busy`: the loop has sequences, a step or a job. `between` has it do a job between two steps.
+   */
   constructor(loaded: LoadedModel, busy: () => boolean, embedding: () => Work | undefined, between: (job: () => Promise<void>) => void) {
     this.#loaded = loaded;
     this.#busy = busy;
@@ -46,8 +49,9 @@ export class Vitals {
     if (context && !busy && !embedding.busy) this.#between(() => this.#touch(context));
     if (!this.#pooling) void this.#askPool();
     return {
-      // One thread computes for the context and the embedder, so either's progress is both's. While it does, the backend asks at
-      // each node of the graph whether to go on: a step may take as long as it takes.
+      // One thread computes for the context and the embedder, so either's progress is both's. While
+      // it does, the backend asks at each node of the graph whether to go on: a step may take as
+      // long as it takes.
       compute: {
         busy: (busy && this.#unhurried === 0) || embedding.busy,
         done: this.#steps + (context?.polls() ?? 0) + embedding.done,

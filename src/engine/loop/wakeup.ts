@@ -1,4 +1,5 @@
-// What the engine's loop sleeps on. A wake() while nobody sleeps is not remembered: the loop looks at what there is before it sleeps.
+// What the engine's loop sleeps on. A wake() while nobody sleeps is not remembered: the loop looks
+// at what there is before it sleeps.
 
 export class Wakeup {
   #wake: (() => void) | undefined;

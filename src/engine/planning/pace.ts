@@ -1,35 +1,56 @@
-// What steps took, and from that how many prompt tokens the next one reads. Pure. The engine tells it of each step, and asks before the next.
+// What steps took, and from that how many prompt tokens the next one reads. Pure. The engine tells
+// it of each step, and asks before the next.
 import { readable, streams, tileRows, unread, type Plan } from './scheduler.js';
 import type { Sequence } from './sequence.js';
 
 /** Prompt tokens beside running streams while the machine's speed is not known yet. */
 const firstBudget = 128;
-/** A step with fewer prompt rows and nothing beside them says little about the speed: it mostly reads the weights. */
+/**
+ * A step with fewer prompt rows and nothing beside them says little about the speed: it mostly
+ * reads the weights.
+ */
 const tellingRows = 32;
 /** A step without streams aims at this long: it bounds how late a cancel or a newcomer is seen. */
 const prefillStepMs = 1000;
 /** … or a little longer, where that ends all prompts at once. */
 const toTheEnd = 1.25;
-/** So many tokens of a stream are its beginning, which does not hold up the prompts that came with its own. */
+/**
+ * So many tokens of a stream are its beginning, which does not hold up the prompts that came with
+ * its own.
+ */
 const beginning = 4;
-/** Beside rows that decode, reading a prompt takes at least so much longer than alone: the last tokens may as well come first. */
+/**
+ * Beside rows that decode, reading a prompt takes at least so much longer than alone: the last
+ * tokens may as well come first.
+ */
 const besideOthers = 1 / 3;
 /** Less than a tile is read in these sizes. */
 const smallSizes = [32, 16, 8];
-/** All but the largest only where attention is at least this part of a row's time: else they read the weights in vain. */
+/**
+ * All but the largest only where attention is at least this part of a row's time: else they read
+ * the weights in vain.
+ */
 const mostlyAttention = 1 / 2;
 /** Less than a tile is worth it where its rate is at least this part of a whole one's. */
 const worthLess = 0.8;
 /** … or this part, where it keeps to what a stream may wait and the tile does not. */
 const worthKeeping = 0.5;
-/** What else runs may have made less than a tile seem slow: after so many whole ones, the smallest part is tried again. */
+/**
+ * What else runs may have made less than a tile seem slow: after so many whole ones, the smallest
+ * part is tried again.
+ */
 const triedAgain = 32;
-/** A step beside streams is at most so many times as large as the largest seen: how the cost grows may not be known yet. */
+/**
+ * A step beside streams is at most so many times as large as the largest seen: how the cost grows
+ * may not be known yet.
+ */
 const farther = 4;
 /** Of what was known, so much stays when a step is noted. */
 const remembered = 0.75;
 
-/** Milliseconds per row, as a line over its depth: how many tokens of its sequence come before it. */
+/**
+ * Milliseconds per row, as a line over its depth: how many tokens of its sequence come before it.
+ */
 class RowCost {
   // Sums over the steps noted, the older the less.
   #weight = 0;
@@ -50,7 +71,8 @@ class RowCost {
     this.#ms = this.#ms * remembered + msPerRow;
     this.#depthMs = this.#depthMs * remembered + depth * msPerRow;
     const spread = this.#weight * this.#depthSquared - this.#depth ** 2;
-    // Steps of about one depth do not say how the cost changes with it; what was known of that stays.
+    // Steps of about one depth do not say how the cost changes with it; what was known of that
+    // stays.
     if (spread < (this.#weight * tileRows) ** 2) return;
     this.#slope = Math.max(0, (this.#weight * this.#depthMs - this.#depth * this.#ms) / spread);
   }
@@ -61,7 +83,10 @@ class RowCost {
   }
 }
 
-/** What a row's attention takes where it goes row by row: as much for each token before it. The rest of the row is as in tiles. */
+/**
+ * What a row's attention takes where it goes row by row: as much for each token before it. The rest
+ * of the row is as in tiles.
+ */
 class SmallCost {
   readonly #tiles: RowCost;
   #attentionMs = 0;
@@ -104,12 +129,18 @@ export class Pace {
   #depth = 0;
   #largest = tileRows;
 
-  /** Prompt tokens, the decoding rows beside them not counted, where the last were read; 0 is unknown. */
+  /**
+   * Prompt tokens, the decoding rows beside them not counted, where the last were read; 0 is
+   * unknown.
+   */
   get tokensPerMs(): number {
     return this.#tiles.known ? 1 / this.#tiles.at(this.#depth) : 0;
   }
 
-  /** Before what the step brought is accepted: its sequences' states are those it was planned with. One with guesses takes longer than a plain one. */
+  /**
+   * Before what the step brought is accepted: its sequences' states are those it was planned with.
+   * One with guesses takes longer than a plain one.
+   */
   note(plan: Plan, stepMs: number, guesses = 0): void {
     this.stepMs = stepMs;
     if (stepMs <= 0) return;
@@ -138,8 +169,9 @@ export class Pace {
   }
 
   /**
-   * How long reading so many prompt tokens takes, from some depth on, with nothing beside them; 0 while the speed is not known. Those of several
-   * prompts are each behind their own only: `longest` of them at most.
+   * How long reading so many prompt tokens takes, from some depth on, with nothing beside them; 0
+   * while the speed is not known. Those of several prompts are each behind their own only:
+   * `longest` of them at most.
    */
   readMs(tokens: number, depth = 0, longest = tokens): number {
     return this.#tiles.known ? tokens * this.#tiles.at(depth + Math.min(tokens, longest) / 2) : 0;
@@ -150,7 +182,10 @@ export class Pace {
     return sequences.reduce((sum, { state, evaluated, pending }) => (state === 'waiting' || state === 'prefill' ? sum + this.readMs(pending, evaluated) : sum), 0);
   }
 
-  /** Prompt tokens the next step is to evaluate, at most; 0 where all that decode are so near to their limits that the prompts gain by waiting. */
+  /**
+   * Prompt tokens the next step is to evaluate, at most; 0 where all that decode are so near to
+   * their limits that the prompts gain by waiting.
+   */
   promptRows(running: readonly Sequence[], batchSize: number, maxStallMs: number): number {
     const rest = unread(running);
     const prompts = running.filter(({ state }) => state === 'prefill');
@@ -172,10 +207,12 @@ export class Pace {
   }
 
   /**
-   * Prompt tokens the next step may evaluate, behind `depth` others, of prompts with at most `longest` to come. A stream's gap is one step, so a
-   * step beside streams aims at no longer than `maxStallMs`, of which their own rows take a part.
-   * Few sizes only, each a half or a third more than the one before, so that small changes of the rate leave chunk bounds (and with them
-   * rounding) alone; from 64 on, whole tiles. Less than a tile only where that is really sooner done.
+   * Prompt tokens the next step may evaluate, behind `depth` others, of prompts with at most
+   * `longest` to come. A stream's gap is one step, so a step beside streams aims at no longer than
+   * `maxStallMs`, of which their own rows take a part. Few sizes only, each a half or a third more
+   * than the one before, so that small changes of the rate leave chunk bounds (and with them
+   * rounding) alone; from 64 on, whole tiles. Less than a tile only where that is really sooner
+   * done.
    */
   budget(streaming: boolean, batchSize: number, maxStallMs: number, depth = 0, longest = batchSize): number {
     if (!this.#tiles.known) return Math.min(batchSize, streaming ? firstBudget : batchSize);
@@ -189,7 +226,10 @@ export class Pace {
     return Math.min(most, size || this.#lessThanTile(room, depth));
   }
 
-  /** Where a tile takes longer than there is room for: the largest that fits, the least if none does; the tile, where less is hardly sooner done. */
+  /**
+   * Where a tile takes longer than there is room for: the largest that fits, the least if none
+   * does; the tile, where less is hardly sooner done.
+   */
   #lessThanTile(room: number, depth: number): number {
     const least = smallSizes.at(-1)!;
     if (!this.#small.known) return depth < tileRows ? smallSizes[0]! : least;
@@ -202,8 +242,8 @@ export class Pace {
   }
 
   /**
-   * How much of a prompt longer than `most` is read in a step: `most`, but what is left behind it is a tile at least, or nothing, where
-   * less would be slow behind a long context.
+   * How much of a prompt longer than `most` is read in a step: `most`, but what is left behind it
+   * is a tile at least, or nothing, where less would be slow behind a long context.
    */
   part(sequence: Sequence, most: number, maxStallMs: number): number {
     const left = readable(sequence) - most - 1;

@@ -1,17 +1,24 @@
-// Whose KV to share or keep: knows exactly which tokens each slot of the context has evaluated, and places a new
-// prompt where most of it is there already and least of worth is thrown away. Pure; the engine does the KV calls.
+// Whose KV to share or keep: knows exactly which tokens each slot of the context has evaluated, and
+// places a new prompt where most of it is there already and least of worth is thrown away. Pure;
+// the engine does the KV calls.
 import type { Sequence } from './sequence.js';
 import { commonPrefix, StashPool } from './stash-pool.js';
 
 /** What the model's memory can do. */
 export interface Memory {
-  /** A tail can be removed from a sequence, or a part of it copied; false for recurrent and sliding-window memory. */
+  /**
+   * A tail can be removed from a sequence, or a part of it copied; false for recurrent and
+   * sliding-window memory.
+   */
   partial: boolean;
   /** KV can be copied between sequences at all. */
   copies: boolean;
 }
 
-/** Where a sequence goes, and whose first `reused` tokens it takes over: those of the slot `source` (`slot` itself or another) or of a stash. */
+/**
+ * Where a sequence goes, and whose first `reused` tokens it takes over: those of the slot `source`
+ * (`slot` itself or another) or of a stash.
+ */
 export interface Placement {
   slot: number;
   /** -1 is none. */
@@ -19,7 +26,10 @@ export interface Placement {
   /** Number of a stash; 0 is none. */
   stash: number;
   reused: number;
-  /** Tokens the slot held before. More than `reused` (or any, if the source is another) must be removed. */
+  /**
+   * Tokens the slot held before. More than `reused` (or any, if the source is another) must be
+   * removed.
+   */
   held: number;
   /** All tokens the slot held, if they are worth stashing before some are removed. */
   keep: Int32Array | undefined;
@@ -46,7 +56,10 @@ interface Slot {
 
 /** A shorter common beginning (a template's opening words) is cheaper to evaluate than to copy. */
 const leastShared = 16;
-/** A copy moves all that the source holds, and moving a token costs about this much of evaluating one. */
+/**
+ * A copy moves all that the source holds, and moving a token costs about this much of evaluating
+ * one.
+ */
 const copyCost = 1 / 16;
 /** Tokens that a sequence must gain before it lets a running prefill go first. */
 const leastGain = 64;
@@ -57,7 +70,10 @@ const smallLoss = 64;
 export function displaces({ slot, source, reused, held }: Placement): boolean {
   return held - (source === slot ? reused : 0) > smallLoss;
 }
-/** After this many admissions a kept token counts half: an old long conversation does not stay for ever. */
+/**
+ * After this many admissions a kept token counts half: an old long conversation does not stay for
+ * ever.
+ */
 const halfLife = 16;
 
 const none = new Int32Array(0);
@@ -83,13 +99,14 @@ export class PrefixCache {
   }
 
   /**
-   * The best place for a waiting sequence; there must be a free slot. 'wait' means that a prefill in progress will soon
-   * hold much more of this prompt than any slot does now.
+   * The best place for a waiting sequence; there must be a free slot. 'wait' means that a prefill
+   * in progress will soon hold much more of this prompt than any slot does now.
    */
   place(sequence: Sequence): Placement | 'wait' {
     const targets = this.#targets();
     let { source, stash, reused } = this.#best(sequence, targets);
-    // Little in common is only worth taking where it costs nothing: a free slot that the prompt simply continues.
+    // Little in common is only worth taking where it costs nothing: a free slot that the prompt
+    // simply continues.
     if (reused < leastShared && (stash > 0 || (source >= 0 && (this.#slots[source]!.owner || reused < this.held(source))))) {
       source = -1;
       stash = reused = 0;
@@ -119,7 +136,10 @@ export class PrefixCache {
     return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused) };
   }
 
-  /** What holds most of the prompt: slots, then stashes. Of equal slots one that can be continued in place wins. */
+  /**
+   * What holds most of the prompt: slots, then stashes. Of equal slots one that can be continued in
+   * place wins.
+   */
   #best(sequence: Sequence, targets: number[]): { source: number; stash: number; reused: number } {
     let source = -1;
     let stash = 0;
@@ -152,8 +172,9 @@ export class PrefixCache {
   }
 
   /**
-   * The free slots a sequence may take. llama.cpp computes rows of several sequences in one pass only where their numbers follow
-   * each other, so those that run stay neighbours: gaps are filled first, then the edges.
+   * The free slots a sequence may take. llama.cpp computes rows of several sequences in one pass
+   * only where their numbers follow each other, so those that run stay neighbours: gaps are filled
+   * first, then the edges.
    */
   #targets(): number[] {
     const free = this.#slots.flatMap(({ owner }, i) => (owner ? [] : [i]));
@@ -164,7 +185,10 @@ export class PrefixCache {
     return gaps.length > 0 ? gaps : free.filter((slot) => slot === first - 1 || slot === last + 1);
   }
 
-  /** Where running sequences are no neighbours: the one at an end that is the least to move, and the gap it would fill. */
+  /**
+   * Where running sequences are no neighbours: the one at an end that is the least to move, and the
+   * gap it would fill.
+   */
   straighten(): SlotMove | undefined {
     if (!this.memory.copies || !this.memory.partial) return undefined;
     const first = this.#slots.findIndex(({ owner }) => owner);
@@ -234,7 +258,10 @@ export class PrefixCache {
     return this.memory.partial || common === held ? common : 0;
   }
 
-  /** What a free slot holds, if losing all beyond `reused` is a loss, there is room for it, and it is nowhere else. */
+  /**
+   * What a free slot holds, if losing all beyond `reused` is a loss, there is room for it, and it
+   * is nowhere else.
+   */
   #toStash(index: number, reused: number): Int32Array | undefined {
     const held = this.held(index);
     if (held - reused < leastGain || !this.pool.takes(held)) return undefined;

@@ -1,5 +1,6 @@
-// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. How much in all, pace.ts says.
-// Pure: no await, no clock, no I/O. The engine calls it between two steps, when nothing is in flight.
+// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. How much
+// in all, pace.ts says. Pure: no await, no clock, no I/O. The engine calls it between two steps,
+// when nothing is in flight.
 import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
 
@@ -24,7 +25,10 @@ export class Plan {
     this.rows += count;
   }
 
-  /** By slot, rising: llama.cpp computes rows of several sequences in one pass only where their ids follow each other. */
+  /**
+   * By slot, rising: llama.cpp computes rows of several sequences in one pass only where their ids
+   * follow each other.
+   */
   order(): void {
     const { sequences, counts } = this;
     for (let i = 1; i < sequences.length; i++) {
@@ -41,7 +45,10 @@ export class Plan {
   }
 }
 
-/** llama.cpp's attention on the CPU works in tiles of so many rows; a pass with fewer goes row by row, which may cost as much as the tile. */
+/**
+ * llama.cpp's attention on the CPU works in tiles of so many rows; a pass with fewer goes row by
+ * row, which may cost as much as the tile.
+ */
 export const tileRows = 64;
 
 /** Whether an answer has begun whose next token would wait for the step. */
@@ -54,7 +61,10 @@ export function isStreaming(running: readonly Sequence[]): boolean {
   return running.some(streams);
 }
 
-/** Nothing to do before something comes: nobody is there, or all who run wait for tokens that are worked out beside the steps. */
+/**
+ * Nothing to do before something comes: nobody is there, or all who run wait for tokens that are
+ * worked out beside the steps.
+ */
 export function isIdle(waiting: readonly Sequence[], running: readonly Sequence[]): boolean {
   if (running.length === 0) return waiting.length === 0;
   return running.every((sequence) => sequence.state === 'deciding');
@@ -66,11 +76,13 @@ export function unread(sequences: readonly Sequence[]): number {
 }
 
 /**
- * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most `budget` or a little more, goes to prompts.
- * llama.cpp takes rows of several sequences in lockstep: parts of different lengths are passes of their own over the weights, and behind a long
- * context a pass of less than a tile is slow. So a step reads whole prompts, the oldest and then the shortest, or a part of one that is
- * longer than the budget. Those two kinds take turns, so that a short prompt is not stuck behind a long one, nor a long one behind
- * many short ones. `part` says how much of a long one is read, of so many tokens at most.
+ * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most
+ * `budget` or a little more, goes to prompts. llama.cpp takes rows of several sequences in
+ * lockstep: parts of different lengths are passes of their own over the weights, and behind a long
+ * context a pass of less than a tile is slow. So a step reads whole prompts, the oldest and then
+ * the shortest, or a part of one that is longer than the budget. Those two kinds take turns, so
+ * that a short prompt is not stuck behind a long one, nor a long one behind many short ones. `part`
+ * says how much of a long one is read, of so many tokens at most.
  */
 export function planStep(
   running: readonly Sequence[], batchSize: number, budget: number, plan: Plan, part: (sequence: Sequence, most: number) => number = (_, most) => most,
@@ -82,8 +94,8 @@ export function planStep(
     else if (sequence.state === 'prefill' && sequence.pending > 0) prompts.push(sequence);
   }
   if (prompts.length === 0 || budget === 0) return plan.order();
-  // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing there. With it on top, the pass that
-  // follows has the whole budget, and that is whole tiles.
+  // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing
+  // there. With it on top, the pass that follows has the whole budget, and that is whole tiles.
   const besides = plan.rows > 0 ? 1 : 0;
   const room = batchSize - plan.rows;
   const most = Math.min(budget + besides, room);
@@ -99,10 +111,15 @@ export function planStep(
   plan.order();
 }
 
-/** So much over the budget is fine where it ends a prompt: what is left would be a pass of its own. */
+/**
+ * So much over the budget is fine where it ends a prompt: what is left would be a pass of its own.
+ */
 const slack = 1 / 8;
 
-/** Those that a step can read to their ends: the oldest and then the shortest, up to `most` tokens; the last may go up to `atMost`. */
+/**
+ * Those that a step can read to their ends: the oldest and then the shortest, up to `most` tokens;
+ * the last may go up to `atMost`.
+ */
 function wholePrompts(prompts: readonly Sequence[], most: number, atMost: number): Sequence[] {
   const [oldest, ...others] = prompts;
   const found: Sequence[] = [];
@@ -121,15 +138,24 @@ function nextLong([oldest, ...others]: readonly Sequence[], before: Sequence | u
   return others.reduce((one, other) => (readable(other) < readable(one) ? other : one));
 }
 
-/** Prompt tokens of a sequence that one step may read: those that others wait for first, so that all their ends are read together then. */
+/**
+ * Prompt tokens of a sequence that one step may read: those that others wait for first, so that all
+ * their ends are read together then.
+ */
 export function readable({ pending, evaluated, sharedLength }: Sequence): number {
   return sharedLength > evaluated ? sharedLength - evaluated : pending;
 }
 
-/** Steps that run without waiting for the loop; what comes meanwhile ends the run with the step in flight. */
+/**
+ * Steps that run without waiting for the loop; what comes meanwhile ends the run with the step in
+ * flight.
+ */
 const longestRun = 64;
 
-/** How many steps like this plan can follow each other: many if all rows decode, until the first sequence reaches its limit; else one. */
+/**
+ * How many steps like this plan can follow each other: many if all rows decode, until the first
+ * sequence reaches its limit; else one.
+ */
 export function stepsAhead(plan: Plan, asking: readonly Sequence[]): number {
   if (plan.rows !== asking.length || plan.rows !== plan.sequences.length) return 1;
   return asking.reduce((most, { limit, length }) => Math.min(most, limit - length), longestRun);
@@ -139,9 +165,10 @@ export function stepsAhead(plan: Plan, asking: readonly Sequence[]): number {
 const lookahead = 16;
 
 /**
- * Moves sequences from the queue into free slots, first come first served, and tells where each was placed. One at a time: each is
- * placed when what the one before it displaced has been put away, and so can be found again.
- * One that would share much of a prompt being evaluated right now lets that go first; others may pass it meanwhile.
+ * Moves sequences from the queue into free slots, first come first served, and tells where each was
+ * placed. One at a time: each is placed when what the one before it displaced has been put away,
+ * and so can be found again. One that would share much of a prompt being evaluated right now lets
+ * that go first; others may pass it meanwhile.
  */
 export function* joinFromQueue(waiting: Sequence[], cache: PrefixCache): Generator<Joined, void, void> {
   for (;;) {
@@ -158,7 +185,10 @@ export interface Joined {
   placement: Placement;
 }
 
-/** The first that may start. Where there is room for all, those that take nothing away go first: the places of the others come free for them then. */
+/**
+ * The first that may start. Where there is room for all, those that take nothing away go first: the
+ * places of the others come free for them then.
+ */
 function choose(waiting: readonly Sequence[], cache: PrefixCache): Joined | undefined {
   const roomForAll = waiting.length <= cache.freeSlots;
   let first: Joined | undefined;

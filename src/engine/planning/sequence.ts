@@ -3,8 +3,9 @@
 import type { FinishReason, Usage } from '../protocol.js';
 
 /**
- * waiting: no slot yet. prefill: known tokens are being evaluated. decode: one token per step. deciding: all is evaluated, the next token
- * is worked out beside the steps. finished: leaves at the next settle.
+ * waiting: no slot yet. prefill: known tokens are being evaluated. decode: one token per step.
+ * deciding: all is evaluated, the next token is worked out beside the steps. finished: leaves at
+ * the next settle.
  */
 export type SequenceState = 'waiting' | 'prefill' | 'decode' | 'deciding' | 'finished';
 
@@ -27,19 +28,31 @@ export class Sequence {
   readonly promptLength: number;
   /** Most tokens it may ever hold: prompt and answer, bounded by `maxTokens` and the context. */
   readonly limit: number;
-  /** The sequence whose prefill it lets go first to share its KV; it does so for one only, so that it can't be passed for ever. */
+  /**
+   * The sequence whose prefill it lets go first to share its KV; it does so for one only, so that
+   * it can't be passed for ever.
+   */
   leader: Sequence | undefined;
-  /** While it is read: those that wait for it have so many tokens in common with it, and can join when these are evaluated; 0 is none. */
+  /**
+   * While it is read: those that wait for it have so many tokens in common with it, and can join
+   * when these are evaluated; 0 is none.
+   */
   sharedLength = 0;
 
-  /** `contextSize` must exceed the prompt: the caller has answered `context_length_exceeded` otherwise. */
+  /**
+   * `contextSize` must exceed the prompt: the caller has answered `context_length_exceeded`
+   * otherwise.
+   */
   constructor(prompt: Int32Array, maxTokens: number, contextSize: number) {
     this.tokens = prompt;
     this.length = this.promptLength = prompt.length;
     this.limit = Math.min(prompt.length + maxTokens, contextSize);
   }
 
-  /** Takes a slot in which the first `reused` tokens are evaluated already. Allocates once for all that may come. */
+  /**
+   * Takes a slot in which the first `reused` tokens are evaluated already. Allocates once for all
+   * that may come.
+   */
   join(slot: number, reused: number): void {
     const tokens = new Int32Array(this.limit);
     tokens.set(this.tokens.subarray(0, this.length));
@@ -59,7 +72,10 @@ export class Sequence {
     return this.length - this.promptLength;
   }
 
-  /** Notes that a step evaluated `count` more tokens: its own, unless it was finished while steps followed each other. */
+  /**
+   * Notes that a step evaluated `count` more tokens: its own, unless it was finished while steps
+   * followed each other.
+   */
   advance(count: number): void {
     if (this.evaluated + count <= this.length) this.evaluated += count;
     else this.overrun = true;
@@ -88,8 +104,9 @@ export class Sequence {
   }
 
   /**
-   * Takes the tokens that one step gave, more than one where guesses came true: their KV is in the slot already, but for the last
-   * one's. `flags` are those of Pieces. Returns why it ended, if it did.
+   * Takes the tokens that one step gave, more than one where guesses came true: their KV is in the
+   * slot already, but for the last one's. `flags` are those of Pieces. Returns why it ended, if it
+   * did.
    */
   acceptAll(tokens: Int32Array, flags: Uint8Array): FinishReason | undefined {
     for (const [i, token] of tokens.entries()) {
@@ -102,7 +119,10 @@ export class Sequence {
     return undefined;
   }
 
-  /** Ends it after so many tokens: a stop string was found there, and what one step gave beyond it does not count. */
+  /**
+   * Ends it after so many tokens: a stop string was found there, and what one step gave beyond it
+   * does not count.
+   */
   cut(length: number): void {
     this.overrun ||= this.evaluated > length;
     this.length = length;
@@ -110,7 +130,9 @@ export class Sequence {
     this.finish();
   }
 
-  /** The step that gave the last `given` tokens evaluated all of them, but left open what follows. */
+  /**
+   * The step that gave the last `given` tokens evaluated all of them, but left open what follows.
+   */
   defer(given: number): void {
     if (given > 0) this.advance(1);
     if (this.state === 'finished') return;

@@ -1,5 +1,5 @@
-// Conversations whose KV left its slot: kept in memory by the native context, known here by tokens and size.
-// Pure: says what to drop; the caller tells the context. Used by prefix.ts.
+// Conversations whose KV left its slot: kept in memory by the native context, known here by tokens
+// and size. Pure: says what to drop; the caller tells the context. Used by prefix.ts.
 
 export interface Stashed {
   /** The native context's number for it. */

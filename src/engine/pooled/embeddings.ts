@@ -1,6 +1,7 @@
-// Embedding and reranking requests inside the engine: a queue and a native context of their own, opened on first use, so that they
-// run beside chat. A native call takes inputs of all requests that wait, one of each in turn, so that small requests share it and a
-// big one keeps nobody waiting.
+// Embedding and reranking requests inside the engine: a queue and a native context of their own,
+// opened on first use, so that they run beside chat. A native call takes inputs of all requests
+// that wait, one of each in turn, so that small requests share it and a big one keeps nobody
+// waiting.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { checkTokens } from '../prompts/chat.js';
@@ -12,7 +13,10 @@ import { leastTokens } from '../text/text-length.js';
 interface Job {
   id: number;
   inputs: Int32Array[];
-  /** Inputs × dimensions; empty until the first batch tells the dimensions, which need not be the model's inner size. */
+  /**
+   * Inputs × dimensions; empty until the first batch tells the dimensions, which need not be the
+   * model's inner size.
+   */
   vectors: Float32Array;
   /** Inputs that went into a call, which they do in order. */
   taken: number;
@@ -41,7 +45,10 @@ export class Embeddings {
   #opened: NativeEmbedder | undefined;
   #calling = false;
   #calls = 0;
-  /** Ids taken and not answered (being tokenised, waiting or running), with what tells tokenising that nobody waits for it. */
+  /**
+   * Ids taken and not answered (being tokenised, waiting or running), with what tells tokenising
+   * that nobody waits for it.
+   */
   readonly #active = new Map<number, CancelFlag>();
   /** Those with inputs that no call has taken; the first is next. */
   readonly #jobs: Job[] = [];
@@ -194,7 +201,10 @@ export class Embeddings {
     return items;
   }
 
-  /** One native call. Where it fails for several jobs together, each is tried alone: only those whose own inputs fail are told so. */
+  /**
+   * One native call. Where it fails for several jobs together, each is tried alone: only those
+   * whose own inputs fail are told so.
+   */
   async #compute(embedder: NativeEmbedder, items: Item[]): Promise<void> {
     const inputs = items.map(({ job, index }) => job.inputs[index]!);
     const tokens = new Int32Array(inputs.reduce((rows, { length }) => rows + length, 0));

@@ -1,5 +1,5 @@
-// What a reranker reads: the query and one document as a single input, put together as llama-server does it.
-// Called by embeddings, in the engine.
+// What a reranker reads: the query and one document as a single input, put together as llama-server
+// does it. Called by embeddings, in the engine.
 import type { CancelFlag, NativeModel } from '../../addon/addon.js';
 
 /** A function from document to tokens; the query is tokenised once. */

@@ -1,5 +1,5 @@
-// A question of the protocol → the engine's method for it. Called where the engine runs: by host for those that came from another
-// process, by local for those of this one.
+// A question of the protocol → the engine's method for it. Called where the engine runs: by host
+// for those that came from another process, by local for those of this one.
 import { checkTokens } from '../prompts/chat.js';
 import type { EngineLoop } from '../loop/engine-loop.js';
 import type { RequestMessage } from '../protocol.js';

@@ -1,5 +1,6 @@
-// The engine process: IPC messages in, one message of events per step out. The addon is given by the entry (main.ts),
-// so that tests run the same process over a fake. Never writes to stdout; logs go through IPC.
+// The engine process: IPC messages in, one message of events per step out. The addon is given by
+// the entry (main.ts), so that tests run the same process over a fake. Never writes to stdout; logs
+// go through IPC.
 import { RecuaError } from '../../errors.js';
 import { deliver } from './delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
@@ -21,7 +22,8 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   let closing = false;
 
   const send = (message: FromEngine): void => {
-    // A channel that is gone ends the process by 'disconnect'; an error here says no more than that.
+    // A channel that is gone ends the process by 'disconnect'; an error here says no more than
+    // that.
     channel.send?.(message, undefined, undefined, () => {});
   };
   let least = 0;

@@ -1,5 +1,5 @@
-// Opens a model for the engine: options → native model and context, and the description the gateway is told.
-// Called once for each engine, by host or local.
+// Opens a model for the engine: options → native model and context, and the description the gateway
+// is told. Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
 import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
@@ -26,7 +26,8 @@ export function load(
   let cancelled = false;
   const attempt = async (offload: OffloadChoice): Promise<LoadedModel> => {
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
-    // In front of every load: the file may be another since the gateway looked, above all when a crashed engine is started again.
+    // In front of every load: the file may be another since the gateway looked, above all when a
+    // crashed engine is started again.
     await ensureChecked(path, checked);
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
     if (cancelled) loading.cancel();
@@ -108,7 +109,10 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
   }
 }
 
-/** `llama 135M Q8_0`: llama.cpp's own description guesses the size by the layers, and says `?B` for most models. */
+/**
+ * `llama 135M Q8_0`: llama.cpp's own description guesses the size by the layers, and says `?B` for
+ * most models.
+ */
 function describe({ architecture, parameters, fileType }: NativeModelInfo): string {
   const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
   return [architecture, `${Number((parameters / size).toPrecision(3))}${unit}`, fileType.replace(/ *\(guessed\)| - .*$/g, '')].join(' ');
@@ -161,7 +165,10 @@ function embedding(options: EngineOptions, contextSize: number, pooling: Pooling
   return { contextSize, sequences: embedderSequences, threads: threads(options, mathThreads).threadsBatch, pooling };
 }
 
-/** Two threads on one core get in each other's way; a container may grant fewer cores than there are. */
+/**
+ * Two threads on one core get in each other's way; a container may grant fewer cores than there
+ * are.
+ */
 function threads(options: EngineOptions, mathThreads: number): { threads: number; threadsBatch: number } {
   const count = options.threads || Math.min(mathThreads, availableParallelism());
   return { threads: count, threadsBatch: options.threadsBatch || count };

@@ -1,5 +1,5 @@
-// llama.cpp's log lines for several engines of one thread: the addon takes one function, and says not whose a line is.
-// Called by host and local.
+// llama.cpp's log lines for several engines of one thread: the addon takes one function, and says
+// not whose a line is. Called by host and local.
 import type { NativeAddon } from '../../addon/addon.js';
 import type { Log } from '../api.js';
 
@@ -14,7 +14,8 @@ export function listenToNative(addon: NativeAddon, log: Log): () => void {
   all.add(own);
   if (all.size === 1) {
     addon.setLog((level, text) => {
-      // llama.cpp tells a hundred lines of each load as 'info': details, to those who serve a model.
+      // llama.cpp tells a hundred lines of each load as 'info': details, to those who serve a
+      // model.
       for (const each of all) each(level === 'info' ? 'debug' : (level as 'warn'), text);
     });
   }

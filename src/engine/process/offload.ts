@@ -1,4 +1,5 @@
-// Which devices a model is given to, and how many of its layers: from what was asked for and what there is. Called by load.
+// Which devices a model is given to, and how many of its layers: from what was asked for and what
+// there is. Called by load.
 import { isNoGpu } from '../../settings/config.js';
 import type { Device } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
@@ -22,7 +23,10 @@ export interface OffloadChoice extends Offload {
 
 type Wanted = Pick<EngineOptions, 'gpuLayers' | 'device' | 'requireGpu' | 'layerNeed'>;
 
-/** What llama-server leaves free on each device, for the driver, the screen and what an estimate misses. */
+/**
+ * What llama-server leaves free on each device, for the driver, the screen and what an estimate
+ * misses.
+ */
 const reserveBytes = 1024 ** 3;
 
 /** Whether the optional backends are worth loading at all. */
@@ -30,7 +34,10 @@ export function wantsGpu({ gpuLayers, device, requireGpu }: Wanted): boolean {
   return requireGpu || (!isNoGpu(device) && (gpuLayers !== 0 || device !== ''));
 }
 
-/** @throws RecuaError `device_not_found`; `gpu_unavailable` where a GPU is required and would not be used. */
+/**
+ * @throws RecuaError `device_not_found`; `gpu_unavailable` where a GPU is required and would not be
+ * used.
+ */
 export function chooseOffload(wanted: Wanted, present: readonly Device[], skipped: readonly SkippedBackend[]): OffloadChoice {
   const { gpuLayers, device, requireGpu, layerNeed } = wanted;
   const chosen = chooseDevices(present, device, skipped);
@@ -71,7 +78,8 @@ function usualDevices(present: readonly Device[]): Device[] {
 
 function chooseLayers(gpuLayers: EngineOptions['gpuLayers'], devices: readonly Device[], need: LayerNeed | undefined): { layers: number; notes: string[] } {
   if (gpuLayers !== 'auto') return { layers: gpuLayers, notes: [] };
-  // A backend that does not tell its memory is taken at its word: the load says whether it was enough.
+  // A backend that does not tell its memory is taken at its word: the load says whether it was
+  // enough.
   if (!need || devices.some(({ memoryTotalBytes }) => memoryTotalBytes === 0)) return { layers: -1, notes: [] };
   // Each device computes for itself, and a layer is not cut in two where one device is full.
   const largest = Math.max(0, ...need.layersBytes);

@@ -1,5 +1,5 @@
-// The addon and the GPU backends of this installation, opened as an engine's options need them. Used by main in the engine process and by
-// local in this one; tests give fakes instead.
+// The addon and the GPU backends of this installation, opened as an engine's options need them.
+// Used by main in the engine process and by local in this one; tests give fakes instead.
 import type { NativeAddon } from '../../addon/addon.js';
 import { installedBackends, loadOptionalBackends } from '../../addon/backends.js';
 import { openAddon } from '../../addon/load.js';

@@ -1,5 +1,5 @@
-// Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool calls).
-// Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
+// Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool
+// calls). Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
 import type { CancelFlag, NativeAddon, NativeModel, NativeParser, NativeSampler } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason } from '../protocol.js';
@@ -38,7 +38,10 @@ export interface Preparing {
   guesses: boolean;
 }
 
-/** One task on the pool makes all of it; how the answer is constrained and parsed stays in native code. */
+/**
+ * One task on the pool makes all of it; how the answer is constrained and parsed stays in native
+ * code.
+ */
 export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<PreparedPrompt> {
   const { model, contextSize, cancelled } = preparing;
   const { constraint } = request;
@@ -70,7 +73,8 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     sampler: made.sampler,
     stops: [...request.stop, ...made.stops],
     generateMs: request.generateMs ?? 0,
-    // Control tokens have no text, but tool calls and thinking are marked with some: those the template names keep theirs.
+    // Control tokens have no text, but tool calls and thinking are marked with some: those the
+    // template names keep theirs.
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
     parser: new ChatParser(made.parser),
     warnings,
@@ -105,7 +109,10 @@ function checkBias({ model }: Preparing, { sampling }: ChatRequest | CompletionR
   checkTokens(sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
 }
 
-/** A grammar that cannot be used is told of where it was given: text of the request, or made of its schema or tools. */
+/**
+ * A grammar that cannot be used is told of where it was given: text of the request, or made of its
+ * schema or tools.
+ */
 function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
   if (error.code !== 'invalid_grammar') return error;
   if (constraint.kind === 'grammar') return new RecuaError('invalid_grammar', error.message, { param: 'grammar' });
@@ -157,10 +164,16 @@ class PlainParser implements AnswerParser {
   close(): void {}
 }
 
-/** A parse reads the whole text; this many times its duration passes before the next, so that long answers stay linear. */
+/**
+ * A parse reads the whole text; this many times its duration passes before the next, so that long
+ * answers stay linear.
+ */
 const parsePause = 20;
 
-/** llama.cpp's parser, which sees every answer: templates may wrap even plain content. What it can't parse is given as content. */
+/**
+ * llama.cpp's parser, which sees every answer: templates may wrap even plain content. What it can't
+ * parse is given as content.
+ */
 class ChatParser implements AnswerParser {
   readonly #parser: NativeParser;
   #nextAtMs = 0;
@@ -202,7 +215,10 @@ class ChatParser implements AnswerParser {
     }
   }
 
-  /** V8 sees only a small object, and what the native parser holds would wait for the next collection of all. */
+  /**
+   * V8 sees only a small object, and what the native parser holds would wait for the next
+   * collection of all.
+   */
   close(): void {
     this.#parser.close();
   }
@@ -210,7 +226,8 @@ class ChatParser implements AnswerParser {
   /** What was not given yet of a text that does not parse: nothing may be lost. */
   #rest(whole: string): Delta | undefined {
     if (this.#callsGiven) {
-      // A call was begun in the stream: its arguments are the text. Flush what the parser still has.
+      // A call was begun in the stream: its arguments are the text. Flush what the parser still
+      // has.
       try {
         return this.#give(this.#parser.parse(whole, true));
       } catch {

@@ -1,9 +1,12 @@
-// How much of the pool of threads (tokens, templates, grammars) long work may take. Node's pool works in the order of arrival: a few
-// requests with megabytes of text, or with grammars that take their time, would keep every short one waiting. Used by the engine's loop
-// and by embeddings.
+// How much of the pool of threads (tokens, templates, grammars) long work may take. Node's pool
+// works in the order of arrival: a few requests with megabytes of text, or with grammars that take
+// their time, would keep every short one waiting. Used by the engine's loop and by embeddings.
 import type { ChatRequest, CompletionRequest } from '../protocol.js';
 
-/** Of the pool's four threads. One more may decide a token (engine/loop/decisions), so that one is left for short work. */
+/**
+ * Of the pool's four threads. One more may decide a token (engine/loop/decisions), so that one is
+ * left for short work.
+ */
 const mostAtOnce = 2;
 /** Texts of so many characters take long. */
 const longText = 64 * 1024;

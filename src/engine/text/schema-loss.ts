@@ -1,4 +1,5 @@
-// What a grammar leaves out of a JSON schema: an error where the schema is strict, else a warning. Called by chat. Pure.
+// What a grammar leaves out of a JSON schema: an error where the schema is strict, else a warning.
+// Called by chat. Pure.
 import type { Unenforced } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { Constraint, ToolSource } from '../protocol.js';

@@ -1,5 +1,5 @@
-// Token bytes → text: never a split character, never a part of a stop string. Pure; one Text per answer.
-// Invalid bytes become U+FFFD, a character cut off at the end of the answer is dropped.
+// Token bytes → text: never a split character, never a part of a stop string. Pure; one Text per
+// answer. Invalid bytes become U+FFFD, a character cut off at the end of the answer is dropped.
 
 export class Text {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -43,7 +43,10 @@ export class Text {
     this.#held = '';
   }
 
-  /** The stop string that is complete first, as if the text had come letter by letter; of two that end together the longer. */
+  /**
+   * The stop string that is complete first, as if the text had come letter by letter; of two that
+   * end together the longer.
+   */
   #firstStop(text: string): { stop: string; start: number } | undefined {
     let best: { stop: string; start: number } | undefined;
     for (const stop of this.#stops) {

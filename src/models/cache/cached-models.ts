@@ -1,5 +1,6 @@
-// The cache's files as models: parts of a split one together, one version of those that several snapshots hold, and with each
-// what of it is still to be downloaded. Pure but for what hub-scan.ts has read. Used by the store and by removals.
+// The cache's files as models: parts of a split one together, one version of those that several
+// snapshots hold, and with each what of it is still to be downloaded. Pure but for what hub-scan.ts
+// has read. Used by the store and by removals.
 import { commitOf, etagOf } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
 import { isGgufFile, isSidecar, modelKey, partOf, partName, quantisationOfName } from '../names/model-names.js';
@@ -34,7 +35,10 @@ export function isWhole(model: CachedModel): boolean {
   return model.parts.length === model.totalParts && model.parts.every((part) => !part.dangling);
 }
 
-/** How much of a model is there, in percent; undefined where nothing tells. 100 only for a whole one. */
+/**
+ * How much of a model is there, in percent; undefined where nothing tells. 100 only for a whole
+ * one.
+ */
 export function percentOf(model: CachedModel): number | undefined {
   if (isWhole(model)) return 100;
   let share = model.parts.filter((part) => !part.dangling).length;

@@ -1,6 +1,7 @@
-// The hub's cache on disk, as Python's huggingface_hub lays it out: `models--owner--repo/` with `blobs/<etag>` (contents),
-// `snapshots/<commit>/<file>` (a link to its blob) and `refs/<revision>` (a commit). This file knows the places and how to
-// enter a file; hub-scan.ts reads what is there. Called by downloads, imports and the store, in the command's process.
+// The hub's cache on disk, as Python's huggingface_hub lays it out: `models--owner--repo/` with
+// `blobs/<etag>` (contents), `snapshots/<commit>/<file>` (a link to its blob) and `refs/<revision>`
+// (a commit). This file knows the places and how to enter a file; hub-scan.ts reads what is there.
+// Called by downloads, imports and the store, in the command's process.
 import { randomUUID } from 'node:crypto';
 import { link, lstat, mkdir, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
@@ -56,8 +57,9 @@ export function partialPlaces(blob: string): PartialPlaces {
 type LinkMaker = (target: string, path: string) => Promise<void>;
 
 /**
- * Enters a blob that lies in its place as a file of its repository: the snapshot's link first, then the ref that leads to it, each
- * at once or not at all. May be called again, and by several processes. Resolves to the path in the snapshot.
+ * Enters a blob that lies in its place as a file of its repository: the snapshot's link first, then
+ * the ref that leads to it, each at once or not at all. May be called again, and by several
+ * processes. Resolves to the path in the snapshot.
  */
 export async function publishBlob(hub: string, entry: CacheEntry, makeLink: LinkMaker = symlink): Promise<string> {
   const { repo, revision, commit, file, etag } = entry;
@@ -91,7 +93,9 @@ export async function publishLink(hub: string, entry: Omit<CacheEntry, 'etag'>, 
   return path;
 }
 
-/** Creates a folder of a repository; refuses one that links inside the cache would put elsewhere. */
+/**
+ * Creates a folder of a repository; refuses one that links inside the cache would put elsewhere.
+ */
 export async function makeFolder(hub: string, repo: string, folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true });

@@ -1,5 +1,6 @@
-// Reads what is in the hub's cache, whoever wrote it: every GGUF file of every snapshot, and downloads that are not whole.
-// Nothing found here is trusted: links may dangle or lead anywhere, journals may be half written. Never follows a folder's link.
+// Reads what is in the hub's cache, whoever wrote it: every GGUF file of every snapshot, and
+// downloads that are not whole. Nothing found here is trusted: links may dangle or lead anywhere,
+// journals may be half written. Never follows a folder's link.
 import { open, readdir, readlink, stat } from 'node:fs/promises';
 import type { Dirent } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
@@ -16,7 +17,10 @@ export interface SnapshotFile {
   file: string;
   commit: string;
   path: string;
-  /** 'blob': a link to a blob of the same repository. 'plain': the contents themselves. 'link': a link to another place. */
+  /**
+   * 'blob': a link to a blob of the same repository. 'plain': the contents themselves. 'link': a
+   * link to another place.
+   */
   kind: 'blob' | 'plain' | 'link';
   /** What a link leads to; the path itself for a plain file. */
   target: string;
@@ -190,7 +194,10 @@ async function beginsLikeGguf(path: string): Promise<boolean> {
   }
 }
 
-/** The commit that a revision stands for in the cache: a ref's, or that of a snapshot, by its hash or how that begins. */
+/**
+ * The commit that a revision stands for in the cache: a ref's, or that of a snapshot, by its hash
+ * or how that begins.
+ */
 export function commitOf({ refs, files }: Pick<CachedRepo, 'refs' | 'files'>, revision: string): string | undefined {
   const named = refs.get(revision);
   if (named !== undefined) return named;

@@ -1,5 +1,6 @@
-// Puts a GGUF file of this machine into the store: checked, hashed, then linked or copied under the name of its sha256, just as a
-// download of the same file would lie there. Called by `recua import`. An abort leaves nothing behind.
+// Puts a GGUF file of this machine into the store: checked, hashed, then linked or copied under the
+// name of its sha256, just as a download of the same file would lie there. Called by `recua
+// import`. An abort leaves nothing behind.
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import type { Stats } from 'node:fs';
@@ -64,7 +65,10 @@ interface Source {
 /** Room that an import leaves on the disk. */
 const marginBytes = 64 * 1024 * 1024;
 
-/** Throws `invalid_gguf`, `alias_taken`, `disk_full`, `invalid_usage`, `cancelled` and what reading a file throws. */
+/**
+ * Throws `invalid_gguf`, `alias_taken`, `disk_full`, `invalid_usage`, `cancelled` and what reading
+ * a file throws.
+ */
 export async function importModel(places: Places, request: ImportRequest, watch: ImportWatch): Promise<Imported> {
   if (request.alias !== '') checkAlias(request.alias);
   const given = resolve(request.path);
@@ -76,7 +80,8 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   const target = { repo, file: files[0]!.file };
   const taken = inventory.aliases.get(request.alias);
   const namesSameSize = inventory.models.some((one) => one.repo === taken?.repo && one.file === taken.file && one.sizeBytes === model.sizeBytes);
-  // Told before gigabytes are read, except where the alias may turn out to name these very contents.
+  // Told before gigabytes are read, except where the alias may turn out to name these very
+  // contents.
   if (!namesSameSize) checkAliasFree(inventory, request.alias, target, request.force);
   return request.mode === 'symlink'
     ? await importLinks(inventory, request, target, files, watch)
@@ -168,12 +173,18 @@ function slugOf(stem: string): string {
   return slug === '' ? 'model' : slug;
 }
 
-/** Stands for the commit that a file of no repository has not: the same for the same contents under the same names. */
+/**
+ * Stands for the commit that a file of no repository has not: the same for the same contents under
+ * the same names.
+ */
 function commitOfContents(lines: readonly string[]): string {
   return createHash('sha256').update(['recua import', ...lines].join('\n')).digest('hex').slice(0, 40);
 }
 
-/** `main`, but where that leads to files that stay: they are the hub's, and other programs find them by it. */
+/**
+ * `main`, but where that leads to files that stay: they are the hub's, and other programs find them
+ * by it.
+ */
 async function revisionFor(hub: string, repo: string, commit: string, before: CachedModel | undefined): Promise<string> {
   const { refs, files } = await scanRepo(repo, repoFolder(hub, repo));
   const going = new Set(before?.copies.map((copy) => copy.file));
@@ -227,7 +238,10 @@ async function hashOf(path: string, signal: AbortSignal, onBytes: (bytes: number
   return hash.digest('hex');
 }
 
-/** Whether a model of the store has these very contents, however they lie there. Reads what no name or inode tells. */
+/**
+ * Whether a model of the store has these very contents, however they lie there. Reads what no name
+ * or inode tells.
+ */
 async function holds(model: CachedModel, sources: readonly Source[], { signal, progress }: ImportWatch): Promise<boolean> {
   if (!isWhole(model) || model.parts.length !== sources.length) return false;
   const unlike = sources.filter((source, i) => model.parts[i]!.inode !== `${source.stat.dev}:${source.stat.ino}`);
@@ -270,7 +284,9 @@ async function linked(from: string, to: string): Promise<boolean> {
   return await link(from, to).then(() => true, () => false);
 }
 
-/** A copy that shares its bytes with the source where the file system can do that, else every byte. */
+/**
+ * A copy that shares its bytes with the source where the file system can do that, else every byte.
+ */
 async function copy(source: Source, to: string, watch: ImportWatch): Promise<ImportedBy> {
   if (await cloned(source.path, to)) return 'copy-on-write copy';
   let done = 0;
@@ -293,7 +309,10 @@ async function cloned(from: string, to: string): Promise<boolean> {
   return done;
 }
 
-/** Before anything long is begun: whether the contents will have room, unless they come in by a way that needs none. */
+/**
+ * Before anything long is begun: whether the contents will have room, unless they come in by a way
+ * that needs none.
+ */
 async function checkRoom(folder: string, sources: readonly Source[], mode: ImportMode, totalBytes: number): Promise<void> {
   const room = await statfs(folder).then(({ bavail, bsize }) => bavail * bsize, () => Infinity);
   if (room >= totalBytes + marginBytes) return;

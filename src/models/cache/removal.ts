@@ -1,5 +1,6 @@
-// Takes models out of the store: first a plan of exactly what goes and what that frees, then the doing. Deletes nothing but links,
-// blobs and partial downloads inside a repository's folder, never what a link leads to. Called by `recua rm` and by imports that replace.
+// Takes models out of the store: first a plan of exactly what goes and what that frees, then the
+// doing. Deletes nothing but links, blobs and partial downloads inside a repository's folder, never
+// what a link leads to. Called by `recua rm` and by imports that replace.
 import { lstat, readdir, realpath, rmdir, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -49,7 +50,10 @@ const freshMs = 60_000;
 /** A download of Python's that was written to so lately is probably running. */
 const foreignRestMs = 10 * 60_000;
 
-/** Throws `model_not_found`, `ambiguous_model` or `invalid_usage` for a name that says nothing to remove. */
+/**
+ * Throws `model_not_found`, `ambiguous_model` or `invalid_usage` for a name that says nothing to
+ * remove.
+ */
 export async function planRemoval(inventory: Inventory, names: readonly string[], folder = process.cwd()): Promise<RemovalPlan> {
   const models = new Set<CachedModel>();
   const whole = new Set<string>();
@@ -94,7 +98,9 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
   return { removals, aliases: [...aliases].sort(), guessed, adopted: [...adopted].filter((model) => !models.has(model)), freedBytes: removals.reduce((sum, one) => sum + one.freedBytes, 0) };
 }
 
-/** Those of which nothing stays: one that was asked for by its revision may have copies in others. */
+/**
+ * Those of which nothing stays: one that was asked for by its revision may have copies in others.
+ */
 function goingOf(all: readonly CachedModel[], chosen: Iterable<CachedModel>): CachedModel[] {
   const copies = new Set([...chosen].flatMap((model) => model.copies));
   const partials = new Set([...chosen].flatMap((model) => model.partials));
@@ -129,7 +135,10 @@ async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside
   return await planEntries(repo, entries, { models, partials: resting, orphans: whole && staying.length === 0 });
 }
 
-/** The removal of some of a repository's files; `orphans` are blobs that nothing refers to, to go with the last of them. */
+/**
+ * The removal of some of a repository's files; `orphans` are blobs that nothing refers to, to go
+ * with the last of them.
+ */
 export async function planEntries(
   repo: CachedRepo, entries: readonly SnapshotFile[], { models, partials, orphans }: Pick<RepoRemoval, 'models' | 'partials'> & { orphans: boolean },
 ): Promise<RepoRemoval> {
@@ -179,7 +188,10 @@ async function freedBytes(paths: readonly string[]): Promise<number> {
   return [...contents.values()].filter(({ links, going }) => going >= links).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** Does what was planned; resolves to the bytes that were freed. Throws `store_unwritable` where something cannot be taken away. */
+/**
+ * Does what was planned; resolves to the bytes that were freed. Throws `store_unwritable` where
+ * something cannot be taken away.
+ */
 export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, { places, models }: Inventory): Promise<void> {
   // All of it before anything goes, so that what is refused stays as it was.
   for (const { repo, entries, blobs } of plan.removals) {
@@ -222,7 +234,10 @@ async function checkInside(folder: string, path: string): Promise<void> {
   }
 }
 
-/** Deletes one name, never what a link leads to; refuses what links of folders have put outside the repository's own. */
+/**
+ * Deletes one name, never what a link leads to; refuses what links of folders have put outside the
+ * repository's own.
+ */
 async function removeFile(folder: string, path: string): Promise<void> {
   try {
     await checkInside(folder, path);
@@ -241,7 +256,8 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
   const name = `${repo.repo}/${file ?? etag}`;
   const take = async () => await tryLock(places.lock).catch((cause: unknown) => throwing(unwritable(places.lock, cause)));
   let lock = await take().catch(async (thrown: unknown) => {
-    // On a full disk there is no room for a lock, for nobody, and to remove something is the way out.
+    // On a full disk there is no room for a lock, for nobody, and to remove something is the way
+    // out.
     if (!(thrown instanceof RecuaError && thrown.code === 'disk_full') || await lockHolder(places.lock)) throw thrown;
     await removeFile(repo.folder, places.bytes);
     return await take();
@@ -255,7 +271,8 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
       await wait(50);
       lock = await take();
     }
-    // Those who waited to go on with the same download look for the file as often as the one that ran.
+    // Those who waited to go on with the same download look for the file as often as the one that
+    // ran.
     if (lock) await wait(noticeMs);
   }
   try {
@@ -270,7 +287,10 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
   }
 }
 
-/** What killed imports and pulls have left beside blobs: drafts, requests to stop, and locks that nobody holds, with their drafts. */
+/**
+ * What killed imports and pulls have left beside blobs: drafts, requests to stop, and locks that
+ * nobody holds, with their drafts.
+ */
 async function sweep(folder: string): Promise<void> {
   const blobs = join(folder, 'blobs');
   for (const name of await readdir(blobs).catch(() => [])) {

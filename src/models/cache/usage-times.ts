@@ -1,5 +1,6 @@
-// When each model was last used: one empty file per model whose time of change is the answer, so that nobody has to wait for a
-// lock or read a list to write it. Called by the commands that run a model, and by `list`.
+// When each model was last used: one empty file per model whose time of change is the answer, so
+// that nobody has to wait for a lock or read a list to write it. Called by the commands that run a
+// model, and by `list`.
 import { createHash } from 'node:crypto';
 import { mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// What a download will take before it begins: which files, what is there, what is to come, and whether the disk has room for it.
-// Used by pull.
+// What a download will take before it begins: which files, what is there, what is to come, and
+// whether the disk has room for it. Used by pull.
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -31,7 +31,8 @@ export async function makePlan(targets: readonly DownloadTarget[], force: boolea
   for (const target of targets) {
     const { sizeBytes } = target.file;
     const stored = await storedBytes(target);
-    // A whole file counts for nothing with --force; it stays beside the new one until that is right.
+    // A whole file counts for nothing with --force; it stays beside the new one until that is
+    // right.
     const haveBytes = force && stored === sizeBytes ? 0 : stored;
     files.push({ file: target.file, haveBytes, needBytes: sizeBytes - haveBytes });
   }

@@ -1,5 +1,6 @@
-// Brings one file of the hub into the cache: once however many pulls want it, from where the last one stopped, and installed only
-// when its hash is the hub's. Called by pull, in the command's process; a lock file keeps other processes' pulls waiting.
+// Brings one file of the hub into the cache: once however many pulls want it, from where the last
+// one stopped, and installed only when its hash is the hub's. Called by pull, in the command's
+// process; a lock file keeps other processes' pulls waiting.
 import { lstat, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -159,7 +160,10 @@ async function fetchAndInstall(hub: Hub, blob: string, target: DownloadTarget, o
   }
 }
 
-/** Until all bytes are there and have the hub's hash. Bytes that are wrong are fetched again, the whole file at most once. */
+/**
+ * Until all bytes are there and have the hub's hash. Bytes that are wrong are fetched again, the
+ * whole file at most once.
+ */
 async function fetchRight(remote: RemoteFile, partial: PartialFile, options: DownloadOptions, signal: AbortSignal): Promise<void> {
   let startedOver = false;
   for (;;) {

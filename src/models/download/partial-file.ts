@@ -1,7 +1,8 @@
-// The bytes of a download that are there, and a journal of which of them are right. Each chunk is written in place from its
-// beginning on. The journal, replaced at once or not at all, has for each how far it has come and the hash of that, and only of bytes
-// that were on the disk before it. So whatever ends the process or the machine, the next pull reads the journal, hashes what it
-// claims, and goes on behind that. Used by download.ts under its lock.
+// The bytes of a download that are there, and a journal of which of them are right. Each chunk is
+// written in place from its beginning on. The journal, replaced at once or not at all, has for each
+// how far it has come and the hash of that, and only of bytes that were on the disk before it. So
+// whatever ends the process or the machine, the next pull reads the journal, hashes what it claims,
+// and goes on behind that. Used by download.ts under its lock.
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -68,7 +69,10 @@ export class PartialFile {
     this.#timer.unref();
   }
 
-  /** Opens what is there of a blob, or begins it. `onChecked` is told of bytes whose hash was looked at again. */
+  /**
+   * Opens what is there of a blob, or begins it. `onChecked` is told of bytes whose hash was looked
+   * at again.
+   */
   static async open(blob: string, identity: PartialIdentity, onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<PartialFile> {
     const { bytes } = partialPlaces(blob);
     const { sizeBytes } = identity.file;
@@ -108,7 +112,10 @@ export class PartialFile {
     return this.#startOf(index) + this.#lengthOf(index);
   }
 
-  /** Writes the bytes that come next in a chunk, no more than it has room for. One call per chunk at a time. */
+  /**
+   * Writes the bytes that come next in a chunk, no more than it has room for. One call per chunk at
+   * a time.
+   */
   async append(index: number, bytes: Buffer): Promise<void> {
     if (this.#fault !== undefined) throw this.#fault as Error;
     const chunk = this.#chunks[index]!;
@@ -127,7 +134,10 @@ export class PartialFile {
     await this.#save();
   }
 
-  /** Hashes what is noted as it is on the disk; chunks that differ are to come again. Resolves to how many those are. */
+  /**
+   * Hashes what is noted as it is on the disk; chunks that differ are to come again. Resolves to
+   * how many those are.
+   */
   async recheck(onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<number> {
     let wrong = 0;
     for (const [index, chunk] of this.#chunks.entries()) {
@@ -179,7 +189,10 @@ export class PartialFile {
     }
   }
 
-  /** Notes what has arrived. What keeps that from being written loses a second of the download, no more. */
+  /**
+   * Notes what has arrived. What keeps that from being written loses a second of the download, no
+   * more.
+   */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     if (this.#unnoted) await this.#save().catch(() => undefined);
@@ -207,7 +220,10 @@ export class PartialFile {
     }
   }
 
-  /** Files of huggingface_hub hold a prefix; what is in it is proved by the whole file's hash in the end. */
+  /**
+   * Files of huggingface_hub hold a prefix; what is in it is proved by the whole file's hash in the
+   * end.
+   */
   async #takeOver(onChecked: (bytes: number) => void, signal: AbortSignal | undefined): Promise<void> {
     const { size } = await this.#handle.stat();
     for (const index of this.missing()) {

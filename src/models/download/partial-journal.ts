@@ -1,5 +1,6 @@
-// The journal of a download that is not whole, as it lies beside the bytes, and what else is there of such a download. It is
-// written by partial-file.ts; here it is read, by pulls and by those who only look. Nothing in it is trusted.
+// The journal of a download that is not whole, as it lies beside the bytes, and what else is there
+// of such a download. It is written by partial-file.ts; here it is read, by pulls and by those who
+// only look. Nothing in it is trusted.
 import { lstat, rename, rm } from 'node:fs/promises';
 import { readSmallFile } from '../../system/small-file.js';
 import { partialPlaces } from '../cache/hub-cache.js';
@@ -14,7 +15,9 @@ export interface Journal {
   chunk_bytes: number;
   /** sha256 of each chunk that is whole, null for the others. */
   chunks: (string | null)[];
-  /** How far the others have come: that many bytes from the chunk's beginning on, and their sha256. */
+  /**
+   * How far the others have come: that many bytes from the chunk's beginning on, and their sha256.
+   */
   begun: BegunChunk[];
 }
 
@@ -31,7 +34,9 @@ export const mostJournalBytes = 1024 * 1024;
 /** Nobody writes on a file of huggingface_hub's that has been left alone for so long. */
 const abandonedMs = 60_000;
 
-/** What a file of so many bytes has for a journal; undefined where that is none, or not a sound one. */
+/**
+ * What a file of so many bytes has for a journal; undefined where that is none, or not a sound one.
+ */
 export async function readJournal(blob: string, sizeBytes: number): Promise<Journal | undefined> {
   try {
     const journal = JSON.parse(await readSmallFile(partialPlaces(blob).journal, mostJournalBytes)) as Journal;
@@ -48,7 +53,10 @@ function isSound({ size_bytes: size, chunk_bytes: chunkBytes, chunks, begun }: J
     && begun.every(({ chunk, bytes, sha256 }) => chunks[chunk] === null && Number.isSafeInteger(bytes) && bytes > 0 && bytes < chunkBytes && isHash(sha256));
 }
 
-/** How many bytes of a blob another process, or an earlier one, has noted; undefined where no download is begun. */
+/**
+ * How many bytes of a blob another process, or an earlier one, has noted; undefined where no
+ * download is begun.
+ */
 export async function notedBytes(blob: string): Promise<number | undefined> {
   try {
     const { done_bytes: done } = JSON.parse(await readSmallFile(partialPlaces(blob).journal, mostJournalBytes)) as Partial<Journal>;

@@ -1,4 +1,5 @@
-// Holds all connections of a download together to so many bytes per second. Used by downloads with --limit-rate.
+// Holds all connections of a download together to so many bytes per second. Used by downloads with
+// --limit-rate.
 import { pause } from '../hub/retry.js';
 
 export class RateLimit {

@@ -1,5 +1,5 @@
-// Moves the missing chunks of a file from the hub into its partial file, over several connections where the host does ranges and
-// in one stream where it does not. Used by download.ts.
+// Moves the missing chunks of a file from the hub into its partial file, over several connections
+// where the host does ranges and in one stream where it does not. Used by download.ts.
 import { setMaxListeners } from 'node:events';
 import type { PartialFile } from './partial-file.js';
 import type { RateLimit } from './rate-limit.js';
@@ -59,7 +59,10 @@ async function fetchChunk(remote: RemoteFile, partial: PartialFile, index: numbe
   }
 }
 
-/** Reads from the first missing byte to the end of the last missing chunk; what is there already in between is let pass. */
+/**
+ * Reads from the first missing byte to the end of the last missing chunk; what is there already in
+ * between is let pass.
+ */
 async function inOneStream(remote: RemoteFile, partial: PartialFile, { limit, signal, onBytes }: TransferOptions): Promise<void> {
   const missing = partial.missing();
   const last = missing.at(-1);

@@ -1,4 +1,5 @@
-// Bytes that can be read at any offset: a file on disk, or a file of the hub read by ranges. What the GGUF reader reads from.
+// Bytes that can be read at any offset: a file on disk, or a file of the hub read by ranges. What
+// the GGUF reader reads from.
 import { constants } from 'node:fs';
 import { open, stat as statOf } from 'node:fs/promises';
 import type { BigIntStats } from 'node:fs';
@@ -16,7 +17,10 @@ export interface ByteSource {
   close(): Promise<void>;
 }
 
-/** A file on disk. Throws `model_not_found` where there is none, `file_unreadable` for anything else than a file one may read. */
+/**
+ * A file on disk. Throws `model_not_found` where there is none, `file_unreadable` for anything else
+ * than a file one may read.
+ */
 export async function fileSource(path: string): Promise<ByteSource> {
   const file = await openFile(path);
   try {

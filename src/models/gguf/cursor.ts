@@ -1,10 +1,14 @@
-// Reads little-endian values forward through a file, here or on the hub, by way of one window of bounded size.
-// Every length is checked against the file before it is believed, so no file can make it allocate more than the window.
+// Reads little-endian values forward through a file, here or on the hub, by way of one window of
+// bounded size. Every length is checked against the file before it is believed, so no file can make
+// it allocate more than the window.
 import { RecuaError } from '../../errors.js';
 import type { ByteSource } from './byte-source.js';
 
 const windowBytes = 256 * 1024;
-/** No model's header comes near: the largest vocabularies take some 30 MiB. It bounds the work a hostile (sparse) file can cause. */
+/**
+ * No model's header comes near: the largest vocabularies take some 30 MiB. It bounds the work a
+ * hostile (sparse) file can cause.
+ */
 const longestHeaderBytes = 256 * 1024 * 1024;
 
 export class Cursor {
@@ -96,7 +100,10 @@ export class Cursor {
     return this.#window.readBigUInt64LE(this.#take(8));
   }
 
-  /** A 64-bit count or offset as a number; Infinity where it is past what a number holds exactly, and so past any file: see countText. */
+  /**
+   * A 64-bit count or offset as a number; Infinity where it is past what a number holds exactly,
+   * and so past any file: see countText.
+   */
   count(): number {
     const at = this.#take(8);
     const high = this.#window.readUInt32LE(at + 4);

@@ -1,4 +1,5 @@
-// The sha256 of a file, and the one that it had when it came into the store, by which its contents are called there. Called by show.
+// The sha256 of a file, and the one that it had when it came into the store, by which its contents
+// are called there. Called by show.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { realpath } from 'node:fs/promises';

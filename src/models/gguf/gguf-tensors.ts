@@ -1,4 +1,5 @@
-// The tensor table of a GGUF file: names, shapes and places, checked against the types' sizes and the file's length.
+// The tensor table of a GGUF file: names, shapes and places, checked against the types' sizes and
+// the file's length.
 import { countText } from './cursor.js';
 import type { Cursor } from './cursor.js';
 import { tensorTypes } from './tensor-types.js';
@@ -56,7 +57,10 @@ async function readTensor(cursor: Cursor, index: number, alignment: number): Pro
   return measure(cursor, { name, shape, type, offset }, alignment, start);
 }
 
-/** Works out a tensor's size; every product is checked before it can leave the range of exact numbers. */
+/**
+ * Works out a tensor's size; every product is checked before it can leave the range of exact
+ * numbers.
+ */
 function measure(
   cursor: Cursor, { name, shape, type: typeNumber, offset }: { name: string; shape: number[]; type: number; offset: number },
   alignment: number, start: number,

@@ -1,7 +1,8 @@
-// Reads and checks the header of one GGUF file (versions 2 and 3, little-endian) without touching its weights.
-// Nothing in the file is trusted: every count, length, type, shape and offset is checked before it is used, memory is
-// bounded (long arrays are walked, not kept), and whatever is wrong becomes `invalid_gguf` with the place. Runs before
-// any native call sees the file. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// Reads and checks the header of one GGUF file (versions 2 and 3, little-endian) without touching
+// its weights. Nothing in the file is trusted: every count, length, type, shape and offset is
+// checked before it is used, memory is bounded (long arrays are walked, not kept), and whatever is
+// wrong becomes `invalid_gguf` with the place. Runs before any native call sees the file. The
+// format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 import { RecuaError } from '../../errors.js';
 import { fileSource } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
@@ -70,7 +71,10 @@ const scalarTypes: ReadonlyMap<number, { name: string; bytes: number; reader: Sc
   [12, { name: 'f64', bytes: 8, reader: 'readDoubleLE' }],
 ]);
 
-/** Reads a file's header; a source stays open and is its owner's to close. Throws `model_not_found`, `file_unreadable` or `invalid_gguf`. */
+/**
+ * Reads a file's header; a source stays open and is its owner's to close. Throws `model_not_found`,
+ * `file_unreadable` or `invalid_gguf`.
+ */
 export async function readGguf(source: string | ByteSource): Promise<Gguf> {
   if (typeof source !== 'string') return await new Reader(new Cursor(source), source).read();
   const file = await fileSource(source);
@@ -256,7 +260,10 @@ class Reader {
     this.#byteTokens = marks;
   }
 
-  /** llama.cpp takes a byte token's value from its text without a look at it, so `<0x-1>` would write outside a buffer. */
+  /**
+   * llama.cpp takes a byte token's value from its text without a look at it, so `<0x-1>` would
+   * write outside a buffer.
+   */
   async #checkByteTokens(): Promise<void> {
     const tokens = this.#metadata.get('tokenizer.ggml.tokens');
     const marks = this.#byteTokens;

@@ -1,4 +1,5 @@
-// A model: one GGUF file or the parts of a split one, on disk or on the hub, checked as a whole and summed up for people.
+// A model: one GGUF file or the parts of a split one, on disk or on the hub, checked as a whole and
+// summed up for people.
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -23,7 +24,10 @@ export interface ModelFile {
   embeddingSize: number;
   layers: number;
   vocabSize: number;
-  /** Bytes of the longest token, as the file writes them: no fewer than the text that it stands for. 0 where the file has no tokens. */
+  /**
+   * Bytes of the longest token, as the file writes them: no fewer than the text that it stands for.
+   * 0 where the file has no tokens.
+   */
   longestTokenBytes: number;
   chatTemplate: string;
   hasChatTemplate: boolean;
@@ -80,7 +84,10 @@ export function checkedFiles({ parts }: ModelFile): CheckedFile[] {
   return parts.flatMap(({ path, mark }) => (mark === undefined ? [] : [{ path, mark }]));
 }
 
-/** Checks a model that is about to be loaded, unless its files are still those that were `checked`. Throws as reading it does. */
+/**
+ * Checks a model that is about to be loaded, unless its files are still those that were `checked`.
+ * Throws as reading it does.
+ */
 export async function ensureChecked(path: string, checked: readonly CheckedFile[]): Promise<void> {
   const marks = checked[0]?.path === path ? await Promise.all(checked.map((file) => readMark(file.path))) : [];
   if (marks.length > 0 && marks.every((mark, i) => mark === checked[i]!.mark)) return;
@@ -101,7 +108,10 @@ async function readPart(opener: PartOpener, file: string): Promise<Gguf> {
   }
 }
 
-/** The parts after the first: each has to be there and sound, and together they hold as many tensors as the first says. */
+/**
+ * The parts after the first: each has to be there and sound, and together they hold as many tensors
+ * as the first says.
+ */
 async function readOtherParts(opener: PartOpener, first: Gguf): Promise<Gguf[]> {
   const total = count(first.metadata.get('split.count'), 1);
   if (total <= 1) return [];

@@ -1,8 +1,12 @@
-// Which metadata keys llama.cpp v0.5.0 cannot load a model without, by architecture: those that its load_hparams() and each
-// architecture's load_arch_hparams() ask for in any case. test/models/gguf/required-keys.test.ts compares the table with the source.
+// Which metadata keys llama.cpp v0.5.0 cannot load a model without, by architecture: those that its
+// load_hparams() and each architecture's load_arch_hparams() ask for in any case.
+// test/models/gguf/required-keys.test.ts compares the table with the source.
 import type { ModelFile } from './model-file.js';
 
-/** Architectures up to a colon, then their keys, without the architecture's name in front; a key that has none begins with a slash. */
+/**
+ * Architectures up to a colon, then their keys, without the architecture's name in front; a key
+ * that has none begins with a slash.
+ */
 const table = `
 kimi-k3:
   activation.situ_beta activation.situ_linear_beta attention.key_length_mla
@@ -183,7 +187,10 @@ const ofArchitecture: ReadonlyMap<string, readonly string[]> = new Map(
   }),
 );
 
-/** Keys that an architecture needs beside the common ones; undefined for one of which nothing is known. */
+/**
+ * Keys that an architecture needs beside the common ones; undefined for one of which nothing is
+ * known.
+ */
 export function requiredKeys(architecture: string): readonly string[] | undefined {
   return ofArchitecture.get(architecture);
 }

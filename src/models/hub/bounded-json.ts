@@ -1,11 +1,14 @@
-// JSON from those who are not trusted: a text that would become far more memory than it takes itself is refused before it is read.
-// Pure; used for the hub's replies.
+// JSON from those who are not trusted: a text that would become far more memory than it takes
+// itself is refused before it is read. Pure; used for the hub's replies.
 
 /** A listing of thousands of files has three levels, and some eight values for each file. */
 const mostDepth = 16;
 const mostValues = 1_000_000;
 
-/** JSON.parse, which throws a SyntaxError for text of more levels or values than a sound reply can have, too. */
+/**
+ * JSON.parse, which throws a SyntaxError for text of more levels or values than a sound reply can
+ * have, too.
+ */
 export function parseBounded(text: string): unknown {
   let depth = 0;
   let values = 0;

@@ -1,5 +1,6 @@
-// A connection that could not be made, fell silent or broke off: what happened, whether trying again can help, and the sentence a
-// person needs. Thrown by web-request.ts; whoever gives up trying turns it into a RecuaError.
+// A connection that could not be made, fell silent or broke off: what happened, whether trying
+// again can help, and the sentence a person needs. Thrown by web-request.ts; whoever gives up
+// trying turns it into a RecuaError.
 import { getProxyForUrl } from 'proxy-from-env';
 import { RecuaError } from '../../errors.js';
 

@@ -1,5 +1,6 @@
-// Which models a repository's listing holds: parts of split files put together, the quantisation read from the name, and what
-// is no model of its own (projectors, draft heads, importance matrices) told apart. Pure; used by pull and remote-model.ts.
+// Which models a repository's listing holds: parts of split files put together, the quantisation
+// read from the name, and what is no model of its own (projectors, draft heads, importance
+// matrices) told apart. Pure; used by pull and remote-model.ts.
 import { RecuaError } from '../../errors.js';
 import type { HubFile } from './hub.js';
 import { isGgufFile, kindOf, modelKey, partOf, pathStemOf, quantisationOfName } from '../names/model-names.js';
@@ -50,8 +51,8 @@ function makeModel(files: HubFile[]): RemoteModel {
 }
 
 /**
- * The one model of a repository that a word stands for, with all its parts: a file's path or name, a model's name or a quantisation.
- * Throws the candidates where it is none or several.
+ * The one model of a repository that a word stands for, with all its parts: a file's path or name,
+ * a model's name or a quantisation. Throws the candidates where it is none or several.
  */
 export function chooseModel(repo: string, files: readonly HubFile[], word: string): RemoteModel {
   const models = groupModels(files);

@@ -1,10 +1,14 @@
-// What the hub means when it does not answer 200: one coded error with its own sentence for each case. Used by hub.ts and
-// remote-file.ts. The hub's own words are quoted, without what could drive a terminal.
+// What the hub means when it does not answer 200: one coded error with its own sentence for each
+// case. Used by hub.ts and remote-file.ts. The hub's own words are quoted, without what could drive
+// a terminal.
 import { RecuaError } from '../../errors.js';
 
 export interface Refusal {
   status: number;
-  /** X-Error-Code, as RepoNotFound, RevisionNotFound, EntryNotFound, GatedRepo; '' where there is none. */
+  /**
+   * X-Error-Code, as RepoNotFound, RevisionNotFound, EntryNotFound, GatedRepo; '' where there is
+   * none.
+   */
   reason: string;
   /** X-Error-Message, or what the body says. */
   words: string;

@@ -1,5 +1,6 @@
-// The model hub's API: which commit a revision is, which files it has, and where their bytes lie. Used by pull and by show for
-// remote files, in the command's process. Requests that fail in passing are tried again; what remains is a coded error.
+// The model hub's API: which commit a revision is, which files it has, and where their bytes lie.
+// Used by pull and by show for remote files, in the command's process. Requests that fail in
+// passing are tried again; what remains is a coded error.
 import { readFile } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 import { parseBounded } from './bounded-json.js';
@@ -31,7 +32,9 @@ export interface Listing {
   refused: string[];
 }
 
-/** Where a file's bytes are to be had, as the hub said. Signed addresses last some minutes or hours. */
+/**
+ * Where a file's bytes are to be had, as the hub said. Signed addresses last some minutes or hours.
+ */
 export interface Location {
   url: URL;
   /** For the hub itself; undefined for the hosts it sends to. */
@@ -47,7 +50,10 @@ const longestReplyBytes = 16 * 1024 * 1024;
 const mostPages = 1000;
 /** Of a repository. Those of the hub may have 100,000, of which models have some hundreds. */
 const mostFiles = 200_000;
-/** So many times the longest silence is what reading a whole description or listing may take: one that trickles never ends. */
+/**
+ * So many times the longest silence is what reading a whole description or listing may take: one
+ * that trickles never ends.
+ */
 const longestReadStalls = 10;
 /** Refused names that are kept to be told. */
 const mostRefused = 1000;
@@ -246,7 +252,10 @@ async function readText(answer: WebAnswer, mostBytes: number, time: ReadingTime)
   return Buffer.concat(pieces).toString('utf8');
 }
 
-/** `Link: <address>; rel="next"`; only an address of the host that was asked is followed, the token goes with it. */
+/**
+ * `Link: <address>; rel="next"`; only an address of the host that was asked is followed, the token
+ * goes with it.
+ */
 function nextPage({ headers, url }: WebAnswer, asked: URL): URL | undefined {
   const match = /<([^>]*)>\s*;[^,]*\brel="?next"?/i.exec(headers.get('link') ?? '');
   if (!match) return undefined;

@@ -21,8 +21,9 @@ const goodBits = 4;
 const bestBits = 8;
 
 /**
- * The best of 4 to 8 bits that takes no more than half of the machine's memory, since it shares that with others; else the smallest of
- * 4 bits or more that fits at all; else the largest that does. Undefined where none fits.
+ * The best of 4 to 8 bits that takes no more than half of the machine's memory, since it shares
+ * that with others; else the smallest of 4 bits or more that fits at all; else the largest that
+ * does. Undefined where none fits.
  */
 export function recommend(models: readonly RemoteModel[], machineBytes: number): RemoteModel | undefined {
   const fitting = models.filter((model) => model.kind === 'model' && model.files.length === model.parts && memoryBytesOf(model) <= machineBytes);

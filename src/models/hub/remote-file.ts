@@ -1,6 +1,7 @@
-// One file of the hub, read by ranges of bytes. Every answer is checked before a byte of it is handed on: the right range of the
-// right file and no login page. What fails in passing (cut, silent or busy hosts, signed addresses that expired, short bodies) is
-// tried again from the byte it stopped at. Used by transfer.ts and remote-model.ts.
+// One file of the hub, read by ranges of bytes. Every answer is checked before a byte of it is
+// handed on: the right range of the right file and no login page. What fails in passing (cut,
+// silent or busy hosts, signed addresses that expired, short bodies) is tried again from the byte
+// it stopped at. Used by transfer.ts and remote-model.ts.
 import { RecuaError } from '../../errors.js';
 import { ConnectionFault } from './connection-fault.js';
 import type { Hub, HubFile, Location } from './hub.js';
@@ -23,7 +24,10 @@ class Setback extends Error {
   }
 }
 
-/** What an attempt has to bring to count as none that failed: else a host that cuts off after each byte would be asked for ever. */
+/**
+ * What an attempt has to bring to count as none that failed: else a host that cuts off after each
+ * byte would be asked for ever.
+ */
 const leastProgressBytes = 4096;
 
 export interface RemoteFileOptions {
@@ -44,7 +48,9 @@ export class RemoteFile {
   #location: Promise<Location> | undefined;
   /** Of the first piece; all others from the same host must have the same. */
   #etag: { host: string; value: string } | undefined;
-  /** False once the host has shown that it does not do ranges: then every read is of the whole file. */
+  /**
+   * False once the host has shown that it does not do ranges: then every read is of the whole file.
+   */
   ranges = true;
 
   constructor({ hub, repo, commit, file, onSetback }: RemoteFileOptions) {
@@ -56,8 +62,9 @@ export class RemoteFile {
   }
 
   /**
-   * The bytes from `from` up to, but not including, `to`, in order. Throws FileChanged, NoRanges (for a later call to go without),
-   * the abort's reason, or a RecuaError when it has been tried often enough.
+   * The bytes from `from` up to, but not including, `to`, in order. Throws FileChanged, NoRanges
+   * (for a later call to go without), the abort's reason, or a RecuaError when it has been tried
+   * often enough.
    */
   async *read(from: number, to: number, signal?: AbortSignal): AsyncGenerator<Buffer, void> {
     const { retry } = this.#hub;
@@ -214,7 +221,8 @@ export class RemoteFile {
 function asSetback(thrown: unknown): Setback {
   if (thrown instanceof Setback) return thrown;
   if (thrown instanceof ConnectionFault && thrown.passing) return new Setback(`${thrown.place}: ${thrown.message}`);
-  // The hub itself has been tried several times already; during a long download that is worth another round.
+  // The hub itself has been tried several times already; during a long download that is worth
+  // another round.
   if (thrown instanceof RecuaError && ['hub_unreachable', 'hub_broken'].includes(thrown.code) && !isLasting(thrown)) return new Setback(thrown.message.replace(/\.$/, ''));
   throw thrown instanceof ConnectionFault ? thrown.toError() : thrown;
 }

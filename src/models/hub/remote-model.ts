@@ -1,5 +1,5 @@
-// A GGUF file of the hub read in place: show looks into the header of a 100 GB file by a few requests. Called by show, in the
-// command's process.
+// A GGUF file of the hub read in place: show looks into the header of a 100 GB file by a few
+// requests. Called by show, in the command's process.
 import { RecuaError } from '../../errors.js';
 import type { ByteSource } from '../gguf/byte-source.js';
 import { chooseModel, groupModels } from './gguf-files.js';
@@ -17,7 +17,10 @@ export interface RemoteModelFiles {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Finds `owner/repo`, `owner/repo:Q4_K_M` or `owner/repo/file.gguf` on the hub; nothing of the file is read yet. */
+/**
+ * Finds `owner/repo`, `owner/repo:Q4_K_M` or `owner/repo/file.gguf` on the hub; nothing of the file
+ * is read yet.
+ */
 export async function openRemoteModel(name: string, environment: Environment = process.env): Promise<RemoteModelFiles> {
   const hub = await Hub.fromEnvironment(environment);
   const { repo, revision = 'main', word, file: path } = readRepositoryName(name, hub.endpoint);

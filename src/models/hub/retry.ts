@@ -1,4 +1,5 @@
-// How long and how often the network is tried before it counts as broken. Used by everything that talks to the hub.
+// How long and how often the network is tried before it counts as broken. Used by everything that
+// talks to the hub.
 import { setTimeout as wait } from 'node:timers/promises';
 
 export interface RetryPolicy {
@@ -27,7 +28,10 @@ export function retryPolicy(environment: Environment = process.env): RetryPolicy
   };
 }
 
-/** Time before the next attempt after `failures` in a row: doubling, and spread so that many clients do not come back together. */
+/**
+ * Time before the next attempt after `failures` in a row: doubling, and spread so that many clients
+ * do not come back together.
+ */
 export function delayMs({ firstDelayMs, longestDelayMs }: RetryPolicy, failures: number): number {
   return Math.min(longestDelayMs, firstDelayMs * 2 ** (failures - 1)) * (0.75 + Math.random() / 2);
 }
@@ -42,7 +46,10 @@ export async function pause(ms: number, signal: AbortSignal | undefined): Promis
   }
 }
 
-/** A Retry-After header, seconds or a date, in milliseconds; undefined where there is none that makes sense. */
+/**
+ * A Retry-After header, seconds or a date, in milliseconds; undefined where there is none that
+ * makes sense.
+ */
 export function readRetryAfter(header: string | null, now = Date.now()): number | undefined {
   if (header === null) return undefined;
   const ms = /^\s*\d+\s*$/.test(header) ? Number(header) * 1000 : Date.parse(header) - now;

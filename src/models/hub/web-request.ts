@@ -1,5 +1,6 @@
-// One HTTP request to the hub or its download hosts: proxies of the environment, redirects followed by hand so that the token goes
-// to its own host only, and an end to waiting for hosts that say nothing. Used by hub.ts and remote-file.ts.
+// One HTTP request to the hub or its download hosts: proxies of the environment, redirects followed
+// by hand so that the token goes to its own host only, and an end to waiting for hosts that say
+// nothing. Used by hub.ts and remote-file.ts.
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import type { Headers, Response } from 'node-fetch';
@@ -26,14 +27,20 @@ export interface WebAnswer {
   /** Whether that is still where the token belongs. */
   atFirstHost: boolean;
   leftFor: URL | undefined;
-  /** The body in pieces; throws ConnectionFault where it breaks off. Left early, the connection is closed. */
+  /**
+   * The body in pieces; throws ConnectionFault where it breaks off. Left early, the connection is
+   * closed.
+   */
   body(): AsyncGenerator<Buffer, void>;
   /** Throws away the body and, with it, the connection. */
   discard(): void;
 }
 
 const mostRedirects = 10;
-/** Less than that in the time of a stall is as good as silence: a host may send a byte now and then for ever. */
+/**
+ * Less than that in the time of a stall is as good as silence: a host may send a byte now and then
+ * for ever.
+ */
 const leastProgressBytes = 1024;
 const userAgent = 'recua';
 

@@ -1,5 +1,6 @@
-// What a model's file says by its name alone: the stem, which part of a split model it is, its quantisation, and whether it only
-// goes with models. Pure; used for what is in the store and for listings of the hub.
+// What a model's file says by its name alone: the stem, which part of a split model it is, its
+// quantisation, and whether it only goes with models. Pure; used for what is in the store and for
+// listings of the hub.
 
 const partEnding = /-(\d{5})-of-(\d{5})$/;
 
@@ -35,7 +36,10 @@ export function isGgufFile(file: string): boolean {
 
 export type GgufKind = 'model' | 'projector' | 'mtp' | 'imatrix';
 
-/** What a GGUF file is for by its name: a model, the eyes of a multimodal one, a draft head, or quantisers' statistics. */
+/**
+ * What a GGUF file is for by its name: a model, the eyes of a multimodal one, a draft head, or
+ * quantisers' statistics.
+ */
 export function kindOf(file: string): GgufKind {
   const base = baseOf(file).replace(/\.gguf$/i, '');
   if (/(^|[-_.])mm-?proj([-_.]|$)/i.test(base)) return 'projector';
@@ -43,7 +47,10 @@ export function kindOf(file: string): GgufKind {
   return /(^|[-_.])mtp([-_.]|$)/i.test(base) ? 'mtp' : 'model';
 }
 
-/** Files that accompany a model and cannot be run. A draft head can, where all of a repository's files are called so. */
+/**
+ * Files that accompany a model and cannot be run. A draft head can, where all of a repository's
+ * files are called so.
+ */
 export function isSidecar(file: string): boolean {
   return ['projector', 'imatrix'].includes(kindOf(file));
 }
@@ -58,7 +65,10 @@ const quantisation = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
   'BF16|FP?16|FP?32|FP8',
 ].join('|')})(?:_R[48])?)(?=$|[-_. ])`, 'gi');
 
-/** The quantisation that a file's name states, else its folder's (`Q4_K_M/…`), in capitals; '' where neither does. */
+/**
+ * The quantisation that a file's name states, else its folder's (`Q4_K_M/…`), in capitals; '' where
+ * neither does.
+ */
 export function quantisationOfName(file: string): string {
   for (const name of [stemOf(file), file.split('/').at(-2) ?? '']) {
     // The last one: `Model-F16-Q8_0` was made from the one and holds the other.

@@ -1,5 +1,6 @@
-// What people call a model of the hub: `owner/repo`, with a quantisation, file or revision behind it, or the address of its
-// page. Pure; used by pull and remote-model.ts for the hub, and by lookup.ts for what is in the store.
+// What people call a model of the hub: `owner/repo`, with a quantisation, file or revision behind
+// it, or the address of its page. Pure; used by pull and remote-model.ts for the hub, and by
+// lookup.ts for what is in the store.
 import { RecuaError } from '../../errors.js';
 import { isGgufFile } from './model-names.js';
 import { checkRepo, checkRepoFile, checkRevision } from './safe-names.js';
@@ -19,7 +20,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Hosts whose pages may be pasted, beside that of HF_ENDPOINT. */
 const hosts = ['huggingface.co', 'www.huggingface.co', 'hf.co'];
 
-/** The hub's address, without a slash at its end. Throws `invalid_usage` where HF_ENDPOINT is none. */
+/**
+ * The hub's address, without a slash at its end. Throws `invalid_usage` where HF_ENDPOINT is none.
+ */
 export function hubEndpoint(environment: Environment = process.env): string {
   const given = environment['HF_ENDPOINT'] || 'https://huggingface.co';
   if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) {
@@ -29,7 +32,8 @@ export function hubEndpoint(environment: Environment = process.env): string {
 }
 
 /**
- * Reads `owner/repo`, `owner/repo:Q4_K_M`, `owner/repo@revision`, `owner/repo/file.gguf`, each also after `hf:` or `hf.co/`, and
+ * Reads `owner/repo`, `owner/repo:Q4_K_M`, `owner/repo@revision`, `owner/repo/file.gguf`, each also
+ * after `hf:` or `hf.co/`, and
  * `https://huggingface.co/owner/repo[/resolve|blob|tree/revision[/file]]`. Throws `invalid_name`.
  */
 export function readRepositoryName(given: string, endpoint = 'https://huggingface.co'): RepositoryName {
@@ -41,7 +45,10 @@ export function readRepositoryName(given: string, endpoint = 'https://huggingfac
   return check(readShort(bare));
 }
 
-/** The same for a name that may as well be a path, an alias or a file's: undefined where it cannot be a repository's. */
+/**
+ * The same for a name that may as well be a path, an alias or a file's: undefined where it cannot
+ * be a repository's.
+ */
 export function tryRepositoryName(given: string, endpoint = hubEndpoint()): RepositoryName | undefined {
   let name: RepositoryName;
   try {
@@ -50,7 +57,8 @@ export function tryRepositoryName(given: string, endpoint = hubEndpoint()): Repo
     if (thrown instanceof RecuaError && thrown.code === 'invalid_name') return undefined;
     throw thrown;
   }
-  // `folder/model.gguf` and `folder/folder/model` are paths; no repository is called so, and none is run by another file.
+  // `folder/model.gguf` and `folder/folder/model` are paths; no repository is called so, and none
+  // is run by another file.
   if (name.file !== undefined) return isGgufFile(name.file) ? name : undefined;
   return name.word === undefined && isGgufFile(name.revision ?? name.repo) ? undefined : name;
 }

@@ -1,8 +1,12 @@
-// Which names may become paths in the model store. Names come from users and from the hub, so each is checked here before it is
-// joined to a folder: nothing leaves the store, and what is written on one system can be read on another.
+// Which names may become paths in the model store. Names come from users and from the hub, so each
+// is checked here before it is joined to a folder: nothing leaves the store, and what is written on
+// one system can be read on another.
 import { RecuaError } from '../../errors.js';
 
-/** File systems allow 255 bytes for one name; the rest leaves room for the cache's own folders below Windows' and Linux' bounds. */
+/**
+ * File systems allow 255 bytes for one name; the rest leaves room for the cache's own folders below
+ * Windows' and Linux' bounds.
+ */
 const longestNameBytes = 240;
 const longestPathBytes = 800;
 
@@ -14,7 +18,9 @@ function refuse(what: string, given: string, why: string, expected: string): Rec
   return new RecuaError('invalid_name', `Expected ${expected} for ${what}, got ${quote(given)}: ${why}.`);
 }
 
-/** Returns the repository's parts, one or two. `--` is refused because the cache writes it for `/`. */
+/**
+ * Returns the repository's parts, one or two. `--` is refused because the cache writes it for `/`.
+ */
 export function checkRepo(repo: string): string[] {
   const expected = 'a form like owner/name, of letters, digits, ".", "_" and "-",';
   const parts = repo.split('/');
@@ -46,7 +52,10 @@ export function checkCommit(commit: string): string {
   return commit;
 }
 
-/** What the hub calls a file's contents: a sha256 or another hash. Without dots, so that no ending of ours can be part of it. */
+/**
+ * What the hub calls a file's contents: a sha256 or another hash. Without dots, so that no ending
+ * of ours can be part of it.
+ */
 export function checkEtag(etag: string): string {
   if (!/^[0-9A-Za-z][0-9A-Za-z_-]{0,127}$/.test(etag)) throw refuse('the etag', etag, 'it cannot name a blob', '1 to 128 letters and digits');
   return etag;
@@ -66,7 +75,8 @@ function checkSegments(what: string, given: string, expected: string): string[] 
 function faultOf(segment: string): string | undefined {
   if (segment === '') return 'a part of it is empty, or it begins with "/"';
   if (segment === '.' || segment === '..') return `${quote(segment)} would lead elsewhere`;
-  // Control characters, what turns text round, and halves of characters, which no file system keeps as they are.
+  // Control characters, what turns text round, and halves of characters, which no file system keeps
+  // as they are.
   if (/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(segment)) return 'it holds control characters';
   if (/[\\:*?"<>|]/.test(segment)) return 'it holds one of \\ : * ? " < > |';
   if (/^ |[. ]$/.test(segment)) return 'a part of it begins or ends with a blank, or ends with a dot';

@@ -1,5 +1,6 @@
-// What a model's weights take when the CPU computes with them: which of them ggml-cpu copies into a layout of its own, and how large
-// that is. From the file and the processor alone, so that it is known before anything is loaded. Called by memory.
+// What a model's weights take when the CPU computes with them: which of them ggml-cpu copies into a
+// layout of its own, and how large that is. From the file and the processor alone, so that it is
+// known before anything is loaded. Called by memory.
 import { readFileSync } from 'node:fs';
 import type { Tensor } from '../gguf/gguf-tensors.js';
 
@@ -7,7 +8,10 @@ import type { Tensor } from '../gguf/gguf-tensors.js';
 export type ProcessorFeature = 'amx' | 'avx2' | 'avx512' | 'dotprod' | 'i8mm';
 export type Processor = ReadonlySet<ProcessorFeature>;
 
-/** Bytes of a block beside those in the file, of the types that AMX has kernels for (ggml-cpu/amx/mmq.cpp, get_row_size). */
+/**
+ * Bytes of a block beside those in the file, of the types that AMX has kernels for
+ * (ggml-cpu/amx/mmq.cpp, get_row_size).
+ */
 const amxExtra: ReadonlyMap<string, { elements: number; extraBytes: number }> = new Map([
   ['Q4_0', { elements: 32, extraBytes: 0 }], ['Q4_1', { elements: 32, extraBytes: 0 }], ['Q8_0', { elements: 32, extraBytes: 4 }],
   ['Q4_K', { elements: 256, extraBytes: 4 }], ['Q5_K', { elements: 256, extraBytes: 4 }], ['Q6_K', { elements: 256, extraBytes: 0 }],
@@ -15,7 +19,10 @@ const amxExtra: ReadonlyMap<string, { elements: number; extraBytes: number }> = 
   ['IQ4_XS', { elements: 256, extraBytes: 2 }], ['F16', { elements: 16, extraBytes: 0 }],
 ]);
 
-/** Rows that are interleaved, which must divide a matrix (ggml-cpu/repack.cpp, ggml_repack_get_optimal_repack_type). */
+/**
+ * Rows that are interleaved, which must divide a matrix (ggml-cpu/repack.cpp,
+ * ggml_repack_get_optimal_repack_type).
+ */
 const interleaved: readonly { feature: ProcessorFeature; types: readonly string[]; rows: number }[] = [
   { feature: 'avx2', types: ['Q4_0', 'Q4_K', 'IQ4_NL', 'MXFP4'], rows: 8 },
   { feature: 'avx512', types: ['Q2_K'], rows: 8 },
@@ -29,8 +36,9 @@ const interleaved: readonly { feature: ProcessorFeature; types: readonly string[
 const notMultiplied = /^(token_embd|per_layer_token_embd|position_embd|token_types)\.|conv|\.bias$|_norm\./;
 
 /**
- * Weights that stay as they are in the file count once, mapped or read; of the others only the copy counts: the pages of the file that
- * it was made of are the kernel's to take back. `generates`: token embeddings are the output's matrix, too, where the file has none.
+ * Weights that stay as they are in the file count once, mapped or read; of the others only the copy
+ * counts: the pages of the file that it was made of are the kernel's to take back. `generates`:
+ * token embeddings are the output's matrix, too, where the file has none.
  */
 export function weightsOnCpu(tensors: readonly Tensor[], processor: Processor, generates: boolean): number {
   let bytes = 0;

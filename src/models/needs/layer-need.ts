@@ -1,5 +1,5 @@
-// What each layer of a model takes on the device that computes it, so that an engine can tell how many fit beside what is there.
-// Called by the commands that start an engine.
+// What each layer of a model takes on the device that computes it, so that an engine can tell how
+// many fit beside what is there. Called by the commands that start an engine.
 import { isNoGpu, type Config } from '../../settings/config.js';
 import type { EngineOptions, LayerNeed } from '../../engine/protocol.js';
 import { estimateMemory } from './memory.js';
@@ -7,8 +7,8 @@ import type { MemoryOptions } from './memory.js';
 import type { ModelFile } from '../gguf/model-file.js';
 
 /**
- * What --gpu-layers comes to: whoever names a GPU, or wants one whatever it is, wants it to compute, and 'auto' has to know the model.
- * Without a model all layers are tried.
+ * What --gpu-layers comes to: whoever names a GPU, or wants one whatever it is, wants it to
+ * compute, and 'auto' has to know the model. Without a model all layers are tried.
  */
 export function offloadWish(
   { gpuLayers, device, requireGpu, ...memory }: MemoryOptions & Pick<Config, 'gpuLayers' | 'device' | 'requireGpu'>, model?: ModelFile,
@@ -18,7 +18,9 @@ export function offloadWish(
   return { gpuLayers: wish, layerNeed: model && wish === 'auto' ? layerNeed(model, memory) : undefined };
 }
 
-/** Weights are exact; keys and values are spread evenly, and what computing takes is an estimate. */
+/**
+ * Weights are exact; keys and values are spread evenly, and what computing takes is an estimate.
+ */
 export function layerNeed(model: ModelFile, options: MemoryOptions): LayerNeed {
   const { kvBytes, computeBytes } = estimateMemory(model, options);
   const layersBytes = new Array<number>(model.layers).fill(model.layers > 0 ? Math.ceil(kvBytes / model.layers) : 0);

@@ -1,6 +1,7 @@
-// How much memory a model needs, from its metadata alone, and how much this machine has. Sums are llama.cpp's own: weights and
-// KV cache are exact for the architectures it lays out plainly and upper bounds for the rest; compute buffers are an estimate.
-// Called by `show`, by `pull` to tell what fits, and by `chat` for its context.
+// How much memory a model needs, from its metadata alone, and how much this machine has. Sums are
+// llama.cpp's own: weights and KV cache are exact for the architectures it lays out plainly and
+// upper bounds for the rest; compute buffers are an estimate. Called by `show`, by `pull` to tell
+// what fits, and by `chat` for its context.
 import { freemem, totalmem } from 'node:os';
 import { defaults, type Config } from '../../settings/config.js';
 import { thisProcessor, weightsOnCpu, type Processor } from './cpu-weights.js';
@@ -16,7 +17,10 @@ export interface MemoryOptions {
   /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
-  /** Most tokens of one pass, which is never more than a step has; the usual ones where they are absent. */
+  /**
+   * Most tokens of one pass, which is never more than a step has; the usual ones where they are
+   * absent.
+   */
   batchSize?: number;
   microBatchSize?: number;
   flashAttention?: Config['flashAttention'];
@@ -35,12 +39,16 @@ export interface MemoryNeed {
 
 /** Cells of a context come in this many. */
 const cellStep = 256;
-/** More than llama.cpp takes; a file that claims more is refused by that, not by an estimate that never ends. */
+/**
+ * More than llama.cpp takes; a file that claims more is refused by that, not by an estimate that
+ * never ends.
+ */
 const mostLayers = 1024;
 
 /**
- * Exact: weights, and the KV cache of models whose layers all attend (llama.cpp keeps the whole context for sliding windows too, as
- * Recua runs it). Upper bounds: KV of hybrid models that do not say which layers are recurrent, and of latent attention.
+ * Exact: weights, and the KV cache of models whose layers all attend (llama.cpp keeps the whole
+ * context for sliding windows too, as Recua runs it). Upper bounds: KV of hybrid models that do not
+ * say which layers are recurrent, and of latent attention.
  */
 export function estimateMemory(model: ModelFile, options: MemoryOptions): MemoryNeed {
   const { contextSize, parallel, cacheTypeK, cacheTypeV, processor = thisProcessor() } = options;
@@ -57,7 +65,10 @@ export function estimateMemory(model: ModelFile, options: MemoryOptions): Memory
   return { weightsBytes, kvBytes, computeBytes, totalBytes: weightsBytes + kvBytes + computeBytes };
 }
 
-/** The largest context, a multiple of 256 up to the training size, with which a model fits; 0 if it does not fit at all. */
+/**
+ * The largest context, a multiple of 256 up to the training size, with which a model fits; 0 if it
+ * does not fit at all.
+ */
 export function largestContext(model: ModelFile, budgetBytes: number, options: Omit<MemoryOptions, 'contextSize'>): number {
   const most = model.contextTrain > 0 ? model.contextTrain : defaults.contextSize;
   const fits = (contextSize: number) => estimateMemory(model, { ...options, contextSize }).totalBytes <= budgetBytes;
@@ -149,9 +160,10 @@ function matrixState(number: (key: string) => number, embedding: number): number
 }
 
 /**
- * What the graph of one pass holds at once, with flash attention: the mask in half precision, three activations of the attention's and
- * three of the feed-forward's width, and a row of logits for each sequence. Without, the mask and each head's weights for all cells are
- * there in full. Within a few percent for plain transformers.
+ * What the graph of one pass holds at once, with flash attention: the mask in half precision, three
+ * activations of the attention's and three of the feed-forward's width, and a row of logits for
+ * each sequence. Without, the mask and each head's weights for all cells are there in full. Within
+ * a few percent for plain transformers.
  */
 function estimateCompute(shape: Shape, cells: number, options: MemoryOptions): number {
   const { parallel, batchSize = defaults.batchSize, microBatchSize = defaults.microBatchSize, flashAttention = 'auto' } = options;

@@ -1,10 +1,14 @@
-// How much memory the bodies of all requests may take together: a small compressed request may hold 32 MiB of text, and a
-// hundred of them are more than a process has. Made by app; json-body charges what arrives, engine/gateway/requests says when the text is gone.
+// How much memory the bodies of all requests may take together: a small compressed request may hold
+// 32 MiB of text, and a hundred of them are more than a process has. Made by app; json-body charges
+// what arrives, engine/gateway/requests says when the text is gone.
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import { RecuaError } from '../../errors.js';
 
-/** What a byte of JSON takes while its request is held: text of 16 bits a character, once parsed and once on its way to the engine. */
+/**
+ * What a byte of JSON takes while its request is held: text of 16 bits a character, once parsed and
+ * once on its way to the engine.
+ */
 export const bytesPerByte = 4;
 /** What an object or array takes, and what a field of an object may, beyond its text. */
 export const bytesPerContainer = 64;
@@ -13,7 +17,10 @@ export const bytesPerField = 96;
 /** Where memory is full, a body that has been arriving for so long gives way to one that comes. */
 const arrivalMs = 10_000;
 
-/** A quarter of what V8 may use for objects, at most an eighth of the machine's memory (or of what this process may use). */
+/**
+ * A quarter of what V8 may use for objects, at most an eighth of the machine's memory (or of what
+ * this process may use).
+ */
 export function defaultBodyMemory(): number {
   const limit = process.constrainedMemory?.() ?? 0;
   const total = totalmem();
@@ -93,7 +100,10 @@ export class BodyShare {
     return this.#bytes;
   }
 
-  /** @throws RecuaError `body_memory_full` where there is no room for so much more, `body_too_large` where there never is */
+  /**
+   * @throws RecuaError `body_memory_full` where there is no room for so much more, `body_too_large`
+   * where there never is
+   */
   add(bytes: number): void {
     if (this.#over) return;
     this.#memory.take(this, bytes);
@@ -105,7 +115,9 @@ export class BodyShare {
     this.#memory.arrived(this);
   }
 
-  /** The engine takes the text over. It calls the result once the text is gone from this process. */
+  /**
+   * The engine takes the text over. It calls the result once the text is gone from this process.
+   */
   lend(): () => void {
     this.#lent = true;
     return () => this.#end();

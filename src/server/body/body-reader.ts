@@ -1,6 +1,7 @@
-// Receives the bytes of one request body: refuses what is declared too large before it is sent, stops in the middle of what
-// grows too large, undoes compression, and counts all of it as it comes. Called by json-body; how a refusal leaves the
-// connection is hang-up's. Not express.raw(), which tells nobody what it holds and reads a body to its end to refuse it.
+// Receives the bytes of one request body: refuses what is declared too large before it is sent,
+// stops in the middle of what grows too large, undoes compression, and counts all of it as it
+// comes. Called by json-body; how a refusal leaves the connection is hang-up's. Not express.raw(),
+// which tells nobody what it holds and reads a body to its end to refuse it.
 import type { IncomingMessage } from 'node:http';
 import type { Readable, Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
@@ -15,7 +16,10 @@ const firstBytes = 64 * 1024;
 /** Requests with `Expect: 100-continue` whose clients wait for a word before they send the body. */
 const waitingForWord = new WeakSet<IncomingMessage>();
 
-/** Called by listen for Node's event 'checkContinue', which would else promise at once to read everything. */
+/**
+ * Called by listen for Node's event 'checkContinue', which would else promise at once to read
+ * everything.
+ */
 export function keepWaiting(req: IncomingMessage): void {
   waitingForWord.add(req);
 }
@@ -48,7 +52,10 @@ export async function readBody(req: Request, res: Response, limitBytes: number, 
   }
 }
 
-/** In one buffer that doubles: a client may send a byte at a time, and each as a Buffer of its own costs a hundred times as much. */
+/**
+ * In one buffer that doubles: a client may send a byte at a time, and each as a Buffer of its own
+ * costs a hundred times as much.
+ */
 function collect(req: IncomingMessage, source: Readable, declared: number, limitBytes: number, share: BodyShare): Promise<Buffer> {
   let buffer = Buffer.allocUnsafeSlow(Math.min(firstBytes, declared || firstBytes));
   let length = 0;

@@ -1,10 +1,14 @@
-// Replies to a request whose body is not read to its end, and ends the connection after it. Called by error-reply.
+// Replies to a request whose body is not read to its end, and ends the connection after it. Called
+// by error-reply.
 import type { Request, Response } from 'express';
 import { isKeptWaiting } from './body-reader.js';
 
 /** Node reads the rest of a body no larger than this and keeps the connection. */
 const worthReadingBytes = 64 * 1024;
-/** A client that sends on when it has its reply may do so for so long. Closing while bytes come would make its reply be lost. */
+/**
+ * A client that sends on when it has its reply may do so for so long. Closing while bytes come
+ * would make its reply be lost.
+ */
 const lastMs = 2_000;
 const lastBytes = 4 * 1024 * 1024;
 
@@ -15,7 +19,10 @@ export function hasLongRest(req: Request): boolean {
   return Number(req.headers['content-length'] ?? 0) > worthReadingBytes;
 }
 
-/** Sends the whole reply at once; the connection closes when the client has stopped sending, soon in any case. */
+/**
+ * Sends the whole reply at once; the connection closes when the client has stopped sending, soon in
+ * any case.
+ */
 export function replyAndHangUp(req: Request, res: Response, body: object): void {
   const text = JSON.stringify(body);
   res.set({ Connection: 'close', 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': String(Buffer.byteLength(text)) });

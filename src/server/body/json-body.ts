@@ -1,19 +1,28 @@
-// Reads a request body into JSON: media type, size, encoding, nesting, syntax, each with its own coded error.
-// Express middleware of the POST routes. The bytes are looked at before they are parsed: V8 needs over a gigabyte to
-// refuse 32 MiB of "[".
+// Reads a request body into JSON: media type, size, encoding, nesting, syntax, each with its own
+// coded error. Express middleware of the POST routes. The bytes are looked at before they are
+// parsed: V8 needs over a gigabyte to refuse 32 MiB of "[".
 import type { Request, RequestHandler, Response, NextFunction } from 'express';
 import { RecuaError } from '../../errors.js';
 import { bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
 
-/** Objects and arrays inside each other. JSON schemas, the deepest thing clients send, stay under 30. */
+/**
+ * Objects and arrays inside each other. JSON schemas, the deepest thing clients send, stay under
+ * 30.
+ */
 const maxDepth = 100;
-/** Objects and arrays in all: 2,048 token arrays, or 10,000 messages of several parts, stay far under it. */
+/**
+ * Objects and arrays in all: 2,048 token arrays, or 10,000 messages of several parts, stay far
+ * under it.
+ */
 const maxContainers = 200_000;
 /** Fields of objects in all: the largest are a bias for each token of a vocabulary. */
 const maxFields = 500_000;
 
-/** What the engine is given to call once it no longer holds the text of this request in this process. */
+/**
+ * What the engine is given to call once it no longer holds the text of this request in this
+ * process.
+ */
 export function lendBody(res: Response): () => void {
   const share = res.locals['body'] as BodyShare | undefined;
   return share ? share.lend() : () => undefined;
@@ -54,7 +63,8 @@ function requireJson(req: Request, _res: Response, next: NextFunction): void {
   }
   const [type = '', ...parameters] = header.toLowerCase().split(';').map((part) => part.trim());
   const charset = parameters.find((part) => part.startsWith('charset='))?.slice('charset='.length).replaceAll('"', '');
-  // Browsers send text/plain and form types across origins without asking first: no such request may start work.
+  // Browsers send text/plain and form types across origins without asking first: no such request
+  // may start work.
   if (type !== 'application/json' && !/^application\/[\w.-]+\+json$/.test(type)) {
     const curl = type === 'application/x-www-form-urlencoded' ? ' (what curl -d sends where no -H says otherwise)' : '';
     throw new RecuaError('unsupported_media_type', `Expected a JSON body, got Content-Type ${JSON.stringify(type.slice(0, 80))}${curl}. ${mend}`);
@@ -88,8 +98,8 @@ function parse(bytes: Buffer, share: BodyShare): unknown {
 }
 
 /**
- * What the objects of this JSON take beyond its text. Throws on bytes that would cost more to parse than any real request.
- * Sound for UTF-8: its other bytes are over 0x7f.
+ * What the objects of this JSON take beyond its text. Throws on bytes that would cost more to parse
+ * than any real request. Sound for UTF-8: its other bytes are over 0x7f.
  */
 function weigh(bytes: Buffer): number {
   const [quote, backslash, colon] = [0x22, 0x5c, 0x3a];

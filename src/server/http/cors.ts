@@ -14,8 +14,8 @@ const preflightSeconds = 86_400;
 export function cors(req: Request, res: Response, next: NextFunction): void {
   res.set(corsHeaders);
   if (req.method !== 'OPTIONS') return next();
-  // Reflected, not listed: OpenAI's clients add x-stainless-* headers of their own, tracing adds others.
-  // `*` would not cover Authorization.
+  // Reflected, not listed: OpenAI's clients add x-stainless-* headers of their own, tracing adds
+  // others. `*` would not cover Authorization.
   const asked = req.headers['access-control-request-headers'];
   res.set('Access-Control-Allow-Headers', asked ?? 'Content-Type, Authorization');
   res.set('Access-Control-Max-Age', String(preflightSeconds));

@@ -1,5 +1,6 @@
-// Writes every error of the API: any thrown value → RecuaError → OpenAI's body and the headers that guide retries.
-// Called by Express as its one error handler, by chat-completions for errors inside a stream, and by listen for bad HTTP.
+// Writes every error of the API: any thrown value → RecuaError → OpenAI's body and the headers that
+// guide retries. Called by Express as its one error handler, by chat-completions for errors inside
+// a stream, and by listen for bad HTTP.
 import type { ErrorRequestHandler, Request, Response } from 'express';
 import { RecuaError, type ErrorCode } from '../../errors.js';
 import type { Log } from './gateway.js';

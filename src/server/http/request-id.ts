@@ -1,4 +1,5 @@
-// Names each request: `x-request-id` on every reply and in every log line about it. Express middleware, mounted by app.
+// Names each request: `x-request-id` on every reply and in every log line about it. Express
+// middleware, mounted by app.
 import { randomBytes } from 'node:crypto';
 import type { NextFunction, Request, Response } from 'express';
 

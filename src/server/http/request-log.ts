@@ -1,5 +1,6 @@
-// One line of the log for each request: what was asked for and what became of it, in numbers. Never a word of the request or the
-// answer. Express middleware, mounted first by app; routes and error-reply note what the line is to tell.
+// One line of the log for each request: what was asked for and what became of it, in numbers. Never
+// a word of the request or the answer. Express middleware, mounted first by app; routes and
+// error-reply note what the line is to tell.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { RecuaError } from '../../errors.js';
 import type { Log } from './gateway.js';

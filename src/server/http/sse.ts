@@ -1,6 +1,6 @@
-// Server-sent events over one HTTP response: framing, headers, backpressure and signs of life. Knows no payload.
-// Used by the streaming routes. A clogged socket makes the writer wait, so that deltas merge in the engine's answer
-// instead of piling up in this process.
+// Server-sent events over one HTTP response: framing, headers, backpressure and signs of life.
+// Knows no payload. Used by the streaming routes. A clogged socket makes the writer wait, so that
+// deltas merge in the engine's answer instead of piling up in this process.
 import type { Response } from 'express';
 
 export interface PingOptions {
@@ -37,7 +37,9 @@ export class EventStream {
     }, ping.afterMs);
   }
 
-  /** One event; strings go as they are, all else as JSON. Nothing happens once the client is gone. */
+  /**
+   * One event; strings go as they are, all else as JSON. Nothing happens once the client is gone.
+   */
   send(data: unknown): void {
     if (this.#res.destroyed || this.#res.writableEnded) return;
     const text = typeof data === 'string' ? data : JSON.stringify(data);
@@ -45,7 +47,10 @@ export class EventStream {
     this.#timer?.refresh();
   }
 
-  /** Resolves when the socket takes more, or is gone: one that takes nothing for long is closed by traffic. */
+  /**
+   * Resolves when the socket takes more, or is gone: one that takes nothing for long is closed by
+   * traffic.
+   */
   async writable(): Promise<void> {
     const res = this.#res;
     if (!this.#clogged || res.destroyed) return;

@@ -3,7 +3,10 @@
 import type { Response } from 'express';
 import { RecuaError } from '../../errors.js';
 
-/** A client that takes nothing of what is there for it is given up after so long, and its work with it. */
+/**
+ * A client that takes nothing of what is there for it is given up after so long, and its work with
+ * it.
+ */
 const stalledClientMs = 2 * 60_000;
 /** The same while the server stops: its answer may be complete, and only its client late. */
 const stalledWhileStoppingMs = 1_000;
@@ -33,8 +36,8 @@ export class Traffic {
   }
 
   /**
-   * Holds a request until its response is flushed or its client gone. The signal aborts when its work has become useless.
-   * The response must have its socket: see turns.
+   * Holds a request until its response is flushed or its client gone. The signal aborts when its
+   * work has become useless. The response must have its socket: see turns.
    */
   enter(res: Response): AbortSignal {
     this.admit();
@@ -76,10 +79,12 @@ export class Traffic {
 
   /** Closes the connection once data has waited for so long of which the client took not a byte. */
   #watchReader(res: Response): void {
-    // Node's own clock for sockets: it begins anew with each byte that the kernel takes of what is written.
+    // Node's own clock for sockets: it begins anew with each byte that the kernel takes of what is
+    // written.
     res.setTimeout(this.#stalledMs, () => {
       if (res.socket && res.socket.writableLength > 0) res.destroy();
-      // The answer is not ready: its client waits for us. The clock stands still until it is set again.
+      // The answer is not ready: its client waits for us. The clock stands still until it is set
+      // again.
       else res.setTimeout(this.#stalledMs);
     });
   }
@@ -104,7 +109,10 @@ export class Traffic {
   }
 }
 
-/** The error to tell: an abort's own reason (`shutting_down`, `cancelled`) before what the engine made of it. */
+/**
+ * The error to tell: an abort's own reason (`shutting_down`, `cancelled`) before what the engine
+ * made of it.
+ */
 export function failureOf(thrown: unknown, signal: AbortSignal): RecuaError {
   return RecuaError.from(signal.aborted ? signal.reason : thrown);
 }

@@ -1,5 +1,6 @@
-// The one place where a request is admitted and gets its model: from the parsed body to the lease, and back when the answer has
-// ended, however it ended. Called by app for each route that a model answers.
+// The one place where a request is admitted and gets its model: from the parsed body to the lease,
+// and back when the answer has ended, however it ended. Called by app for each route that a model
+// answers.
 import type { Request, RequestHandler, Response } from 'express';
 import type { Lease } from '../../engine/pool-api.js';
 import { RecuaError } from '../../errors.js';
@@ -8,9 +9,15 @@ import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { failureOf } from '../http/traffic.js';
 
-/** One request on its way. None of its methods may keep the body: the engine says when the text is gone. */
+/**
+ * One request on its way. None of its methods may keep the body: the engine says when the text is
+ * gone.
+ */
 export interface Exchange {
-  /** Throws for what is wrong with any model. Called where the model has to be loaded first, so that nothing is loaded for nothing. */
+  /**
+   * Throws for what is wrong with any model. Called where the model has to be loaded first, so that
+   * nothing is loaded for nothing.
+   */
   check(body: Fields): void;
   /** The model of that name is being loaded, which may take long. */
   wait?(id: string): void;
@@ -83,7 +90,10 @@ export function readModelName(body: Fields): string | undefined {
 
 const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** How long the model stays after this request: seconds, or a text such as "10m"; negative is for ever. */
+/**
+ * How long the model stays after this request: seconds, or a text such as "10m"; negative is for
+ * ever.
+ */
 function readKeepAlive(body: Fields): number | undefined {
   const value = body.get('keep_alive');
   if (value === undefined) return undefined;

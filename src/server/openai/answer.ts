@@ -1,5 +1,5 @@
-// OpenAI's chat words on the way out: the wire types, and the engine's deltas and numbers → them. Pure, but for new ids.
-// Called by chat-completions. The way in is chat-request.
+// OpenAI's chat words on the way out: the wire types, and the engine's deltas and numbers → them.
+// Pure, but for new ids. Called by chat-completions. The way in is chat-request.
 import { randomBytes } from 'node:crypto';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { Finish } from '../../engine/api.js';
@@ -12,7 +12,10 @@ export interface WireUsage {
   completion_tokens: number;
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
-  /** Where tokens were guessed ahead: those that came true, and those that did not. Only the former are completion tokens. */
+  /**
+   * Where tokens were guessed ahead: those that came true, and those that did not. Only the former
+   * are completion tokens.
+   */
   completion_tokens_details?: { accepted_prediction_tokens: number; rejected_prediction_tokens: number };
 }
 

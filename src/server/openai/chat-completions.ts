@@ -1,11 +1,12 @@
-// POST /v1/chat/completions: body → engine → one JSON answer or a stream of chunks.
-// Route mounted by app. Headers wait until the engine has accepted the prompt, so that early failures have a real status; unless
-// the model has to be loaded for long: then they go, and what fails later is an event.
+// POST /v1/chat/completions: body → engine → one JSON answer or a stream of chunks. Route mounted
+// by app. Headers wait until the engine has accepted the prompt, so that early failures have a real
+// status; unless the model has to be loaded for long: then they go, and what fails later is an
+// event.
 import type { RequestHandler, Response } from 'express';
 import type { Answer } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
-import { RecuaError } from '../../errors.js';
+import type { RecuaError } from '../../errors.js';
 import { anyModel, inference, type Exchange } from './admission.js';
 import { readChatRequest, type ChatBody } from './chat-request.js';
 import { errorBody, logError } from '../http/error-reply.js';
@@ -49,7 +50,8 @@ class ChatExchange implements Exchange {
     const request = this.#read(body, id, model);
     this.#writerOf(id).fingerprint = `llama.cpp-${model.llamaCpp}`;
     const answer = engine.chat(request, signal, lendBody(this.#res));
-    // The iterator throws the same error; nobody else waits on this promise before the iteration ends.
+    // The iterator throws the same error; nobody else waits on this promise before the iteration
+    // ends.
     answer.finished.catch(() => undefined);
     answer.accepted.catch(() => undefined);
     this.#answer = answer;
@@ -62,7 +64,10 @@ class ChatExchange implements Exchange {
     else await this.#whole(answer, writer);
   }
 
-  /** After the first byte an error is an event, and the missing [DONE] says that the answer is not whole. */
+  /**
+   * After the first byte an error is an event, and the missing [DONE] says that the answer is not
+   * whole.
+   */
   fail(error: RecuaError): boolean {
     clearTimeout(this.#untilPing);
     if (!this.#events) return false;

@@ -1,5 +1,6 @@
-// The body of POST /v1/chat/completions → the engine's ChatRequest, once, with everything checked. Pure.
-// Called by chat-completions. What would change the answer and is not supported is refused by name; unknown fields are ignored.
+// The body of POST /v1/chat/completions → the engine's ChatRequest, once, with everything checked.
+// Pure. Called by chat-completions. What would change the answer and is not supported is refused by
+// name; unknown fields are ignored.
 import type { ChatRequest, Constraint, ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, Fields, int32Max, wrongType, wrongValue } from '../../request/fields.js';
@@ -83,7 +84,10 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
   };
 }
 
-/** OpenAI's two names, of which the newer one counts, and llama-server's, with -1 for no bound but the context. */
+/**
+ * OpenAI's two names, of which the newer one counts, and llama-server's, with -1 for no bound but
+ * the context.
+ */
 function readMaxTokens(body: Fields): number | undefined {
   const range = { min: 1, max: int32Max };
   const older = body.integer('max_tokens', range);
@@ -145,7 +149,10 @@ function readConstraint(body: Fields): Constraint {
   return given === undefined ? { kind: 'none' } : { kind: 'schema', ...given, schema: JSON.stringify(given.schema) };
 }
 
-/** The schema that `response_format` asks for; undefined for plain text. As with OpenAI, it is strict only where the request says so. */
+/**
+ * The schema that `response_format` asks for; undefined for plain text. As with OpenAI, it is
+ * strict only where the request says so.
+ */
 function readResponseFormat(body: Fields): { schema: object; strict: boolean; param: string } | undefined {
   const format = body.fields('response_format');
   if (format === undefined) return undefined;
@@ -170,7 +177,9 @@ function readResponseFormat(body: Fields): { schema: object; strict: boolean; pa
 
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 
-/** The most specific word wins: chat_template_kwargs, then enable_thinking, then reasoning_effort. */
+/**
+ * The most specific word wins: chat_template_kwargs, then enable_thinking, then reasoning_effort.
+ */
 function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
   const { enable_thinking: inKwargs, ...templateKwargs } = body.object('chat_template_kwargs') ?? {};
   const names = Object.keys(templateKwargs).length;

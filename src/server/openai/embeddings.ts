@@ -1,5 +1,6 @@
-// POST /v1/embeddings: texts or token arrays → unit-length vectors, as numbers or as base64 of little-endian float32.
-// Route mounted by app. Big answers are written in slices, since 2,048 vectors as numbers take a second of JSON.
+// POST /v1/embeddings: texts or token arrays → unit-length vectors, as numbers or as base64 of
+// little-endian float32. Route mounted by app. Big answers are written in slices, since 2,048
+// vectors as numbers take a second of JSON.
 import { endianness } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import type { RequestHandler, Response } from 'express';
@@ -117,7 +118,9 @@ async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, 
   return `{"object":"list","data":[${rows.join(',')}],"model":${JSON.stringify(model)},"usage":${usage}}`;
 }
 
-/** The first dimensions, brought back to length 1: what models trained for it (Matryoshka) expect. */
+/**
+ * The first dimensions, brought back to length 1: what models trained for it (Matryoshka) expect.
+ */
 function shorten(vector: Float32Array, dimensions: number): Float32Array {
   const short = vector.slice(0, dimensions);
   const length = Math.hypot(...short);

@@ -1,5 +1,6 @@
-// The `messages` of a chat request → the messages that templates know. Called by chat-request. Pure.
-// Lenient where clients really differ (null, absent, empty or parts as content, in every role), strict where meaning would be lost.
+// The `messages` of a chat request → the messages that templates know. Called by chat-request.
+// Pure. Lenient where clients really differ (null, absent, empty or parts as content, in every
+// role), strict where meaning would be lost.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, wrongType, wrongValue } from '../../request/fields.js';

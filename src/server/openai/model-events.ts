@@ -1,5 +1,5 @@
-// GET /models/sse: an event for each change of a model's state, in llama-server's shape, from the moment of asking on.
-// Route mounted by app. A watcher is no work: a stop does not wait for it.
+// GET /models/sse: an event for each change of a model's state, in llama-server's shape, from the
+// moment of asking on. Route mounted by app. A watcher is no work: a stop does not wait for it.
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
 import type { Gateway } from '../http/gateway.js';
@@ -11,7 +11,9 @@ export function modelEvents({ pool, config, traffic }: Gateway): RequestHandler 
     traffic.admit();
     const events = new EventStream(res);
     events.open({ afterMs: config.pingIntervalMs, data: () => ({ model: '*', event: 'ping' }) });
-    /** The newest of each model, while the client takes nothing: what is between may be left out. */
+    /**
+     * The newest of each model, while the client takes nothing: what is between may be left out.
+     */
     const changed = new Map<string, PoolModel>();
     let sending = false;
     const send = async (): Promise<void> => {

@@ -1,5 +1,6 @@
-// The models that requests may name: GET /v1/models and /models, POST /models/load and /models/unload, as llama-server's router
-// has them. Every context size told here is the one the engine enforces. Routes mounted by app; statusOf is health's and model-events', too.
+// The models that requests may name: GET /v1/models and /models, POST /models/load and
+// /models/unload, as llama-server's router has them. Every context size told here is the one the
+// engine enforces. Routes mounted by app; statusOf is health's and model-events', too.
 import type { Request, RequestHandler, Response } from 'express';
 import type { ModelPool, ModelState, PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';

@@ -1,5 +1,5 @@
-// POST /v1/rerank: a query and documents → the documents' places in the order of relevance, in Jina's and Cohere's words.
-// Route mounted by app.
+// POST /v1/rerank: a query and documents → the documents' places in the order of relevance, in
+// Jina's and Cohere's words. Route mounted by app.
 import type { RequestHandler, Response } from 'express';
 import type { Reranked } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';

@@ -1,4 +1,5 @@
-// What tests of a chat share: a chat with the embedded model on a pseudo-terminal, with a home of its own, ended with its test.
+// What tests of a chat share: a chat with the embedded model on a pseudo-terminal, with a home of
+// its own, ended with its test.
 import { join } from 'node:path';
 import { readFileSync, readdirSync } from 'node:fs';
 import { Pty } from '../pty.js';

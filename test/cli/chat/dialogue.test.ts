@@ -1,4 +1,5 @@
-// Answers in a running chat: stopped, crashed, too long, thought over, and such that try to drive the terminal.
+// Answers in a running chat: stopped, crashed, too long, thought over, and such that try to drive
+// the terminal.
 import t from 'tap';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -22,9 +22,9 @@ t.test('/help goes on below itself where the terminal is narrow', async (t) => {
 
 t.test('what chat says is broken between words, and no line begins with the blank of a break', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 50 });
-  t.match(chat.text(), /\/help lists commands, Ctrl-D\s+leaves\./, 'the greeting too');
+  t.match(chat.text(), /\/help\s+lists\s+commands,\s+Ctrl-D\s+leaves\./, 'the greeting too');
   chat.type('/nosuch\r');
-  await chat.until(/sent with two\./);
+  await chat.until(/sent\s+with\s+two\./);
   await chat.prompt();
   for (const columns of [50, 51, 52, 80]) {
     chat.resize(columns, 60);

@@ -54,7 +54,8 @@ t.test('api ends at once by a second signal', async (t) => {
   const gone = reply.text().catch(() => '');
   running.child.kill('SIGINT');
   await running.saw(/Stopping/);
-  // What comes within a tenth of a second counts as the same Ctrl-C, so it takes some patience to be heard.
+  // What comes within a tenth of a second counts as the same Ctrl-C, so it takes some patience to
+  // be heard.
   const again = setInterval(() => running.child.kill('SIGINT'), 50);
   t.match(await running.ended, { code: 130 });
   clearInterval(again);

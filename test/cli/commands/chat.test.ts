@@ -1,4 +1,5 @@
-// Each flag of `recua chat`, and single turns: pipes where there is no person, a pseudo-terminal where there is one.
+// Each flag of `recua chat`, and single turns: pipes where there is no person, a pseudo-terminal
+// where there is one.
 import t from 'tap';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

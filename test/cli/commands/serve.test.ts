@@ -189,7 +189,8 @@ t.test('stop waits as long as it is told; a second Ctrl-C kills the server', asy
   await stop.saw(/Waiting for/);
   stop.child.kill('SIGINT');
   await stop.saw(/Ctrl-C again ends the server at once/);
-  // What comes within a tenth of a second counts as the same Ctrl-C; more than one more would meet a process that is leaving.
+  // What comes within a tenth of a second counts as the same Ctrl-C; more than one more would meet
+  // a process that is leaving.
   await new Promise((resolve) => setTimeout(resolve, 150));
   stop.child.kill('SIGINT');
   t.match(await stop.ended, { code: 0, stderr: /Killed the server/ });

@@ -14,7 +14,10 @@ interface FakeModel extends Partial<Omit<LoadPlan, 'fingerprint'>> {
   fake?: FakeOptions;
 }
 
-/** A pool over fake engines in real processes. What a model needs is counted in MiB beyond what such a process takes. */
+/**
+ * A pool over fake engines in real processes. What a model needs is counted in MiB beyond what such
+ * a process takes.
+ */
 function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings = {}) {
   const planned: string[] = [];
   const listed = (id: string): CatalogueModel => ({ id, aliases: [`${id}-alias`], createdSeconds: 7 });

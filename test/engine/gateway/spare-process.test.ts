@@ -1,4 +1,5 @@
-// The engine process that is forked before it is known what it is to load, and how much a process tells: the real entry, with the real addon.
+// The engine process that is forked before it is known what it is to load, and how much a process
+// tells: the real entry, with the real addon.
 import t from 'tap';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { dropSpare, engineEntry, forkSpare, forkEngine } from '#recua/engine/gateway/spare-process.js';

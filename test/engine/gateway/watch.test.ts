@@ -22,7 +22,8 @@ function watched(stuckLooks: number) {
 
 t.test('a part that has work and goes on is never stuck, however slow it is', (t) => {
   const { told, answer } = watched(3);
-  // The backend polls within a step that takes very long; between two polls there may be a look or two.
+  // The backend polls within a step that takes very long; between two polls there may be a look or
+  // two.
   for (let look = 0; look < 100; look++) answer({ compute: { busy: true, done: Math.floor(look / 3) }, pool: { busy: true, done: Math.floor(look / 2) } });
   t.same(told, []);
   t.end();

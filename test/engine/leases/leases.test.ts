@@ -203,7 +203,10 @@ t.test('a small model does not wait behind a large one that waits, and the large
 });
 
 const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
-/** Each other model may have its turn before: it lasts two swaps or ten seconds, until its last request is done, and a load follows. */
+/**
+ * Each other model may have its turn before: it lasts two swaps or ten seconds, until its last
+ * request is done, and a load follows.
+ */
 const boundMs = most.models * (Math.max(10_000, 4 * most.loadMs) + most.runMs + most.unloadMs + most.loadMs);
 
 t.test('500 random histories: nothing waits for ever, nothing is loaded twice, evicted in use or beyond the budget', (t) => {

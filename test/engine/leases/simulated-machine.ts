@@ -1,5 +1,5 @@
-// A machine of processes that are numbers: does what a pool's leases command, in simulated time, and notes each breach of
-// what they promise. Used by the tests of engine/leases.
+// A machine of processes that are numbers: does what a pool's leases command, in simulated time,
+// and notes each breach of what they promise. Used by the tests of engine/leases.
 import { Leases, type LeasePolicy } from '#recua/engine/leases/leases.js';
 import type { Budget } from '#recua/engine/leases/budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from '#recua/engine/leases/events.js';

@@ -214,7 +214,8 @@ t.test('what was evaluated before a sampler failed is known to be there', async 
   for (const answer of ['abc', 'defg', 'hijklmn', 'opqrstuvw', 'x', 'yz', 'abcdefghijklmnop']) {
     const failed = await open.complete(completion(prompt, { constraint: { kind: 'grammar', grammar: `stuck:${answer}` } })).done;
     t.match(failed, { content: answer, end: { kind: 'error', error: { message: /no way on/ } } });
-    // The next prompt goes on behind that: a cell that is not known of would be evaluated again, behind itself.
+    // The next prompt goes on behind that: a cell that is not known of would be evaluated again,
+    // behind itself.
     prompt += `${answer}!!`;
     const next = await open.complete(completion(prompt, { constraint: say('ok') })).done;
     t.match(next.end, { kind: 'done', finishReason: 'stop' });
@@ -408,7 +409,8 @@ t.test('requests that come together are read together: what they share once, the
   await closeClean(t, open);
 });
 
-// The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives alone.
+// The heart: whatever arrives, joins, shares, fails and leaves, each answer is the one it gives
+// alone.
 const kinds = [
   { name: 'full attention', fake: {} },
   { name: 'full attention, many at once', fake: { decodeMs: 1, lateReports: true }, parallel: 9 },

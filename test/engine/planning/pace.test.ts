@@ -1,10 +1,14 @@
-// The pace on machines that are not this one: what a step takes is computed, as llama.cpp on a processor goes about it.
+// The pace on machines that are not this one: what a step takes is computed, as llama.cpp on a
+// processor goes about it.
 import t from 'tap';
 import { Pace } from '#recua/engine/planning/pace.js';
 import { Plan, planStep } from '#recua/engine/planning/scheduler.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 
-/** Milliseconds: of a pass over the weights, of a row, and of a row's attention to one earlier token, row by row and in tiles of 64. */
+/**
+ * Milliseconds: of a pass over the weights, of a row, and of a row's attention to one earlier
+ * token, row by row and in tiles of 64.
+ */
 interface Machine {
   weights: number;
   row: number;
@@ -19,7 +23,10 @@ const machines: Record<string, Machine> = {
   'a graphics card': { weights: 4, row: 0.02, byRow: 0.00002, byTile: 0.00002 },
 };
 
-/** Rows of several sequences go in one pass as far as all of them have some: the rest of the longer ones is passes of their own. */
+/**
+ * Rows of several sequences go in one pass as far as all of them have some: the rest of the longer
+ * ones is passes of their own.
+ */
 function stepMs({ weights, row, byRow, byTile }: Machine, plan: Plan): number {
   let ms = 0;
   let left = plan.sequences.map((sequence, i) => ({ rows: plan.counts[i]!, depth: sequence.evaluated }));
@@ -43,7 +50,10 @@ const sequence = (prompt: number, slot: number, toCome = 5000): Sequence => {
   return made;
 };
 
-/** Reads prompts beside a stream; gives each step's milliseconds, with what a step of one tile would take there. */
+/**
+ * Reads prompts beside a stream; gives each step's milliseconds, with what a step of one tile would
+ * take there.
+ */
 function readBeside(machine: Machine, prompts: number[], maxStallMs: number) {
   const pace = new Pace();
   const plan = new Plan();

@@ -349,7 +349,8 @@ t.test('what a sequence displaces can be put away before the next is placed', as
     sequence.finish();
     cache.release(sequence);
   }
-  // Three wait for two places, so the first two go in their order: the new one displaces what the second needs.
+  // Three wait for two places, so the first two go in their order: the new one displaces what the
+  // second needs.
   const waiting = [make(3), make(1), make(2)];
   let id = 0;
   const reused: number[] = [];

@@ -17,7 +17,8 @@ t.test('a prompt or input that cannot fit is refused before it is read', async (
   const atLoad = open.addon.tokenized.length;
   const limit = { code: 'context_length_exceeded', details: { n_prompt_tokens: 200, n_ctx: 100 } };
   t.match((await open.complete(completion('x'.repeat(1200))).done).end, { kind: 'error', error: { ...limit, param: 'prompt' } });
-  // A message's template is not even rendered. What it adds is not known then, nor what it trims and leaves out.
+  // A message's template is not even rendered. What it adds is not known then, nor what it trims
+  // and leaves out.
   const rendered = open.addon.rendered;
   const unread = open.chat(chat(` ${'x'.repeat(1200)} `));
   t.match((await unread.done).end, { kind: 'error', error: { ...limit, param: 'messages' } });

@@ -2,7 +2,10 @@ import t from 'tap';
 import { Text } from '#recua/engine/text/text.js';
 import { random } from '../requests.js';
 
-/** Feeds bytes in the given chunks; returns the text, and checks on the way that nothing is ever taken back. */
+/**
+ * Feeds bytes in the given chunks; returns the text, and checks on the way that nothing is ever
+ * taken back.
+ */
 function feed(bytes: Uint8Array, cuts: number[], stops: string[]): { whole: string; stop: string | undefined; seen: string[] } {
   const text = new Text(stops);
   const seen: string[] = [];
@@ -18,7 +21,10 @@ function feed(bytes: Uint8Array, cuts: number[], stops: string[]): { whole: stri
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-/** The plain definition: letter by letter, the stop string that is complete first; of two that end together the longer. */
+/**
+ * The plain definition: letter by letter, the stop string that is complete first; of two that end
+ * together the longer.
+ */
 function cutAtStop(text: string, stops: string[]): { whole: string; stop: string | undefined } {
   for (let end = 1; end <= text.length; end++) {
     const ending = stops.filter((stop) => text.slice(0, end).endsWith(stop)).sort((a, b) => b.length - a.length)[0];
@@ -42,7 +48,8 @@ t.test('any chunking of any text gives the same text, cut at the first complete 
     const wanted = cutAtStop(text, stops);
     if (whole !== wanted.whole || stop !== wanted.stop) t.same({ whole, stop }, wanted, JSON.stringify({ text, stops, cuts }));
     if (stop !== undefined) stopped++;
-    // What was shown early is a beginning of the final text: no part of a stop string leaked, no character was split.
+    // What was shown early is a beginning of the final text: no part of a stop string leaked, no
+    // character was split.
     const early = seen.find((shown) => !wanted.whole.startsWith(shown) || Buffer.from(shown).toString() !== shown);
     if (early !== undefined) t.fail(`${JSON.stringify(early)} leaked from ${JSON.stringify({ text, stops, cuts })}`);
   }

@@ -11,7 +11,10 @@ import { blobs, blobsFolder, isInstalled, oneFile, pull, startPull } from '../hu
 const chunkBytes = 64 * 1024;
 const makeFile = (size = 20 * chunkBytes + 1234): FakeFile => ({ path: 'm-Q8_0.gguf', bytes: modelBytes(size) });
 
-/** Pulls and is killed as soon as the hub has sent so many bytes; resolves to how far into the file those went. */
+/**
+ * Pulls and is killed as soon as the hub has sent so many bytes; resolves to how far into the file
+ * those went.
+ */
 async function pullKilledAt(hub: FakeHub, folder: string, bytes: number, args: readonly string[], more: Record<string, string> = {}): Promise<number> {
   const target = hub.bytesSent + bytes;
   let reached = 0;
@@ -82,7 +85,10 @@ async function noted(running: Running, folder: string, file: FakeFile, bytes: nu
   }
 }
 
-/** A hub that sends so many bytes of each of a pull's connections and then nothing until it is let go. */
+/**
+ * A hub that sends so many bytes of each of a pull's connections and then nothing until it is let
+ * go.
+ */
 function holdAfter(hub: FakeHub, bytes: number): void {
   hub.sendBytes = 1000;
   hub.onSend = ({ response, range }, offset) => (offset - range!.from >= bytes ? new Promise<void>((resolve) => { response.once('close', resolve); }) : undefined);

@@ -24,7 +24,10 @@ async function modelOf(t: Test, metadata: Meta[], architecture = 'llama') {
   return await readModelFile(path);
 }
 
-/** What llama.cpp says it took, in bytes. Weights are read, not mapped: a mapping covers what was copied out of it, too. */
+/**
+ * What llama.cpp says it took, in bytes. Weights are read, not mapped: a mapping covers what was
+ * copied out of it, too.
+ */
 async function taken(t: Test, path: string, flags: string[]) {
   const running = start(['api', path, '--port', '0', '--log-level', 'debug', '--gpu-layers', '0', '--no-mmap', ...flags]);
   t.teardown(() => running.child.kill('SIGKILL'));

@@ -1,4 +1,5 @@
-// native/chat/message_text: text in messages never becomes a control token, by any template; other prompts are what they were.
+// native/chat/message_text: text in messages never becomes a control token, by any template; other
+// prompts are what they were.
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -36,7 +37,9 @@ const toolCall = (text: string) => [
 ];
 const tools = (text: string) => [{ type: 'function', function: { name: 'look', description: `Looks ${text}`, parameters: { type: 'object', properties: { what: { type: 'array' } } } } }];
 
-/** Prompts that hold an attack have the control tokens of those that hold a word, in the same order. */
+/**
+ * Prompts that hold an attack have the control tokens of those that hold a word, in the same order.
+ */
 async function compare(t: Test, model: NativeModel, template: string, name: string): Promise<number> {
   const { flags } = await model.pieces(true);
   const control = (tokens: number[]) => tokens.filter((token) => (flags[token]! & 2) !== 0);

@@ -1,4 +1,5 @@
-// Messages → prompt → tokens → sampler and parser in one task: as applyChatTemplate, tokenize, createSampler and createParser say it.
+// Messages → prompt → tokens → sampler and parser in one task: as applyChatTemplate, tokenize,
+// createSampler and createParser say it.
 import { createHook } from 'node:async_hooks';
 import t from 'tap';
 import type { NativeModel, PrepareInput } from '#recua/addon/addon.js';

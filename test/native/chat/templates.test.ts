@@ -1,5 +1,5 @@
-// What is kept of a chat template's work must not show: requests of many kinds, one after the other, get what llama.cpp makes anew
-// for each of them.
+// What is kept of a chat template's work must not show: requests of many kinds, one after the
+// other, get what llama.cpp makes anew for each of them.
 import { readFileSync, readdirSync } from 'node:fs';
 import t from 'tap';
 import type { ChatInput, ChatPrompt, NativeModel } from '#recua/addon/addon.js';
@@ -78,7 +78,8 @@ for (const name of ['', ...templates]) {
     let rendered = 0;
     for (const [i, [kindName, kind]] of Object.entries(kinds).entries()) {
       for (const [j, [conversation, messages]] of Object.entries(conversations).entries()) {
-        // Each kind with the first conversation, of which something is kept, and with one or two others.
+        // Each kind with the first conversation, of which something is kept, and with one or two
+        // others.
         if (j > 0 && (i + j) % 4 > 0) continue;
         const fresh = await outcome(template, messages, kind, false);
         if ('prompt' in fresh) rendered++;

@@ -24,7 +24,10 @@ t.teardown(() => model.close());
 
 const sampler = (chain = false) => model.createSampler({ temperature: 0, ignoreEos: true, ...(chain ? { chain } : {}) }, new Int32Array());
 
-/** Answers all questions at once, each in the sequence of its number; `order` says how the rows of step `at` lie. */
+/**
+ * Answers all questions at once, each in the sequence of its number; `order` says how the rows of
+ * step `at` lie.
+ */
 async function together(context: NativeContext, samplers: NativeSampler[], order: (at: number) => number[]) {
   const given: number[][] = questions.map(() => []);
   for (const [i, prompt] of prompts.entries()) {

@@ -1,5 +1,6 @@
-// The parser of GBNF: the language is llama.cpp's, what is wrong is told by line and column, and no text makes it hang, run out of
-// stack or take memory without end. What would do so to llama.cpp's own is only given to ours.
+// The parser of GBNF: the language is llama.cpp's, what is wrong is told by line and column, and no
+// text makes it hang, run out of stack or take memory without end. What would do so to llama.cpp's
+// own is only given to ours.
 import t from 'tap';
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -100,7 +101,8 @@ t.test('the largest numbers of repetitions are counted', async (t) => {
   t.teardown(() => large.close());
   const prompt = Int32Array.of(5);
   for (const [least, most] of [[7, 7], [3, 5000], [5000, 5000], [2, 1e9]] as const) {
-    // Single letters, so that each token is one repetition; the end is wanted as soon as it may come.
+    // Single letters, so that each token is one repetition; the end is wanted as soon as it may
+    // come.
     const [x, dot] = [...await large.tokenize('x', false, true), ...await large.tokenize('.', false, true)];
     const logitBias = [{ token: x!, bias: 20 }, { token: dot!, bias: 40 }];
     const tokens = await tokensOf(large, { temperature: 0, grammar: `root ::= "x"{${least},${most}} "."`, logitBias }, prompt, 40);
@@ -138,7 +140,10 @@ function random(seed: number): (below: number) => number {
   };
 }
 
-/** Five rules, whose alternatives begin with characters of their own: what is ambiguous may take llama.cpp for ever. */
+/**
+ * Five rules, whose alternatives begin with characters of their own: what is ambiguous may take
+ * llama.cpp for ever.
+ */
 function randomGrammar(below: (bound: number) => number): string {
   const names = ['root', 'a', 'b', 'c', 'd'];
   const repetitions = ['', '', '*', '+', '?', '{2}', '{0,2}', '{1,}'];

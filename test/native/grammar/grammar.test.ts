@@ -1,5 +1,6 @@
-// Recua's grammar automaton accepts the language of llama.cpp's grammars, token by token: with flat logits a draw lands anywhere
-// in what is allowed, so one token too many or too few shows as another text.
+// Recua's grammar automaton accepts the language of llama.cpp's grammars, token by token: with flat
+// logits a draw lands anywhere in what is allowed, so one token too many or too few shows as
+// another text.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
 import type { NativeModel } from '#recua/addon/addon.js';
@@ -95,8 +96,9 @@ t.test('a piece that ends inside a character goes on only with bytes of that cha
 });
 
 t.test('a grammar whose texts lead to new states without end is begun anew when it has grown large', async (t) => {
-  // Each letter leaves a number to come in the end, so no two words lead to the same state: one run of this takes more than a
-  // grammar may have before a new one takes its place. The vocabulary is walked by a large one, then by a new one.
+  // Each letter leaves a number to come in the end, so no two words lead to the same state: one run
+  // of this takes more than a grammar may have before a new one takes its place. The vocabulary is
+  // walked by a large one, then by a new one.
   const letters = ['a-e', 'f-j', 'k-o', 'p-t', 'u-z'];
   const grammar = `root ::= ${letters.map((range, at) => `[${range}] root "${at}"`).join(' | ')} | "."`;
   const options = { temperature: 1, seed: 1, grammar, grammarKind: 'user' } as const;

@@ -1,4 +1,5 @@
-// GPU backends that work and that do not, in processes of their own: whatever a library does, the process that wants it goes on.
+// GPU backends that work and that do not, in processes of their own: whatever a library does, the
+// process that wants it goes on.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

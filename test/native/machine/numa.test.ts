@@ -1,5 +1,5 @@
-// Several memory nodes: a choice of the whole process, so each case is one of its own. A machine with two nodes is this one in a mount
-// namespace where the system's folder of nodes is another.
+// Several memory nodes: a choice of the whole process, so each case is one of its own. A machine
+// with two nodes is this one in a mount namespace where the system's folder of nodes is another.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Where the threads of a step run. The machine has four cores for the addon alone: a small library, loaded in front of all others,
-// says so, and writes down which threads were bound to how many.
+// Where the threads of a step run. The machine has four cores for the addon alone: a small library,
+// loaded in front of all others, says so, and writes down which threads were bound to how many.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,5 @@
-// native/model/tokens: special tokens in a text, against llama.cpp's own; what would take for ever; and an end when nobody waits.
+// native/model/tokens: special tokens in a text, against llama.cpp's own; what would take for ever;
+// and an end when nobody waits.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -32,7 +32,8 @@ t.test('of a trained model with a small vocabulary', async (t) => {
 });
 
 t.test('of a large vocabulary whose nucleus is some tokens, hundreds or thousands', async (t) => {
-  // Not a flat one: llama.cpp adds the 150,000 shares up in single precision, whose steps are too coarse for nearly equal ones.
+  // Not a flat one: llama.cpp adds the 150,000 shares up in single precision, whose steps are too
+  // coarse for nearly equal ones.
   for (const doublings of [5, 6]) {
     const model = await loadRandom(t, doublings);
     await compare(t, model, 'The quick brown fox', 3);
@@ -85,7 +86,8 @@ t.test('of a row that threads share: any number of them draws the same', async (
 });
 
 t.test('of many seeds over a flat vocabulary, wherever in the nucleus the draw falls', async (t) => {
-  // Draws at the nucleus' very beginning and end are those for which the first estimate is too narrow.
+  // Draws at the nucleus' very beginning and end are those for which the first estimate is too
+  // narrow.
   const model = await loadRandom(t, 5);
   t.teardown(() => model.close());
   const prompt = await model.tokenize('The quick brown fox', true, true);

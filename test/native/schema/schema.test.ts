@@ -1,4 +1,5 @@
-// What a JSON schema's grammar lets through and what it does not, what it says that it leaves out, and that no schema takes more than counted steps.
+// What a JSON schema's grammar lets through and what it does not, what it says that it leaves out,
+// and that no schema takes more than counted steps.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { GbnfMatcher } from '../gbnf-matcher.js';

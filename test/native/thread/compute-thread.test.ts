@@ -1,4 +1,5 @@
-// One thread computes for all contexts of a process, with one OpenMP team. Linux tells how many threads there are, and how often they slept.
+// One thread computes for all contexts of a process, with one OpenMP team. Linux tells how many
+// threads there are, and how often they slept.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -60,7 +61,8 @@ t.test('chat, embeddings and a second model share one compute thread and its tea
   await reranker.embed(Int32Array.from({ length: 64 }, (_, i) => i + 5), Int32Array.of(32, 32));
   t.equal(tasks().length, alone, 'nor does ranking');
 
-  // Weights of a quantised model: repacked by all cores while they are loaded, where the processor has code for that.
+  // Weights of a quantised model: repacked by all cores while they are loaded, where the processor
+  // has code for that.
   const second = await open(loadRandom(t));
   t.equal(tasks().length, alone, 'nor does a second model, loaded and used');
   await decode(first.context, first.model, 256, 16);
@@ -82,7 +84,8 @@ t.test('after embeddings, threads of a chat still spin at their barriers', { ski
   const context = await model.createContext(contextOptions({ ...team, sequences: 1, contextSize: 4096 }));
   const embedder = await model.createEmbedder({ contextSize: 512, sequences: 4, threads: 2, pooling: 'mean' });
   await embedder.embed(Int32Array.from({ length: 256 }, (_, i) => i + 5), Int32Array.of(128, 128));
-  // Other programs make threads sleep, too: the best of many rounds tells what OpenMP does by itself.
+  // Other programs make threads sleep, too: the best of many rounds tells what OpenMP does by
+  // itself.
   let least = Infinity;
   for (let round = 0; round < 20; round++) {
     await context.removeSequence(0, 0, -1);

@@ -1,5 +1,5 @@
-// Puts text on the clipboard: the system's where there is one, else the terminal's own by the escape sequence OSC 52, which
-// works over ssh too.
+// Puts text on the clipboard: the system's where there is one, else the terminal's own by the
+// escape sequence OSC 52, which works over ssh too.
 
 /** A clipboard tool without a display may hang. */
 const patienceMs = 2000;

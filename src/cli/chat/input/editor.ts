@@ -1,5 +1,6 @@
-// The text a person is typing: pure, a state and an action give the next state. The cursor never stands inside of what a
-// reader sees as one character (a flag, a family, a letter with its accents). Called by line-input.ts.
+// The text a person is typing: pure, a state and an action give the next state. The cursor never
+// stands inside of what a reader sees as one character (a flag, a family, a letter with its
+// accents). Called by line-input.ts.
 
 export interface Draft {
   readonly text: string;
@@ -69,13 +70,19 @@ export function edit(draft: Draft, action: EditAction): Draft {
   }
 }
 
-/** What a text may hold: line breaks are \n, tabs stay, other control characters (a paste may bring them) go. */
+/**
+ * What a text may hold: line breaks are \n, tabs stay, other control characters (a paste may bring
+ * them) go.
+ */
 export function sanitise(text: string): string {
   return text.replace(/\r\n?/g, '\n').replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
 }
 
 export type EnterMeans =
-  /** The text is complete; `fenced`: it stood between `"""`, which are gone, so that it is a message whatever it begins with. */
+  /**
+   * The text is complete; `fenced`: it stood between `"""`, which are gone, so that it is a message
+   * whatever it begins with.
+   */
   | { kind: 'send'; text: string; fenced: boolean }
   | { kind: 'break'; draft: Draft };
 
@@ -117,7 +124,10 @@ function target(text: string, cursor: number, to: CursorMove): number {
   }
 }
 
-/** Where a cut of this kind ends. Ctrl-K at the end of a line takes the break, and Ctrl-U at its start the one before. */
+/**
+ * Where a cut of this kind ends. Ctrl-K at the end of a line takes the break, and Ctrl-U at its
+ * start the one before.
+ */
 function cutTarget(text: string, cursor: number, to: Cut): number {
   if (to === 'word-left') {
     // As in shells: back to the space before a word, so that a path or an address goes as a whole.
@@ -129,7 +139,10 @@ function cutTarget(text: string, cursor: number, to: Cut): number {
   return to === 'line-start' ? before(text, cursor) : end;
 }
 
-/** Of what stands before the cursor. A look back begins there; a search for the end would try every place of a long text first. */
+/**
+ * Of what stands before the cursor. A look back begins there; a search for the end would try every
+ * place of a long text first.
+ */
 function lengthBefore(look: RegExp, text: string, cursor: number): number {
   look.lastIndex = cursor;
   return look.exec(text)![1]!.length;

@@ -1,5 +1,5 @@
-// A text in the person's own editor ($VISUAL, else $EDITOR, else the system's), for Ctrl-X Ctrl-E. Called by line-input.ts, which lends
-// it the terminal for as long as it runs.
+// A text in the person's own editor ($VISUAL, else $EDITOR, else the system's), for Ctrl-X Ctrl-E.
+// Called by line-input.ts, which lends it the terminal for as long as it runs.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -7,7 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RecuaError } from '../../../errors.js';
 
-/** Resolves to the text as it was left. Throws `file_unreadable` where the editor fails, and then the text is as it was. */
+/**
+ * Resolves to the text as it was left. Throws `file_unreadable` where the editor fails, and then
+ * the text is as it was.
+ */
 export async function editOutside(text: string, environment: NodeJS.ProcessEnv = process.env): Promise<string> {
   const windows = process.platform === 'win32';
   const editor = environment['VISUAL'] || environment['EDITOR'] || (windows ? 'notepad' : 'vi');

@@ -1,5 +1,5 @@
-// A walk through the history of messages: with the arrow keys, or by a search for a part (Ctrl-R). The draft that was begun
-// is its newest end. Pure; one per message read by line-input.ts.
+// A walk through the history of messages: with the arrow keys, or by a search for a part (Ctrl-R).
+// The draft that was begun is its newest end. Pure; one per message read by line-input.ts.
 import type { KeyMeaning } from './keys.js';
 
 export class HistoryWalk {
@@ -27,7 +27,10 @@ export class HistoryWalk {
     this.query = undefined;
   }
 
-  /** A key of a search, or the one that begins it. `text` is the draft from now on; a key not taken ended it and acts as usual. */
+  /**
+   * A key of a search, or the one that begins it. `text` is the draft from now on; a key not taken
+   * ended it and acts as usual.
+   */
   search(meaning: KeyMeaning, draft: string): { taken: boolean; text?: string } {
     if (this.query === undefined) {
       this.#draft = draft;

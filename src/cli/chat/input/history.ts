@@ -1,10 +1,14 @@
-// What a person sent in earlier chats, for the arrow keys: one JSON text per line, private, the oldest dropped.
+// What a person sent in earlier chats, for the arrow keys: one JSON text per line, private, the
+// oldest dropped.
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 
 const most = 1000;
-/** A pasted book is not worth keeping on disk; while the chat runs, the arrow keys bring it back too. */
+/**
+ * A pasted book is not worth keeping on disk; while the chat runs, the arrow keys bring it back
+ * too.
+ */
 const longest = 64 * 1024;
 
 export class History {
@@ -16,7 +20,10 @@ export class History {
     this.#entries = entries;
   }
 
-  /** Without a folder nothing is read or written. A file that cannot be read counts as none: the chat matters more. */
+  /**
+   * Without a folder nothing is read or written. A file that cannot be read counts as none: the
+   * chat matters more.
+   */
   static async open(stateFolder: string | undefined): Promise<History> {
     if (stateFolder === undefined) return new History(undefined, []);
     const path = join(stateFolder, 'chat-history.jsonl');

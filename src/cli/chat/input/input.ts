@@ -1,4 +1,5 @@
-// What the dialogue needs of the place where messages come from: a terminal that can be drawn on, or a plain one.
+// What the dialogue needs of the place where messages come from: a terminal that can be drawn on,
+// or a plain one.
 
 export type Entry =
   /** `fenced`: it is a message even if it begins with a slash. */
@@ -12,7 +13,10 @@ export interface Input {
   onClear: () => void;
   /** How wide a line may be; Infinity where nobody cares. */
   readonly columns: number;
-  /** How a line that was sent comes back to be changed, as told to a person; '' where nothing brings it back. */
+  /**
+   * How a line that was sent comes back to be changed, as told to a person; '' where nothing brings
+   * it back.
+   */
   readonly recalls: string;
   /** The next message; `initial` stands there already, to be edited. */
   read(initial: string): Promise<Entry>;

@@ -1,4 +1,5 @@
-// What each key means to the line editor: the one table of key bindings. Names of keys are node:readline's.
+// What each key means to the line editor: the one table of key bindings. Names of keys are
+// node:readline's.
 import type { EditAction } from './editor.js';
 import type { Key } from '../terminal.js';
 

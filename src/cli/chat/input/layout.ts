@@ -1,4 +1,5 @@
-// How a draft stands on a screen of so many columns: rows of text and the place of the cursor. Pure; screen.ts draws it.
+// How a draft stands on a screen of so many columns: rows of text and the place of the cursor.
+// Pure; screen.ts draws it.
 import stringWidth from 'string-width';
 import { graphemes } from './editor.js';
 
@@ -11,7 +12,10 @@ export interface Layout {
 
 const tabWidth = 4;
 
-/** `prompt` opens the first line, as many spaces open the others; what does not fit a row goes on in the next, without them. */
+/**
+ * `prompt` opens the first line, as many spaces open the others; what does not fit a row goes on in
+ * the next, without them.
+ */
 export function layOut(prompt: string, text: string, cursor: number, columns: number): Layout {
   const indent = stringWidth(prompt);
   const rows: string[] = [];

@@ -1,5 +1,6 @@
-// Reads messages from the terminal: keys → editor → screen, with history, search and pastes. What comes while nobody reads
-// (an answer is running) waits for the next message, except Ctrl-C and Ctrl-Z, which act at once. Used by dialogue.ts.
+// Reads messages from the terminal: keys → editor → screen, with history, search and pastes. What
+// comes while nobody reads (an answer is running) waits for the next message, except Ctrl-C and
+// Ctrl-Z, which act at once. Used by dialogue.ts.
 import { RecuaError } from '../../../errors.js';
 import { edit, emptyDraft, enter } from './editor.js';
 import type { Draft } from './editor.js';
@@ -146,7 +147,10 @@ export class LineInput implements Input {
     this.#act(meaning);
   }
 
-  /** Whether the key belongs to a paste, whose keys mean nothing but their text. While nobody reads, a paste waits like all else. */
+  /**
+   * Whether the key belongs to a paste, whose keys mean nothing but their text. While nobody reads,
+   * a paste waits like all else.
+   */
   #takePaste(text: string | undefined, key: Key): boolean {
     if (this.#paste === undefined) {
       if (key.name !== 'paste-start') return false;

@@ -1,5 +1,6 @@
-// Reads messages line by line where the screen cannot be drawn on (TERM=dumb, or stdout is no terminal): the system's own line
-// editing, no escape codes. Prompts go to stderr where stdout is no terminal, since stdout is data then.
+// Reads messages line by line where the screen cannot be drawn on (TERM=dumb, or stdout is no
+// terminal): the system's own line editing, no escape codes. Prompts go to stderr where stdout is
+// no terminal, since stdout is data then.
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
 import { tame } from '../../terminal/output.js';

@@ -1,5 +1,5 @@
-// A conversation: the system message, and exchanges of a person's message with its answer. Pure; the dialogue changes it,
-// session.ts writes it down.
+// A conversation: the system message, and exchanges of a person's message with its answer. Pure;
+// the dialogue changes it, session.ts writes it down.
 import type { Finish } from '../../../engine/api.js';
 import type { ChatMessage, FinishReason } from '../../../engine/protocol.js';
 
@@ -57,7 +57,10 @@ export class SavedConversation {
     this.#exchanges.push(exchange);
   }
 
-  /** Forgets the last answer, so that its message can be asked again; returns it, for the case that no other comes. */
+  /**
+   * Forgets the last answer, so that its message can be asked again; returns it, for the case that
+   * no other comes.
+   */
   unanswer(): SavedReply | undefined {
     const { last } = this;
     const reply = last?.reply;

@@ -1,5 +1,5 @@
-// Keeps one running chat in its file: finds it a name, holds its lock, saves it after each turn. One per chat; a file that
-// another chat has open is left to that one.
+// Keeps one running chat in its file: finds it a name, holds its lock, saves it after each turn.
+// One per chat; a file that another chat has open is left to that one.
 import { lockHolder, tryLock } from '../../../system/lock-file.js';
 import type { Lock } from '../../../system/lock-file.js';
 import { RecuaError } from '../../../errors.js';
@@ -43,8 +43,9 @@ export class SessionKeeper {
   }
 
   /**
-   * Goes on under a new name, which the chat's file takes where it has the name that the chat was given by itself; one that a person chose
-   * stays beside it, as it is. Throws where there is such a chat already. Returns the name that stays.
+   * Goes on under a new name, which the chat's file takes where it has the name that the chat was
+   * given by itself; one that a person chose stays beside it, as it is. Throws where there is such
+   * a chat already. Returns the name that stays.
    */
   async rename(name: string, { exchanges }: Session): Promise<string | undefined> {
     const path = pathOf(this.#folder, checkSessionName(name));

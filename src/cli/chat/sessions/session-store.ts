@@ -1,5 +1,6 @@
-// The folder of saved chats: names ↔ files, listing, reading, writing, removing. Beside NAME.json may stand NAME.kv, what the
-// model had evaluated, and NAME.json.lock while a chat has it open. Used by the chat and by the sessions command.
+// The folder of saved chats: names ↔ files, listing, reading, writing, removing. Beside NAME.json
+// may stand NAME.kv, what the model had evaluated, and NAME.json.lock while a chat has it open.
+// Used by the chat and by the sessions command.
 import { chmod, mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
@@ -55,7 +56,10 @@ export function suggestName(message: string, now: Date): string {
   return name.replace(/-+$/, '');
 }
 
-/** Whether a chat that began with this exchange got its name by itself: that of `suggestName`, perhaps numbered. */
+/**
+ * Whether a chat that began with this exchange got its name by itself: that of `suggestName`,
+ * perhaps numbered.
+ */
 export function isSuggested(name: string, first: Pick<Exchange, 'message' | 'sentAt'> | undefined): boolean {
   const begun = new Date(first?.sentAt ?? '');
   if (!first || Number.isNaN(begun.getTime())) return false;
@@ -77,7 +81,10 @@ export async function listSessions(folder: string): Promise<SavedFile[]> {
   return files.flat().sort((a, b) => b.updatedMs - a.updatedMs);
 }
 
-/** The file of a saved chat by its name, or by the path of a .json. Throws `session_not_found` with the nearest name. */
+/**
+ * The file of a saved chat by its name, or by the path of a .json. Throws `session_not_found` with
+ * the nearest name.
+ */
 export async function findSession(folder: string, given: string): Promise<string> {
   const isPath = /[\\/]/.test(given) || given.endsWith(ending);
   const candidates = isPath ? [resolve(given), ...(/[\\/]/.test(given) ? [] : [join(folder, given)])] : [pathOf(folder, checkSessionName(given))];

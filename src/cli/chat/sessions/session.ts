@@ -1,5 +1,6 @@
-// A saved chat as it stands in its file: JSON with snake_case keys, versioned. Reads with suspicion, since people edit such
-// files; writes as a whole or not at all. Used by session-store.ts and the sessions command.
+// A saved chat as it stands in its file: JSON with snake_case keys, versioned. Reads with
+// suspicion, since people edit such files; writes as a whole or not at all. Used by
+// session-store.ts and the sessions command.
 import type { FinishReason } from '../../../engine/protocol.js';
 import { RecuaError } from '../../../errors.js';
 import { templateNames } from '../../../models/chat-templates.js';

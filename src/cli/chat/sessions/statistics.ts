@@ -1,4 +1,5 @@
-// What /tokens and /stats tell: numbers of the last answer and of this run of the chat, gathered by the dialogue.
+// What /tokens and /stats tell: numbers of the last answer and of this run of the chat, gathered by
+// the dialogue.
 import wrapAnsi from 'wrap-ansi';
 import type { Finish } from '../../../engine/api.js';
 import type { ModelDescription, SavedState } from '../../../engine/protocol.js';
@@ -112,7 +113,10 @@ function milliseconds(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(2)} s`;
 }
 
-/** Labels and values; a value that is too long for the columns goes on below itself, where there is room for that. */
+/**
+ * Labels and values; a value that is too long for the columns goes on below itself, where there is
+ * room for that.
+ */
 export function table(rows: readonly (readonly [string, string])[], columns = Infinity): string {
   const indent = Math.max(...rows.map(([label]) => label.length)) + 2;
   const room = columns - indent;

@@ -1,4 +1,5 @@
-// A conversation for other eyes: Markdown to read, or JSON in the shape that chat APIs take. Used by /export and `sessions export`.
+// A conversation for other eyes: Markdown to read, or JSON in the shape that chat APIs take. Used
+// by /export and `sessions export`.
 import { writeFile } from 'node:fs/promises';
 import { extname, resolve } from 'node:path';
 import { RecuaError } from '../../../errors.js';

@@ -1,0 +1,57 @@
+// The native addon's types for sampling. A part of addon.ts, which gives them to all others.
+
+/** Options of a sampler; absent ones are off, so the caller decides every default. */
+export interface SamplerOptions {
+  /** 0 is greedy. */
+  temperature: number;
+  /** Samples with llama.cpp's own chain whatever the options; tests compare the two. */
+  chain?: boolean;
+  topK?: number;
+  topP?: number;
+  minP?: number;
+  typicalP?: number;
+  topNSigma?: number;
+  repeatPenalty?: number;
+  frequencyPenalty?: number;
+  presencePenalty?: number;
+  /** Tokens of history the penalties look at; -1 is the whole context. */
+  penaltyLastN?: number;
+  dryMultiplier?: number;
+  dryBase?: number;
+  dryAllowedLength?: number;
+  dryPenaltyLastN?: number;
+  xtcProbability?: number;
+  xtcThreshold?: number;
+  mirostat?: 0 | 1 | 2;
+  mirostatTau?: number;
+  mirostatEta?: number;
+  /** 32-bit; absent draws a random one. */
+  seed?: number;
+  /** Token ids and what to add to their logits; -Infinity bans. */
+  logitBias?: { token: number; bias: number }[];
+  /** GBNF source; the start rule is `root`. */
+  grammar?: string;
+  /** What the grammar stems from; tool calls and schemas skip the generation prompt. */
+  grammarKind?: 'user' | 'schema' | 'tools';
+  generationPrompt?: string;
+  /** Of a ChatPrompt: its constraint, in place of a grammar. */
+  shape?: unknown;
+  ignoreEos?: boolean;
+  /**
+   * Guesses what comes next from what the history and the answer repeat, where a step allows it.
+   */
+  draft?: boolean;
+}
+
+/** A sampler holds state of one sequence: penalties' history, grammar position, random numbers. */
+export interface NativeSampler {
+  /** The seed in use. */
+  readonly seed: number;
+  /**
+   * The token of a row that a step left undecided (-3), for which its grammar needs more work than
+   * other rows should wait for. Until it resolves no step may have the sampler. Rejects
+   * `generation_failed` where the grammar needs too much, or close() came first.
+   */
+  decide(): Promise<number>;
+  close(): void;
+}
