@@ -91,9 +91,10 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
           made.Set("tokens", make_array(env, out.tokens));
           made.Set("stops", make_texts(env, answer->shape->params.additional_stops));
           made.Set("preservedIds", make_array(env, answer->shape->preserved_ids));
-          made.Set("sampler", Sampler::wrap(env, sampler, std::move(out.parts), request->params.seed));
+          // The parser first: where it refuses, there is no sampler that nobody closes.
           const auto &parser = env.GetInstanceData<AddonData>()->parser;
           made.Set("parser", parser.New({hold(env, answer), Napi::Boolean::New(env, parse_tool_calls)}));
+          made.Set("sampler", Sampler::wrap(env, sampler, std::move(out.parts), request->params.seed));
           return prepared;
         });
   });

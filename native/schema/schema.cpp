@@ -40,7 +40,8 @@ Budget *current_budget() { return current; }
 // Each `{` counts its names; llama.cpp compares every new one with those before.
 void check_json(const std::string &text, const char *code, const std::string &name) {
   constexpr size_t most_depth = 128;
-  constexpr size_t most_comparisons = 64'000'000;
+  constexpr size_t most_names = 11'000; // of one object alone
+  constexpr size_t most_comparisons = most_names * (most_names + 1) / 2;
   struct Level {
     bool object;
     size_t names;
@@ -65,7 +66,7 @@ void check_json(const std::string &text, const char *code, const std::string &na
         if (levels.empty() || !levels.back().object) break;
         comparisons += ++levels.back().names;
         if (comparisons > most_comparisons) {
-          throw CodedError(code, "Expected fewer names in the objects of " + name + ", got " + std::to_string(levels.back().names) + " in one of them.");
+          throw CodedError(code, "Expected at most " + std::to_string(most_names) + " names in an object of " + name + ", and fewer where several are as large; got more.");
         }
         break;
       default: break;
