@@ -67,6 +67,21 @@ t.test('a turn ends after so many requests where swapping is cheap', (t) => {
   t.end();
 });
 
+t.test('a model that must leave takes no new requests, however many come', (t) => {
+  const models = [model('a', 6), model('b', 6)];
+  const m = machine(10, models);
+  // Their work overlaps, so that the model is never without any by itself.
+  const steady = [500, 510, 520].flatMap((runMs) => [client(m, models[0]!, 1000, runMs, 0)]);
+  m.run(2000);
+  const other = m.ask(models[1]!, 10);
+  m.run(60_000);
+  t.ok(steady.every((asked) => asked.length > 10));
+  t.ok(other.grantedMs, 'the other model had its turn');
+  t.ok(other.grantedMs! - other.atMs <= 10_000 + 520 + 100 + 1000 + 50, `after ${other.grantedMs! - other.atMs} ms`);
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
 t.test('who leaves is idle for long, cheap to have back and no larger than needed; pinned ones stay', (t) => {
   const models = [
     model('pinned', 2, { pinned: true, keepAliveMs: 0 }), model('dear', 3, { load: () => ({ ms: 60_000 }) }), model('cheap', 3),
