@@ -1,7 +1,7 @@
 // Compares native/model/tokens with llama_tokenize() on random texts that are full of special
 // tokens, for each vocabulary file named. tokens.test.ts compiles it and reads what it prints: how
 // many texts were compared, and how many differed.
-#include "tokens.cpp"
+#include "model/tokens.cpp"
 
 #include <cstdio>
 #include <random>

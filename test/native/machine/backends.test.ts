@@ -20,7 +20,7 @@ interface Outcome {
 }
 
 async function loadAll(recua: string, limitMs = 30_000): Promise<Outcome> {
-  const part = (name: string) => JSON.stringify(pathToFileURL(join(recua, 'dist', 'native', name)).href);
+  const part = (name: string) => JSON.stringify(pathToFileURL(join(recua, 'dist', 'addon', name)).href);
   const body = `
     const { openAddon } = await import(${part('load.js')});
     const { loadOptionalBackends } = await import(${part('backends.js')});
