@@ -21,9 +21,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace recua::turn {
 
@@ -256,6 +253,8 @@ Turn::Turn(int32_t threads, const std::function<bool()> &given_up) {
   }
 }
 
+// The threads of our team go on spinning for a moment, which keeps them from the next process's. To
+// end the team instead costs more: each step would make its threads anew (docs/performance.md).
 Turn::~Turn() {
   if (!taken) return;
   Process &me = process();
@@ -263,17 +262,9 @@ Turn::~Turn() {
   bool handed_over = false;
   {
     const Lock lock(*shared);
-    handed_over = others_wait(*shared, me);
-  }
-#ifdef _OPENMP
-  // Threads that spin in wait for our next step would keep the next process from its cores.
-  if (handed_over) omp_pause_resource(omp_pause_soft, omp_get_initial_device());
-#endif
-  {
-    const Lock lock(*shared);
     me.row->ticket = 0;
     me.row->computes = 0;
-    handed_over = handed_over || others_wait(*shared, me);
+    handed_over = others_wait(*shared, me);
   }
   if (handed_over) tell_change(*shared);
 }
