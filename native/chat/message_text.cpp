@@ -44,7 +44,7 @@ struct Twin {
   std::string character;
   uint32_t plain = 0;
   uint32_t trusted = 0; // where marks stay marks
-  uint32_t spelled = 0; // of what JSON in JSON has as \uXXXX
+  uint32_t spelled = 0; // of what JSON in JSON has as \u and four digits
 };
 
 class Twins {

@@ -26,7 +26,8 @@ export interface ModelSettings {
 export interface ModelsFile {
   /** Where relative paths in it begin. */
   folder: string;
-  default: string | undefined;
+  /** The name of the model that requests without one mean; the first, unless the file says so. */
+  default: string;
   models: ReadonlyMap<string, ModelSettings>;
 }
 
@@ -57,8 +58,9 @@ export async function readModelsFile(path: string): Promise<ModelsFile> {
   }
   if (models.size === 0) throw bad(path, 'expected at least one model in "models"', given);
   refuseTwice(models, path);
-  const chosen = whole['default'];
-  if (chosen !== undefined && (typeof chosen !== 'string' || !models.has(chosen))) {
+  const [first] = models.keys();
+  const chosen = whole['default'] ?? first;
+  if (typeof chosen !== 'string' || !models.has(chosen)) {
     throw bad(`${path}, key "default"`, `expected one of ${[...models.keys()].join(', ')}`, chosen);
   }
   return { folder, default: chosen, models };

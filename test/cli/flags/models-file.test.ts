@@ -7,6 +7,12 @@ const read = (t: Test, content: unknown) => {
   return readModelsFile(join(folder, 'models.json'));
 };
 
+t.test('the first model of a file is the default, unless it says another', async (t) => {
+  const models = { embed: { model: 'e.gguf' }, chat: { model: 'c.gguf' } };
+  t.equal((await read(t, { models })).default, 'embed');
+  t.equal((await read(t, { default: 'chat', models })).default, 'chat');
+});
+
 t.test('a models file gives each model its names and settings', async (t) => {
   const { models, default: first, folder } = await read(t, {
     default: 'chat',
