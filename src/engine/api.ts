@@ -1,7 +1,7 @@
 // The engine as the gateway sees it: implemented by engine/gateway/client over a child process, and
 // by fakes in tests. Imported by server/ and cli/; knows nothing of HTTP.
 import type {
-  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, LogLevel, ModelDescription, RerankRequest, SavedState, Timings, Usage,
+  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineStatus, FinishReason, LogLevel, ModelDescription, Rendered, RerankRequest, SavedState, Timings, Usage,
 } from './protocol.js';
 import type { RecuaError } from '../errors.js';
 
@@ -23,6 +23,8 @@ export interface Finish {
   usage: Usage;
   timings: Timings;
   seed: number;
+  /** The stop string that ended it, of the request or of the template. */
+  stop?: string | undefined;
   warnings: string[];
 }
 
@@ -98,11 +100,15 @@ export interface Engine {
    * is no reranker.
    */
   rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked>;
+  /** The prompt of a chat and its length in tokens; nothing is generated. */
+  render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered>;
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array>;
   /**
    * The text of tokens; bytes that are no UTF-8 become U+FFFD. Control tokens only if `special`.
    */
   detokenize(tokens: Int32Array, special: boolean): Promise<string>;
+  /** The bytes of each token, those of control tokens included; not every one is UTF-8. */
+  pieces(tokens: Int32Array): Promise<Uint8Array[]>;
   /**
    * Writes the KV of the conversation that ran last to a file (mode 0600, replaced as a whole), so
    * that `restoreState` in a later process spares evaluating it again. Resolves to 0 tokens, and

@@ -130,6 +130,14 @@ export interface ChatRequest {
   generateMs?: number;
 }
 
+/** A chat as the model reads it. */
+export interface Rendered {
+  /** The template's text, without the token that the vocabulary puts before it. */
+  prompt: string;
+  /** Tokens of the prompt, more than the context holds if need be. */
+  tokenCount: number;
+}
+
 /** Plain continuation of a text, no template. */
 export interface CompletionRequest {
   prompt: string | Int32Array;
@@ -160,6 +168,8 @@ export interface Usage {
   cachedTokens: number;
   /** Tokens that were generated. */
   completionTokens: number;
+  /** Of these, those that the model thought with; absent where it did not. */
+  reasoningTokens?: number;
   /** Tokens that were guessed ahead; absent where there were none. */
   draftedTokens?: number;
   /** Of these, those that came true. */
@@ -196,7 +206,7 @@ export type EngineEvent =
    */
   | { id: number; kind: 'started' }
   | { id: number; kind: 'delta'; delta: Delta }
-  | { id: number; kind: 'done'; finishReason: FinishReason; usage: Usage; timings: Timings; seed: number; warnings?: string[] }
+  | { id: number; kind: 'done'; finishReason: FinishReason; usage: Usage; timings: Timings; seed: number; stop?: string; warnings?: string[] }
   /** Inputs × dimensions; of a reranking, one row of scores per document. */
   | { id: number; kind: 'embedded'; vectors: Float32Array; dimensions: number; tokenCounts: Int32Array }
   | { id: number; kind: 'result'; value: unknown }
@@ -280,8 +290,10 @@ export type RequestMessage =
   | { type: 'complete'; id: number; request: CompletionRequest }
   | { type: 'embed'; id: number; request: EmbedRequest }
   | { type: 'rerank'; id: number; request: RerankRequest }
+  | { type: 'render'; id: number; request: ChatRequest }
   | { type: 'tokenize'; id: number; text: string; addSpecial: boolean; parseSpecial: boolean }
   | { type: 'detokenize'; id: number; tokens: Int32Array; special: boolean }
+  | { type: 'pieces'; id: number; tokens: Int32Array }
   | { type: 'save'; id: number; path: string }
   | { type: 'restore'; id: number; path: string }
   | { type: 'forget'; id: number };

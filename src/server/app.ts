@@ -5,21 +5,24 @@ import type { Config } from '../settings/config.js';
 import type { ModelPool } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
-import { chatCompletions } from './openai/chat-completions.js';
 import { cors } from './http/cors.js';
-import { embeddings } from './openai/embeddings.js';
+import type { Dialect, Route } from './exchange/dialect.js';
 import { errorHandler } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health } from './health.js';
 import { jsonBody } from './body/json-body.js';
-import { modelEvents } from './openai/model-events.js';
-import { modelRoutes } from './openai/models.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
-import { rerank } from './openai/rerank.js';
+import { anthropic } from './anthropic/dialect.js';
+import { llamaServer } from './llama-server/dialect.js';
+import { ollama } from './ollama/dialect.js';
+import { openai } from './openai/dialect.js';
+import { responses } from './responses/dialect.js';
 import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
+
+const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama];
 
 export interface AppOptions {
   pool: ModelPool;
@@ -46,21 +49,15 @@ export function createApp(options: AppOptions): Express {
     next();
   });
 
-  const models = modelRoutes(gateway);
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   if (memory.largestBody < config.bodyLimitBytes) {
     log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
   }
   const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
-  route(app, ['/health', '/v1/health'], 'get', health(gateway));
-  route(app, ['/v1/models', '/models'], 'get', models.list);
-  route(app, ['/v1/models/*id'], 'get', models.get);
-  route(app, ['/models/load'], 'post', ...body, models.load);
-  route(app, ['/models/unload'], 'post', ...body, models.unload);
-  route(app, ['/models/sse'], 'get', modelEvents(gateway));
-  route(app, ['/v1/chat/completions'], 'post', ...body, chatCompletions(gateway));
-  route(app, ['/v1/embeddings'], 'post', ...body, embeddings(gateway));
-  route(app, ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking'], 'post', ...body, rerank(gateway));
+  route(app, { method: 'get', paths: ['/health', '/v1/health'], handler: health(gateway) }, [], []);
+  for (const dialect of dialects) {
+    for (const one of dialect.routes(gateway)) route(app, one, dialect.before, body);
+  }
 
   app.use((req) => {
     throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.`);
@@ -69,9 +66,13 @@ export function createApp(options: AppOptions): Express {
   return app;
 }
 
-function route(app: Express, paths: string[], method: 'get' | 'post', ...handlers: RequestHandler[]): void {
-  const allow = method === 'get' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS';
-  app.route(paths as unknown as string)[method](...handlers).all((req: Request, res: Response) => {
+/** `before` comes before all of it, `body` before what reads one. */
+function route(app: Express, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
+  const path = app.route(one.paths as unknown as string).all(...before, (_req, _res, next) => next());
+  const all = [one, ...(one.also ? [one.also] : [])];
+  for (const { method, handler } of all) path[method](...(method === 'post' ? body : []), handler);
+  const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');
+  path.all((req: Request, res: Response) => {
     res.set('Allow', allow);
     throw new RecuaError('method_not_allowed', `Expected one of ${allow} for ${req.path.slice(0, 200)}, got ${req.method}.`);
   });

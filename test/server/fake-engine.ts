@@ -2,7 +2,7 @@
 // and hang on command. Used by all tests of server/. Keeps the contract of engine/api: deltas merge
 // while nobody reads, aborts end the work.
 import type { Answer, Embedded, Engine, EngineState, Finish, Released, Reranked } from '#recua/engine/api.js';
-import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, RerankRequest } from '#recua/engine/protocol.js';
+import type { ChatMessage, ChatRequest, CompletionRequest, Delta, EmbedRequest, ModelDescription, Rendered, RerankRequest } from '#recua/engine/protocol.js';
 import { notGenerating, notPooled } from '#recua/engine/capabilities.js';
 import { RecuaError } from '#recua/errors.js';
 
@@ -129,13 +129,25 @@ export class FakeEngine implements Engine {
     if (error) throw error;
   }
 
-  complete(_request: CompletionRequest): Answer {
-    throw new RecuaError('internal_error', 'The fake does not complete.');
+  /** As a chat whose last message is the prompt. */
+  complete({ prompt, ...request }: CompletionRequest, signal?: AbortSignal, released?: Released): Answer {
+    const content = typeof prompt === 'string' ? prompt : prompt.join(' ');
+    return this.chat({ ...chatOf(content), ...request }, signal, released);
   }
 
   saveState(): Promise<never> { return Promise.reject(new Error('not of this fake')); }
   restoreState(): Promise<never> { return Promise.reject(new Error('not of this fake')); }
   forget(): Promise<void> { return Promise.resolve(); }
+
+  async render(request: ChatRequest): Promise<Rendered> {
+    this.#refuse(notGenerating(this.#model));
+    const all = messagesOf(request);
+    return { prompt: all.map(({ content }) => content).join('\n'), tokenCount: all.length };
+  }
+
+  async pieces(tokens: Int32Array): Promise<Uint8Array[]> {
+    return Array.from(tokens, () => Uint8Array.of(0x78));
+  }
 
   async tokenize(text: string): Promise<Int32Array> {
     return Int32Array.from(text, () => 1);
@@ -148,6 +160,13 @@ export class FakeEngine implements Engine {
   async close(): Promise<void> {
     this.state = { state: 'closed' };
   }
+}
+
+function chatOf(content: string): Omit<ChatRequest, keyof Omit<CompletionRequest, 'prompt'>> {
+  return {
+    messages: JSON.stringify([{ role: 'user', content }]), tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
+    enableThinking: false, templateKwargs: {}, template: '',
+  };
 }
 
 function unitVector(seed: number): Float32Array {

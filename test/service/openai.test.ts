@@ -2,6 +2,7 @@
 // can show.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
 import { startService } from './service.js';
@@ -9,9 +10,32 @@ import { startService } from './service.js';
 const suite = (name: string): string => fileURLToPath(new URL(`../server/${name}.test.js`, import.meta.url));
 const children = (pid: number): string => execFileSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' }).trim();
 
-t.test('the openai client’s suite passes over the real engine', async (t) => {
+t.test('the suites of the clients pass over the real engine', async (t) => {
   const { url } = await startService(t, ['--parallel', '4']);
-  await t.spawn(process.execPath, [suite('openai')], { env: { ...process.env, RECUA_TEST_URL: url } }, 'openai client');
+  for (const name of ['openai', 'responses', 'anthropic', 'ollama']) {
+    await t.spawn(process.execPath, [suite(name)], { env: { ...process.env, RECUA_TEST_URL: url } }, `${name} client`);
+  }
+});
+
+t.test('in Anthropic’s dialect a stop sequence of the request is told, and an answer that is cut off', async (t) => {
+  const { url } = await startService(t);
+  const client = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
+  const ask = { model: 'default', messages: [{ role: 'user' as const, content: 'Hello! My name is Zorblax.' }], temperature: 0, max_tokens: 40 };
+  const [block] = (await client.messages.create(ask)).content;
+  const stop = block?.type === 'text' ? block.text.slice(2, 5) : '';
+  t.match(await client.messages.create({ ...ask, stop_sequences: [stop] }), { stop_reason: 'stop_sequence', stop_sequence: stop });
+  t.match(await client.messages.create({ ...ask, max_tokens: 1 }), { stop_reason: 'max_tokens', stop_sequence: null });
+});
+
+t.test('n answers are those of so many seeds', async (t) => {
+  const { url } = await startService(t, ['--parallel', '4']);
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+  const ask = { model: 'default', messages: [{ role: 'user' as const, content: 'Tell me something about rain.' }], temperature: 1.5, max_tokens: 24, seed: 11 };
+  const together = await client.chat.completions.create({ ...ask, n: 4 });
+  const alone = [];
+  for (let at = 0; at < 4; at++) alone.push((await client.chat.completions.create({ ...ask, seed: 11 + at })).choices[0].message.content);
+  t.strictSame(together.choices.map(({ message }) => message.content), alone);
+  t.ok(new Set(alone).size > 1, 'seeds make a difference');
 });
 
 t.test('1,000 fuzzed bodies leave the same two processes alive', async (t) => {

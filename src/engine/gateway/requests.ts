@@ -5,7 +5,7 @@ import { RecuaError } from '../../errors.js';
 import { RunningAnswer } from './answer.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
-  ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, ModelDescription, RequestMessage, RerankRequest, SavedState,
+  ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
 } from '../protocol.js';
 
 /** A request that the engine has, or will have after a restart. */
@@ -103,12 +103,20 @@ export abstract class EngineRequests implements Engine {
     return { scores: Float32Array.from(vectors, (vector) => vector[0]!), tokenCounts };
   }
 
+  render(request: ChatRequest, signal?: AbortSignal, released?: Released): Promise<Rendered> {
+    return this.#ask((id) => ({ type: 'render', id, request }), signal, released);
+  }
+
   tokenize(text: string, addSpecial: boolean, parseSpecial: boolean): Promise<Int32Array> {
     return this.#ask((id) => ({ type: 'tokenize', id, text, addSpecial, parseSpecial }));
   }
 
   detokenize(tokens: Int32Array, special: boolean): Promise<string> {
     return this.#ask((id) => ({ type: 'detokenize', id, tokens, special }));
+  }
+
+  pieces(tokens: Int32Array): Promise<Uint8Array[]> {
+    return this.#ask((id) => ({ type: 'pieces', id, tokens }));
   }
 
   saveState(path: string): Promise<SavedState> {
@@ -150,9 +158,9 @@ export abstract class EngineRequests implements Engine {
   }
 
   /** A request with one result. */
-  #ask<T>(message: (id: number) => RequestMessage): Promise<T> {
+  #ask<T>(message: (id: number) => RequestMessage, signal?: AbortSignal, released?: Released): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#start(message, undefined, undefined, reject, (event) => {
+      this.#start(message, signal, released, reject, (event) => {
         if (event.kind === 'result') resolve(event.value as T);
       });
     });
@@ -177,8 +185,8 @@ export abstract class EngineRequests implements Engine {
       if (event.kind === 'accepted') answer.accept(event.promptTokens);
       else if (event.kind === 'delta') answer.push(event.delta);
       else if (event.kind === 'done') {
-        const { finishReason, usage, timings, seed, warnings = [] } = event;
-        answer.end({ finishReason, usage, timings, seed, warnings });
+        const { finishReason, usage, timings, seed, stop, warnings = [] } = event;
+        answer.end({ finishReason, usage, timings, seed, stop, warnings });
       }
     });
     return answer;

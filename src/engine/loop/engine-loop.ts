@@ -14,7 +14,7 @@ import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { Pace } from '../planning/pace.js';
 import { PoolShare } from '../prompts/pool-share.js';
 import { PrefixCache } from '../planning/prefix.js';
-import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
+import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
 import { Intake } from './intake.js';
 import { Outbox } from './outbox.js';
@@ -110,8 +110,8 @@ export class EngineLoop {
   }
 
   /** What the model itself can tell; the result is the request's answer. */
-  ask(id: number, question: (model: NativeModel) => Promise<unknown>): void {
-    question(this.#loaded.model).then((value) => this.#outbox.push({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
+  ask(id: number, question: (model: NativeModel, options: EngineOptions) => Promise<unknown>): void {
+    question(this.#loaded.model, this.#loaded.options).then((value) => this.#outbox.push({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
   }
 
   /**

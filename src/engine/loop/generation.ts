@@ -22,6 +22,8 @@ export class Generation {
   #lastMs = 0;
   /** Tokens up to here have become text. */
   #rendered: number;
+  /** Where in the text each generated token ends. */
+  readonly #ends: number[] = [];
   #finishReason: FinishReason | undefined;
   /** 'done' was among the events. */
   answered = false;
@@ -83,6 +85,7 @@ export class Generation {
       if (last && this.#finishReason === 'stop') break;
       const bytes = this.#prepared.shown.get(token) ?? pieces.bytes.subarray(pieces.offsets[token], pieces.offsets[token + 1]);
       this.#text.push(bytes);
+      this.#ends.push(this.#text.whole.length);
       if (this.#text.stop !== undefined) {
         this.#finishReason = 'stop';
         sequence.cut(this.#rendered + 1);
@@ -114,15 +117,25 @@ export class Generation {
       id: this.id,
       kind: 'done',
       finishReason,
-      usage: this.sequence.usage(),
+      usage: { ...this.sequence.usage(), ...this.#thought() },
       timings: {
         queueMs: this.#startedMs - this.#arrivedMs,
         promptMs: this.#firstMs - this.#startedMs,
         generateMs: this.#lastMs - this.#firstMs,
       },
       seed: this.#seed,
+      ...(this.#text.stop === undefined ? {} : { stop: this.#text.stop }),
       ...(warnings.length > 0 ? { warnings } : {}),
     });
+  }
+
+  /** Tokens up to the last of the thoughts, the mark before them included. */
+  #thought(): { reasoningTokens?: number } {
+    const { reasoning } = this.#prepared.parser;
+    if (reasoning === '') return {};
+    const end = this.#text.whole.indexOf(reasoning) + reasoning.length;
+    const after = this.#ends.findIndex((at) => at >= end);
+    return { reasoningTokens: after < 0 ? this.#ends.length : after + 1 };
   }
 
   #emit(delta: Delta | undefined, events: EngineEvent[]): void {

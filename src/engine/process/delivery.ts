@@ -1,8 +1,13 @@
 // A question of the protocol → the engine's method for it. Called where the engine runs: by host
 // for those that came from another process, by local for those of this one.
-import { checkTokens } from '../prompts/chat.js';
+import { setImmediate } from 'node:timers/promises';
+import type { NativeModel } from '../../addon/addon.js';
+import { checkTokens, renderChat } from '../prompts/chat.js';
 import type { EngineLoop } from '../loop/engine-loop.js';
 import type { RequestMessage } from '../protocol.js';
+
+/** Pieces that are looked up before the loop may go on: less than a millisecond. */
+const piecesAtOnce = 1_024;
 
 export function deliver(engine: EngineLoop, m: RequestMessage): void {
   switch (m.type) {
@@ -10,13 +15,27 @@ export function deliver(engine: EngineLoop, m: RequestMessage): void {
     case 'complete': return engine.complete(m.id, m.request);
     case 'embed':
     case 'rerank': return engine.embed(m.id, m.request);
+    case 'render': return engine.ask(m.id, (model, { chatTemplate }) => renderChat(model, chatTemplate, m.request));
     case 'tokenize': return engine.ask(m.id, (model) => model.tokenize(m.text, m.addSpecial, m.parseSpecial));
     case 'detokenize': return engine.ask(m.id, async (model) => {
       checkTokens(m.tokens, model.info.vocabSize, 'tokens');
       return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await model.detokenize(m.tokens, m.special));
     });
+    case 'pieces': return engine.ask(m.id, async (model) => {
+      checkTokens(m.tokens, model.info.vocabSize, 'tokens');
+      return await piecesOf(model, m.tokens);
+    });
     case 'save': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.save(context, betweenSteps, m.path));
     case 'restore': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.restore(context, betweenSteps, m.path));
     case 'forget': return engine.keep(m.id, (keeper, context, betweenSteps) => keeper.forget(context, betweenSteps));
   }
+}
+
+async function piecesOf(model: NativeModel, tokens: Int32Array): Promise<Uint8Array[]> {
+  const pieces: Uint8Array[] = [];
+  for (const token of tokens) {
+    pieces.push(model.piece(token, true));
+    if (pieces.length % piecesAtOnce === 0) await setImmediate();
+  }
+  return pieces;
 }

@@ -1,8 +1,8 @@
 // Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool
 // calls). Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
-import type { CancelFlag, NativeAddon, NativeModel, NativeParser, NativeSampler } from '../../addon/addon.js';
+import type { CancelFlag, ChatInput, NativeAddon, NativeModel, NativeParser, NativeSampler } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason } from '../protocol.js';
+import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason, Rendered } from '../protocol.js';
 import { samplerOptions } from '../text/sampling.js';
 import { chatError, schemaWarnings, strictSources } from '../text/schema-loss.js';
 import { leastTokens } from '../text/text-length.js';
@@ -25,6 +25,8 @@ export interface PreparedPrompt {
 export interface AnswerParser {
   push(whole: string): Delta | undefined;
   end(whole: string, reason: FinishReason): { delta: Delta | undefined; finishReason: FinishReason; warnings: string[] };
+  /** What of the text so far was thought. */
+  readonly reasoning: string;
   /** For an answer that gets no end. Idempotent; nothing is pushed after it. */
   close(): void;
 }
@@ -46,19 +48,8 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   const { model, contextSize, cancelled } = preparing;
   const { constraint } = request;
   checkBias(preparing, request);
-  const templateKwargs: Record<string, string> = {};
-  for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
   const { made, unenforced, count, atLeast } = await model.prepareChat({
-    messages: request.messages,
-    tools: request.tools,
-    toolChoice: request.toolChoice,
-    ...(request.parallelToolCalls === undefined ? {} : { parallelToolCalls: request.parallelToolCalls }),
-    jsonSchema: constraint.kind === 'schema' ? constraint.schema : '',
-    grammar: constraint.kind === 'grammar' ? constraint.grammar : '',
-    addGenerationPrompt: true,
-    enableThinking: request.enableThinking,
-    templateKwargs,
-    template: request.template || template,
+    ...templateInput(template, request),
     contextSize,
     strict: strictSources(constraint, request.toolSources),
     parseToolCalls: request.tools !== '' && request.toolChoice !== 'none',
@@ -78,6 +69,32 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
     parser: new ChatParser(made.parser),
     warnings,
+  };
+}
+
+/** What a template makes of the messages, however long that is. */
+export async function renderChat(model: NativeModel, template: string, request: ChatRequest): Promise<Rendered> {
+  const { prompt, literal } = await model.applyChatTemplate(templateInput(template, request)).catch((thrown: unknown) => {
+    throw grammarError(chatError(thrown, request.constraint, request.toolSources), request.constraint);
+  });
+  return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal })).length };
+}
+
+function templateInput(template: string, request: ChatRequest): ChatInput {
+  const { constraint } = request;
+  const templateKwargs: Record<string, string> = {};
+  for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
+  return {
+    messages: request.messages,
+    tools: request.tools,
+    toolChoice: request.toolChoice,
+    ...(request.parallelToolCalls === undefined ? {} : { parallelToolCalls: request.parallelToolCalls }),
+    jsonSchema: constraint.kind === 'schema' ? constraint.schema : '',
+    grammar: constraint.kind === 'grammar' ? constraint.grammar : '',
+    addGenerationPrompt: true,
+    enableThinking: request.enableThinking,
+    templateKwargs,
+    template: request.template || template,
   };
 }
 
@@ -148,6 +165,7 @@ async function promptTokens({ model, contextSize, cancelled }: Preparing, text: 
 
 /** A completion's text is its content. */
 class PlainParser implements AnswerParser {
+  readonly reasoning = '';
   #given = 0;
 
   push(whole: string): Delta | undefined {
@@ -184,6 +202,10 @@ class ChatParser implements AnswerParser {
 
   constructor(parser: NativeParser) {
     this.#parser = parser;
+  }
+
+  get reasoning(): string {
+    return this.#reasoning;
   }
 
   push(whole: string): Delta | undefined {

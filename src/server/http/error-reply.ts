@@ -1,7 +1,7 @@
-// Writes every error of the API: any thrown value → RecuaError → OpenAI's body and the headers that
-// guide retries. Called by Express as its one error handler, by chat-completions for errors inside
-// a stream, and by listen for bad HTTP.
-import type { ErrorRequestHandler, Request, Response } from 'express';
+// Writes every error of the API: any thrown value → RecuaError → a body, OpenAI's unless the
+// route's dialect has another, and the headers that guide retries. Called by Express as its one
+// error handler, and by listen for bad HTTP.
+import type { ErrorRequestHandler, NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError, type ErrorCode } from '../../errors.js';
 import type { Log } from './gateway.js';
 import { noteError } from './request-log.js';
@@ -17,12 +17,29 @@ const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2
 /** Coming again cannot help: OpenAI's clients retry every 5xx twice unless told so. */
 const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'invalid_argument', 'closed', 'internal_error']);
 
+/** The body of an error's reply, as a dialect has it. */
+export type ErrorShape = (error: RecuaError, requestId: string) => object;
+
 export function errorBody(error: RecuaError): ErrorBody {
-  // The text of a defect may hold paths or memory contents: it belongs in the log.
-  const message = error.code === 'internal_error'
-    ? 'Recua met a defect of its own; its log has the details under this request id.'
-    : error.message;
-  return { error: { ...error.details, message, type: error.type, param: error.param ?? null, code: error.code } };
+  return { error: { ...error.details, message: publicMessage(error), type: error.type, param: error.param ?? null, code: error.code } };
+}
+
+/** The text of a defect may hold paths or memory contents: it belongs in the log. */
+export function publicMessage({ code, message }: RecuaError): string {
+  return code === 'internal_error' ? 'Recua met a defect of its own; its log has the details under this request id.' : message;
+}
+
+/** Express middleware: errors of what comes after it have this shape. */
+export function shapeErrors(shape: ErrorShape): RequestHandler {
+  return (_req: Request, res: Response, next: NextFunction) => {
+    res.locals['errorShape'] = shape;
+    next();
+  };
+}
+
+function bodyFor(res: Response, error: RecuaError): object {
+  const shape = (res.locals['errorShape'] as ErrorShape | undefined) ?? errorBody;
+  return shape(error, String(res.getHeader('x-request-id')));
 }
 
 export function errorHeaders(error: RecuaError): Record<string, string> {
@@ -52,11 +69,11 @@ export function errorHandler(log: Log): ErrorRequestHandler {
       return;
     }
     res.status(error.status).set(errorHeaders(error));
-    if (hasLongRest(req)) replyAndHangUp(req, res, errorBody(error));
+    if (hasLongRest(req)) replyAndHangUp(req, res, bodyFor(res, error));
     else {
       // What is left of a short body must not stand before the connection's next request.
       req.resume();
-      res.json(errorBody(error));
+      res.json(bodyFor(res, error));
     }
   };
 }

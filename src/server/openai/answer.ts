@@ -1,11 +1,15 @@
 // OpenAI's chat words on the way out: the wire types, and the engine's deltas and numbers → them.
-// Pure, but for new ids. Called by chat-completions. The way in is chat-request.
+// Pure, but for new ids. Called by server/exchange. The way in is chat-request.
 import { randomBytes } from 'node:crypto';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { Finish } from '../../engine/api.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import { thousandths } from '../../engine/rounding.js';
-import type { Delta, FinishReason, Timings, Usage } from '../../engine/protocol.js';
+import type { Delta, FinishReason, ModelDescription, Timings, Usage } from '../../engine/protocol.js';
+import type { RecuaError } from '../../errors.js';
+import type { AnswerWriter } from '../exchange/dialect.js';
+import { errorBody } from '../http/error-reply.js';
+import type { Frame } from '../http/stream.js';
 
 export interface WireUsage {
   prompt_tokens: number;
@@ -13,10 +17,10 @@ export interface WireUsage {
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
   /**
-   * Where tokens were guessed ahead: those that came true, and those that did not. Only the former
-   * are completion tokens.
+   * Where the model thought: the tokens of that. Where tokens were guessed ahead: those that came
+   * true, and those that did not. Only the former are completion tokens.
    */
-  completion_tokens_details?: { accepted_prediction_tokens: number; rejected_prediction_tokens: number };
+  completion_tokens_details?: { reasoning_tokens?: number; accepted_prediction_tokens?: number; rejected_prediction_tokens?: number };
 }
 
 /** llama-server's names; all are finite, 0 where there is nothing to divide by. */
@@ -54,7 +58,7 @@ export interface ChatCompletionChunk {
   model: string;
   /** Absent until the model is loaded. */
   system_fingerprint?: string | undefined;
-  choices: { index: 0; delta: WireDelta; logprobs: null; finish_reason: FinishReason | null }[];
+  choices: { index: number; delta: WireDelta; logprobs: null; finish_reason: FinishReason | null }[];
   usage?: WireUsage | null;
   timings?: WireTimings;
   warnings?: string[];
@@ -66,8 +70,8 @@ export interface ChatCompletion {
   created: number;
   model: string;
   system_fingerprint?: string | undefined;
-  choices: [{
-    index: 0;
+  choices: {
+    index: number;
     message: {
       role: 'assistant';
       content: string | null;
@@ -78,104 +82,151 @@ export interface ChatCompletion {
     };
     logprobs: null;
     finish_reason: FinishReason;
-  }];
+  }[];
   usage: WireUsage;
   timings: WireTimings;
   warnings?: string[];
 }
 
-/** Writes one answer, whole or in chunks; both carry the same id, time and model. */
-export class ChatWriter {
+/** Writes the answers, whole or in chunks; all carry the same id, time and model. */
+export class ChatWriter implements AnswerWriter {
   readonly #head: Pick<ChatCompletionChunk, 'id' | 'created' | 'model' | 'system_fingerprint'>;
-  readonly #chunkUsage: { usage?: null };
-  /** Tool calls begun, by index: the first delta of each carries its id and name. */
-  readonly #calls = new Set<number>();
+  readonly #asked: { count: number; includeUsage: boolean };
+  /** Tool calls begun, by answer and index: the first delta of each carries its id and name. */
+  readonly #calls = new Set<string>();
 
-  constructor(options: { model: string; includeUsage: boolean }) {
+  constructor({ count, includeUsage }: { count: number; includeUsage: boolean }, model: string) {
     this.#head = {
       id: `chatcmpl-${randomBytes(12).toString('hex')}`,
       created: Math.floor(Date.now() / 1000),
-      model: options.model,
+      model,
       system_fingerprint: undefined,
     };
-    this.#chunkUsage = options.includeUsage ? { usage: null } : {};
+    this.#asked = { count, includeUsage };
   }
 
-  /** What computes the answer. */
-  set fingerprint(text: string) {
-    this.#head.system_fingerprint = text;
+  computedBy({ llamaCpp }: Pick<ModelDescription, 'llamaCpp'>): void {
+    this.#head.system_fingerprint = `llama.cpp-${llamaCpp}`;
   }
 
-  chunk(delta: WireDelta, finish?: Finish): ChatCompletionChunk {
-    return {
-      ...this.#head,
-      object: 'chat.completion.chunk',
-      choices: [{ index: 0, delta, logprobs: null, finish_reason: finish?.finishReason ?? null }],
-      ...this.#chunkUsage,
-      ...(finish === undefined ? {} : ending(finish)),
-    };
+  opening(): Frame[] {
+    return Array.from({ length: this.#asked.count }, (_, index) => this.#chunk({ role: 'assistant', content: '' }, index));
   }
 
-  usageChunk(finish: Finish): ChatCompletionChunk {
-    return { ...this.#head, object: 'chat.completion.chunk', choices: [], usage: usageToWire(finish.usage) };
+  ping(): Frame {
+    return this.#chunk({}, 0);
   }
 
   /** What is new, one thing per chunk, thoughts first. */
-  deltas({ reasoning, content, toolCalls }: Delta): WireDelta[] {
+  deltas({ reasoning, content, toolCalls }: Delta, index: number): Frame[] {
     const deltas: WireDelta[] = [];
     if (reasoning) deltas.push({ reasoning_content: reasoning });
     if (content) deltas.push({ content });
     if (toolCalls?.length) {
       deltas.push({ tool_calls: toolCalls.map((call) => {
         // Clients concatenate names and arguments alike, so the name goes once.
-        if (this.#calls.has(call.index)) return { index: call.index, function: { arguments: call.arguments ?? '' } };
-        this.#calls.add(call.index);
+        const key = `${index} ${call.index}`;
+        if (this.#calls.has(key)) return { index: call.index, function: { arguments: call.arguments ?? '' } };
+        this.#calls.add(key);
         return {
           index: call.index, id: call.id || newToolCallId(), type: 'function',
           function: { name: call.name ?? '', arguments: call.arguments ?? '' },
         };
       }) });
     }
-    return deltas;
+    return deltas.map((delta) => this.#chunk(delta, index));
   }
 
-  completion(said: WholeAnswer, finish: Finish): ChatCompletion {
-    const { content, reasoning, toolCalls } = said;
+  ended(finish: Finish, index: number): Frame[] {
+    return [this.#chunk({}, index, finish)];
+  }
+
+  ending(finishes: readonly Finish[]): Frame[] {
+    const usage = { ...this.#head, object: 'chat.completion.chunk', choices: [], usage: usageToWire(sumOf(finishes, this.#asked.count)) };
+    return [...(this.#asked.includeUsage ? [{ data: usage }] : []), { data: '[DONE]' }];
+  }
+
+  /** The missing [DONE] says that the answer is not whole. */
+  failure(error: RecuaError): Frame[] {
+    return [{ data: errorBody(error) }];
+  }
+
+  whole(said: readonly WholeAnswer[], finishes: readonly Finish[]): ChatCompletion {
     return {
       ...this.#head,
       object: 'chat.completion',
-      choices: [{
-        index: 0,
-        message: {
-          role: 'assistant',
-          content: content === '' && toolCalls.length > 0 ? null : content,
-          refusal: null,
-          annotations: [],
-          ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-          ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function', function: { name, arguments: args } })) }),
-        },
-        logprobs: null,
-        finish_reason: finish.finishReason,
-      }],
-      usage: usageToWire(finish.usage),
-      ...ending(finish),
+      choices: finishes.map(({ finishReason }, index) => choice(said[index]!, finishReason, index)),
+      usage: usageToWire(sumOf(finishes, this.#asked.count)),
+      ...ending(finishes),
     };
+  }
+
+  #chunk(delta: WireDelta, index: number, finish?: Finish): Frame {
+    const chunk: ChatCompletionChunk = {
+      ...this.#head,
+      object: 'chat.completion.chunk',
+      choices: [{ index, delta, logprobs: null, finish_reason: finish?.finishReason ?? null }],
+      ...(this.#asked.includeUsage ? { usage: null } : {}),
+      ...(finish === undefined ? {} : ending([finish])),
+    };
+    return { data: chunk };
   }
 }
 
-function ending({ usage, timings, warnings }: Finish): { timings: WireTimings; warnings?: string[] } {
+function choice({ content, reasoning, toolCalls }: WholeAnswer, finishReason: FinishReason, index: number): ChatCompletion['choices'][number] {
+  return {
+    index,
+    message: {
+      role: 'assistant',
+      content: content === '' && toolCalls.length > 0 ? null : content,
+      refusal: null,
+      annotations: [],
+      ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+      ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function', function: { name, arguments: args } })) }),
+    },
+    logprobs: null,
+    finish_reason: finishReason,
+  };
+}
+
+/**
+ * Of several answers: each prompt counts once, with what was found of it by the first of its
+ * `perPrompt` answers.
+ */
+export function sumOf(finishes: readonly Finish[], perPrompt: number): Usage {
+  const sum: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+  for (const [index, { usage }] of finishes.entries()) {
+    sum.completionTokens += usage.completionTokens;
+    if (usage.reasoningTokens !== undefined) sum.reasoningTokens = (sum.reasoningTokens ?? 0) + usage.reasoningTokens;
+    if (usage.draftedTokens !== undefined) {
+      sum.draftedTokens = (sum.draftedTokens ?? 0) + usage.draftedTokens;
+      sum.acceptedTokens = (sum.acceptedTokens ?? 0) + (usage.acceptedTokens ?? 0);
+    }
+    if (index % perPrompt !== 0) continue;
+    sum.promptTokens += usage.promptTokens;
+    sum.cachedTokens += usage.cachedTokens;
+  }
+  return sum;
+}
+
+/** The times are those of the first answer; warnings are told once. */
+export function ending(finishes: readonly Finish[]): { timings: WireTimings; warnings?: string[] } {
+  const { usage, timings } = finishes[0]!;
+  const warnings = [...new Set(finishes.flatMap((finish) => finish.warnings))];
   return { timings: timingsToWire(usage, timings), ...(warnings.length === 0 ? {} : { warnings }) };
 }
 
-export function usageToWire({ promptTokens, cachedTokens, completionTokens, draftedTokens, acceptedTokens = 0 }: Usage): WireUsage {
+export function usageToWire({ promptTokens, cachedTokens, completionTokens, reasoningTokens, draftedTokens, acceptedTokens = 0 }: Usage): WireUsage {
+  const details = {
+    ...(reasoningTokens === undefined ? {} : { reasoning_tokens: reasoningTokens }),
+    ...(draftedTokens === undefined ? {} : { accepted_prediction_tokens: acceptedTokens, rejected_prediction_tokens: draftedTokens - acceptedTokens }),
+  };
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
     prompt_tokens_details: { cached_tokens: cachedTokens },
-    ...(draftedTokens === undefined ? {} : {
-      completion_tokens_details: { accepted_prediction_tokens: acceptedTokens, rejected_prediction_tokens: draftedTokens - acceptedTokens },
-    }),
+    ...(Object.keys(details).length === 0 ? {} : { completion_tokens_details: details }),
   };
 }
 

@@ -1,25 +1,22 @@
 // The body of POST /v1/chat/completions → the engine's ChatRequest, once, with everything checked.
-// Pure. Called by chat-completions. What would change the answer and is not supported is refused by
-// name; unknown fields are ignored.
-import type { ChatRequest, Constraint, ModelDescription } from '../../engine/protocol.js';
+// Pure. Called by the dialect's chat. What would change the answer and is not supported is refused
+// by name; unknown fields are ignored.
+import type { ChatRequest } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
-import { checkName, describe, Fields, int32Max, wrongType, wrongValue } from '../../request/fields.js';
+import { wrongType, type Fields } from '../../request/fields.js';
 import { readMessages } from './messages.js';
-import { readSampling, type RequestDefaults } from '../../request/sampling-fields.js';
-import { readTools } from './tools.js';
+import { conflict, readConstraint, readCount, readMaxTokens, readStop, refuse } from './answer-fields.js';
+import { readTools } from '../../request/function-tools.js';
+import { readSampling } from '../../request/sampling-fields.js';
+import type { ChatContext } from '../exchange/dialect.js';
 
-const maxStops = 16;
-const maxStopLength = 1_024;
 /** Templates know a handful; llama.cpp compares each name with all others. */
 const maxTemplateKwargs = 63;
 
-export interface ChatContext {
-  defaults: RequestDefaults;
-  model: Pick<ModelDescription, 'vocabSize' | 'contextSize'>;
-}
-
 export interface ChatBody {
   request: ChatRequest;
+  /** Answers that are wanted. */
+  count: number;
   stream: boolean;
   includeUsage: boolean;
 }
@@ -41,7 +38,6 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   add_generation_prompt: (value) => value === true,
   continue_final_message: (value) => value === false,
   adaptive_target: isNegative,
-  n_cmpl: (value) => value === 1,
   n_indent: (value) => value === 0,
   min_keep: (value) => value === 0,
   reasoning_budget_tokens: isNegative,
@@ -79,40 +75,17 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
       messages, ...tools, constraint, sampling, maxTokens: readMaxTokens(body) ?? defaults.maxTokens, stop: readStop(body), ...readThinking(body), template: '',
       ...(generateMs > 0 ? { generateMs } : {}),
     },
+    count: readCount(body),
     stream: body.boolean('stream') ?? false,
     includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
   };
 }
 
-/**
- * OpenAI's two names, of which the newer one counts, and llama-server's, with -1 for no bound but
- * the context.
- */
-function readMaxTokens(body: Fields): number | undefined {
-  const range = { min: 1, max: int32Max };
-  const older = body.integer('max_tokens', range);
-  const openAi = body.integer('max_completion_tokens', range) ?? older;
-  const predict = body.integer('n_predict', { min: -1, max: int32Max });
-  if (predict === undefined) return openAi;
-  if (predict === 0) throw wrongValue('n_predict', `an integer from 1 to ${int32Max}, or -1`, predict);
-  const most = predict < 0 ? int32Max : predict;
-  if (openAi !== undefined && openAi !== most) throw conflict('n_predict', 'max_tokens');
-  return most;
-}
-
 function refuseUnsupported(body: Fields): void {
-  const n = body.integer('n', { min: 1, max: 128 });
-  if (n !== undefined && n > 1) refuse(body, 'n', 'send one request per answer');
   for (const [name, isNeutral] of Object.entries(unsupported)) {
     const value = body.get(name);
     if (value !== undefined && !isNeutral(value)) refuse(body, name);
   }
-}
-
-function refuse(body: Fields, name: string, instead = 'leave it out'): void {
-  const value = body.get(name);
-  if (value === undefined) return;
-  throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; ${instead}.`, { param: name });
 }
 
 function isNegative(value: unknown): boolean {
@@ -121,58 +94,6 @@ function isNegative(value: unknown): boolean {
 
 function isEmptyArray(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
-}
-
-function conflict(one: string, other: string): RecuaError {
-  return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
-}
-
-function readStop(body: Fields): string[] {
-  const stop = body.get('stop');
-  if (stop === undefined) return [];
-  if (typeof stop === 'string') return [checkName(stop, 'stop', maxStopLength)];
-  if (!Array.isArray(stop)) throw wrongType('stop', 'a string or an array of strings', stop);
-  const stops = body.array('stop', maxStops) ?? [];
-  return stops.map((text, index) => checkName(text, `stop[${index}]`, maxStopLength));
-}
-
-function readConstraint(body: Fields): Constraint {
-  const grammar = body.string('grammar');
-  const bare = body.object('json_schema');
-  const format = readResponseFormat(body);
-  if (bare !== undefined && format !== undefined) throw conflict('json_schema', 'response_format');
-  const given = bare === undefined ? format : { schema: bare, strict: false, param: 'json_schema' };
-  if (grammar) {
-    if (given !== undefined) throw conflict('grammar', 'a JSON schema');
-    return { kind: 'grammar', grammar };
-  }
-  return given === undefined ? { kind: 'none' } : { kind: 'schema', ...given, schema: JSON.stringify(given.schema) };
-}
-
-/**
- * The schema that `response_format` asks for; undefined for plain text. As with OpenAI, it is
- * strict only where the request says so.
- */
-function readResponseFormat(body: Fields): { schema: object; strict: boolean; param: string } | undefined {
-  const format = body.fields('response_format');
-  if (format === undefined) return undefined;
-  const type = format.word('type', ['text', 'json_object', 'json_schema']);
-  switch (type) {
-    case 'text':
-      return undefined;
-    case 'json_object':
-      return { schema: format.object('schema') ?? { type: 'object' }, strict: false, param: format.param('schema') };
-    case 'json_schema': {
-      const given = Fields.of(format.get('json_schema'), format.param('json_schema'));
-      given.string('name');
-      const strict = given.boolean('strict') ?? false;
-      const schema = given.object('schema');
-      if (schema === undefined) throw wrongType(given.param('schema'), 'an object', undefined);
-      return { schema, strict, param: given.param('schema') };
-    }
-    default:
-      throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
-  }
 }
 
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;

@@ -7,8 +7,9 @@ import type { RequestHandler, Response } from 'express';
 import type { Embedded } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
-import { anyModel, inference, type Exchange } from './admission.js';
-import { checkNumber, wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { anyModel, inference, type Exchange } from '../exchange/admission.js';
+import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { readTokens } from '../../request/tokens.js';
 import type { Gateway } from '../http/gateway.js';
 import { lendBody } from '../body/json-body.js';
 import { noteTokens } from '../http/request-log.js';
@@ -84,19 +85,6 @@ function readInputs(body: Fields, { vocabSize }: Pick<ModelDescription, 'vocabSi
 function readText(text: string, param: string): string {
   if (text === '') throw wrongValue(param, 'a string that is not empty', text);
   return text;
-}
-
-function readTokens(values: unknown[], param: string, vocabSize: number): Int32Array {
-  if (values.length === 0) throw wrongValue(param, 'at least one token', values);
-  const range = { min: 0, max: vocabSize - 1 };
-  const tokens = new Int32Array(values.length);
-  for (let at = 0; at < values.length; at++) {
-    const value = values[at];
-    // The slow path has the words; millions of tokens take the fast one.
-    const sound = Number.isInteger(value) && (value as number) >= 0 && (value as number) < vocabSize;
-    tokens[at] = sound ? (value as number) : checkNumber(value, `${param}[${at}]`, range, true);
-  }
-  return tokens;
 }
 
 /** The response body as JSON text. */

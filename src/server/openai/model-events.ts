@@ -3,14 +3,14 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
 import type { Gateway } from '../http/gateway.js';
-import { EventStream } from '../http/sse.js';
+import { Stream } from '../http/stream.js';
 import { statusOf } from './models.js';
 
 export function modelEvents({ pool, config, traffic }: Gateway): RequestHandler {
   return (_req: Request, res: Response) => {
     traffic.admit();
-    const events = new EventStream(res);
-    events.open({ afterMs: config.pingIntervalMs, data: () => ({ model: '*', event: 'ping' }) });
+    const events = new Stream(res);
+    events.open({ afterMs: config.pingIntervalMs, frame: () => ({ data: { model: '*', event: 'ping' } }) });
     /**
      * The newest of each model, while the client takes nothing: what is between may be left out.
      */
@@ -21,7 +21,7 @@ export function modelEvents({ pool, config, traffic }: Gateway): RequestHandler 
       sending = true;
       for (let next = first(changed); next; next = first(changed)) {
         changed.delete(next.id);
-        events.send(changeEvent(next));
+        events.send({ data: changeEvent(next) });
         await events.writable();
       }
       sending = false;

@@ -9,7 +9,7 @@ import { Fields, wrongType } from '../../request/fields.js';
 import { takeBody } from '../body/json-body.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import { readModelName } from './admission.js';
+import { readModelName } from '../exchange/admission.js';
 
 /** A model's state in llama-server's words, with what it says of it: how far, or why not. */
 export interface WireStatus {

@@ -3,7 +3,7 @@
 import type { RequestHandler, Response } from 'express';
 import type { Reranked } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
-import { inference, type Exchange } from './admission.js';
+import { inference, type Exchange } from '../exchange/admission.js';
 import { Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import type { Gateway } from '../http/gateway.js';
 import { noteTokens } from '../http/request-log.js';

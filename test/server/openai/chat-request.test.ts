@@ -1,6 +1,7 @@
 import t from 'tap';
 import { makeConfig } from '#recua/settings/config.js';
 import { RecuaError } from '#recua/errors.js';
+import { int32Max } from '#recua/request/fields.js';
 import { readChatRequest, type ChatBody } from '#recua/server/openai/chat-request.js';
 import { Fields } from '#recua/request/fields.js';
 import { description } from '../fake-engine.js';
@@ -14,7 +15,7 @@ function read(body: object): ChatBody {
 
 t.test('what is not said has the documented default', async (t) => {
   t.same(read({ messages }), {
-    stream: false,
+    count: 1, stream: false,
     includeUsage: false,
     request: {
       messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
@@ -68,6 +69,8 @@ t.test('numbers that native code could choke on are tamed', async (t) => {
 
 t.test('both names of the token limit count, the newer one first', async (t) => {
   t.equal(read({ messages, max_tokens: 5 }).request.maxTokens, 5);
+  t.equal(read({ messages, max_tokens: -1 }).request.maxTokens, int32Max);
+  t.equal(read({ messages, n_cmpl: 2 }).count, 2);
   t.equal(read({ messages, max_completion_tokens: 6 }).request.maxTokens, 6);
   t.equal(read({ messages, max_tokens: 5, max_completion_tokens: 6 }).request.maxTokens, 6);
   t.equal(read({ messages, max_tokens: 100_000 }).request.maxTokens, 100_000, 'the setting is a default, no bound');
@@ -175,13 +178,13 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ messages: [{ role: 'tool', tool_call_id: 5 }] }, 'invalid_type', 'messages[0].tool_call_id'],
     [{ stream: 'yes' }, 'invalid_type', 'stream'], [{ stream_options: true }, 'invalid_type', 'stream_options'],
     [{ stream_options: { include_usage: 1 } }, 'invalid_type', 'stream_options.include_usage'],
-    [{ max_tokens: 0 }, 'invalid_value', 'max_tokens'], [{ max_tokens: -1 }, 'invalid_value', 'max_tokens'], [{ max_tokens: 1.5 }, 'invalid_type', 'max_tokens'],
+    [{ max_tokens: 0 }, 'invalid_value', 'max_tokens'], [{ max_tokens: -2 }, 'invalid_value', 'max_tokens'], [{ max_tokens: 1.5 }, 'invalid_type', 'max_tokens'],
     [{ max_tokens: '5' }, 'invalid_type', 'max_tokens'], [{ max_tokens: Infinity }, 'invalid_type', 'max_tokens'], [{ max_completion_tokens: 2 ** 31 }, 'invalid_value', 'max_completion_tokens'],
     [{ max_completion_tokens: 5, max_tokens: 'x' }, 'invalid_type', 'max_tokens'],
     [{ n_predict: 0 }, 'invalid_value', 'n_predict'], [{ n_predict: -2 }, 'invalid_value', 'n_predict'], [{ n_predict: '5' }, 'invalid_type', 'n_predict'],
     [{ n_predict: 5, max_tokens: 6 }, 'invalid_value', 'n_predict'], [{ n_predict: -1, max_completion_tokens: 6 }, 'invalid_value', 'n_predict'],
     [{ t_max_predict_ms: 'x' }, 'invalid_type', 't_max_predict_ms'], [{ t_max_predict_ms: -2 }, 'invalid_value', 't_max_predict_ms'],
-    [{ adaptive_target: 0.5 }, 'unsupported_parameter', 'adaptive_target'], [{ n_cmpl: 2 }, 'unsupported_parameter', 'n_cmpl'],
+    [{ adaptive_target: 0.5 }, 'unsupported_parameter', 'adaptive_target'], [{ n: 129 }, 'invalid_value', 'n'], [{ n_cmpl: 0 }, 'invalid_value', 'n_cmpl'],
     [{ n_indent: 4 }, 'unsupported_parameter', 'n_indent'], [{ min_keep: 3 }, 'unsupported_parameter', 'min_keep'],
     [{ reasoning_budget_tokens: 100 }, 'unsupported_parameter', 'reasoning_budget_tokens'], [{ thinking_budget_tokens: 0 }, 'unsupported_parameter', 'thinking_budget_tokens'],
     [{ reasoning_format: 'none' }, 'unsupported_parameter', 'reasoning_format'], [{ parse_tool_calls: false }, 'unsupported_parameter', 'parse_tool_calls'],
@@ -214,7 +217,7 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ tools: [tool], tool_choice: {} }, 'invalid_type', 'tool_choice.function'], [{ parallel_tool_calls: 'no' }, 'invalid_type', 'parallel_tool_calls'],
     [{ chat_template_kwargs: [] }, 'invalid_type', 'chat_template_kwargs'], [{ chat_template_kwargs: { enable_thinking: 'false' } }, 'invalid_type', 'chat_template_kwargs.enable_thinking'],
     [{ enable_thinking: 'no' }, 'invalid_type', 'enable_thinking'], [{ reasoning_effort: 'much' }, 'invalid_value', 'reasoning_effort'],
-    [{ n: 2 }, 'unsupported_parameter', 'n'], [{ n: 0 }, 'invalid_value', 'n'], [{ n: 'x' }, 'invalid_type', 'n'],
+    [{ n: 0 }, 'invalid_value', 'n'], [{ n: 'x' }, 'invalid_type', 'n'],
     [{ logprobs: true }, 'unsupported_parameter', 'logprobs'], [{ top_logprobs: 2 }, 'unsupported_parameter', 'top_logprobs'],
     [{ functions: [{ name: 'f' }] }, 'unsupported_parameter', 'functions'], [{ function_call: { name: 'f' } }, 'unsupported_parameter', 'function_call'],
     [{ audio: { voice: 'x' } }, 'unsupported_parameter', 'audio'], [{ modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities'],

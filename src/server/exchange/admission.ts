@@ -94,7 +94,7 @@ const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, 
  * How long the model stays after this request: seconds, or a text such as "10m"; negative is for
  * ever.
  */
-function readKeepAlive(body: Fields): number | undefined {
+export function readKeepAlive(body: Fields): number | undefined {
   const value = body.get('keep_alive');
   if (value === undefined) return undefined;
   const [, number, unit] = typeof value === 'string' ? /^(-?\d{1,9})(ms|s|m|h)?$/.exec(value.trim()) ?? [] : [undefined, value, 's'];

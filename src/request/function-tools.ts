@@ -1,17 +1,22 @@
-// The tools of a chat request and what the model may do with them. Called by chat-request. Pure.
-import type { ChatRequest, Tool } from '../../engine/protocol.js';
-import { RecuaError } from '../../errors.js';
-import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
-import { writeTools, type ReadTool } from '../../request/tool-text.js';
+// Tools as OpenAI's clients, and Ollama's, describe them, and what the model may do with them.
+// Pure.
+import type { ChatRequest, Tool } from '../engine/protocol.js';
+import { RecuaError } from '../errors.js';
+import { describe, Fields, isObject, wrongType, wrongValue } from './fields.js';
+import { writeTools, type ReadTool } from './tool-text.js';
 
 /** OpenAI ends at 128; agents with several tool servers pass it. */
 const maxTools = 1_024;
 const maxNameLength = 256;
 
 export function readTools(body: Fields): Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'> {
-  const tools = (body.array('tools', maxTools) ?? []).map((tool, index) => readTool(Fields.of(tool, `tools[${index}]`)));
+  const tools = readFunctions(body);
   const { offered, toolChoice } = choose(body, tools);
   return { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') };
+}
+
+export function readFunctions(body: Fields): ReadTool[] {
+  return (body.array('tools', maxTools) ?? []).map((tool, index) => readTool(Fields.of(tool, `tools[${index}]`)));
 }
 
 function readTool(fields: Fields): ReadTool {

@@ -1,0 +1,36 @@
+// Anthropic's dialect: which path is answered by which route. Mounted by app.
+import type { NextFunction, Request, Response } from 'express';
+import { chatRoute } from '../exchange/chat-exchange.js';
+import type { ChatDialect, Dialect } from '../exchange/dialect.js';
+import { renderRoute } from '../exchange/ask-exchange.js';
+import { shapeErrors } from '../http/error-reply.js';
+import { sse } from '../http/stream.js';
+import { MessageWriter, type MessageAsked } from './answer.js';
+import { errorBody } from './error-body.js';
+import { readMessageRequest } from './message-request.js';
+
+const messages: ChatDialect<MessageAsked> = {
+  framing: sse,
+  read(body, context) {
+    const { request, ...asked } = readMessageRequest(body, context);
+    return { ...asked, prompts: [[request]] };
+  },
+  writer: (asked, model) => new MessageWriter(asked, model),
+};
+
+export const anthropic: Dialect = {
+  before: [shapeErrors(errorBody), nameRequest],
+  routes: (gateway) => [
+    { method: 'post', paths: ['/v1/messages'], handler: chatRoute(gateway, messages) },
+    {
+      method: 'post', paths: ['/v1/messages/count_tokens'],
+      handler: renderRoute(gateway, readMessageRequest, ({ tokenCount }) => ({ input_tokens: tokenCount })),
+    },
+  ],
+};
+
+/** Anthropic's clients look for the id here. */
+function nameRequest(_req: Request, res: Response, next: NextFunction): void {
+  res.set('request-id', String(res.getHeader('x-request-id')));
+  next();
+}

@@ -1,0 +1,88 @@
+// The body of POST /v1/messages → the engine's ChatRequest, once, with everything checked. Pure.
+// Called by the dialect's routes. What would change the answer and is not supported is refused by
+// name; unknown fields are ignored.
+import type { ChatRequest, Constraint } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
+import { readSampling } from '../../request/sampling-fields.js';
+import type { ChatContext } from '../exchange/dialect.js';
+import { readMessages } from './messages.js';
+import { readTools } from './tools.js';
+
+const maxStops = 16;
+const maxStopLength = 1_024;
+
+export interface MessageBody {
+  request: ChatRequest;
+  stream: boolean;
+  /** The request's own stop strings, to tell them from the template's. */
+  stops: readonly string[];
+  warnings: readonly string[];
+}
+
+export function readMessageRequest(body: Fields, { defaults, model }: ChatContext): MessageBody {
+  refuseUnsupported(body);
+  const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
+  const stops = readStops(body);
+  const { thinking, warnings } = readThinking(body);
+  return {
+    request: {
+      messages: JSON.stringify(readMessages(body)),
+      ...readTools(body),
+      constraint: readFormat(body),
+      sampling,
+      maxTokens: body.integer('max_tokens', { min: 1, max: int32Max }) ?? defaults.maxTokens,
+      stop: stops,
+      ...thinking,
+      template: '',
+    },
+    stream: body.boolean('stream') ?? false,
+    stops,
+    warnings,
+  };
+}
+
+function refuseUnsupported(body: Fields): void {
+  for (const name of ['mcp_servers', 'container'] as const) {
+    const value = body.get(name);
+    if (value === undefined || (Array.isArray(value) && value.length === 0)) continue;
+    throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; leave it out.`, { param: name });
+  }
+}
+
+function readStops(body: Fields): string[] {
+  const stops = body.array('stop_sequences', maxStops) ?? [];
+  return stops.map((text, index) => checkName(text, `stop_sequences[${index}]`, maxStopLength));
+}
+
+const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
+
+/** Without a word about it the model's template decides. */
+function readThinking(body: Fields): { thinking: Pick<ChatRequest, 'enableThinking' | 'templateKwargs'>; warnings: string[] } {
+  const given = body.fields('thinking');
+  const type = given?.word('type', ['enabled', 'disabled', 'adaptive']);
+  if (given && type === undefined) throw wrongType(given.param('type'), '"enabled", "disabled" or "adaptive"', undefined);
+  const budget = given?.integer('budget_tokens', { min: 0, max: int32Max });
+  const effort = body.fields('output_config')?.word('effort', efforts);
+  const kwargs = body.object('chat_template_kwargs') ?? {};
+  return {
+    thinking: {
+      enableThinking: type !== 'disabled',
+      templateKwargs: { ...(effort === undefined ? {} : { reasoning_effort: effort }), ...kwargs },
+    },
+    warnings: budget === undefined ? [] : ['thinking.budget_tokens is not enforced: the model thinks as long as it likes, within max_tokens.'],
+  };
+}
+
+/** `output_config.format`, or `output_format` as it was called before. */
+function readFormat(body: Fields): Constraint {
+  const config = body.fields('output_config');
+  const format = config?.fields('format') ?? body.fields('output_format');
+  if (format === undefined) return { kind: 'none' };
+  const type = format.word('type', ['json_schema', 'text']);
+  if (type === undefined) throw wrongType(format.param('type'), '"json_schema"', undefined);
+  if (type === 'text') return { kind: 'none' };
+  const schema = format.get('schema');
+  if (!isObject(schema)) throw wrongType(format.param('schema'), 'a JSON schema', schema);
+  return { kind: 'schema', schema: JSON.stringify(schema), strict: true, param: format.param('schema') };
+}

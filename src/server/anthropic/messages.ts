@@ -1,0 +1,168 @@
+// `system` and `messages` of a request → the messages that templates know. Called by
+// message-request. Pure. What a user's message holds keeps its order: results of tools become
+// messages of their own, the text around them stays a user's.
+import type { ChatMessage } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+
+const maxMessages = 10_000;
+const maxBlocks = 10_000;
+const maxNameLength = 256;
+
+const roles = ['user', 'assistant', 'system'] as const;
+
+export function readMessages(body: Fields): ChatMessage[] {
+  const messages = body.array('messages', maxMessages);
+  if (messages === undefined) throw wrongType('messages', 'an array of messages', undefined);
+  if (messages.length === 0) throw wrongValue('messages', 'at least one message', messages);
+  const system = readSystem(body);
+  return [
+    ...(system === undefined ? [] : [system]),
+    ...messages.flatMap((message, index) => readMessage(Fields.of(message, `messages[${index}]`))),
+  ];
+}
+
+function readSystem(body: Fields): ChatMessage | undefined {
+  const given = body.get('system');
+  if (given === undefined || given === '') return undefined;
+  const texts = typeof given === 'string' ? [given] : textsOf(body, 'system');
+  return { role: 'system', content: texts.map(withoutChecksum).join('') };
+}
+
+/**
+ * Claude Code begins its system prompt with a line about billing that has another checksum in each
+ * request. Of the same length, so that all behind it is found evaluated.
+ */
+function withoutChecksum(text: string): string {
+  return text.replace(/^(x-anthropic-billing-header:[^\n]{0,200}?\bcch=)([^;\s]{1,64})/, (_all, head: string, sum: string) => head + 'f'.repeat(sum.length));
+}
+
+function readMessage(fields: Fields): ChatMessage[] {
+  const role = fields.word('role', roles);
+  if (role === undefined) throw wrongType(fields.param('role'), 'a role', undefined);
+  const content = fields.get('content');
+  if (typeof content === 'string') return [{ role, content }];
+  if (role === 'system') return [{ role, content: textsOf(fields, 'content').join('') }];
+  const blocks = blocksOf(fields, 'content');
+  return role === 'assistant' ? [readAssistant(blocks)] : readUser(blocks);
+}
+
+function blocksOf(fields: Fields, name: string): Fields[] {
+  const value = fields.get(name);
+  if (!Array.isArray(value)) throw wrongType(fields.param(name), 'a string or an array of blocks', value);
+  return (fields.array(name, maxBlocks) ?? []).map((block, index) => Fields.of(block, `${fields.param(name)}[${index}]`));
+}
+
+function textsOf(fields: Fields, name: string): string[] {
+  return blocksOf(fields, name).map((block) => {
+    if (typeOf(block) !== 'text') throw unreadable(block);
+    return textOf(block);
+  });
+}
+
+function readAssistant(blocks: readonly Fields[]): ChatMessage {
+  const texts: string[] = [];
+  const calls: NonNullable<ChatMessage['tool_calls']> = [];
+  let reasoning = '';
+  for (const block of blocks) {
+    switch (typeOf(block)) {
+      case 'text':
+        texts.push(textOf(block));
+        break;
+      case 'thinking':
+        reasoning += block.string('thinking') ?? '';
+        break;
+      case 'redacted_thinking': // nobody but Anthropic can read it
+        break;
+      case 'tool_use':
+        calls.push(readCall(block));
+        break;
+      default:
+        throw unreadable(block);
+    }
+  }
+  const text = texts.join('\n');
+  return {
+    role: 'assistant',
+    // Templates tell "called tools and said nothing" from "said nothing" by the null.
+    content: text === '' && calls.length > 0 ? null : text,
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  };
+}
+
+function readCall(block: Fields): NonNullable<ChatMessage['tool_calls']>[number] {
+  const input = block.get('input') ?? {};
+  if (!isObject(input)) throw wrongType(block.param('input'), 'an object', input);
+  return { id: block.string('id') ?? '', type: 'function', function: { name: block.name('name', maxNameLength), arguments: JSON.stringify(input) } };
+}
+
+function readUser(blocks: readonly Fields[]): ChatMessage[] {
+  const messages: ChatMessage[] = [];
+  let texts: string[] = [];
+  const speak = (): void => {
+    if (texts.length > 0) messages.push({ role: 'user', content: texts.join('\n') });
+    texts = [];
+  };
+  for (const block of blocks) {
+    switch (typeOf(block)) {
+      case 'text':
+        texts.push(textOf(block));
+        break;
+      case 'document':
+        texts.push(readDocument(block));
+        break;
+      case 'tool_result':
+        speak();
+        messages.push(readResult(block));
+        break;
+      default:
+        throw unreadable(block);
+    }
+  }
+  speak();
+  return messages.length > 0 ? messages : [{ role: 'user', content: '' }];
+}
+
+function readResult(block: Fields): ChatMessage {
+  const content = block.get('content');
+  const text = content === undefined ? '' : typeof content === 'string' ? content : textsOf(block, 'content').join('');
+  const id = block.string('tool_use_id');
+  // Templates have no word for a failed call: the model reads it.
+  const failed = block.boolean('is_error') === true && !/^\s*error/i.test(text);
+  return { role: 'tool', content: failed ? `Error: ${text}` : text, ...(id ? { tool_call_id: id } : {}) };
+}
+
+/** A document of plain text, with its title. */
+function readDocument(block: Fields): string {
+  const source = Fields.of(block.get('source'), block.param('source'));
+  const title = block.string('title');
+  const head = title ? `${title}\n\n` : '';
+  switch (typeOf(source)) {
+    case 'text':
+      return head + (source.string('data') ?? '');
+    case 'content':
+      return head + (typeof source.get('content') === 'string' ? source.string('content')! : textsOf(source, 'content').join(''));
+    default:
+      throw new RecuaError('unsupported_content',
+        `Expected a document of text for ${source.param('type')}, got ${describe(source.get('type'))}; send its text instead.`, { param: source.param('type') });
+  }
+}
+
+function typeOf(block: Fields): string {
+  const type = block.string('type');
+  if (type === undefined) throw wrongType(block.param('type'), 'a type', undefined);
+  return type;
+}
+
+function textOf(block: Fields): string {
+  const text = block.string('text');
+  if (text === undefined) throw wrongType(block.param('text'), 'a string', undefined);
+  return text;
+}
+
+function unreadable(block: Fields): RecuaError {
+  const at = block.param('type');
+  return new RecuaError('unsupported_content',
+    `Expected text, thinking, or tools and their results for ${at}, got ${describe(block.get('type'))}; only text is supported.`, { param: at });
+}

@@ -1,0 +1,40 @@
+// A question with one JSON object as its answer: the prompt of a chat, tokens of a text, vectors.
+import type { RequestHandler, Response } from 'express';
+import type { Released } from '../../engine/api.js';
+import type { Lease } from '../../engine/pool-api.js';
+import type { ChatRequest, Rendered } from '../../engine/protocol.js';
+import type { Fields } from '../../request/fields.js';
+import { lendBody } from '../body/json-body.js';
+import type { Gateway } from '../http/gateway.js';
+import { anyModel, inference, type Exchange } from './admission.js';
+import type { ChatContext } from './dialect.js';
+
+/**
+ * `read` checks the body; `ask` gets what it returned and makes the reply's body. The engine is to
+ * be asked in the same turn, and calls `released` once this process no longer holds the question.
+ */
+export function askRoute<Question>(
+  gateway: Gateway, read: (body: Fields, context: ChatContext) => Question,
+  ask: (question: Question, lease: Lease, signal: AbortSignal, released: Released, res: Response) => Promise<object>,
+): RequestHandler {
+  return inference(gateway, (res): Exchange => {
+    let asking: Promise<object> | undefined;
+    return {
+      check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel }),
+      begin(body, lease, signal) {
+        const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model });
+        asking = ask(question, lease, signal, lendBody(res), res);
+        // The same error comes from `answer`.
+        asking.catch(() => undefined);
+      },
+      answer: async () => void res.json(await asking!),
+    };
+  });
+}
+
+/** What the model would read of a chat; `read` as for the chat itself. */
+export function renderRoute(
+  gateway: Gateway, read: (body: Fields, context: ChatContext) => { request: ChatRequest }, write: (rendered: Rendered) => object,
+): RequestHandler {
+  return askRoute(gateway, read, async ({ request }, { engine }, signal, released) => write(await engine.render(request, signal, released)));
+}

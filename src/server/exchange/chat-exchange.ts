@@ -1,0 +1,186 @@
+// A chat or completion in any dialect: body → engine → one JSON answer or a stream. Headers wait
+// until the engine has accepted the prompt, so that early failures have a real status; unless the
+// model has to be loaded for long: then they go, and what fails later is a message of the stream.
+import type { RequestHandler, Response } from 'express';
+import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
+import type { Lease } from '../../engine/pool-api.js';
+import type { Delta } from '../../engine/protocol.js';
+import { WholeAnswer } from '../../engine/whole-answer.js';
+import { RecuaError } from '../../errors.js';
+import type { Fields } from '../../request/fields.js';
+import { lendBody } from '../body/json-body.js';
+import { logError } from '../http/error-reply.js';
+import type { Gateway } from '../http/gateway.js';
+import { noteTokens } from '../http/request-log.js';
+import { Stream } from '../http/stream.js';
+import { anyModel, inference, type Exchange } from './admission.js';
+import type { AnswerWriter, AskedRest, ChatAsked, ChatContext, ChatDialect, EngineRequest } from './dialect.js';
+
+export function chatRoute<Asked extends ChatAsked>(gateway: Gateway, dialect: ChatDialect<Asked>): RequestHandler {
+  return inference(gateway, (res) => new ChatExchange(gateway, res, dialect));
+}
+
+/** Answers to one prompt: the first is under way, the others begin when that is read. */
+interface Group {
+  first: Answer;
+  /** Of the first, among all answers. */
+  index: number;
+  rest: readonly EngineRequest[];
+}
+
+/** What is done with each piece of the answers. */
+type Sink = (delta: Delta, index: number) => Promise<void> | void;
+
+class ChatExchange<Asked extends ChatAsked> implements Exchange {
+  readonly #gateway: Gateway;
+  readonly #res: Response;
+  readonly #dialect: ChatDialect<Asked>;
+  #groups: Group[] = [];
+  #start: (request: EngineRequest) => Answer = () => { throw new Error('nothing began'); };
+  /** Ends all answers where one failed. */
+  readonly #failed = new AbortController();
+  #asked: AskedRest<Asked> | undefined;
+  #writer: AnswerWriter | undefined;
+  #stream: Stream | undefined;
+  #untilPing: NodeJS.Timeout | undefined;
+
+  constructor(gateway: Gateway, res: Response, dialect: ChatDialect<Asked>) {
+    this.#gateway = gateway;
+    this.#res = res;
+    this.#dialect = dialect;
+  }
+
+  check(body: Fields): void {
+    this.#read(body, '', anyModel);
+  }
+
+  wait(id: string): void {
+    const { pingIntervalMs } = this.#gateway.config;
+    if (!this.#asked?.stream || pingIntervalMs <= 0) return;
+    this.#untilPing = setTimeout(() => this.#open(this.#writerOf(id)), pingIntervalMs);
+  }
+
+  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal): void {
+    clearTimeout(this.#untilPing);
+    const prompts = this.#read(body, id, model);
+    this.#writerOf(id).computedBy?.(model);
+    const released = afterAll(lendBody(this.#res), prompts.flat().length);
+    const either = AbortSignal.any([signal, this.#failed.signal]);
+    this.#start = (request) => start(engine, request, either, released);
+    let index = 0;
+    for (const [request, ...rest] of prompts) {
+      this.#groups.push({ first: this.#start(request!), index, rest });
+      index += 1 + rest.length;
+    }
+  }
+
+  async answer(): Promise<void> {
+    const writer = this.#writer!;
+    try {
+      const accepted = await Promise.all(this.#groups.map(({ first }) => first.accepted));
+      const promptTokens = accepted.reduce((sum, one) => sum + one.promptTokens, 0);
+      if (this.#asked!.stream) await this.#write(writer, this.#stream ?? this.#open(writer, promptTokens));
+      else await this.#whole(writer);
+    } catch (thrown) {
+      // The others end; what they say of that is not why.
+      this.#failed.abort(RecuaError.from(thrown));
+      throw this.#failed.signal.reason;
+    }
+  }
+
+  /** After the first byte an error is a message: a stream that just ends would look whole. */
+  fail(error: RecuaError): boolean {
+    clearTimeout(this.#untilPing);
+    if (!this.#stream) return false;
+    logError(this.#gateway.log, this.#res, error);
+    this.#stream.send(...this.#writer!.failure(error));
+    this.#stream.end();
+    return true;
+  }
+
+  #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
+    const { prompts, ...asked } = this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model });
+    this.#asked = asked;
+    return prompts;
+  }
+
+  #writerOf(id: string): AnswerWriter {
+    return (this.#writer ??= this.#dialect.writer(this.#asked!, id));
+  }
+
+  #open(writer: AnswerWriter, promptTokens?: number): Stream {
+    const stream = new Stream(this.#res, this.#dialect.framing);
+    this.#stream = stream;
+    stream.open({ afterMs: this.#gateway.config.pingIntervalMs, frame: () => writer.ping() });
+    stream.send(...writer.opening(promptTokens));
+    return stream;
+  }
+
+  async #whole(writer: AnswerWriter): Promise<void> {
+    const said: WholeAnswer[] = [];
+    const finishes = await this.#all((delta, index) => (said[index] ??= new WholeAnswer()).add(delta));
+    this.#note(finishes);
+    this.#res.json(writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
+  }
+
+  async #write(writer: AnswerWriter, stream: Stream): Promise<void> {
+    const finishes = await this.#all(
+      (delta, index) => {
+        stream.send(...writer.deltas(delta, index));
+        return stream.writable();
+      },
+      (finish, index) => stream.send(...writer.ended?.(finish, index) ?? []),
+    );
+    this.#note(finishes);
+    stream.send(...writer.ending(finishes));
+    stream.end();
+  }
+
+  /** All answers to the end, in the order of their indices. */
+  async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
+    const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
+      for await (const delta of answer) {
+        begun?.();
+        await sink(delta, index);
+      }
+      const finish = await answer.finished;
+      ended?.(finish, index);
+      return finish;
+    };
+    const groups = this.#groups.map(async ({ first, index, rest }) => {
+      const others: Promise<Finish>[] = [];
+      // From its first token on the first has the prompt evaluated, for all.
+      const startOthers = (): void => {
+        for (const request of rest.slice(others.length)) {
+          const other = follow(this.#start(request), index + 1 + others.length);
+          other.catch((thrown: unknown) => this.#failed.abort(RecuaError.from(thrown)));
+          others.push(other);
+        }
+      };
+      const finish = await follow(first, index, startOthers);
+      startOthers();
+      return [finish, ...await Promise.all(others)];
+    });
+    return (await Promise.all(groups)).flat();
+  }
+
+  #note(finishes: readonly Finish[]): void {
+    const sum = (count: (finish: Finish) => number): number => finishes.reduce((all, finish) => all + count(finish), 0);
+    noteTokens(this.#res, sum(({ usage }) => usage.promptTokens), sum(({ usage }) => usage.completionTokens));
+  }
+}
+
+function start(engine: Engine, request: EngineRequest, signal: AbortSignal, released: Released): Answer {
+  const answer = 'prompt' in request ? engine.complete(request, signal, released) : engine.chat(request, signal, released);
+  // The iterator throws the same error; nobody else waits on these before the iteration ends.
+  answer.finished.catch(() => undefined);
+  answer.accepted.catch(() => undefined);
+  return answer;
+}
+
+/** Calls back when it was called so often. */
+function afterAll(released: Released, times: number): Released {
+  return () => {
+    if (--times === 0) released();
+  };
+}

@@ -1,0 +1,100 @@
+// A stream of messages over one HTTP response: headers, framing, backpressure and signs of life.
+// Knows no payload. Used by the streaming routes. A clogged socket makes the writer wait, so that
+// deltas merge in the engine's answer instead of piling up in this process.
+import type { Response } from 'express';
+
+/** One message of a stream. */
+export interface Frame {
+  /** Strings go as they are, all else as JSON. */
+  data: unknown;
+  /** Its name, where the framing has names. */
+  event?: string;
+}
+
+export interface Framing {
+  contentType: string;
+  text(frame: Frame): string;
+}
+
+/** Server-sent events. */
+export const sse: Framing = {
+  contentType: 'text/event-stream; charset=utf-8',
+  text: ({ event, data }) => `${event === undefined ? '' : `event: ${event}\n`}data: ${asText(data)}\n\n`,
+};
+
+/** A JSON text in each line. */
+export const ndjson: Framing = {
+  contentType: 'application/x-ndjson; charset=utf-8',
+  text: ({ data }) => `${asText(data)}\n`,
+};
+
+function asText(data: unknown): string {
+  return typeof data === 'string' ? data : JSON.stringify(data);
+}
+
+export interface PingOptions {
+  /** Silence after which `frame` is sent; 0 is never. */
+  afterMs: number;
+  /** It bears data: many clients do not count comment lines as activity. */
+  frame: () => Frame;
+}
+
+export class Stream {
+  readonly #res: Response;
+  readonly #framing: Framing;
+  #timer: NodeJS.Timeout | undefined;
+  #clogged = false;
+
+  constructor(res: Response, framing: Framing = sse) {
+    this.#res = res;
+    this.#framing = framing;
+    res.on('drain', () => (this.#clogged = false));
+    res.once('close', () => clearTimeout(this.#timer));
+  }
+
+  /** Sends the headers at once; from here on errors are messages. */
+  open(ping: PingOptions): void {
+    this.#res.status(200).set({
+      'Content-Type': this.#framing.contentType,
+      'Cache-Control': 'no-cache',
+      // nginx would else collect the stream into its own buffers.
+      'X-Accel-Buffering': 'no',
+    });
+    this.#res.flushHeaders();
+    if (ping.afterMs <= 0 || this.#res.destroyed) return;
+    this.#timer = setTimeout(() => {
+      if (this.#clogged) this.#timer?.refresh();
+      else this.send(ping.frame());
+    }, ping.afterMs);
+  }
+
+  /** Nothing happens once the client is gone. */
+  send(...frames: Frame[]): void {
+    if (frames.length === 0 || this.#res.destroyed || this.#res.writableEnded) return;
+    if (!this.#res.write(frames.map((frame) => this.#framing.text(frame)).join(''))) this.#clogged = true;
+    this.#timer?.refresh();
+  }
+
+  /**
+   * Resolves when the socket takes more, or is gone: one that takes nothing for long is closed by
+   * traffic.
+   */
+  async writable(): Promise<void> {
+    const res = this.#res;
+    if (!this.#clogged || res.destroyed) return;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        res.off('drain', done);
+        res.off('close', done);
+        resolve();
+      };
+      res.on('drain', done);
+      res.on('close', done);
+    });
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#res.end();
+  }
+}

@@ -1,0 +1,43 @@
+// The bodies of POST /tokenize and /detokenize, and the pieces of tokens. Pure. Called by dialect.
+import { wrongType, type Fields } from '../../request/fields.js';
+import { readTokens } from '../../request/tokens.js';
+import type { ChatContext } from '../exchange/dialect.js';
+
+const maxTokens = 1_000_000;
+
+export interface TokenizeQuestion {
+  text: string;
+  addSpecial: boolean;
+  parseSpecial: boolean;
+  withPieces: boolean;
+}
+
+export function readTokenize(body: Fields): TokenizeQuestion {
+  const text = body.string('content');
+  if (text === undefined) throw wrongType('content', 'a string', undefined);
+  return {
+    text,
+    addSpecial: body.boolean('add_special') ?? false,
+    parseSpecial: body.boolean('parse_special') ?? true,
+    withPieces: body.boolean('with_pieces') ?? false,
+  };
+}
+
+export function readDetokenize(body: Fields, { model: { vocabSize } }: ChatContext): Int32Array {
+  const tokens = body.array('tokens', maxTokens);
+  if (tokens === undefined) throw wrongType('tokens', 'an array of tokens', undefined);
+  return tokens.length === 0 ? new Int32Array() : readTokens(tokens, 'tokens', vocabSize);
+}
+
+/** A piece is text, or its bytes where they are no UTF-8. */
+export function piecesOf(tokens: Int32Array, pieces: readonly Uint8Array[]): { id: number; piece: string | number[] }[] {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  return Array.from(tokens, (id, index) => {
+    const bytes = pieces[index]!;
+    try {
+      return { id, piece: decoder.decode(bytes) };
+    } catch {
+      return { id, piece: Array.from(bytes) };
+    }
+  });
+}

@@ -1,0 +1,112 @@
+// The bodies of POST /api/chat and /api/generate → the engine's requests, once, with everything
+// checked. Pure. Called by the dialect's routes. What would change the answer and is not supported
+// is refused by name; what only loading could change is named in the answer's warnings.
+import type { ChatMessage, ChatRequest, CompletionRequest, Constraint, Sampling } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { checkName, describe, Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { readFunctions } from '../../request/function-tools.js';
+import { readSampling } from '../../request/sampling-fields.js';
+import { writeTools } from '../../request/tool-text.js';
+import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
+import { readMessages } from './messages.js';
+
+const maxStops = 16;
+const maxStopLength = 1_024;
+
+export interface OllamaBody extends ChatAsked {
+  warnings: readonly string[];
+}
+
+/** What both requests have. */
+interface Common {
+  sampling: Sampling;
+  maxTokens: number;
+  stop: string[];
+  constraint: Constraint;
+}
+
+export function readChat(body: Fields, context: ChatContext): OllamaBody {
+  refuse(body, 'logprobs', (value) => value === false);
+  const { common, warnings } = readCommon(body, context);
+  const tools = writeTools(readFunctions(body));
+  const request: ChatRequest = {
+    messages: JSON.stringify(readMessages(body)), ...tools, toolChoice: 'auto', parallelToolCalls: undefined,
+    ...common, ...readThinking(body), template: '',
+  };
+  return { prompts: [[request]], stream: body.boolean('stream') ?? true, warnings };
+}
+
+export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
+  refuse(body, 'suffix', (value) => value === '');
+  refuse(body, 'template', (value) => value === '');
+  refuse(body, 'context', (value) => Array.isArray(value) && value.length === 0);
+  refuse(body, 'images', (value) => Array.isArray(value) && value.length === 0);
+  refuse(body, 'logprobs', (value) => value === false);
+  const { common, warnings } = readCommon(body, context);
+  const prompt = body.string('prompt') ?? '';
+  const system = body.string('system');
+  const stream = body.boolean('stream') ?? true;
+  if (body.boolean('raw')) {
+    const request: CompletionRequest = { prompt, ...common };
+    return { prompts: [[request]], stream, warnings };
+  }
+  const messages: ChatMessage[] = [...(system ? [{ role: 'system' as const, content: system }] : []), { role: 'user', content: prompt }];
+  const request: ChatRequest = {
+    messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
+    ...common, ...readThinking(body), template: '',
+  };
+  return { prompts: [[request]], stream, warnings };
+}
+
+/** Options of Ollama's that hold for a loaded model as a whole. */
+const ofLoading = ['num_gpu', 'main_gpu', 'num_thread', 'num_batch', 'use_mmap', 'use_mlock', 'numa', 'low_vram', 'f16_kv', 'num_keep'] as const;
+
+function readCommon(body: Fields, { defaults, model }: ChatContext): { common: Common; warnings: string[] } {
+  const options = body.fields('options') ?? Fields.of({});
+  const sampling = readSampling(options, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
+  const warnings = ofLoading.filter((name) => options.get(name) !== undefined)
+    .map((name) => `options.${name} has no effect: it is set where the server is started.`);
+  const context = options.integer('num_ctx', { min: 1, max: int32Max });
+  if (context !== undefined && context > model.contextSize) {
+    warnings.push(`options.num_ctx is ${context}, and the context has ${model.contextSize} tokens: it is set where the server is started.`);
+  }
+  return { common: { sampling, maxTokens: readMaxTokens(options) ?? defaults.maxTokens, stop: readStop(options), constraint: readFormat(body) }, warnings };
+}
+
+/** −1 and −2 are "as much as fits". */
+function readMaxTokens(options: Fields): number | undefined {
+  const most = options.integer('num_predict', { min: -2, max: int32Max });
+  if (most === 0) throw wrongValue('options.num_predict', `an integer from 1 to ${int32Max}, or -1`, most);
+  return most !== undefined && most < 0 ? int32Max : most;
+}
+
+function readStop(options: Fields): string[] {
+  const stop = options.get('stop');
+  if (stop === undefined) return [];
+  if (typeof stop === 'string') return [checkName(stop, 'options.stop', maxStopLength)];
+  return (options.array('stop', maxStops) ?? []).map((text, index) => checkName(text, `options.stop[${index}]`, maxStopLength));
+}
+
+function readFormat(body: Fields): Constraint {
+  const format = body.get('format');
+  if (format === undefined || format === '') return { kind: 'none' };
+  const schema = format === 'json' ? { type: 'object' } : format;
+  if (!isObject(schema)) throw wrongType('format', '"json" or a JSON schema', format);
+  return { kind: 'schema', schema: JSON.stringify(schema), strict: false, param: 'format' };
+}
+
+const efforts = ['low', 'medium', 'high', 'max'] as const;
+
+function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
+  const think = body.get('think');
+  if (think === undefined || typeof think === 'boolean') return { enableThinking: think ?? true, templateKwargs: {} };
+  const effort = efforts.find((word) => word === think);
+  if (effort === undefined) throw wrongValue('think', `true, false or one of ${efforts.join(', ')}`, think);
+  return { enableThinking: true, templateKwargs: { reasoning_effort: effort } };
+}
+
+function refuse(body: Fields, name: string, isNeutral: (value: unknown) => boolean): void {
+  const value = body.get(name);
+  if (value === undefined || isNeutral(value)) return;
+  throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; leave it out.`, { param: name });
+}

@@ -1,0 +1,39 @@
+// Ollama's dialect: which path is answered by which route. Mounted by app.
+import { chatRoute } from '../exchange/chat-exchange.js';
+import type { ChatDialect, Dialect } from '../exchange/dialect.js';
+import { shapeErrors } from '../http/error-reply.js';
+import { ndjson } from '../http/stream.js';
+import { ChatWriter, GenerateWriter } from './answer.js';
+import { readChat, readGenerate, type OllamaBody } from './chat-request.js';
+import { embed } from './embed.js';
+import { errorBody } from './error-body.js';
+import { modelRoutes } from './models.js';
+import { orResidence } from './residence.js';
+
+const chat: ChatDialect<OllamaBody> = {
+  framing: ndjson,
+  read: readChat,
+  writer: (asked, model) => new ChatWriter(asked, model),
+};
+
+const generate: ChatDialect<OllamaBody> = {
+  framing: ndjson,
+  read: readGenerate,
+  writer: (asked, model) => new GenerateWriter(asked, model),
+};
+
+export const ollama: Dialect = {
+  before: [shapeErrors(errorBody)],
+  routes: (gateway) => {
+    const models = modelRoutes(gateway);
+    return [
+      { method: 'post', paths: ['/api/chat'], handler: orResidence(gateway, 'messages', chatRoute(gateway, chat)) },
+      { method: 'post', paths: ['/api/generate'], handler: orResidence(gateway, 'prompt', chatRoute(gateway, generate)) },
+      { method: 'post', paths: ['/api/embed', '/api/embeddings'], handler: embed(gateway) },
+      { method: 'post', paths: ['/api/show'], handler: models.show },
+      { method: 'get', paths: ['/api/tags'], handler: models.tags },
+      { method: 'get', paths: ['/api/ps'], handler: models.ps },
+      { method: 'get', paths: ['/api/version'], handler: models.version },
+    ];
+  },
+};

@@ -1,0 +1,38 @@
+// POST /api/embed, and /api/embeddings as it was before: texts → vectors of length 1. Nothing is
+// cut off: a text that is longer than the context is an error.
+import type { RequestHandler } from 'express';
+import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { askRoute } from '../exchange/ask-exchange.js';
+import type { Gateway } from '../http/gateway.js';
+import { noteTokens } from '../http/request-log.js';
+
+const maxInputs = 2_048;
+
+export function embed(gateway: Gateway): RequestHandler {
+  return askRoute(gateway, readInputs, async ({ inputs, old }, { id, engine }, signal, released, res) => {
+    const startMs = performance.now();
+    const { vectors, tokenCounts } = await engine.embed({ inputs }, signal, released);
+    const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
+    noteTokens(res, tokens);
+    const rows = vectors.map((vector) => Array.from(vector));
+    if (old) return { embedding: rows[0] };
+    const nanoseconds = Math.round((performance.now() - startMs) * 1e6);
+    return { model: id, embeddings: rows, total_duration: nanoseconds, load_duration: 0, prompt_eval_count: tokens };
+  });
+}
+
+function readInputs(body: Fields): { inputs: string[]; old: boolean } {
+  const old = body.get('input') === undefined && body.get('prompt') !== undefined;
+  const param = old ? 'prompt' : 'input';
+  const input = body.get(param);
+  if (typeof input === 'string') return { inputs: [checked(input, param)], old };
+  if (old || !Array.isArray(input)) throw wrongType(param, old ? 'a string' : 'a string or an array of strings', input);
+  if (input.length === 0) throw wrongValue(param, 'at least one input', input);
+  return { inputs: (body.array(param, maxInputs) ?? []).map((text, index) => checked(text, `${param}[${index}]`)), old };
+}
+
+function checked(text: unknown, param: string): string {
+  if (typeof text !== 'string') throw wrongType(param, 'a string', text);
+  if (text === '') throw wrongValue(param, 'a string that is not empty', text);
+  return text;
+}

@@ -1,0 +1,9 @@
+// Ollama's error body, for replies and inside streams. Pure.
+import type { RecuaError } from '../../errors.js';
+import { publicMessage } from '../http/error-reply.js';
+
+/** `code` and `param` stand beside what Ollama has. */
+export function errorBody(error: RecuaError): object {
+  const { code, param, details } = error;
+  return { error: publicMessage(error), code, ...(param === undefined ? {} : { param }), ...details };
+}

@@ -1,0 +1,93 @@
+// The models as Ollama's clients list them: GET /api/tags, /api/ps, /api/version, POST /api/show.
+// Of a model that was never loaded here no more is told than its name.
+import { createHash } from 'node:crypto';
+import type { Request, RequestHandler, Response } from 'express';
+import type { PoolModel } from '../../engine/pool-api.js';
+import type { ModelDescription } from '../../engine/protocol.js';
+import { Fields, wrongType } from '../../request/fields.js';
+import { takeBody } from '../body/json-body.js';
+import { readModelName } from '../exchange/admission.js';
+import type { Gateway } from '../http/gateway.js';
+
+/** The release of Ollama whose API this is: clients ask for it before they use what is newer. */
+const apiVersion = '0.12.6';
+
+export function modelRoutes({ pool }: Gateway): Record<'tags' | 'ps' | 'show' | 'version', RequestHandler> {
+  return {
+    tags: async (_req: Request, res: Response) => void res.json({ models: (await pool.list()).map(entry) }),
+    ps: async (_req: Request, res: Response) => {
+      const loaded = (await pool.list()).filter(({ state }) => state.state === 'ready' || state.state === 'unloading');
+      res.json({ models: loaded.map((model) => ({ ...entry(model), ...residence(model) })) });
+    },
+    show: async (req: Request, res: Response) => {
+      const body = Fields.of(takeBody(req));
+      const name = readModelName(body) ?? body.string('name');
+      if (!name) throw wrongType('model', 'the name of a model', name);
+      res.json(shown(await pool.find(name)));
+    },
+    version: (_req: Request, res: Response) => void res.json({ version: apiVersion }),
+  };
+}
+
+function entry(model: PoolModel): object {
+  const { id, createdSeconds, known } = model;
+  return {
+    name: id,
+    model: id,
+    modified_at: new Date(createdSeconds * 1_000).toISOString(),
+    size: known?.sizeBytes ?? 0,
+    // Of the name and the file's time, not of its bytes: reading gigabytes is too much for a list.
+    digest: createHash('sha256').update(`${id} ${createdSeconds}`).digest('hex'),
+    details: details(known),
+  };
+}
+
+function details(known: ModelDescription | undefined): object {
+  const family = known?.architecture ?? '';
+  return {
+    parent_model: '', format: 'gguf', family, families: family === '' ? [] : [family],
+    parameter_size: known ? rounded(known.parameters) : '', quantization_level: known?.fileType ?? '',
+  };
+}
+
+/** As people write it: 135M, 1.2B. */
+function rounded(parameters: number): string {
+  const [amount, unit] = parameters >= 1e9 ? [parameters / 1e9, 'B'] : [parameters / 1e6, 'M'];
+  return `${amount >= 100 ? Math.round(amount) : Math.round(amount * 10) / 10}${unit}`;
+}
+
+function residence({ expiresMs, known, sizeBytes }: PoolModel): object {
+  const { layers = 0, totalLayers = 0 } = known?.offload ?? {};
+  return {
+    size: sizeBytes,
+    size_vram: totalLayers === 0 ? 0 : Math.round(sizeBytes * layers / totalLayers),
+    context_length: known?.contextSize ?? 0,
+    // Ollama's word for "for ever" is a time far away.
+    expires_at: expiresMs === undefined ? '2318-01-01T00:00:00.000Z' : new Date(expiresMs).toISOString(),
+  };
+}
+
+function shown(model: PoolModel): object {
+  const { known, createdSeconds } = model;
+  if (!known) return { details: details(undefined), modified_at: new Date(createdSeconds * 1_000).toISOString(), model_info: {} };
+  const { architecture, chatTemplate, contextTrain, contextSize, embeddingSize, layers, parameters, canGenerate, canEmbed } = known;
+  return {
+    template: chatTemplate,
+    parameters: `num_ctx ${contextSize}`,
+    details: details(known),
+    modified_at: new Date(createdSeconds * 1_000).toISOString(),
+    model_info: {
+      'general.architecture': architecture,
+      'general.parameter_count': parameters,
+      [`${architecture}.context_length`]: contextTrain,
+      [`${architecture}.embedding_length`]: embeddingSize,
+      [`${architecture}.block_count`]: layers,
+    },
+    capabilities: [
+      ...(canGenerate ? ['completion'] : []),
+      ...(canGenerate && /\btools\b/.test(chatTemplate) ? ['tools'] : []),
+      ...(canGenerate && /enable_thinking|reasoning_content|<think>/.test(chatTemplate) ? ['thinking'] : []),
+      ...(canEmbed ? ['embedding'] : []),
+    ],
+  };
+}

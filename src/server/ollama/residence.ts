@@ -1,0 +1,30 @@
+// A chat without messages, or a prompt that is empty: Ollama's way to load a model, or to unload it
+// with `keep_alive` 0. Around the routes that generate.
+import type { Request, RequestHandler, Response } from 'express';
+import { Fields, isObject } from '../../request/fields.js';
+import { readKeepAlive, readModelName } from '../exchange/admission.js';
+import { takeBody } from '../body/json-body.js';
+import type { Gateway } from '../http/gateway.js';
+
+export function orResidence({ pool, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
+  return async (req: Request, res: Response, next) => {
+    if (saysSomething(req.body, text)) return await otherwise(req, res, next);
+    const body = Fields.of(takeBody(req));
+    const name = readModelName(body);
+    const keepAliveMs = readKeepAlive(body);
+    const { id } = await pool.find(name);
+    if (keepAliveMs === 0) await pool.unload(id);
+    else {
+      const signal = traffic.enter(res);
+      (await pool.lease(id, { signal, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) })).release();
+    }
+    const empty = text === 'messages' ? { message: { role: 'assistant', content: '' } } : { response: '' };
+    res.json({ model: id, created_at: new Date().toISOString(), ...empty, done: true, done_reason: keepAliveMs === 0 ? 'unload' : 'load' });
+  };
+}
+
+/** What is no list and no text is refused where it is read. */
+function saysSomething(body: unknown, text: 'messages' | 'prompt'): boolean {
+  const value = isObject(body) ? body[text] : undefined;
+  return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0) && value !== '';
+}

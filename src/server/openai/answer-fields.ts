@@ -1,0 +1,100 @@
+// The fields that chats and completions share: how long the answer may be, where it ends, what it
+// must look like. Called by chat-request and completion-request. Pure.
+import type { Constraint, Sampling } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { checkName, describe, Fields, int32Max, wrongType, wrongValue } from '../../request/fields.js';
+
+const maxAnswers = 128;
+const maxStops = 16;
+const maxStopLength = 1_024;
+
+/**
+ * OpenAI's two names, of which the newer one counts, and llama-server's. -1 is no bound but the
+ * context.
+ */
+export function readMaxTokens(body: Fields): number | undefined {
+  const older = readMost(body, 'max_tokens');
+  const openAi = readMost(body, 'max_completion_tokens') ?? older;
+  const predict = readMost(body, 'n_predict');
+  if (predict !== undefined && openAi !== undefined && openAi !== predict) throw conflict('n_predict', 'max_tokens');
+  return predict ?? openAi;
+}
+
+function readMost(body: Fields, name: string): number | undefined {
+  const most = body.integer(name, { min: -1, max: int32Max });
+  if (most === 0) throw wrongValue(name, `an integer from 1 to ${int32Max}, or -1`, most);
+  return most === -1 ? int32Max : most;
+}
+
+/** OpenAI's `n`, which llama-server also calls `n_cmpl`. */
+export function readCount(body: Fields): number {
+  const range = { min: 1, max: maxAnswers };
+  return body.integer('n', range) ?? body.integer('n_cmpl', range) ?? 1;
+}
+
+/** The same request so often, as so many that are sent one by one: each with a seed of its own. */
+export function times<Request extends { sampling: Sampling }>(request: Request, count: number): Request[] {
+  const { sampling } = request;
+  return Array.from({ length: count }, (_, index) => (
+    index === 0 ? request : { ...request, sampling: { ...sampling, seed: sampling.seed === undefined ? undefined : (sampling.seed + index) >>> 0 } }
+  ));
+}
+
+export function refuse(body: Fields, name: string, instead = 'leave it out'): void {
+  const value = body.get(name);
+  if (value === undefined) return;
+  throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; ${instead}.`, { param: name });
+}
+
+export function conflict(one: string, other: string): RecuaError {
+  return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
+}
+
+export function readStop(body: Fields): string[] {
+  const stop = body.get('stop');
+  if (stop === undefined) return [];
+  if (typeof stop === 'string') return [checkName(stop, 'stop', maxStopLength)];
+  if (!Array.isArray(stop)) throw wrongType('stop', 'a string or an array of strings', stop);
+  const stops = body.array('stop', maxStops) ?? [];
+  return stops.map((text, index) => checkName(text, `stop[${index}]`, maxStopLength));
+}
+
+export function readConstraint(body: Fields): Constraint {
+  const grammar = body.string('grammar');
+  const bare = body.object('json_schema');
+  const format = readResponseFormat(body);
+  if (bare !== undefined && format !== undefined) throw conflict('json_schema', 'response_format');
+  const given = bare === undefined ? format : { schema: bare, strict: false, param: 'json_schema' };
+  if (grammar) {
+    if (given !== undefined) throw conflict('grammar', 'a JSON schema');
+    return { kind: 'grammar', grammar };
+  }
+  return given === undefined ? { kind: 'none' } : { kind: 'schema', ...given, schema: JSON.stringify(given.schema) };
+}
+
+/**
+ * The schema that `response_format` asks for; undefined for plain text. As with OpenAI, it is
+ * strict only where the request says so.
+ */
+function readResponseFormat(body: Fields): { schema: object; strict: boolean; param: string } | undefined {
+  const format = body.fields('response_format');
+  if (format === undefined) return undefined;
+  const type = format.word('type', ['text', 'json_object', 'json_schema']);
+  switch (type) {
+    case 'text':
+      return undefined;
+    case 'json_object':
+      return { schema: format.object('schema') ?? { type: 'object' }, strict: false, param: format.param('schema') };
+    case 'json_schema': {
+      const given = Fields.of(format.get('json_schema'), format.param('json_schema'));
+      given.string('name');
+      const strict = given.boolean('strict') ?? false;
+      const schema = given.object('schema');
+      if (schema === undefined) throw wrongType(given.param('schema'), 'an object', undefined);
+      return { schema, strict, param: given.param('schema') };
+    }
+    default:
+      throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
+  }
+}
+

@@ -1,0 +1,122 @@
+// `instructions` and `input` of a request → the messages that templates know. Called by
+// response-request. Pure. What the model said in one turn comes as several items: thoughts, text
+// and calls that follow each other are one message.
+import type { ChatMessage } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+
+const maxItems = 10_000;
+const maxParts = 10_000;
+const maxNameLength = 256;
+
+/** A text is the message of a user. */
+function itemsOf(input: string | readonly unknown[]): readonly unknown[] {
+  return typeof input === 'string' ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }] : input;
+}
+
+/** `before`: items of the responses that this one goes on from. */
+export function readItems(body: Fields, before: readonly object[]): { messages: ChatMessage[]; items: readonly object[] } {
+  const input = body.get('input');
+  if (typeof input !== 'string' && !Array.isArray(input)) throw wrongType('input', 'a string or an array of items', input);
+  if (Array.isArray(input)) body.array('input', maxItems);
+  const items = itemsOf(input as string | unknown[]);
+  if (items.length === 0) throw wrongValue('input', 'at least one item', input);
+  const reader = new ItemReader();
+  const instructions = body.string('instructions');
+  if (instructions) reader.add({ role: 'system', content: instructions });
+  before.forEach((item, index) => reader.read(Fields.of(item, `previous_response_id[${index}]`)));
+  items.forEach((item, index) => reader.read(Fields.of(item, `input[${index}]`)));
+  return { messages: reader.messages, items: items as object[] };
+}
+
+const roles = ['user', 'assistant', 'system', 'developer'] as const;
+
+class ItemReader {
+  readonly messages: ChatMessage[] = [];
+  /** The assistant's message that more items may belong to. */
+  #turn: ChatMessage | undefined;
+
+  add(message: ChatMessage): void {
+    this.#turn = undefined;
+    this.messages.push(message);
+  }
+
+  read(item: Fields): void {
+    // Clients leave a message's type out.
+    const type = item.string('type') ?? (item.get('role') === undefined ? undefined : 'message');
+    switch (type) {
+      case 'message':
+        return this.#message(item);
+      case 'reasoning':
+        return this.#reasoning(item);
+      case 'function_call':
+        return this.#call(item, item.string('arguments'), 'arguments');
+      case 'custom_tool_call': {
+        const text = item.string('input');
+        return this.#call(item, text === undefined ? undefined : JSON.stringify({ input: text }), 'input');
+      }
+      case 'function_call_output':
+      case 'custom_tool_call_output':
+        return this.#result(item);
+      case undefined:
+        throw wrongType(item.param('type'), 'a type', undefined);
+      default:
+        throw new RecuaError('unsupported_content',
+          `Expected a message, a call of a tool, its output or reasoning for ${item.param('type')}, got ${describe(type)}.`, { param: item.param('type') });
+    }
+  }
+
+  #message(item: Fields): void {
+    const role = item.word('role', roles);
+    if (role === undefined) throw wrongType(item.param('role'), 'a role', undefined);
+    const content = textOf(item, 'content');
+    if (role !== 'assistant') return this.add({ role: role === 'developer' ? 'system' : role, content });
+    const turn = this.#turn;
+    // Text after text is a turn of its own, and so is text after calls.
+    if (turn && turn.content === null && !turn.tool_calls) turn.content = content;
+    else this.#begin({ role, content });
+  }
+
+  #reasoning(item: Fields): void {
+    const parts = (item.array('content', maxParts) ?? []).map((part, index) => Fields.of(part, `${item.param('content')}[${index}]`).string('text') ?? '');
+    const text = parts.join('');
+    // Summaries are not what the model thought, and encrypted thoughts are others'.
+    if (text !== '') this.#begin({ role: 'assistant', content: null, reasoning_content: text });
+  }
+
+  #call(item: Fields, args: string | undefined, field: string): void {
+    if (args === undefined) throw wrongType(item.param(field), 'a string', undefined);
+    const call = { id: item.string('call_id') ?? '', type: 'function' as const, function: { name: item.name('name', maxNameLength), arguments: args === '' ? '{}' : args } };
+    if (!this.#turn) this.#begin({ role: 'assistant', content: null });
+    (this.#turn!.tool_calls ??= []).push(call);
+  }
+
+  #result(item: Fields): void {
+    const id = item.string('call_id');
+    this.add({ role: 'tool', content: textOf(item, 'output'), ...(id ? { tool_call_id: id } : {}) });
+  }
+
+  #begin(message: ChatMessage): void {
+    this.add(message);
+    this.#turn = message;
+  }
+}
+
+const textTypes = ['input_text', 'output_text', 'text', 'refusal'];
+
+function textOf(item: Fields, name: string): string {
+  const value = item.get(name);
+  if (typeof value === 'string') return value;
+  if (!Array.isArray(value)) throw wrongType(item.param(name), 'a string or an array of parts', value);
+  return (item.array(name, maxParts) ?? []).map((part, index) => {
+    const at = `${item.param(name)}[${index}]`;
+    const type = isObject(part) ? part['type'] : undefined;
+    const fields = Fields.of(part, at);
+    if (typeof type !== 'string' || !textTypes.includes(type)) {
+      throw new RecuaError('unsupported_content', `Expected a part of text for ${at}, got a part of type ${describe(type)}; only text is supported.`, { param: at });
+    }
+    const text = fields.string(type === 'refusal' ? 'refusal' : 'text');
+    if (text === undefined) throw wrongType(fields.param('text'), 'a string', undefined);
+    return text;
+  }).join('\n');
+}

@@ -1,0 +1,102 @@
+// The body of POST /v1/responses → the engine's ChatRequest, once, with everything checked. Pure.
+// Called by the dialect's routes. What would change the answer and is not supported is refused by
+// name; unknown fields are ignored.
+import type { ChatRequest, Constraint } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import { describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
+import { readSampling } from '../../request/sampling-fields.js';
+import type { ChatContext } from '../exchange/dialect.js';
+import { readItems } from './items.js';
+import type { ResponseStore } from './store.js';
+import { readTools } from './tools.js';
+
+export interface ResponseBody {
+  request: ChatRequest;
+  stream: boolean;
+  store: boolean;
+  previous: string | undefined;
+  /** Input items, without those of the responses before. */
+  input: readonly object[];
+  customTools: readonly string[];
+  warnings: readonly string[];
+  /** Fields that the response repeats. */
+  echo: Readonly<Record<string, unknown>>;
+}
+
+/** Fields that would change the answer, each with the values that ask for nothing. */
+const unsupported: Record<string, (value: unknown) => boolean> = {
+  background: (value) => value === false,
+  conversation: () => false,
+  prompt: () => false,
+  truncation: (value) => value === 'disabled',
+  top_logprobs: (value) => value === 0,
+};
+
+export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, before: Pick<ResponseStore, 'history'>): ResponseBody {
+  for (const [name, isNeutral] of Object.entries(unsupported)) {
+    const value = body.get(name);
+    if (value === undefined || isNeutral(value)) continue;
+    throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; leave it out.`, { param: name });
+  }
+  const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
+  const previous = body.string('previous_response_id') || undefined;
+  const { messages, items } = readItems(body, previous === undefined ? [] : before.history(previous));
+  const tools = readTools(body);
+  const reasoning = body.fields('reasoning');
+  const effort = reasoning?.word('effort', efforts);
+  const most = body.integer('max_output_tokens', { min: 1, max: int32Max });
+  const store = body.boolean('store') ?? true;
+  return {
+    request: {
+      messages: JSON.stringify(messages), ...tools.request, constraint: readFormat(body), sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
+      enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
+      template: '',
+    },
+    stream: body.boolean('stream') ?? false,
+    store,
+    previous,
+    input: items,
+    customTools: tools.custom,
+    warnings: tools.warnings,
+    echo: {
+      instructions: body.string('instructions') ?? null,
+      max_output_tokens: most ?? null,
+      metadata: body.object('metadata') ?? {},
+      parallel_tool_calls: body.boolean('parallel_tool_calls') ?? true,
+      previous_response_id: previous ?? null,
+      reasoning: { effort: effort ?? null, summary: null },
+      service_tier: 'default',
+      store,
+      temperature: sampling.temperature,
+      text: body.object('text') ?? { format: { type: 'text' } },
+      tool_choice: body.get('tool_choice') ?? 'auto',
+      tools: body.array('tools', maxEcho) ?? [],
+      top_logprobs: 0,
+      top_p: sampling.topP,
+      truncation: 'disabled',
+      user: body.string('user') ?? null,
+    },
+  };
+}
+
+const maxEcho = 1_024;
+const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+
+function readFormat(body: Fields): Constraint {
+  const format = body.fields('text')?.fields('format');
+  if (format === undefined) return { kind: 'none' };
+  const type = format.word('type', ['text', 'json_object', 'json_schema']);
+  switch (type) {
+    case undefined:
+      throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
+    case 'text':
+      return { kind: 'none' };
+    case 'json_object':
+      return { kind: 'schema', schema: '{"type":"object"}', strict: false, param: format.param('type') };
+    case 'json_schema': {
+      const schema = format.get('schema');
+      if (!isObject(schema)) throw wrongType(format.param('schema'), 'a JSON schema', schema);
+      return { kind: 'schema', schema: JSON.stringify(schema), strict: format.boolean('strict') ?? false, param: format.param('schema') };
+    }
+  }
+}

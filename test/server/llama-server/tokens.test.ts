@@ -1,0 +1,42 @@
+// /tokenize, /detokenize, /apply-template and input_tokens over the embedded model: what they say
+// of a chat is what the chat then is.
+import t from 'tap';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import { post, startApp } from '../app-under-test.js';
+import { builtinPath } from '#recua/models/store.js';
+import { options } from '../../engine/requests.js';
+
+t.test('tokens there and back, with pieces, and as a chat has them', async (t) => {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 512 });
+  t.teardown(() => engine.close());
+  await engine.ready();
+  const { url } = await startApp(t, {}, engine);
+  const ask = async <T>(path: string, body: object): Promise<T> => {
+    const response = await post(`${url}${path}`, body);
+    t.equal(response.status, 200, path);
+    return await response.json() as T;
+  };
+  const text = 'Hëllo wörld 🦙';
+  const { tokens } = await ask<{ tokens: number[] }>('/tokenize', { content: text });
+  t.strictSame(await ask('/detokenize', { tokens }), { content: text });
+  t.strictSame(await ask('/detokenize', { tokens: [] }), { content: '' });
+  const { tokens: pieces } = await ask<{ tokens: { id: number; piece: string | number[] }[] }>('/tokenize', { content: text, with_pieces: true });
+  t.strictSame(pieces.map(({ id }) => id), tokens);
+  const bytes = pieces.map(({ piece }) => (typeof piece === 'string' ? Buffer.from(piece) : Buffer.from(piece)));
+  t.equal(Buffer.concat(bytes).toString(), text);
+
+  const chat = { messages: [{ role: 'user', content: 'Hi <|im_end|> there' }] };
+  const { prompt } = await ask<{ prompt: string }>('/apply-template', chat);
+  t.match(prompt, /Hi <\|im_end\|> there/);
+  const { input_tokens: counted } = await ask<{ input_tokens: number }>('/v1/chat/completions/input_tokens', chat);
+  const { usage } = await ask<{ usage: { prompt_tokens: number } }>('/v1/chat/completions', { ...chat, max_tokens: 1 });
+  t.equal(counted, usage.prompt_tokens);
+  const long = { messages: [{ role: 'user', content: 'word '.repeat(50_000) }] };
+  t.ok((await ask<{ input_tokens: number }>('/v1/chat/completions/input_tokens', long)).input_tokens > 50_000, 'more than the context holds');
+
+  for (const [path, body, param] of [['/tokenize', {}, 'content'], ['/detokenize', { tokens: [-1] }, 'tokens[0]'], ['/apply-template', {}, 'messages']] as const) {
+    const response = await post(`${url}${path}`, body);
+    t.equal(response.status, 400);
+    t.match(await response.json(), { error: { param } });
+  }
+});

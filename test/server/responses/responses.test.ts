@@ -1,0 +1,148 @@
+// POST /v1/responses over the fake engine: what the engine gets of a request, and what the client
+// gets of an answer with thoughts and calls.
+import OpenAI from 'openai';
+import t, { type Test } from 'tap';
+import type { Delta } from '#recua/engine/protocol.js';
+import { RecuaError } from '#recua/errors.js';
+import { ResponseStore } from '#recua/server/responses/store.js';
+import { post, startApp, type AppUnderTest } from '../app-under-test.js';
+import { messagesOf } from '../fake-engine.js';
+
+type Input = OpenAI.Responses.ResponseInput;
+
+async function start(t: Test): Promise<{ client: OpenAI; app: AppUnderTest }> {
+  const app = await startApp(t);
+  return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }) };
+}
+
+function says(app: AppUnderTest, deltas: readonly Delta[]): void {
+  app.engine.script = async function* () {
+    for (const delta of deltas) {
+      await new Promise(setImmediate);
+      yield delta;
+    }
+  };
+}
+
+const tool = { type: 'function' as const, name: 'get_weather', description: 'The weather', parameters: { type: 'object', properties: {} }, strict: false };
+const patch = { type: 'custom' as const, name: 'apply_patch', description: 'Patches', format: { type: 'grammar' as const, syntax: 'lark' as const, definition: 'start: "x"' } };
+
+t.test('thoughts, text and calls that follow each other are one turn', async (t) => {
+  const { client, app } = await start(t);
+  const input: Input = [
+    { role: 'developer', content: 'Be short.' },
+    { role: 'user', content: [{ type: 'input_text', text: 'Weather' }, { type: 'input_text', text: 'in Lima?' }] },
+    { type: 'reasoning', id: 'rs_1', summary: [], content: [{ type: 'reasoning_text', text: 'A tool.' }] },
+    { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'I look.', annotations: [] }] },
+    { type: 'function_call', call_id: 'a', name: 'get_weather', arguments: '{"city":"Lima"}' },
+    { type: 'custom_tool_call', call_id: 'b', name: 'apply_patch', input: 'x' },
+    { type: 'function_call_output', call_id: 'a', output: 'sunny' },
+    { type: 'custom_tool_call_output', call_id: 'b', output: [{ type: 'input_text', text: 'done' }] },
+    { role: 'user', content: 'Thanks' },
+  ];
+  await client.responses.create({ model: 'default', input, instructions: 'You help.' });
+  t.strictSame(messagesOf(app.engine.requests[0]!), [
+    { role: 'system', content: 'You help.' },
+    { role: 'system', content: 'Be short.' },
+    { role: 'user', content: 'Weather\nin Lima?' },
+    {
+      role: 'assistant', content: 'I look.', reasoning_content: 'A tool.',
+      tool_calls: [
+        { id: 'a', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Lima"}' } },
+        { id: 'b', type: 'function', function: { name: 'apply_patch', arguments: '{"input":"x"}' } },
+      ],
+    },
+    { role: 'tool', content: 'sunny', tool_call_id: 'a' },
+    { role: 'tool', content: 'done', tool_call_id: 'b' },
+    { role: 'user', content: 'Thanks' },
+  ]);
+});
+
+t.test('thoughts, text and calls are items, whole and streamed alike', async (t) => {
+  const { client, app } = await start(t);
+  says(app, [
+    { reasoning: 'Let me ' }, { reasoning: 'see.' }, { content: 'I will ' }, { content: 'look.' },
+    { toolCalls: [{ index: 0, id: 'a1', name: 'get_weather' }] }, { toolCalls: [{ index: 0, arguments: '{"city":' }] }, { toolCalls: [{ index: 0, arguments: '"Lima"}' }] },
+    { toolCalls: [{ index: 1, id: 'b2', name: 'apply_patch', arguments: '{"input":"a\\nb"}' }] },
+  ]);
+  app.engine.finish = { finishReason: 'tool_calls', usage: { promptTokens: 9, cachedTokens: 4, completionTokens: 8, reasoningTokens: 3 } };
+  const ask = { model: 'default', input: 'x', tools: [tool, patch] };
+  const whole = await client.responses.create(ask);
+  const expected = [
+    { type: 'reasoning', status: 'completed', content: [{ type: 'reasoning_text', text: 'Let me see.' }] },
+    { type: 'message', status: 'completed', content: [{ type: 'output_text', text: 'I will look.' }] },
+    { type: 'function_call', status: 'completed', call_id: 'a1', name: 'get_weather', arguments: '{"city":"Lima"}' },
+    { type: 'custom_tool_call', status: 'completed', call_id: 'b2', name: 'apply_patch', input: 'a\nb' },
+  ];
+  t.match(whole.output, expected);
+  t.match(whole.usage, { input_tokens: 9, input_tokens_details: { cached_tokens: 4 }, output_tokens: 8, output_tokens_details: { reasoning_tokens: 3 } });
+  t.match(whole, { status: 'completed', warnings: [/grammar of the tool apply_patch/] });
+  const text = await (await post(`${app.url}/v1/responses`, { ...ask, stream: true })).text();
+  t.notOk(text.includes('[DONE]'));
+  const events = text.trim().split('\n\n').map((event) => {
+    const [, name, data] = /^event: (\S+)\ndata: (.*)$/.exec(event)!;
+    const parsed = JSON.parse(data!) as { type: string; response?: { output: object[] }; item?: object };
+    t.equal(parsed.type, name);
+    return parsed;
+  });
+  t.match(events.at(-1)!.response!.output, expected);
+  t.match(events.filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item), expected);
+  t.match(events.filter(({ type }) => type.startsWith('response.custom_tool')), [{ delta: 'a\nb' }, { input: 'a\nb' }]);
+  t.match((await client.responses.stream(ask).finalResponse()).output, expected);
+});
+
+t.test('a cut answer is incomplete; one that fails in its stream says so', async (t) => {
+  const { client, app } = await start(t);
+  says(app, [{ content: 'a' }]);
+  app.engine.finish = { finishReason: 'length' };
+  t.match(await client.responses.create({ model: 'default', input: 'x' }), { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
+  app.engine.script = async function* () {
+    yield { content: 'begun' };
+    await new Promise(setImmediate);
+    throw new RecuaError('model_crashed', 'The engine process died.');
+  };
+  const text = await (await post(`${app.url}/v1/responses`, { input: 'x', stream: true })).text();
+  const types = [...text.matchAll(/^event: (\S+)$/gm)].map(([, type]) => type);
+  t.strictSame(types.slice(-2), ['response.failed', 'error']);
+  t.match(text, /"status":"failed".*"code":"model_crashed"/);
+});
+
+t.test('tools and formats reach the engine; what runs elsewhere is left out and named', async (t) => {
+  const { app } = await start(t);
+  const send = async (more: object): Promise<unknown> => await (await post(`${app.url}/v1/responses`, { input: 'x', ...more })).json();
+  t.match(await send({ tools: [tool, { type: 'web_search' }], tool_choice: { type: 'function', name: 'get_weather' } }), { warnings: [/"web_search" is left out/] });
+  await send({ tools: [tool, patch], tool_choice: { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'get_weather' }] } });
+  await send({ text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, strict: true } }, reasoning: { effort: 'none' } });
+  const [named, allowed, format] = app.engine.requests;
+  t.match(named, { toolChoice: 'required', toolSources: [{ name: 'get_weather' }] });
+  t.match(allowed, { toolChoice: 'required' });
+  t.strictSame(allowed!.toolSources.map(({ name }) => name), ['get_weather']);
+  t.match(format, { enableThinking: false, constraint: { kind: 'schema', strict: true, param: 'text.format.schema' } });
+});
+
+const refusals: [body: object, param: string][] = [
+  [{}, 'input'], [{ input: 3 }, 'input'], [{ input: [{}] }, 'input[0].type'], [{ input: [{ role: 'robot', content: 'x' }] }, 'input[0].role'],
+  [{ input: [{ role: 'user', content: [{ type: 'input_image' }] }] }, 'input[0].content[0]'], [{ input: [{ type: 'item_reference', id: 'x' }] }, 'input[0].type'],
+  [{ input: [{ type: 'function_call', name: 'f' }] }, 'input[0].arguments'], [{ input: 'x', conversation: 'c' }, 'conversation'],
+  [{ input: 'x', truncation: 'auto' }, 'truncation'], [{ input: 'x', tools: [{}] }, 'tools[0].type'], [{ input: 'x', max_output_tokens: 0 }, 'max_output_tokens'],
+];
+
+t.test('what cannot be meant is refused, with the field', async (t) => {
+  const { app } = await start(t);
+  for (const [body, param] of refusals) {
+    const response = await post(`${app.url}/v1/responses`, body);
+    t.equal(response.status, 400, param);
+    t.match(await response.json(), { error: { param } }, param);
+  }
+});
+
+t.test('the store keeps to its bytes: the longest untouched goes first', async (t) => {
+  const store = new ResponseStore(1_000);
+  const entry = { response: { output: [], text: 'x'.repeat(300) }, input: [], previous: undefined };
+  for (const id of ['a', 'b']) store.put(id, entry);
+  store.get('a');
+  store.put('c', entry);
+  t.throws(() => store.get('b'), { code: 'response_not_found' });
+  t.ok(store.get('a'));
+  t.ok(store.get('c'));
+});
