@@ -2,32 +2,7 @@
 // 2xx and 4xx may come back. Asks for nothing that only the fake engine could say.
 import t from 'tap';
 import { post, subjectUrl } from './app-under-test.js';
-
-const seed = Number(process.env['RECUA_FUZZ_SEED'] ?? 20_261_121);
-const count = 1_000;
-
-/** mulberry32: the same bodies on every run. */
-function makeRandom(state: number): () => number {
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-const random = makeRandom(seed);
-const below = (limit: number): number => Math.floor(random() * limit);
-const pick = <Item>(items: readonly Item[]): Item => items[below(items.length)];
-
-/** Stands for JSON that JSON.stringify cannot write. */
-const literals = ['1e309', '-1e309', '1e-320', '99999999999999999999999', '-0', '0.1e1', '"\\ud800"', '"\\udfff\\ud800x"'];
-const strange = (): unknown => pick<() => unknown>([
-  () => null, () => true, () => false, () => 0, () => -1, () => 1.5, () => 2 ** 31, () => -(2 ** 31), () => 2 ** 53, () => -(2 ** 63), () => 1e300,
-  () => '', () => 'x', () => '\u0000', () => '💥'.repeat(50), () => 'auto', () => 'required', () => [], () => [[]], () => [null], () => [1, 'a', {}], () => {},
-  () => ({}), () => ({ type: 'object' }), () => ({ a: { b: { c: [] } } }), () => ({ type: 'json_schema', json_schema: { schema: { type: 'nonsense', $ref: '#/nowhere' } } }),
-  () => ({ type: 'function', function: { name: 'f', parameters: { type: 5 } } }), () => `@${pick(literals)}@`, () => ['END', '', 5], () => ({ 5: 1, x: 2 }), () => ({ 99999999: 1 }),
-])();
+import { below, mutated, pick, random, seed, set, spoiled, strange } from './strange.js';
 
 const chatFields = ['messages', 'model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'top_k', 'min_p', 'typical_p',
   'top_n_sigma', 'presence_penalty', 'frequency_penalty', 'repeat_penalty', 'repeat_last_n', 'penalty_last_n', 'dry_multiplier', 'dry_base', 'dry_allowed_length',
@@ -35,10 +10,6 @@ const chatFields = ['messages', 'model', 'stream', 'stream_options', 'max_tokens
   'json_schema', 'tools', 'tool_choice', 'parallel_tool_calls', 'chat_template_kwargs', 'enable_thinking', 'reasoning_effort', 'ignore_eos', 'n', 'logprobs',
   'top_logprobs', 'functions', 'function_call', 'audio', 'modalities', 'prediction', 'n_predict', 't_max_predict_ms', 'adaptive_target', 'reasoning_format', 'verbosity', 'user', 'metadata', '__proto__', 'constructor', 'nonsense'];
 const messageFields = ['role', 'content', 'name', 'tool_calls', 'tool_call_id', 'reasoning_content', 'function_call'];
-
-function set(object: object, name: string, value: unknown): void {
-  Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
-}
 
 function chatBody(): object {
   const messages = Array.from({ length: 1 + below(3) }, () => ({ role: pick(['system', 'developer', 'user', 'assistant', 'tool']), content: pick(['hi', 'count to three', '']) }));
@@ -54,17 +25,7 @@ function embeddingsBody(): object {
   return body;
 }
 
-function bodyText(chat: boolean): string {
-  const text = JSON.stringify(chat ? chatBody() : embeddingsBody()).replace(/"@((?:[^"\\]|\\.)*(?:\\"(?:[^"\\]|\\.)*\\")?)@"/g, (_, literal: string) => literal.replaceAll('\\"', '"').replaceAll('\\\\', '\\'));
-  const kind = random();
-  if (kind < 0.05) return text.slice(0, below(text.length));
-  if (kind < 0.1) {
-    const at = below(text.length);
-    return text.slice(0, at) + String.fromCharCode(below(256)) + text.slice(at + 1);
-  }
-  if (kind < 0.12) return pick(['', '{}', '[]', 'null', '0', '"', '{"messages":[{}]}', '{"messages":{"0":{}}}', '['.repeat(10_000), '{"a":'.repeat(1_000), 'NaN', '{"input":NaN}']);
-  return text;
-}
+const count = 1_000;
 
 t.test(`fuzzed bodies get 2xx or 4xx in the shape of OpenAI (seed ${seed})`, async (t) => {
   const url = await subjectUrl(t);
@@ -72,7 +33,7 @@ t.test(`fuzzed bodies get 2xx or 4xx in the shape of OpenAI (seed ${seed})`, asy
   const wrong: string[] = [];
   const one = async (): Promise<void> => {
     const chat = random() < 0.75;
-    const body = bodyText(chat);
+    const body = spoiled(chat ? chatBody() : embeddingsBody());
     const res = await post(`${url}/v1/${chat ? 'chat/completions' : 'embeddings'}`, body);
     const text = await res.text();
     statuses[res.status] = (statuses[res.status] ?? 0) + 1;
@@ -84,6 +45,68 @@ t.test(`fuzzed bodies get 2xx or 4xx in the shape of OpenAI (seed ${seed})`, asy
   t.ok(statuses[400] > count / 4 && statuses[200] > count / 20, 'both sides of the line were met');
   t.equal((await fetch(`${url}/health`)).status, 200);
 });
+
+/** A request that uses all of a route, and what its errors look like. */
+const routes: { path: string; body: object; error: RegExp }[] = [
+  {
+    path: '/v1/messages', error: /^\{"type":"error","error":\{.*"type":"\w+".*"message":".*"request_id":"req_/,
+    body: {
+      model: 'default', max_tokens: 3, system: [{ type: 'text', text: 'Be short.', cache_control: { type: 'ephemeral' } }], stop_sequences: ['END'], stream: false, temperature: 0.5,
+      thinking: { type: 'enabled', budget_tokens: 100 }, tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+      tools: [{ name: 'f', description: 'F', input_schema: { type: 'object', properties: { a: { type: 'string' } } } }],
+      messages: [
+        { role: 'user', content: [{ type: 'text', text: 'hi' }, { type: 'document', title: 'T', source: { type: 'text', media_type: 'text/plain', data: 'd' } }] },
+        { role: 'assistant', content: [{ type: 'thinking', thinking: 'x', signature: '' }, { type: 'tool_use', id: 'a', name: 'f', input: { a: 'b' } }] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: 'r' }], is_error: true }] },
+      ],
+    },
+  },
+  {
+    path: '/v1/responses', error: /^\{"error":\{.*"code":"\w+"/,
+    body: {
+      model: 'default', max_output_tokens: 3, instructions: 'Be short.', stream: false, reasoning: { effort: 'low' }, text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' } } },
+      tools: [{ type: 'function', name: 'f', parameters: { type: 'object' } }, { type: 'custom', name: 'g', format: { type: 'grammar', syntax: 'regex', definition: 'x' } }],
+      tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'f' }] }, store: false,
+      input: [
+        { role: 'user', content: [{ type: 'input_text', text: 'hi' }] }, { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'x' }] },
+        { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' }, { type: 'function_call_output', call_id: 'a', output: 'r' },
+      ],
+    },
+  },
+  {
+    path: '/api/chat', error: /^\{"error":"/,
+    body: {
+      model: 'default', stream: false, think: false, format: 'json', keep_alive: '5m', options: { temperature: 1, num_predict: 3, stop: ['x'], num_ctx: 100, seed: 1 },
+      tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }],
+      messages: [{ role: 'user', content: 'hi', images: [] }, { role: 'assistant', content: '', tool_calls: [{ function: { name: 'f', arguments: {} } }] }, { role: 'tool', tool_name: 'f', content: 'r' }],
+    },
+  },
+  { path: '/api/generate', error: /^\{"error":"/, body: { model: 'default', prompt: 'hi', system: 's', raw: true, stream: false, format: { type: 'object' }, options: { num_predict: 3 } } },
+  { path: '/api/embed', error: /^\{"error":"/, body: { model: 'default', input: ['a', 'b'], truncate: true } },
+  { path: '/v1/completions', error: /^\{"error":\{.*"code":"\w+"/, body: { prompt: ['a', [1, 2]], n: 2, max_tokens: 2, echo: false, stop: ['x'], seed: 1, stream: false } },
+  { path: '/tokenize', error: /^\{"error":\{.*"code":"\w+"/, body: { content: 'a b', with_pieces: true, add_special: true } },
+  { path: '/detokenize', error: /^\{"error":\{.*"code":"\w+"/, body: { tokens: [1, 2, 3] } },
+];
+
+for (const { path, body, error } of routes) {
+  t.test(`${path}: bodies with something broken get 2xx or 4xx in the dialect’s shape (seed ${seed})`, async (t) => {
+    const url = await subjectUrl(t);
+    const statuses: Record<number, number> = {};
+    const wrong: string[] = [];
+    const one = async (): Promise<void> => {
+      const sent = spoiled(mutated(body));
+      const res = await post(url + path, sent);
+      const text = await res.text();
+      statuses[res.status] = (statuses[res.status] ?? 0) + 1;
+      if (res.status >= 500 || (res.status !== 200 && !error.test(text))) wrong.push(`${res.status} for ${sent.slice(0, 500)}: ${text.slice(0, 300)}`);
+    };
+    for (let done = 0; done < 120; done += 4) await Promise.all([one(), one(), one(), one()]);
+    t.comment(`statuses ${JSON.stringify(statuses)}`);
+    t.same(wrong, []);
+    t.ok(statuses[400] > 10, 'some were refused');
+    t.equal((await fetch(`${url}/health`)).status, 200);
+  });
+}
 
 t.test('a body of 64 MiB is a 413', async (t) => {
   const url = await subjectUrl(t);
