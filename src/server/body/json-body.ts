@@ -3,7 +3,7 @@
 // parsed: V8 needs over a gigabyte to refuse 32 MiB of "[".
 import type { Request, RequestHandler, Response, NextFunction } from 'express';
 import { RecuaError } from '../../errors.js';
-import { bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
+import { bytesPerByte, bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
 
 /**
@@ -26,6 +26,14 @@ const maxFields = 500_000;
 export function lendBody(res: Response): () => void {
   const share = res.locals['body'] as BodyShare | undefined;
   return share ? share.lend() : () => undefined;
+}
+
+/**
+ * Counts JSON of so many bytes that is read beside the body. Throws where there is no memory for
+ * it.
+ */
+export function holdMore(res: Response, bytes: number): void {
+  (res.locals['body'] as BodyShare | undefined)?.add(bytes * bytesPerByte);
 }
 
 /** The parsed body, which nobody else keeps from then on. */

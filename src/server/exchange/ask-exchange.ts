@@ -4,7 +4,7 @@ import type { Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { ChatRequest, Rendered } from '../../engine/protocol.js';
 import type { Fields } from '../../request/fields.js';
-import { lendBody } from '../body/json-body.js';
+import { holdMore, lendBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { anyModel, inference, type Exchange } from './admission.js';
 import type { ChatContext } from './dialect.js';
@@ -19,10 +19,11 @@ export function askRoute<Question>(
 ): RequestHandler {
   return inference(gateway, (res): Exchange => {
     let asking: Promise<object> | undefined;
+    const hold = (bytes: number): void => holdMore(res, bytes);
     return {
-      check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel }),
+      check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel, hold: () => undefined }),
       begin(body, lease, signal) {
-        const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model });
+        const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model, hold });
         asking = ask(question, lease, signal, lendBody(res), res);
         // The same error comes from `answer`.
         asking.catch(() => undefined);

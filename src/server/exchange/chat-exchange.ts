@@ -8,7 +8,7 @@ import type { Delta } from '../../engine/protocol.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
-import { lendBody } from '../body/json-body.js';
+import { holdMore, lendBody } from '../body/json-body.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { noteTokens } from '../http/request-log.js';
@@ -43,6 +43,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   #writer: AnswerWriter | undefined;
   #stream: Stream | undefined;
   #untilPing: NodeJS.Timeout | undefined;
+  #held = false;
 
   constructor(gateway: Gateway, res: Response, dialect: ChatDialect<Asked>) {
     this.#gateway = gateway;
@@ -64,7 +65,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     clearTimeout(this.#untilPing);
     const prompts = this.#read(body, id, model);
     this.#writerOf(id).computedBy?.(model);
-    const released = afterAll(lendBody(this.#res), prompts.flat().length);
+    const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
     const either = AbortSignal.any([signal, this.#failed.signal]);
     this.#start = (request) => start(engine, request, either, released);
     let index = 0;
@@ -99,9 +100,15 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   }
 
   #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
-    const { prompts, ...asked } = this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model });
+    const { prompts, ...asked } = this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model, hold: (bytes) => this.#hold(bytes) });
     this.#asked = asked;
     return prompts;
+  }
+
+  /** Once, though the body may be read twice. */
+  #hold(bytes: number): void {
+    if (!this.#held) holdMore(this.#res, bytes);
+    this.#held = true;
   }
 
   #writerOf(id: string): AnswerWriter {

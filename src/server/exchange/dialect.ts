@@ -28,6 +28,11 @@ export interface Dialect {
 export interface ChatContext {
   defaults: RequestDefaults;
   model: Pick<ModelDescription, 'vocabSize' | 'contextSize'>;
+  /**
+   * To be called before JSON of so many bytes is read beside the body. Throws where there is no
+   * memory for it.
+   */
+  hold(bytes: number): void;
 }
 
 export type EngineRequest = ChatRequest | CompletionRequest;
@@ -47,6 +52,8 @@ export type AskedRest<Asked extends ChatAsked> = Omit<Asked, 'prompts'>;
 
 export interface ChatDialect<Asked extends ChatAsked> {
   framing: Framing;
+  /** What was asked is as large as the body: its memory counts until the answer has ended. */
+  keepsBody?: boolean;
   read(body: Fields, context: ChatContext): Asked;
   writer(asked: AskedRest<Asked>, model: string): AnswerWriter;
 }

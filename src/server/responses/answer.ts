@@ -110,7 +110,7 @@ export class ResponseWriter implements AnswerWriter {
       ...(all.length === 0 ? {} : { warnings: all }),
     };
     const { store, input, previous } = this.#asked;
-    if (store) this.#store.put(this.#id, { response, input, previous });
+    if (store) this.#store.put(this.#id, response, input, previous);
     return response;
   }
 

@@ -17,6 +17,7 @@ export const responses: Dialect = {
 function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   const create: ChatDialect<ResponseAsked> = {
     framing: sse,
+    keepsBody: true,
     read(body, context) {
       const { request, ...asked } = readResponseRequest(body, context, store);
       return { ...asked, prompts: [[request]] };
@@ -32,9 +33,9 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
         { object: 'response.input_tokens', input_tokens: tokenCount }
       )),
     },
-    { method: 'get', paths: paths('/:id/input_items'), handler: (req, res) => void res.json(listOf(store.get(idOf(req)).input)) },
+    { method: 'get', paths: paths('/:id/input_items'), handler: (req, res) => void res.type('json').send(store.get(idOf(req)).input) },
     {
-      method: 'get', paths: paths('/:id'), handler: (req, res) => void res.json(store.get(idOf(req)).response),
+      method: 'get', paths: paths('/:id'), handler: (req, res) => void res.type('json').send(store.get(idOf(req)).response),
       also: { method: 'delete', handler: (req, res) => void res.json(store.remove(idOf(req))) },
     },
   ];
@@ -42,9 +43,4 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
 
 function idOf(req: Request): string {
   return String(req.params['id']);
-}
-
-function listOf(items: readonly object[]): object {
-  const ids = items.map((item) => (item as { id?: string }).id ?? null);
-  return { object: 'list', data: items, first_id: ids[0] ?? null, last_id: ids.at(-1) ?? null, has_more: false };
 }

@@ -32,7 +32,7 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   top_logprobs: (value) => value === 0,
 };
 
-export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, before: Pick<ResponseStore, 'history'>): ResponseBody {
+export function readResponseRequest(body: Fields, { defaults, model, hold }: ChatContext, before: Pick<ResponseStore, 'history'>): ResponseBody {
   for (const [name, isNeutral] of Object.entries(unsupported)) {
     const value = body.get(name);
     if (value === undefined || isNeutral(value)) continue;
@@ -40,7 +40,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   }
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const previous = body.string('previous_response_id') || undefined;
-  const { messages, items } = readItems(body, previous === undefined ? [] : before.history(previous));
+  const { messages, items } = readItems(body, previous === undefined ? [] : before.history(previous, hold));
   const tools = readTools(body);
   const reasoning = body.fields('reasoning');
   const effort = reasoning?.word('effort', efforts);

@@ -5,8 +5,8 @@ import t, { type Test } from 'tap';
 import type { Delta } from '#recua/engine/protocol.js';
 import { RecuaError } from '#recua/errors.js';
 import { ResponseStore } from '#recua/server/responses/store.js';
-import { post, startApp, type AppUnderTest } from '../app-under-test.js';
-import { messagesOf } from '../fake-engine.js';
+import { post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { echo, hang, messagesOf } from '../fake-engine.js';
 
 type Input = OpenAI.Responses.ResponseInput;
 
@@ -136,13 +136,44 @@ t.test('what cannot be meant is refused, with the field', async (t) => {
   }
 });
 
-t.test('the store keeps to its bytes: the longest untouched goes first', async (t) => {
+t.test('what a conversation had before counts as memory of its body', async (t) => {
+  const app = await startApp(t, { bodyMemoryBytes: 600_000 });
+  const input = 'word '.repeat(8_000);
+  let previous: string | undefined;
+  const statuses: number[] = [];
+  for (let turn = 0; turn < 8; turn++) {
+    const response = await post(`${app.url}/v1/responses`, { input, max_output_tokens: 1, ...(previous ? { previous_response_id: previous } : {}) });
+    statuses.push(response.status);
+    if (response.status === 200) previous = ((await response.json()) as { id: string }).id;
+    else t.match(await response.json(), { error: { code: 'body_too_large' } });
+  }
+  t.equal(statuses[0], 200);
+  t.equal(statuses.at(-1), 413);
+});
+
+t.test('a body counts until its response has ended: that repeats it', async (t) => {
+  const app = await startApp(t, { bodyMemoryBytes: 600_000 });
+  app.engine.script = hang;
+  const abort = new AbortController();
+  const input = 'word '.repeat(20_000);
+  const first = post(`${app.url}/v1/responses`, { input, stream: true }, {}, abort.signal);
+  await first;
+  await until(() => app.engine.running.size === 1);
+  t.match(await (await post(`${app.url}/v1/responses`, { input })).json(), { error: { code: 'body_memory_full' } });
+  abort.abort();
+  await until(() => app.engine.running.size === 0);
+  app.engine.script = echo;
+  t.equal((await post(`${app.url}/v1/responses`, { input, max_output_tokens: 1 })).status, 200);
+});
+
+t.test('the store keeps to its bytes: the longest untouched goes first', (t) => {
   const store = new ResponseStore(1_000);
-  const entry = { response: { output: [], text: 'x'.repeat(300) }, input: [], previous: undefined };
-  for (const id of ['a', 'b']) store.put(id, entry);
+  const put = (id: string): void => store.put(id, { output: [{ text: 'x'.repeat(250) }] }, [], undefined);
+  for (const id of ['a', 'b']) put(id);
   store.get('a');
-  store.put('c', entry);
+  put('c');
   t.throws(() => store.get('b'), { code: 'response_not_found' });
   t.ok(store.get('a'));
   t.ok(store.get('c'));
+  t.end();
 });
