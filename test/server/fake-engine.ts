@@ -139,7 +139,8 @@ export class FakeEngine implements Engine {
   restoreState(): Promise<never> { return Promise.reject(new Error('not of this fake')); }
   forget(): Promise<void> { return Promise.resolve(); }
 
-  async render(request: ChatRequest): Promise<Rendered> {
+  async render(request: ChatRequest, _signal?: AbortSignal, released: Released = () => undefined): Promise<Rendered> {
+    released();
     this.#refuse(notGenerating(this.#model));
     const all = messagesOf(request);
     return { prompt: all.map(({ content }) => content).join('\n'), tokenCount: all.length };

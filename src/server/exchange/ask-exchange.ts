@@ -10,12 +10,17 @@ import { anyModel, inference, type Exchange } from './admission.js';
 import type { ChatContext } from './dialect.js';
 
 /**
+ * Says that the engine takes the question over: it calls the result once that is gone from here.
+ */
+export type Lend = () => Released;
+
+/**
  * `read` checks the body; `ask` gets what it returned and makes the reply's body. The engine is to
- * be asked in the same turn, and calls `released` once this process no longer holds the question.
+ * be asked in the same turn. Without `lend` the body counts until the reply is sent.
  */
 export function askRoute<Question>(
   gateway: Gateway, read: (body: Fields, context: ChatContext) => Question,
-  ask: (question: Question, lease: Lease, signal: AbortSignal, released: Released, res: Response) => Promise<object>,
+  ask: (question: Question, lease: Lease, signal: AbortSignal, lend: Lend, res: Response) => Promise<object>,
 ): RequestHandler {
   return inference(gateway, (res): Exchange => {
     let asking: Promise<object> | undefined;
@@ -24,7 +29,7 @@ export function askRoute<Question>(
       check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel, hold: () => undefined }),
       begin(body, lease, signal) {
         const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model, hold });
-        asking = ask(question, lease, signal, lendBody(res), res);
+        asking = ask(question, lease, signal, () => lendBody(res), res);
         // The same error comes from `answer`.
         asking.catch(() => undefined);
       },
@@ -37,5 +42,5 @@ export function askRoute<Question>(
 export function renderRoute(
   gateway: Gateway, read: (body: Fields, context: ChatContext) => { request: ChatRequest }, write: (rendered: Rendered) => object,
 ): RequestHandler {
-  return askRoute(gateway, read, async ({ request }, { engine }, signal, released) => write(await engine.render(request, signal, released)));
+  return askRoute(gateway, read, async ({ request }, { engine }, signal, lend) => write(await engine.render(request, signal, lend())));
 }

@@ -9,9 +9,9 @@ import { noteTokens } from '../http/request-log.js';
 const maxInputs = 2_048;
 
 export function embed(gateway: Gateway): RequestHandler {
-  return askRoute(gateway, readInputs, async ({ inputs, old }, { id, engine }, signal, released, res) => {
+  return askRoute(gateway, readInputs, async ({ inputs, old }, { id, engine }, signal, lend, res) => {
     const startMs = performance.now();
-    const { vectors, tokenCounts } = await engine.embed({ inputs }, signal, released);
+    const { vectors, tokenCounts } = await engine.embed({ inputs }, signal, lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
     noteTokens(res, tokens);
     const rows = vectors.map((vector) => Array.from(vector));

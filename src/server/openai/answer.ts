@@ -142,7 +142,7 @@ export class ChatWriter implements AnswerWriter {
   }
 
   ending(finishes: readonly Finish[]): Frame[] {
-    const usage = { ...this.#head, object: 'chat.completion.chunk', choices: [], usage: usageToWire(sumOf(finishes, this.#asked.count)) };
+    const usage = { ...this.#head, object: 'chat.completion.chunk', choices: [], usage: usageToWire(sumOf(finishes, this.#asked.count)), ...ending(finishes) };
     return [...(this.#asked.includeUsage ? [{ data: usage }] : []), { data: '[DONE]' }];
   }
 

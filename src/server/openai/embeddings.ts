@@ -73,12 +73,11 @@ function readInputs(body: Fields, { vocabSize }: Pick<ModelDescription, 'vocabSi
   // One flat array of numbers is one input in tokens.
   if (typeof input[0] === 'number') return [readTokens(input, 'input', vocabSize)];
   if (input.length > maxInputs) throw wrongValue('input', `at most ${maxInputs} inputs`, input);
-  const ofTokens = Array.isArray(input[0]);
   return input.map((value: unknown, index) => {
     const param = `input[${index}]`;
-    if (ofTokens && Array.isArray(value)) return readTokens(value, param, vocabSize);
-    if (!ofTokens && typeof value === 'string') return readText(value, param);
-    throw wrongType(param, index === 0 ? expected : ofTokens ? 'an array of tokens' : 'a string', value);
+    if (Array.isArray(value)) return readTokens(value, param, vocabSize);
+    if (typeof value === 'string') return readText(value, param);
+    throw wrongType(param, 'a string or an array of tokens', value);
   });
 }
 

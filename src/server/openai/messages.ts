@@ -3,7 +3,7 @@
 // role), strict where meaning would be lost.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
-import { describe, Fields, wrongType, wrongValue } from '../../request/fields.js';
+import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
 
 const maxMessages = 10_000;
 const maxParts = 10_000;
@@ -73,8 +73,10 @@ function readToolCalls(fields: Fields): NonNullable<ChatMessage['tool_calls']> {
     call.word('type', ['function']);
     const called = call.fields('function');
     if (called === undefined) throw wrongType(call.param('function'), 'an object', undefined);
-    const args = called.string('arguments');
-    if (args === undefined) throw wrongType(called.param('arguments'), 'a string of JSON', undefined);
-    return { id: call.string('id') ?? '', type: 'function', function: { name: called.name('name', maxNameLength), arguments: args } };
+    const args = called.get('arguments');
+    // Some clients give the object itself.
+    if (typeof args !== 'string' && !isObject(args)) throw wrongType(called.param('arguments'), 'a string of JSON', args);
+    const text = typeof args === 'string' ? args : JSON.stringify(args);
+    return { id: call.string('id') ?? '', type: 'function', function: { name: called.name('name', maxNameLength), arguments: text } };
   });
 }

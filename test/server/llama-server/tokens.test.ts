@@ -40,3 +40,13 @@ t.test('tokens there and back, with pieces, and as a chat has them', async (t) =
     t.match(await response.json(), { error: { param } });
   }
 });
+
+t.test('no body counts once its reply is sent', async (t) => {
+  const { url } = await startApp(t, { bodyMemoryBytes: 200_000 });
+  const content = 'word '.repeat(5_000);
+  for (let round = 0; round < 10; round++) {
+    t.equal((await post(`${url}/tokenize`, { content })).status, 200);
+    t.equal((await post(`${url}/apply-template`, { messages: [{ role: 'user', content }] })).status, 200);
+    t.equal((await post(`${url}/api/embed`, { input: content })).status, 200);
+  }
+});

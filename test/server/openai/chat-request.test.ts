@@ -29,6 +29,13 @@ t.test('what is not said has the documented default', async (t) => {
   });
 });
 
+t.test('arguments of a call may be the object itself', (t) => {
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: { x: [1] } } };
+  const { request } = read({ messages: [{ role: 'assistant', tool_calls: [call] }] });
+  t.match(JSON.parse(request.messages), [{ tool_calls: [{ function: { arguments: '{"x":[1]}' } }] }]);
+  t.end();
+});
+
 t.test('null is the same as absent, for every field', async (t) => {
   const fields = ['model', 'stream', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'top_k', 'seed', 'stop', 'logit_bias', 'grammar',
     'response_format', 'json_schema', 'stream_options', 'tools', 'tool_choice', 'parallel_tool_calls', 'chat_template_kwargs', 'enable_thinking',
@@ -172,7 +179,7 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ messages: [{ role: 'user', content: '', name: 5 }] }, 'invalid_type', 'messages[0].name'],
     [{ messages: [{ role: 'assistant', function_call: { name: 'f' } }] }, 'unsupported_parameter', 'messages[0].function_call'],
     [assistant(5), 'invalid_type', 'messages[0].tool_calls[0]'], [assistant({}), 'invalid_type', 'messages[0].tool_calls[0].function'],
-    [assistant({ function: { name: 'f', arguments: {} } }), 'invalid_type', 'messages[0].tool_calls[0].function.arguments'],
+    [assistant({ function: { name: 'f', arguments: 5 } }), 'invalid_type', 'messages[0].tool_calls[0].function.arguments'],
     [assistant({ function: { name: '', arguments: '' } }), 'invalid_value', 'messages[0].tool_calls[0].function.name'],
     [assistant({ type: 'custom', function: { name: 'f', arguments: '' } }), 'invalid_value', 'messages[0].tool_calls[0].type'],
     [{ messages: [{ role: 'tool', tool_call_id: 5 }] }, 'invalid_type', 'messages[0].tool_call_id'],

@@ -33,6 +33,14 @@ t.test('top_n keeps the best, return_documents brings the texts, documents may b
   t.equal((await (await post(`${url}/v1/rerank`, { ...request, top_n: 99 })).json()).results.length, 3);
 });
 
+t.test('texts instead of documents are answered as Text Embeddings Inference does', async (t) => {
+  const { url } = await startReranker(t);
+  const { query, documents: texts } = request;
+  t.strictSame(await (await post(`${url}/rerank`, { query, texts })).json(), [{ index: 1, score: 19 / 8 }, { index: 2, score: 14 / 8 }, { index: 0, score: 5 / 8 }]);
+  t.strictSame(await (await post(`${url}/rerank`, { query, texts, return_text: true, top_n: 1 })).json(), [{ index: 1, score: 19 / 8, text: 'the longest of them' }]);
+  t.match(await (await post(`${url}/rerank`, { query, texts: [''] })).json(), { error: { param: 'texts[0]' } });
+});
+
 t.test('what is wrong is named', async (t) => {
   const { url, engine } = await startReranker(t);
   const wrong: [object, string, string][] = [
