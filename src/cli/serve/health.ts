@@ -9,6 +9,8 @@ export interface Health {
   waiting: number;
   requests: number;
   crashes: number;
+  /** Of a server of several models: what each is at. */
+  models: readonly { id: string; state: string }[];
   /** Why it cannot answer, where it cannot. */
   problem: string;
 }
@@ -27,9 +29,18 @@ export async function askHealth(url: string): Promise<Health | undefined> {
     const problem = status === 'error' ? (body['error'] as { message?: unknown } | undefined)?.message : undefined;
     return {
       status, progress: count('progress'), running: count('running'), waiting: count('waiting'), requests: count('requests'), crashes: count('crashes'),
+      models: readModels(body['models']),
       problem: typeof problem === 'string' ? problem : '',
     };
   } catch {
     return undefined;
   }
+}
+
+function readModels(value: unknown): Health['models'] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value as Record<string, { value?: unknown; fraction?: unknown } | null>).map(([id, status]) => {
+    const state = status?.value === 'loaded' ? 'ready' : String(status?.value);
+    return { id, state: typeof status?.fraction === 'number' ? `${state} ${Math.floor(status.fraction * 100)} %` : state };
+  });
 }
