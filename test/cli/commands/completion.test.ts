@@ -116,7 +116,9 @@ for (const shell of ['bash', 'zsh', 'fish']) {
         t.ok(stdout.includes(written), `${path} ${written}`);
       }
     }
-    if (has(shell)) t.match(spawnSync(shell, ['-n'], { input: stdout, encoding: 'utf8' }), { status: 0, stderr: '' });
+    const path = join(t.testdir(), 'script');
+    writeFileSync(path, stdout);
+    if (has(shell)) t.match(spawnSync(shell, ['-n', path], { encoding: 'utf8' }), { status: 0, stderr: '' });
     // No quotation mark of a help text may end a word of the script.
     t.equal((stdout.replaceAll('\'\\\'\'', '').replaceAll('\\\'', '').match(/'/g) ?? []).length % 2, 0);
   });
