@@ -18,7 +18,12 @@ const entries: readonly Entry[] = [
   { names: ['import'], load: async () => (await import('./commands/import.js')).importCommand },
   { names: ['api'], load: async () => (await import('./commands/api.js')).api },
   { names: ['serve'], load: async () => (await import('./commands/serve.js')).serve },
+  { names: ['ps'], load: async () => (await import('./commands/ps.js')).ps },
+  { names: ['load'], load: async () => (await import('./commands/load.js')).load },
+  { names: ['unload', 'stop'], load: async () => (await import('./commands/load.js')).unload },
   { names: ['show'], load: async () => (await import('./commands/show.js')).show },
+  { names: ['alias'], load: async () => (await import('./commands/alias.js')).alias },
+  { names: ['cp'], load: async () => (await import('./commands/alias.js')).cp },
   { names: ['rm', 'remove'], load: async () => (await import('./commands/rm.js')).rm },
   { names: ['version', '--version', '-v'], load: async () => (await import('./commands/version.js')).version },
   // Those that are about the table itself.

@@ -85,6 +85,8 @@ export interface EngineSettings {
 
 export interface Engine {
   readonly state: EngineState;
+  /** Of all answers together, over the last seconds. */
+  readonly tokensPerSecond: number;
   /** How often the engine process died since start. */
   readonly crashes: number;
   /** Resolves when the model is ready; rejects when loading failed for good. */

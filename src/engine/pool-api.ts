@@ -14,6 +14,16 @@ export type ModelState =
   /** The last load failed; the next one is tried when something has changed. */
   | { state: 'failed'; error: PlainError };
 
+/** What a model does just now. */
+export interface Activity {
+  /** Requests that it works on. */
+  readonly running: number;
+  /** Requests that wait for their turn, or for the model to be loaded. */
+  readonly waiting: number;
+  /** Of all answers together, over the last seconds. */
+  readonly tokensPerSecond: number;
+}
+
 /** A model that requests may name, loaded or not. */
 export interface PoolModel {
   /** The name that clients see. */
@@ -29,6 +39,7 @@ export interface PoolModel {
   readonly pinned: boolean;
   /** Requests that hold it or wait for it. */
   readonly leases: number;
+  readonly activity: Activity;
   /** When it is unloaded if nobody asks for it, by Date.now(); undefined: never, or not loaded. */
   readonly expiresMs: number | undefined;
   /** What it is expected to take, or what it took, in bytes of memory; 0 where nobody knows. */
@@ -74,7 +85,7 @@ export interface ModelPool {
    */
   lease(name: string | undefined, options?: LeaseOptions): Promise<Lease>;
   /** Loads a model, if it is not, and waits until it is ready. */
-  load(name: string): Promise<PoolModel>;
+  load(name: string, options?: Pick<LeaseOptions, 'keepAliveMs'>): Promise<PoolModel>;
   /** Unloads a model as soon as what it works on is done, and waits for that. */
   unload(name: string): Promise<PoolModel>;
   /**

@@ -282,6 +282,8 @@ export interface SavedState {
 export interface EngineStatus {
   running: number;
   waiting: number;
+  /** Generated since the model was loaded, those of answers that were cancelled included. */
+  tokens: number;
 }
 
 /** What is answered by events of the same id. */

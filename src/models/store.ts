@@ -112,6 +112,14 @@ export async function scanStore(places: Places = findPlaces()): Promise<ListedMo
   return await listModels(await readInventory(places));
 }
 
+/** The names that `list` shows, aliases included, without reading any model: for completion. */
+export async function storedNames(places: Places): Promise<string[]> {
+  const { models, aliases } = await readInventory(places);
+  // Of a download without a name yet there is nothing to type.
+  const named = models.filter(({ file }) => file !== '').map(({ name }) => name);
+  return ['builtin', ...aliases.keys(), ...named].filter((name) => !/[\p{Cc}\s]/u.test(name));
+}
+
 /** Adds to an inventory's models what `list` tells of them; this reads their headers. */
 export async function listModels({ places, models, aliases }: Inventory): Promise<ListedModel[]> {
   return await Promise.all(models.map(async (model) => ({

@@ -48,7 +48,7 @@ export async function openEngine(fake: FakeOptions = {}, more: Partial<EngineOpt
   const outcomes = new Map<number, Outcome>();
   const waiters = new Map<number, (outcome: Outcome) => void>();
   const messages: EngineEvent[][] = [];
-  let status: EngineStatus = { running: 0, waiting: 0 };
+  let status: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
   let nextId = 1;
   const engine = new EngineLoop(addon, loaded, {
     log: () => {},

@@ -33,7 +33,8 @@ export async function* hang(_request: ChatRequest, signal: AbortSignal): AsyncGe
 }
 
 export class FakeEngine implements Engine {
-  state: EngineState = { state: 'ready', model: description, status: { running: 0, waiting: 0 } };
+  state: EngineState = { state: 'ready', model: description, status: { running: 0, waiting: 0, tokens: 0 } };
+  tokensPerSecond = 0;
   crashes = 0;
   readonly pid = undefined;
   script: Script = echo;

@@ -18,7 +18,7 @@ export class FakePool implements ModelPool {
   readonly models: Entry[];
   /** Ids whose loading begins when they are asked for and ends when the test calls `finish`. */
   readonly slow = new Set<string>();
-  /** How long each lease asked to be kept, in the order of asking. */
+  /** How long each lease and load asked to be kept, in the order of asking. */
   readonly keepAlives: (number | undefined)[] = [];
   cancelled = 0;
   readonly #listeners = new Set<(model: PoolModel) => void>();
@@ -65,8 +65,9 @@ export class FakePool implements ModelPool {
     };
   }
 
-  async load(name: string): Promise<PoolModel> {
+  async load(name: string, { keepAliveMs }: Pick<LeaseOptions, 'keepAliveMs'> = {}): Promise<PoolModel> {
     const entry = this.#named(name);
+    this.keepAlives.push(keepAliveMs);
     await this.#loaded(entry);
     return this.#shown(entry);
   }
@@ -117,9 +118,10 @@ export class FakePool implements ModelPool {
     return entry;
   }
 
-  #shown({ id, aliases, state, leases }: Entry): PoolModel {
+  #shown({ id, aliases, engine, state, leases, waiting }: Entry): PoolModel {
     return {
       id, aliases, createdSeconds: 7, state, known: state.state === 'ready' ? description : undefined, pinned: false, leases,
+      activity: { running: engine.running.size, waiting: waiting.length, tokensPerSecond: engine.tokensPerSecond },
       expiresMs: state.state === 'ready' ? 1_700_000_000_500 : undefined, sizeBytes: 4_000, pid: undefined,
     };
   }

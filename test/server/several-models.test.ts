@@ -179,7 +179,7 @@ t.test('GET /v1/models and /models list every model with its state', async (t) =
   pool.change('owner/b', { state: 'loading', fraction: 0.25 });
   const [a, b] = await list('/models');
   t.match(a, { id: 'owner/a', status: { value: 'loaded' }, context_window: description.contextSize, meta: { n_ctx: description.contextSize }, expires_at: 1_700_000_001 });
-  t.same(b.status, { value: 'loading', fraction: 0.25 });
+  t.same(b.status, { value: 'loading', fraction: 0.25, running: 0, waiting: 0, tokens_per_second: 0 });
   pool.finish('owner/b', new RecuaError('invalid_gguf', 'Not a model.'));
   const failed = { value: 'failed', failed: true, reason: { code: 'invalid_gguf', message: 'Not a model.' } };
   t.same((await (await fetch(`${url}/v1/models/owner/b-alias`)).json()).status, failed);
@@ -192,6 +192,11 @@ t.test('models are loaded and unloaded by name', async (t) => {
   const loaded = await post(`${url}/models/load`, { model: 'owner/b-alias' });
   t.match(await loaded.json(), { success: true, model: { id: 'owner/b', status: { value: 'loaded' } } });
   t.match(await (await post(`${url}/models/unload`, { model: 'owner/b' })).json(), { success: true, model: { status: { value: 'unloaded' } } });
+  t.same(pool.keepAlives, [undefined]);
+  await post(`${url}/models/load`, { model: 'owner/b', keep_alive: -1 });
+  await post(`${url}/models/unload`, { model: 'owner/b' });
+  t.same(pool.keepAlives, [undefined, Infinity]);
+  t.match(await (await post(`${url}/models/load`, { model: 'owner/b', keep_alive: 'long' })).json(), { error: { param: 'keep_alive', code: 'invalid_value' } });
   for (const body of [{}, { model: '' }, { model: 1 }]) {
     const res = await post(`${url}/models/load`, body);
     t.equal(res.status, 400);

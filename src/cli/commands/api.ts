@@ -1,19 +1,15 @@
 // `recua api`: the HTTP server over one model or several, from the first listening to the last
 // answer.
 import { resolve } from 'node:path';
-import { configSettings, defaults, makeConfig } from '../../settings/config.js';
-import type { Config } from '../../settings/config.js';
+import { configSettings, makeConfig } from '../../settings/config.js';
 import { RecuaError } from '../../errors.js';
 import type { Arguments } from '../flags/arguments.js';
 import { command } from '../command.js';
 import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
-import { misuse, perCall, settingNames, text } from '../flags/flags.js';
+import { perCall, settingNames, text } from '../flags/flags.js';
 import type { Values } from '../flags/flags.js';
-import { readModelsFile } from '../flags/models-file.js';
 import { settingFlags, settingValues } from '../flags/setting-flags.js';
-import { oneModel, openOutput, serve, severalServing } from '../serve/serving.js';
-import type { Serving } from '../serve/serving.js';
-import { severalModels } from '../serve/several-models.js';
+import { openOutput, serve, servingOf } from '../serve/serving.js';
 import { register } from '../serve/state-file.js';
 import type { Registration } from '../serve/state-file.js';
 import { watchSignals } from '../terminal/signals.js';
@@ -74,30 +70,10 @@ export const api = command({
   },
 });
 
-/** One model for good, unless several are named, or what only a pool can do is asked for. */
-async function servingOf(names: readonly string[], config: Config): Promise<Serving> {
-  const [only] = names;
-  const isPool = (['models', 'keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
-  if (only !== undefined && names.length === 1 && !isPool) return await oneModel(only, config);
-  if (config.alias !== '') throw misuse('The flag --alias names one model, and this server has several or unloads it. Name models in a file: recua api --models FILE');
-  const file = config.models === '' ? undefined : await readModelsFile(config.models);
-  return severalServing(await severalModels({ names, file, config }), config);
-}
-
 /** The models that operands, flag or setting name; operands go before a setting. */
-function namedModels({ values, operands, origins }: Pick<Arguments<Pick<typeof serverFlags, 'model'>>, 'values' | 'operands' | 'origins'>): string[] {
+export function namedModels({ values, operands, origins }: Pick<Arguments<Pick<typeof serverFlags, 'model'>>, 'values' | 'operands' | 'origins'>): string[] {
   const flagged = values.model !== '' && (origins.model.from === 'flag' || operands.length === 0);
   return [...(flagged ? [values.model] : []), ...operands];
-}
-
-/** The one model that operand, flag or setting names; the operand goes before a setting. */
-export function namedModel(
-  path: string, given: Pick<Arguments<Pick<typeof serverFlags, 'model'>>, 'values' | 'operands' | 'origins'>,
-): string {
-  const [name, ...surplus] = namedModels(given);
-  if (name === undefined) throw misuse(`Expected a model: recua ${path} <model>, where a model is the path of a GGUF file, a name that recua list shows, or builtin.`);
-  if (surplus.length > 0) throw misuse(`Expected one model, got ${[name, ...surplus].join(' and ')}.`);
-  return name;
 }
 
 /** Values by their flags' long names. */

@@ -6,7 +6,9 @@ import { bashScript } from '../completion/bash.js';
 import { fishScript } from '../completion/fish.js';
 import { completionTree } from '../completion/words.js';
 import { zshScript } from '../completion/zsh.js';
-import { misuse } from '../flags/flags.js';
+import { misuse, on, perCall } from '../flags/flags.js';
+import { findPlaces } from '../../models/places.js';
+import { storedNames } from '../../models/store.js';
 import { nearest } from '../../models/names/nearest.js';
 import { print } from '../terminal/output.js';
 
@@ -17,15 +19,21 @@ export function makeCompletion(whole: () => Promise<readonly AnyCommand[]>): Any
     name: 'completion',
     aliases: [],
     operands: `<${Object.keys(scripts).join('|')}>`,
-    summary: 'Print a script that completes recua\'s commands and flags in a shell',
-    details: 'Load it where the shell starts; a new version of Recua is then completed at once.',
+    summary: 'Print a script that completes recua\'s commands, flags and models in a shell',
+    details: 'Load it where the shell starts; a new version of Recua is then completed at once. Names of models are those of the moment: the script asks `recua completion --models`.',
     examples: [
       ['source <(recua completion bash)', 'In ~/.bashrc'],
       ['source <(recua completion zsh)', 'In ~/.zshrc, after compinit'],
       ['recua completion fish | source', 'In ~/.config/fish/config.fish'],
     ],
-    flags: {},
-    async run({ operands }) {
+    flags: { models: perCall(on(['--models'], 'Print the names of the models of the store instead, a line for each')) },
+    async run({ values, operands }) {
+      if (values.models) {
+        // Into a line that is being typed, no error belongs.
+        const names = await storedNames(findPlaces()).catch(() => []);
+        await print(`${names.join('\n')}\n`);
+        return 0;
+      }
       const [shell, ...surplus] = operands;
       const known = Object.keys(scripts);
       if (shell === undefined || surplus.length > 0) throw misuse(`Expected one shell of ${known.join(', ')}, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);

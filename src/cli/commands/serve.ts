@@ -1,7 +1,7 @@
 // `recua serve <command>`: the managed server, one per user, that runs in the background. Each
 // command is a file of serve/.
 import { RecuaError } from '../../errors.js';
-import { namedModel, serverFlags } from './api.js';
+import { namedModels, serverFlags } from './api.js';
 import type { ServerValues } from './api.js';
 import type { Arguments } from '../flags/arguments.js';
 import { command } from '../command.js';
@@ -9,7 +9,7 @@ import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
 import { integer, misuse, on, perCall, settingNames } from '../flags/flags.js';
 import type { Flag } from '../flags/flags.js';
 import { showLogs } from '../serve/logs.js';
-import { checkedModel, startServer } from '../serve/start.js';
+import { checkedModels, startServer } from '../serve/start.js';
 import { lastRecord, servePlaces } from '../serve/state-file.js';
 import type { ServerRecord } from '../serve/state-file.js';
 import { statusCodes, tellStatus } from '../serve/status.js';
@@ -32,18 +32,20 @@ const stopFlags = {
 const start = command({
   name: 'start',
   aliases: [],
-  operands: '<model>',
+  operands: '[model...]',
   summary: 'Start the server in the background',
-  details: 'Returns when the server is ready, or says why it is not, with the end of its log. If the same model is served already, at the address that is asked for, '
+  details: 'Models are as for recua api: one, several, those of --models, or without any all that recua list shows, each loaded when a request names it. '
+    + 'Returns when the server is ready, or says why it is not, with the end of its log. If the same is served already, at the address that is asked for, '
     + 'that is told, and all is well. Ctrl-C stops the server that is being started. Its log is in the state folder; it never holds prompts or answers.',
   examples: [
     ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
+    ['recua serve start', 'Serve every model on this machine, each when it is asked for'],
     ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Another port, and room for 8192 tokens per request'],
   ],
   flags: { ...startFlags, ...deviceListing, json: deviceListingJson },
   async run(given) {
     if (given.values.listDevices) return await listDevices(given.values.json);
-    return await startServer(servePlaces(), { name: namedModel('serve start', given), values: given.values, given: given.given as ReadonlySet<keyof ServerValues> });
+    return await startServer(servePlaces(), { names: namedModels(given), values: given.values, given: given.given as ReadonlySet<keyof ServerValues> });
   },
 });
 
@@ -96,7 +98,7 @@ const logs = command({
 const restart = command({
   name: 'restart',
   aliases: [],
-  operands: '[model]',
+  operands: '[model...]',
   summary: 'Stop the server and start it with the same settings',
   details: 'What is given here replaces what it was started with. If no server runs, the last one is started again.',
   examples: [['recua serve restart', 'After an update of Recua'], ['recua serve restart --port 9000', 'The same on another port']],
@@ -104,14 +106,15 @@ const restart = command({
   async run({ values, operands, given }) {
     const places = servePlaces();
     const record = await lastRecord(places);
-    const named = [...(typeof values.model === 'string' ? [values.model] : []), ...operands];
-    if (named.length > 1) throw misuse(`Expected one model, got ${named.join(' and ')}.`);
-    if (!record) throw new RecuaError('server_failed', 'There is no server to restart, and none was started before. Start one: recua serve start <model>');
-    const name = named[0] ?? record.model.name;
+    const named = [...(typeof values.model === 'string' && values.model !== '' ? [values.model] : []), ...operands];
+    if (!record) throw new RecuaError('server_failed', 'There is no server to restart, and none was started before. Start one: recua serve start');
+    // Another file says anew which models there are.
+    const names = named.length > 0 || given.has('models') ? named : record.model.names;
+    const request = { names, values: overlay(record, values, given), given };
     // Before the old one is stopped.
-    await checkedModel(name);
+    await checkedModels(request);
     await stopServer(places, { force: false, timeoutSeconds: 0 });
-    return await startServer(places, { name, values: overlay(record, values, given), given });
+    return await startServer(places, request);
   },
 });
 

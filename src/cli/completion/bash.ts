@@ -4,14 +4,28 @@ import type { CompletedCommand, Value } from './words.js';
 
 export function bashScript(tree: readonly CompletedCommand[]): string {
   return `# bash completion for recua; load it with: source <(recua completion bash)
+# The models of the moment; silent where there is no recua to ask. bash takes what follows the last
+# colon for a word of its own, so that alone is put in.
+_recua_models() {
+  local name colon=
+  [[ $COMP_WORDBREAKS == *:* && $1 == *:* ]] && colon=\${1%:*}:
+  while IFS= read -r name; do
+    [[ $name == "$1"* ]] && COMPREPLY+=( "\${name#"$colon"}" )
+  done < <(recua completion --models 2>/dev/null)
+}
 _recua() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} prev= path= word next value= i
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev= path= word next value= i last=$COMP_CWORD
   local -a words
   COMPREPLY=()
-  # "--flag=value" comes as three words where COMP_WORDBREAKS holds "=".
-  if [[ $cur == = ]]; then cur= prev=\${COMP_WORDS[COMP_CWORD-1]}
-  elif (( COMP_CWORD >= 2 )) && [[ \${COMP_WORDS[COMP_CWORD-1]} == = ]]; then prev=\${COMP_WORDS[COMP_CWORD-2]}
-  elif (( COMP_CWORD >= 1 )); then prev=\${COMP_WORDS[COMP_CWORD-1]}
+  # "owner/repo:Q4" comes as three words where COMP_WORDBREAKS holds ":".
+  local model=$cur
+  if (( last >= 2 )) && [[ $cur == : ]]; then cur= model=\${COMP_WORDS[last-1]}: last=$(( last - 1 ))
+  elif (( last >= 3 )) && [[ \${COMP_WORDS[last-1]} == : ]]; then model=\${COMP_WORDS[last-2]}:$cur last=$(( last - 2 ))
+  fi
+  # "--flag=value" likewise.
+  if [[ $cur == = ]]; then cur= model= prev=\${COMP_WORDS[last-1]}
+  elif (( last >= 2 )) && [[ \${COMP_WORDS[last-1]} == = ]]; then prev=\${COMP_WORDS[last-2]}
+  elif (( last >= 1 )); then prev=\${COMP_WORDS[last-1]}
   fi
   for (( i = 1; i < COMP_CWORD; i++ )); do
     word=\${COMP_WORDS[i]} next="\${path:+$path }\${COMP_WORDS[i]}"
@@ -37,8 +51,9 @@ complete -F _recua recua
 function complete(value: Value): string {
   switch (value.kind) {
     case 'words': return words(value.words);
-    case 'file': return files('');
-    case 'model': return files('COMPREPLY+=( $(compgen -W builtin -- "$cur") )');
+    case 'file': return files;
+    // What follows a colon is no file.
+    case 'model': return `if [[ $model == "$cur" ]]; then ${files}; fi; _recua_models "$model"`;
     case 'none':
     case 'other': return ':';
   }
@@ -49,9 +64,7 @@ function words(all: readonly string[]): string {
 }
 
 /** Names with blanks stay one word, and get quoted when they are put in. */
-function files(more: string): string {
-  return `compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=( "$word" ); done < <(compgen -f -- "$cur")${more === '' ? '' : `; ${more}`}`;
-}
+const files = 'compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=( "$word" ); done < <(compgen -f -- "$cur")';
 
 function quoted(text: string): string {
   return `'${text.replaceAll('\'', '\'\\\'\'')}'`;

@@ -17,7 +17,12 @@ end
 function __recua_at
     set -l words (commandline -opc | string match -v -- '-*')
     set -l rest $words[2..-1]
-    test (count $rest) -ge (count $argv); and test "$rest[1..(count $argv)]" = "$argv"
+    set -l count (count $argv)
+    test (count $rest) -ge $count; and test "$rest[1..$count]" = "$argv"
+end
+# The models of the moment; silent where there is no recua to ask.
+function __recua_models
+    recua completion --models 2>/dev/null
 end
 ${lines.join('\n')}
 `;
@@ -38,7 +43,7 @@ function action(value: Value): string {
     case 'none': return '';
     case 'words': return ` -x -a ${quoted(value.words.join(' '))}`;
     case 'file': return ' -r -F';
-    case 'model': return ' -r -F -a builtin';
+    case 'model': return ' -r -F -a \'(__recua_models)\'';
     case 'other': return ' -x';
   }
 }
@@ -49,7 +54,7 @@ function operandAction(value: Value): string {
     case 'other': return '-f';
     case 'words': return `-f -a ${quoted(value.words.join(' '))}`;
     case 'file': return '-F';
-    case 'model': return '-F -a builtin';
+    case 'model': return '-F -a \'(__recua_models)\'';
   }
 }
 

@@ -5,7 +5,8 @@ import { allPlaces } from '../command-tree.js';
 import type { Flag } from '../flags/flags.js';
 
 /**
- * `words`: one of these. `file`: a file's name. `model`: a file's name or builtin. `other`: nothing
+ * `words`: one of these. `file`: a file's name. `model`: a file's name, or a model of
+ * the store. `other`: nothing
  * known.
  */
 export type Value = { kind: 'none' | 'file' | 'model' | 'other' } | { kind: 'words'; words: readonly string[] };
@@ -26,12 +27,17 @@ export interface CompletedCommand {
 
 export function completionTree(all: readonly AnyCommand[]): CompletedCommand[] {
   const root: CompletedCommand = { path: '', inner: rows(all), flags: [], operand: { kind: 'none' } };
-  return [root, ...allPlaces(all).map(({ command, path }): CompletedCommand => ({
-    path,
+  return [root, ...allPlaces(all).flatMap(({ command, path }) => namesOf(command, path).map((name): CompletedCommand => ({
+    path: name,
     inner: command.name === 'help' || command.name === 'config' ? rows(all) : [...rows(command.subcommands ?? []), ...(command.subcommands ? [{ name: 'help', summary: 'Explain these commands' }] : [])],
     flags: [...Object.values(command.flags).map(completed), ...(command.subcommands ? [] : [{ names: ['--help'], help: 'Explain this command', value: { kind: 'none' } as const }])],
     operand: operandOf(command),
-  }))];
+  })))];
+}
+
+/** A command is completed the same by each of its names. */
+function namesOf({ name, aliases }: AnyCommand, path: string): string[] {
+  return [path, ...aliases.filter((alias) => !alias.startsWith('-')).map((alias) => path.slice(0, -name.length) + alias)];
 }
 
 function rows(all: readonly AnyCommand[]): { name: string; summary: string }[] {
@@ -51,9 +57,9 @@ function valueOf({ value, choices }: Flag<unknown>): Value {
 
 /** By what help calls it: `<model>`, `<file>`, `<bash|zsh>`. */
 function operandOf({ operands }: AnyCommand): Value {
+  if (/model/.test(operands)) return { kind: 'model' };
   const first = /[<[]([^>\]]+)[>\]]/.exec(operands)?.[1] ?? '';
   if (/^[a-z0-9-]+(\|[a-z0-9-]+)+$/.test(first)) return { kind: 'words', words: first.split('|') };
-  if (/model/.test(first)) return { kind: 'model' };
   if (/file|path|folder/.test(first)) return { kind: 'file' };
   return { kind: first === '' || first === 'command' ? 'none' : 'other' };
 }

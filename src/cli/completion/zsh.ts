@@ -6,7 +6,10 @@ export function zshScript(tree: readonly CompletedCommand[]): string {
 # zsh completion for recua; load it after compinit with: source <(recua completion zsh)
 # A function of its own, since a colon would end an action.
 __recua_model() {
-  _alternative 'files:file:_files' 'models:model:(builtin)'
+  local -a models
+  # The models of the moment; silent where there is no recua to ask.
+  models=(\${(f)"$(recua completion --models 2>/dev/null)"})
+  _alternative 'files:file:_files' 'models:model:compadd -a models'
 }
 
 ${tree.map(functionOf).join('\n')}

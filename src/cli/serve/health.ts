@@ -1,4 +1,5 @@
 // What the server says of itself over HTTP, for `recua serve`.
+import { reachable } from '../servers/server-client.js';
 
 export interface Health {
   status: 'ok' | 'loading' | 'stopping' | 'error';
@@ -8,6 +9,8 @@ export interface Health {
   waiting: number;
   requests: number;
   crashes: number;
+  /** Of a server of several models: what each is at. */
+  models: readonly { id: string; state: string }[];
   /** Why it cannot answer, where it cannot. */
   problem: string;
 }
@@ -26,6 +29,7 @@ export async function askHealth(url: string): Promise<Health | undefined> {
     const problem = status === 'error' ? (body['error'] as { message?: unknown } | undefined)?.message : undefined;
     return {
       status, progress: count('progress'), running: count('running'), waiting: count('waiting'), requests: count('requests'), crashes: count('crashes'),
+      models: readModels(body['models']),
       problem: typeof problem === 'string' ? problem : '',
     };
   } catch {
@@ -33,7 +37,10 @@ export async function askHealth(url: string): Promise<Health | undefined> {
   }
 }
 
-/** A server on all addresses is asked on this machine's own. */
-function reachable(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+function readModels(value: unknown): Health['models'] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value as Record<string, { value?: unknown; fraction?: unknown } | null>).map(([id, status]) => {
+    const state = status?.value === 'loaded' ? 'ready' : String(status?.value);
+    return { id, state: typeof status?.fraction === 'number' ? `${state} ${Math.floor(status.fraction * 100)} %` : state };
+  });
 }

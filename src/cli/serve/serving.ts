@@ -1,7 +1,7 @@
 // A server in the foreground, from the first listening to the last answer: over one model for good,
-// or over a pool of several. Called by api.
+// or over a pool of several. Called by api; `serve start` asks beforehand what it would serve.
 import { isIP } from 'node:net';
-import { makeConfig } from '../../settings/config.js';
+import { defaults, makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import type { Engine } from '../../engine/api.js';
 import { startEngine } from '../../engine/gateway/client.js';
@@ -17,11 +17,15 @@ import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { placeText } from '../devices.js';
 import { engineOptions } from '../flags/engine-flags.js';
+import { misuse } from '../flags/flags.js';
+import { readModelsFile } from '../flags/models-file.js';
 import type { LogFile } from './log-file.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
 import { aborted } from '../terminal/signals.js';
+import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
+import { nameAnywhere, severalModels } from './several-models.js';
 import type { SeveralModels } from './several-models.js';
 import type { ServerRecord } from './state-file.js';
 
@@ -42,15 +46,25 @@ interface OpenServing {
   close(): Promise<void>;
 }
 
-/** One model, which is there as long as the server is. Checks its file. */
-export async function oneModel(name: string, given: Config): Promise<Serving> {
+/** One model for good, unless several are named, or what only a pool can do is asked for. */
+export async function servingOf(names: readonly string[], config: Config): Promise<Serving> {
+  const [only] = names;
+  const isPool = (['models', 'keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
+  if (only !== undefined && names.length === 1 && !isPool) return await oneModel(only, config);
+  if (config.alias !== '') throw misuse('The flag --alias names one model, and this server has several or unloads it. Name models in a file: recua api --models FILE');
+  const file = config.models === '' ? undefined : await readModelsFile(config.models);
+  return severalServing(await severalModels({ names, file, config }), config);
+}
+
+/** Checks its file. */
+async function oneModel(name: string, given: Config): Promise<Serving> {
   const model = await findModel(name);
   const file = await readModelFile(model.path);
   await markUsed(model);
   const config = makeConfig({ ...given, model: model.path });
   const named = withAlias(model, config.alias);
   return {
-    record: { name, path: model.path, id: config.alias || model.id },
+    record: { name, path: model.path, id: config.alias || model.id, names: [nameAnywhere(name, model)] },
     title: named.id,
     open(output) {
       const pool: SingleModelPool = singleModel(startEngine(engineOptions(model.path, config, file), {
@@ -61,11 +75,11 @@ export async function oneModel(name: string, given: Config): Promise<Serving> {
   };
 }
 
-export function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes }: Config): Serving {
-  const { catalogue, defaultsOf, preload, only } = models;
+function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes }: Config): Serving {
+  const { catalogue, defaultsOf, preload, only, names } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
-    record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title },
+    record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,
     open(output, { logLevel }) {
       const pool = startPool(catalogue, { maxModels, maxMemoryBytes, log: engineLog(output.log), logLevel: engineLogLevel(logLevel) });
@@ -119,6 +133,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;
     });
+    const unregister = await registered(server.url, output);
     try {
       await update({ url: server.url, port: server.port });
       const loaded = await Promise.race([load().then((offload) => ({ offload })), aborted(stopped)]);
@@ -133,6 +148,8 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       // What can't be told must not keep the server from stopping.
       await update({ state: 'stopping' }).catch(sayError);
     } finally {
+      // From here on it takes no new work.
+      unregister();
       await server.close(config.drainMs);
     }
     return 0;
@@ -140,6 +157,14 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     await close();
     output.note('info', 'Stopped.');
   }
+}
+
+/** A server that others cannot find serves all the same. */
+async function registered(url: string, { log, managed }: Output): Promise<() => void> {
+  return await registerServer({ url, managed }).catch((cause: Error) => {
+    log('warn', `recua ps and other commands will not find this server: ${cause.message}`);
+    return () => undefined;
+  });
 }
 
 /** With an alias the file's own name still finds the model. */

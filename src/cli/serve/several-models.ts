@@ -1,7 +1,7 @@
 // What `recua api` serves where that is not one model for good: the whole store, the models of its
 // operands, or those of a models file. Tells the pool which there are, and how each is loaded.
 // Called by api.
-import { dirname, sep } from 'node:path';
+import { dirname, resolve as whole, sep } from 'node:path';
 import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import type { Catalogue } from '../../engine/gateway/catalogue.js';
@@ -20,6 +20,8 @@ import type { ModelSettings, ModelsFile } from '../flags/models-file.js';
 export interface SeveralModels {
   catalogue: Catalogue;
   defaultsOf(id: string): Partial<RequestDefaults>;
+  /** The operands, as they mean the same in any folder. */
+  names: readonly string[];
   /** Ids of those to load at once. */
   preload: readonly string[];
   /** The only one, where there is no other: what `recua serve` goes by. */
@@ -37,6 +39,7 @@ export interface SeveralOptions {
 export async function severalModels({ names, file, config }: SeveralOptions): Promise<SeveralModels> {
   const settings = new Map<string, ModelSettings>();
   const chosen: StoredModel[] = [];
+  const anywhere: string[] = [];
   for (const name of names.length > 0 ? names : file?.models.keys() ?? []) {
     const { model, own } = await resolve(name, file);
     const other = chosen.find(({ id }) => id.toLowerCase() === model.id.toLowerCase());
@@ -48,15 +51,22 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     // What cannot be a model is told before anything listens.
     await readModelFile(model.path);
     chosen.push(model);
+    if (names.length > 0) anywhere.push(own ? name : nameAnywhere(name, model));
     if (own) settings.set(model.id, own);
   }
   const models = chosen.length > 0 ? chosenModels(chosen, names.length > 0 ? chosen[0]!.id : file?.default) : storeModels();
   return {
     catalogue: makeCatalogue(models, config, settings),
     defaultsOf: (id) => settings.get(id)?.defaults ?? {},
+    names: anywhere,
     only: chosen.length === 1 ? chosen[0] : undefined,
     preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id }) => settings.get(id)?.pinned).map(({ id }) => id),
   };
+}
+
+/** A path made whole; any other name means the same in every folder. */
+export function nameAnywhere(name: string, { path }: StoredModel): string {
+  return [whole(name), whole(`${name}.gguf`)].includes(path) ? path : name;
 }
 
 /**

@@ -11,19 +11,19 @@ import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
 import type { Lock } from '../../system/lock-file.js';
-import { readModelFile } from '../../models/gguf/model-file.js';
-import { findModel } from '../../models/store.js';
-import type { StoredModel } from '../../models/store.js';
+import { shellWord } from '../../models/names/shell-word.js';
+import { configSettings, makeConfig } from '../../settings/config.js';
 import { serverFlags } from '../commands/api.js';
 import type { ServerValues } from '../commands/api.js';
 import { flagWord, settingNames } from '../flags/flags.js';
+import { settingValues } from '../flags/setting-flags.js';
 import { LoadingLine, say } from '../terminal/output.js';
 import { configPath } from '../flags/settings.js';
 import { stopCode, watchSignals } from '../terminal/signals.js';
 import type { StopSignal } from '../terminal/signals.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
-import { curlLine } from './serving.js';
+import { curlLine, servingOf } from './serving.js';
 import { endOf } from './log-lines.js';
 import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
@@ -37,29 +37,24 @@ const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
 
 /** What a start is asked for; `given` are the flags that are not merely their defaults. */
 export interface StartRequest {
-  name: string;
+  /** Operands: models, as `recua api` takes them. */
+  names: readonly string[];
   values: ServerValues;
   given: ReadonlySet<keyof ServerValues>;
 }
 
 interface Wanted extends StartRequest {
-  path: string;
-  id: string;
+  served: ServerRecord['model'];
 }
 
-/** Finds and checks the file of a model's name. */
-export async function checkedModel(name: string): Promise<StoredModel> {
-  const model = await findModel(name);
-  await readModelFile(model.path);
-  return model;
+/** What such a server serves. Finds and checks the models' files, and reads the models file. */
+export async function checkedModels({ names, values }: Pick<StartRequest, 'names' | 'values'>): Promise<ServerRecord['model']> {
+  const config = makeConfig({ ...await settingValues(configSettings, values), model: '' });
+  return (await servingOf(names, config)).record;
 }
 
 export async function startServer(places: ServePlaces, request: StartRequest): Promise<number> {
-  const model = await checkedModel(request.name);
-  // The server stands in another folder, so a path has to be whole; any other name means the same
-  // everywhere.
-  const asPath = [resolve(request.name), resolve(`${request.name}.gguf`)].includes(model.path);
-  const wanted: Wanted = { ...request, name: asPath ? model.path : request.name, path: model.path, id: model.id };
+  const wanted: Wanted = { ...request, served: await checkedModels(request) };
   await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
     throw unusable('made', places, cause);
   });
@@ -115,9 +110,10 @@ async function findRunning(places: ServePlaces, signal: AbortSignal): Promise<Se
 /** A server is there already: that is what was wanted, or an error. */
 async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, signal: AbortSignal): Promise<number> {
   const { pid } = record.identity;
-  if (record.model.path !== wanted.path) {
+  if (!servesSame(record, wanted)) {
+    const words = [...wanted.served.names.map(shellWord), ...(wanted.given.has('models') ? [`--models ${shellWord(wanted.values.models)}`] : [])].join(' ');
     throw new RecuaError('server_running', `A server runs already (pid ${pid}, ${record.url || 'still starting'}), with ${record.model.id}. `
-      + `recua serve restart ${wanted.name} changes the model, recua serve stop ends it.`);
+      + `${words === '' ? '' : `recua serve restart ${words} changes that, `}recua serve stop ends it.`);
   }
   refuseOtherAddress(record, wanted);
   const line = new LoadingLine(`Loading ${record.model.id}`, record.state === 'running');
@@ -140,12 +136,23 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   if (now.version !== recuaVersion()) say(`Note: it is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
   const other = Object.entries(serverFlags).flatMap(([key, flag]) => {
     const name = settingNames(flag)[0]!;
-    const value = wanted.values[key as keyof ServerValues];
+    const value = name === 'models' ? fileOf(wanted.values) : wanted.values[key as keyof ServerValues];
     const same = name === 'model' || !wanted.given.has(key as keyof ServerValues) || now.settings[name] === value;
     return same ? [] : [flagWord(flag, value)];
   });
   if (other.length > 0) say(`Note: it runs without ${other.join(' ')}. To change that: recua serve restart ${other.join(' ')}`);
   return 0;
+}
+
+function servesSame(record: ServerRecord, { served, values }: Wanted): boolean {
+  if (record.model.path !== '' || served.path !== '') return record.model.path === served.path;
+  const models = record.settings['models'] ?? '';
+  return record.model.names.join('\n') === served.names.join('\n') && models === fileOf(values);
+}
+
+/** The models file, from any folder. */
+function fileOf({ models }: ServerValues): string {
+  return models === '' ? '' : resolve(models);
 }
 
 /** Who asks for an address is not served by a server on another one. */
@@ -160,12 +167,12 @@ function refuseOtherAddress({ host, port, url, settings, identity, model }: Serv
 }
 
 async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildProcess> {
-  const { name, values } = wanted;
+  const { values, served: { names } } = wanted;
   const whole: ServerValues = {
     ...values,
-    model: name,
+    model: names.length === 1 ? names[0]! : '',
     logFile: logOf(places, wanted),
-    models: values.models === '' ? '' : resolve(values.models),
+    models: fileOf(values),
     chatTemplateFile: values.chatTemplateFile === '' ? '' : resolve(values.chatTemplateFile),
   };
   // Every value is said, so that neither the config file nor a variable means something else to
@@ -178,7 +185,7 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
     throw unusable('written', places, cause as Error);
   }
   try {
-    const child = spawn(process.execPath, [mainPath, 'api', ...words, `--state-file=${places.record}`], {
+    const child = spawn(process.execPath, [mainPath, 'api', ...(names.length > 1 ? names : []), ...words, `--state-file=${places.record}`], {
       detached: true, stdio: ['ignore', errors, errors], cwd: places.folder, env: environment(), windowsHide: true,
     });
     child.unref();
@@ -200,16 +207,18 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined, { signal }: StopSignal): Promise<void> {
-  const line = new LoadingLine(`Loading ${wanted.id}`);
+  const { names, path, id } = wanted.served;
+  const line = new LoadingLine(names.length > 0 || path !== '' ? `Loading ${id}` : 'Starting the server');
   try {
     while (child.exitCode === null && child.signalCode === null) {
       const record = await readRecord(places.record);
       if (record && record.identity.pid === child.pid) {
         const health = await askHealth(record.url);
-        if (health?.status === 'ok') {
+        // One of several models answers before those that are to be there have been loaded.
+        if (health?.status === 'ok' && record.state === 'running') {
           line.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
-          say(`Try: ${curlLine(record.url)}`);
+          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url)}`);
           return;
         }
         if (health?.status === 'loading') line.show(health.progress);

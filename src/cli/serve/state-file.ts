@@ -20,7 +20,11 @@ export interface ServerRecord {
   port: number;
   /** '' until the server listens. */
   url: string;
-  model: { name: string; path: string; id: string };
+  /**
+   * Of several models, or all of the store, `id` says which these are, and the path is empty.
+   * `names` are the operands of the next start.
+   */
+  model: { name: string; path: string; id: string; names: readonly string[] };
   /** Where the model computes; undefined until it is loaded. */
   offload?: Offload | undefined;
   /** ISO 8601. */
@@ -129,13 +133,18 @@ function parse(text: string): ServerRecord | undefined {
     host: String(record.host),
     port: Number(record.port),
     url: record.url,
-    model: { name: String(record.model.name), path: record.model.path, id: String(record.model.id) },
+    model: readServed(record.model),
     offload: readOffload(record.offload),
     startedAt: String(record.startedAt),
     version: String(record.version),
     logFile: String(record.logFile ?? ''),
     settings: record.settings ?? {},
   };
+}
+
+function readServed({ name, path, id, names }: ServerRecord['model']): ServerRecord['model'] {
+  // An older Recua served one model and has written no list.
+  return { name: String(name), path, id: String(id), names: Array.isArray(names) ? names.map(String) : [String(name)] };
 }
 
 function readOffload(value: Partial<Offload> | undefined): Offload | undefined {

@@ -92,7 +92,8 @@ function asText({ state, record, alive, health }: Status): string {
   if (record) {
     if (alive) rows.push(['PID', String(record.identity.pid)]);
     rows.push(['Address', record.url === '' ? 'none yet' : record.url]);
-    rows.push(['Model', `${record.model.id} (${record.model.path})`]);
+    rows.push(['Model', record.model.path === '' ? record.model.id : `${record.model.id} (${record.model.path})`]);
+    if (health && health.models.length > 0) rows.push(['Loaded', loadedText(health)]);
     if (alive && record.offload) rows.push(['Device', offloadText(record.offload)]);
     if (alive) rows.push(['Uptime', duration(uptimeSeconds(record))]);
     else rows.push(['Started', record.startedAt]);
@@ -114,6 +115,7 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
     host: record?.host ?? null,
     port: record?.port ?? null,
     model: record ? { name: record.model.name, id: record.model.id, path: record.model.path } : null,
+    models: health?.models ?? [],
     offload: record?.offload ? { devices: record.offload.devices, layers: record.offload.layers, total_layers: record.offload.totalLayers } : null,
     started_at: record?.startedAt ?? null,
     uptime_seconds: record && alive ? uptimeSeconds(record) : null,
@@ -127,6 +129,13 @@ function asJson({ state, record, alive, health, problem }: Status, places: Serve
     log_file: record?.logFile || places.log,
     state_file: places.record,
   }, null, 2)}\n`;
+}
+
+/** What is there or comes; of the others how many. */
+function loadedText({ models }: Health): string {
+  const there = models.filter(({ state }) => state !== 'unloaded');
+  const others = models.length - there.length;
+  return [...there.map(({ id, state }) => `${id} (${state})`), ...(others > 0 || there.length === 0 ? [`${others} not loaded`] : [])].join(', ');
 }
 
 function offloadText({ devices, layers, totalLayers }: Offload): string {

@@ -8,6 +8,7 @@ import { EngineRequests, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
 import { engineEntry } from './spare-process.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
+import { TokenRate } from './token-rate.js';
 import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
 
 export interface ClientSettings extends EngineSettings {
@@ -69,7 +70,8 @@ class EngineClient extends EngineRequests {
   #stuck: Part | undefined;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #child: Child | undefined;
-  #status: EngineStatus = { running: 0, waiting: 0 };
+  #status: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
+  readonly #rate = new TokenRate();
   #crashTimes: number[] = [];
   #restartTimer: NodeJS.Timeout | undefined;
   #output: string[] = [];
@@ -94,6 +96,10 @@ class EngineClient extends EngineRequests {
 
   get state(): EngineState {
     return this.#state.state === 'ready' ? { ...this.#state, status: this.#status } : this.#state;
+  }
+
+  get tokensPerSecond(): number {
+    return this.#rate.perSecond(performance.now());
   }
 
   get pid(): number | undefined {
@@ -181,6 +187,7 @@ class EngineClient extends EngineRequests {
     else if (message.type === 'pulse') this.#watch?.heard(message.pulse);
     else if (message.type === 'events') {
       this.#status = message.status;
+      this.#rate.note(message.status.tokens, performance.now());
       for (const event of message.events) this.dispatch(event);
     } else if (this.#closing) return;
     else if (message.type === 'progress') {
@@ -193,7 +200,7 @@ class EngineClient extends EngineRequests {
 
   #becomeReady(model: ModelDescription): void {
     this.#everReady = true;
-    this.#status = { running: 0, waiting: 0 };
+    this.#status = { running: 0, waiting: 0, tokens: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
     for (const call of this.requests.values()) this.#send(call);
@@ -240,7 +247,7 @@ class EngineClient extends EngineRequests {
     this.#child = undefined;
     this.#watch?.stop();
     this.#watch = undefined;
-    this.#status = { running: 0, waiting: 0 };
+    this.#status = { running: 0, waiting: 0, tokens: 0 };
     this.#whenGone?.();
     if (this.#closing) {
       this.failAll(new RecuaError('shutting_down', 'The engine stopped before the answer was complete.'));

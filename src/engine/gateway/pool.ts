@@ -7,6 +7,7 @@ import { Leases, type LeasePolicy } from '../leases/leases.js';
 import type { LeaseCommand, LeaseEvent } from '../leases/events.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
 import type { ModelDescription } from '../protocol.js';
+import { activityOf } from './activity.js';
 import type { Catalogue, CatalogueModel, LoadPlan } from './catalogue.js';
 import { startEngine, type ClientSettings } from './client.js';
 import { memoryForModels, residentBytes } from './memory-use.js';
@@ -103,10 +104,10 @@ class EnginePool implements ModelPool {
     return this.#ask(await this.#find(name), options, false);
   }
 
-  async load(name: string): Promise<PoolModel> {
+  async load(name: string, options: Pick<LeaseOptions, 'keepAliveMs'> = {}): Promise<PoolModel> {
     this.#refuseClosed();
     const model = await this.#find(name);
-    const lease = await this.#ask(model, {}, true);
+    const lease = await this.#ask(model, options, true);
     lease.release();
     return this.#view(model);
   }
@@ -379,6 +380,7 @@ class EnginePool implements ModelPool {
     return {
       id, aliases, createdSeconds, state: served ? this.#state(served) : { state: 'unloaded' }, known: served?.known,
       pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
+      activity: activityOf(served?.engine, entry?.waiting.length),
       expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),
       sizeBytes: entry?.need['memory'] ?? 0, pid: served?.engine?.pid,
     };

@@ -68,6 +68,7 @@ export abstract class EngineRequests implements Engine {
   #nextId = 1;
 
   abstract readonly state: EngineState;
+  abstract readonly tokensPerSecond: number;
   abstract readonly crashes: number;
   abstract readonly pid: number | undefined;
   abstract ready(): Promise<ModelDescription>;

@@ -5,6 +5,8 @@ import { RecuaError } from '../../errors.js';
 import type { Engine } from '../api.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
 import type { ModelDescription } from '../protocol.js';
+import { activityOf } from './activity.js';
+import { residentBytes } from './memory-use.js';
 
 /** The names that the model has. */
 export interface SingleName {
@@ -110,8 +112,8 @@ class SingleModel implements SingleModelPool {
     if (state.state === 'ready') this.#known = state.model;
     return {
       id: this.#name.id, aliases: this.#name.aliases, createdSeconds: this.#name.createdSeconds,
-      state: this.#state(), known: this.#known, pinned: true, leases: this.#leases, expiresMs: undefined,
-      sizeBytes: this.#known?.sizeBytes ?? 0, pid: this.sole.pid,
+      state: this.#state(), known: this.#known, pinned: true, leases: this.#leases, activity: activityOf(this.sole), expiresMs: undefined,
+      sizeBytes: residentBytes(this.sole.pid) ?? this.#known?.sizeBytes ?? 0, pid: this.sole.pid,
     };
   }
 

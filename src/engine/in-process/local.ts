@@ -4,6 +4,7 @@
 import { RecuaError } from '../../errors.js';
 import type { Engine as EngineFace, EngineSettings, EngineState } from '../api.js';
 import { EngineRequests, type PendingRequest } from '../gateway/requests.js';
+import { TokenRate } from '../gateway/token-rate.js';
 import { deliver } from '../process/delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
 import { load } from '../process/load.js';
@@ -26,7 +27,8 @@ class LocalEngine extends EngineRequests {
   readonly #settings: LocalSettings;
   readonly #ready: Promise<ModelDescription>;
   #state: EngineState = { state: 'loading', fraction: 0 };
-  #status: EngineStatus = { running: 0, waiting: 0 };
+  #status: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
+  readonly #rate = new TokenRate();
   #engine: EngineLoop | undefined;
   #stopLoading: (() => void) | undefined;
   #deafen = (): void => {};
@@ -45,6 +47,10 @@ class LocalEngine extends EngineRequests {
 
   get state(): EngineState {
     return this.#state.state === 'ready' ? { ...this.#state, status: this.#status } : this.#state;
+  }
+
+  get tokensPerSecond(): number {
+    return this.#rate.perSecond(performance.now());
   }
 
   ready(): Promise<ModelDescription> {
@@ -97,6 +103,7 @@ class LocalEngine extends EngineRequests {
       const engine = new EngineLoop(addon, loaded, {
         emit: (events, status) => {
           this.#status = status;
+          this.#rate.note(status.tokens, performance.now());
           for (const event of events) this.dispatch(event);
         },
         log,

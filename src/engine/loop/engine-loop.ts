@@ -52,6 +52,7 @@ export class EngineLoop {
   readonly #keeping = new Set<number>();
   readonly #keeper: StateKeeper;
   readonly #running: Sequence[] = [];
+  #tokens = 0;
   /** Requests with tokens that are not text yet. */
   readonly #fresh = new Set<Generation>();
   readonly #outbox: Outbox;
@@ -288,6 +289,7 @@ export class EngineLoop {
       const last = result.tokens[to - 1]!;
       const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);
       if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
+      this.#tokens += given.length;
       if (last === undecided) this.#decisions.add(request, given.length);
       else if (last < 0) {
         // The KV of the last that came true is there, too: the sampler failed in the row that was
@@ -305,6 +307,7 @@ export class EngineLoop {
     if (!this.#active.has(request.id)) return;
     if (typeof outcome !== 'number') this.#failSampling(request, outcome.message);
     else if (request.accept(Int32Array.of(outcome), 0, this.#loaded.pieces.flags, performance.now())) this.#fresh.add(request);
+    this.#tokens++;
     this.#stir();
   }
 
@@ -355,7 +358,9 @@ export class EngineLoop {
   get status(): EngineStatus {
     // A sequence that was answered leaves its slot only at the next settle.
     const running = this.#running.length;
-    return { running, waiting: Math.max(0, this.#active.size - running) + (this.#embeddings?.active ?? 0) };
+    // Requests for vectors share each call, so that none of them waits for another's end.
+    const pooled = this.#embeddings?.active ?? 0;
+    return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#tokens };
   }
 }
 

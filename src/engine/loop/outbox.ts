@@ -9,7 +9,7 @@ export class Outbox {
   readonly #status: () => EngineStatus;
   #events: EngineEvent[] = [];
   /** What the gateway was told last: a cancel changes it without an event. */
-  #told: EngineStatus = { running: 0, waiting: 0 };
+  #told: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
   #flushing = false;
 
   constructor(emit: (events: EngineEvent[], status: EngineStatus) => void, status: () => EngineStatus) {

@@ -2,14 +2,14 @@
 // /models/unload, as llama-server's router has them. Every context size told here is the one the
 // engine enforces. Routes mounted by app; statusOf is health's and model-events', too.
 import type { Request, RequestHandler, Response } from 'express';
-import type { ModelPool, ModelState, PoolModel } from '../../engine/pool-api.js';
+import type { ModelState, PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { Fields, wrongType } from '../../request/fields.js';
 import { takeBody } from '../body/json-body.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import { readModelName } from '../exchange/admission.js';
+import { readKeepAlive, readModelName } from '../exchange/admission.js';
 
 /** A model's state in llama-server's words, with what it says of it: how far, or why not. */
 export interface WireStatus {
@@ -23,31 +23,33 @@ export interface WireStatus {
 export function modelRoutes({ pool }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
   return {
     list: async (_req: Request, res: Response) => {
-      res.json({ object: 'list', data: (await pool.list()).map((model) => entry(pool, model)) });
+      res.json({ object: 'list', data: (await pool.list()).map(entry) });
     },
     get: async (req: Request, res: Response) => {
       // A wildcard gives the decoded segments: owner/repo and owner%2Frepo are the same name.
       const id = req.params['id'] as unknown as string[];
-      res.json(entry(pool, await pool.find(id.join('/'))));
+      res.json(entry(await pool.find(id.join('/'))));
     },
     load: async (req: Request, res: Response) => {
-      const model = await pool.load(requireName(req));
-      res.json({ success: true, model: entry(pool, model) });
+      const body = Fields.of(takeBody(req));
+      const keepAliveMs = readKeepAlive(body);
+      const model = await pool.load(requireName(body), keepAliveMs === undefined ? {} : { keepAliveMs });
+      res.json({ success: true, model: entry(model) });
     },
     unload: async (req: Request, res: Response) => {
-      const model = await pool.unload(requireName(req));
-      res.json({ success: true, model: entry(pool, model) });
+      const model = await pool.unload(requireName(Fields.of(takeBody(req))));
+      res.json({ success: true, model: entry(model) });
     },
   };
 }
 
-function requireName(req: Request): string {
-  const name = readModelName(Fields.of(takeBody(req)));
+function requireName(body: Fields): string {
+  const name = readModelName(body);
   if (name === undefined || name === '') throw wrongType('model', 'the name of a model', name);
   return name;
 }
 
-function entry({ sole }: ModelPool, model: PoolModel): object {
+function entry(model: PoolModel): object {
   const { id, aliases, createdSeconds, state, known } = model;
   return {
     id,
@@ -55,8 +57,8 @@ function entry({ sole }: ModelPool, model: PoolModel): object {
     created: createdSeconds,
     owned_by: 'recua',
     aliases,
-    status: statusOf(state),
-    ...(sole ? {} : residence(model)),
+    status: { ...statusOf(state), ...(state.state === 'unloaded' || state.state === 'failed' ? {} : activity(model)) },
+    ...residence(model),
     ...(known === undefined ? {} : details(known)),
   };
 }
@@ -74,6 +76,10 @@ export function statusOf(state: ModelState): WireStatus {
     default:
       return { value: state.state };
   }
+}
+
+function activity({ activity: { running, waiting, tokensPerSecond } }: PoolModel): object {
+  return { running, waiting, tokens_per_second: Math.round(tokensPerSecond * 10) / 10 };
 }
 
 /** What it takes, and for how long it stays. */

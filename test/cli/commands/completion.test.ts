@@ -1,21 +1,37 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { completionTree } from '#recua/cli/completion/words.js';
 import { allCommands } from '#recua/cli/table.js';
-import { recua, root } from '../recua.js';
+import { model, put } from '../../models/hub-layout.js';
+import { Pty } from '../pty.js';
+import { mainPath, recua, root } from '../recua.js';
 
 const all = await allCommands();
 
 const has = (shell: string) => spawnSync(shell, ['--version']).status === 0;
 
+/** A folder for PATH with the command, and a store with models. */
+function install(t: Test): NodeJS.ProcessEnv {
+  const folder = mkdtempSync(join(tmpdir(), 'recua-completion-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  mkdirSync(join(folder, 'bin'));
+  writeFileSync(join(folder, 'bin', 'recua'), `#!/bin/sh\nexec '${process.execPath}' '${mainPath}' "$@"\n`, { mode: 0o755 });
+  const hub = join(folder, 'hub');
+  for (const kind of ['Q4_K_M', 'Q8_0']) put(hub, { repo: 'acme/toy', file: `toy-${kind}.gguf`, bytes: model(kind) });
+  return { ...process.env, PATH: `${folder}/bin:${process.env['PATH']}`, SERVICE_HOME: folder, HUB_HOME: '', HF_HUB_CACHE: '' };
+}
+
+const bashScript = recua(['completion', 'bash']).then(({ stdout }) => stdout);
+
 /** What bash offers after a line, whose last word is the one being completed. */
-async function bash(t: Test, words: string[], cwd = root): Promise<string[]> {
-  const { stdout: script } = await recua(['completion', 'bash']);
+async function bash(t: Test, words: string[], cwd = root, env = process.env): Promise<string[]> {
+  const script = await bashScript;
   const quoted = ['recua', ...words].map((word) => `'${word}'`).join(' ');
-  const run = spawnSync('bash', ['--norc', '--noprofile', '-c', `${script}\nCOMP_WORDS=(${quoted}); COMP_CWORD=${words.length}; _recua; printf '%s\\n' "\${COMPREPLY[@]}"`], { encoding: 'utf8', cwd });
+  const run = spawnSync('bash', ['--norc', '--noprofile', '-c', `${script}\nCOMP_WORDS=(${quoted}); COMP_CWORD=${words.length}; _recua; printf '%s\\n' "\${COMPREPLY[@]}"`], { encoding: 'utf8', cwd, env });
   t.equal(run.stderr, '');
   return run.stdout.split('\n').filter((line) => line !== '').sort();
 }
@@ -36,14 +52,57 @@ t.test('bash completes the values of flags: choices, files, models', async (t) =
   const folder = t.testdir();
   writeFileSync(join(folder, 'my model.gguf'), '');
   mkdirSync(join(folder, 'models'));
+  const env = install(t);
+  const some = ['acme/toy:Q4_K_M', 'acme/toy:Q8_0', 'builtin', 'models', 'my model.gguf'];
   t.same(await bash(t, ['api', '--flash-attn', '']), ['auto', 'off', 'on']);
   t.same(await bash(t, ['api', '-fa', 'o']), ['off', 'on']);
   t.same(await bash(t, ['api', '--flash-attn', '=', 'a']), ['auto'], 'as bash splits --flash-attn=a');
   t.same(await bash(t, ['api', '--flash-attn', '=']), ['auto', 'off', 'on']);
   t.same(await bash(t, ['api', '--chat-template-file', 'm'], folder), ['models', 'my model.gguf']);
-  t.same(await bash(t, ['serve', 'start', '-m', ''], folder), ['builtin', 'models', 'my model.gguf']);
-  t.same(await bash(t, ['run', ''], folder), ['builtin', 'models', 'my model.gguf']);
+  t.same(await bash(t, ['serve', 'start', '-m', ''], folder, env), some);
+  t.same(await bash(t, ['run', ''], folder, env), some);
+  t.same(await bash(t, ['run', ''], folder, { ...env, PATH: process.env['PATH'] }), ['models', 'my model.gguf'], 'silent where the command is not found');
   t.same(await bash(t, ['api', '--port', ''], folder), [], 'a number is nothing to complete');
+});
+
+t.test('the names of models are those of the store, with their aliases', async (t) => {
+  const env = install(t) as Record<string, string>;
+  t.match(await recua(['alias', 'toys', 'acme/toy:Q8_0'], '', { env }), { code: 0 });
+  t.match(await recua(['completion', '--models'], '', { env }), { code: 0, stdout: 'builtin\ntoys\nacme/toy:Q4_K_M\nacme/toy:Q8_0\n', stderr: '' });
+  writeFileSync(join(env['SERVICE_HOME']!, 'recua', 'aliases.json'), '{');
+  t.match(await recua(['completion', '--models'], '', { env }), { code: 0, stdout: '\n', stderr: '' }, 'silent where something is wrong');
+});
+
+t.test('bash completes models behind a colon, which splits its words', async (t) => {
+  const env = install(t);
+  const complete = (...words: string[]) => bash(t, words, root, env);
+  t.same(await complete('show', 'acme/'), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0']);
+  t.same(await complete('rm', 'acme/toy', ':'), ['Q4_K_M', 'Q8_0']);
+  t.same(await complete('load', 'acme/toy', ':', 'Q4'), ['Q4_K_M']);
+  t.same(await complete('api', '-m', 'acme/toy', ':', 'Q8'), ['Q8_0']);
+  t.same(await complete('api', '--model', '=', 'acme/toy', ':', 'Q8'), ['Q8_0']);
+  for (const command of ['run', 'chat', 'api', 'unload', 'stop', 'cp', 'alias']) t.same(await complete(command, 'acme/toy'), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0'], command);
+});
+
+t.test('zsh and fish complete models', async (t) => {
+  const env = install(t);
+  const folder = env['SERVICE_HOME']!;
+  if (has('fish')) {
+    const { stdout: script } = await recua(['completion', 'fish']);
+    const run = spawnSync('fish', ['--no-config', '-c', `${script}\ncomplete -C 'recua show acme/'`], { encoding: 'utf8', cwd: folder, env });
+    t.same(run.stdout.trim().split('\n').map((line) => line.split('\t')[0]).sort(), ['acme/toy:Q4_K_M', 'acme/toy:Q8_0']);
+  }
+  if (has('zsh')) {
+    const { stdout: script } = await recua(['completion', 'zsh']);
+    writeFileSync(join(folder, 'recua.zsh'), script);
+    const pty = new Pty(['-f'], { program: 'zsh', env: { ...env as Record<string, string>, PS1: '> ' }, cwd: folder });
+    await pty.until(/^>/m);
+    pty.type('autoload -Uz compinit && compinit -u -D && source recua.zsh && echo rea""dy\r');
+    await pty.until(/^ready/m);
+    pty.type('recua show acme/toy:Q8\t');
+    await pty.until(/recua show acme\/toy:Q8_0/);
+    pty.kill('SIGKILL');
+  }
 });
 
 for (const shell of ['bash', 'zsh', 'fish']) {
@@ -57,7 +116,9 @@ for (const shell of ['bash', 'zsh', 'fish']) {
         t.ok(stdout.includes(written), `${path} ${written}`);
       }
     }
-    if (has(shell)) t.match(spawnSync(shell, ['-n'], { input: stdout, encoding: 'utf8' }), { status: 0, stderr: '' });
+    const path = join(t.testdir(), 'script');
+    writeFileSync(path, stdout);
+    if (has(shell)) t.match(spawnSync(shell, ['-n', path], { encoding: 'utf8' }), { status: 0, stderr: '' });
     // No quotation mark of a help text may end a word of the script.
     t.equal((stdout.replaceAll('\'\\\'\'', '').replaceAll('\\\'', '').match(/'/g) ?? []).length % 2, 0);
   });

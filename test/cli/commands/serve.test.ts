@@ -106,6 +106,34 @@ t.test('starting again is no error for the same model and one for another', asyn
   t.equal((await status(home)).code, 0, 'a wrong model does not stop the old one');
 });
 
+t.test('serve start without a model, with several, and with a models file', async (t) => {
+  const home = makeHome(t);
+  const copy = join(home.folder, 'copy.gguf');
+  copyFileSync(join(root, 'builtin', 'builtin.gguf'), copy);
+  const states = async () => (await status(home)).is.models.map(({ id, state }: any) => `${id} ${state}`).sort();
+  t.match(await home.serve('start', ...small), { code: 0, stderr: /^Starting the server …\nRecua serves models as they are asked for at http/ });
+  t.strictSame(await states(), ['builtin unloaded']);
+  t.match(await home.serve('start', ...small), { code: 0, stderr: /^Already running: models as they are asked for/ });
+  t.match(await home.serve('start', copy, 'builtin', ...small), { code: 1, stderr: new RegExp(`runs already \\(.*, with models as they are asked for\\. recua serve restart ${copy} builtin changes that`) });
+
+  t.match(await home.serve('restart', copy, 'builtin'), { code: 0, stderr: /Stopped[^]*Recua serves copy, builtin at/ });
+  t.strictSame(await states(), ['builtin ready', 'copy ready'], 'what is named is loaded when it returns');
+  const text = (await home.serve('status')).stdout;
+  t.match(text, /^Model +copy, builtin$/m);
+  t.match(text, /^Loaded +copy \(ready\), builtin \(ready\)$/m);
+  t.match(await home.serve('restart'), { code: 0, stderr: /Recua serves copy, builtin at/ }, 'a restart has the same models');
+
+  writeFileSync(join(home.folder, 'models.json'), JSON.stringify({ models: { tiny: { model: 'copy.gguf', pinned: true }, other: { model: 'builtin' } } }));
+  const inFolder = (...args: string[]) => recua(['serve', ...args], '', { env: home.env, cwd: home.folder });
+  t.match(await inFolder('restart', '--models', 'models.json'), { code: 0, stderr: /Recua serves tiny at/ });
+  t.strictSame(await states(), ['other unloaded', 'tiny ready']);
+  t.match(await inFolder('start', '--models', 'models.json', ...small), { code: 0, stderr: /^Already running: tiny at [^\n]*\n$/ });
+  t.match(await home.serve('status'), { stdout: /^Loaded +tiny \(ready\), 1 not loaded$/m });
+  t.match(await inFolder('restart', '--models', 'none.json'), { code: 1, stderr: /none\.json cannot be read/ });
+  t.equal((await status(home)).code, 0, 'a wrong file does not stop the old server');
+  t.match(await home.serve('stop'), { code: 0 });
+});
+
 t.test('two starts at once make one server', async (t) => {
   const home = makeHome(t);
   const results = await Promise.all([1, 2, 3].map(() => home.serve('start', 'builtin', ...small)));
@@ -229,8 +257,8 @@ t.test('a start that fails exits 1 with the reason and the end of the log', asyn
   t.match(stderr, /^recua: The server did not start: .{10,}\nThe end of its log, .*server\.log:\n {2}\S+Z .*Loading hollow/m);
   t.equal((await status(home)).code, 3);
   t.match(await home.serve('start', 'none.gguf'), { code: 1, stderr: /There is no model none\.gguf/ });
-  t.match(await home.serve('start'), { code: 2, stderr: /Expected a model: recua serve start <model>/ });
-  t.match(await home.serve('start', 'a', '-m', 'b'), { code: 2, stderr: /Expected one model, got b and a/ });
+  t.match(await home.serve('start', 'a', '-m', 'b'), { code: 1, stderr: /There is no model b/ });
+  t.match(await home.serve('start', 'builtin', 'builtin'), { code: 2, stderr: /each model once, got builtin twice/ });
   t.match(await home.serve('start', 'builtin', '--ctx-size', 'big'), { code: 2, stderr: /whole number/ });
   t.match(await home.serve('restart'), { code: 1 });
 });

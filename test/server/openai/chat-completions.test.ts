@@ -258,7 +258,7 @@ t.test('a reader that stops reading makes deltas merge, and gets all of them whe
 
 t.test('a model that only embeds cannot chat', async (t) => {
   const { url, engine } = await startApp(t);
-  engine.state = { state: 'ready', model: { ...description, canGenerate: false }, status: { running: 0, waiting: 0 } };
+  engine.state = { state: 'ready', model: { ...description, canGenerate: false }, status: { running: 0, waiting: 0, tokens: 0 } };
   const res = await post(url + path, hello);
   t.equal(res.status, 400);
   t.match(await res.json(), { error: { code: 'chat_unsupported', param: 'model' } });

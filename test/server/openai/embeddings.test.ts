@@ -77,7 +77,7 @@ t.test('errors of the engine keep their code, numbers and field', async (t) => {
 
 t.test('a model without pooled vectors is a 400', async (t) => {
   const { url, engine } = await startApp(t);
-  engine.state = { state: 'ready', model: { ...description, canEmbed: false }, status: { running: 0, waiting: 0 } };
+  engine.state = { state: 'ready', model: { ...description, canEmbed: false }, status: { running: 0, waiting: 0, tokens: 0 } };
   t.match(await (await post(`${url}/v1/embeddings`, { input: 'text' })).json(), { error: { code: 'embeddings_unsupported', param: 'model' } });
 });
 

@@ -3,11 +3,15 @@ import { post, served, startApp } from '../app-under-test.js';
 import { description } from '../fake-engine.js';
 
 t.test('GET /v1/models lists the model with its effective context', async (t) => {
-  const { url } = await startApp(t);
+  const { url, engine } = await startApp(t);
+  engine.state = { state: 'ready', model: description, status: { running: 2, waiting: 1, tokens: 0 } };
+  engine.tokensPerSecond = 12.345;
   const list = await (await fetch(`${url}/v1/models`)).json();
   t.equal(list.object, 'list');
   t.same(list.data, [{
-    id: served.id, object: 'model', created: served.createdSeconds, owned_by: 'recua', aliases: ['small'], status: { value: 'loaded' },
+    id: served.id, object: 'model', created: served.createdSeconds, owned_by: 'recua', aliases: ['small'],
+    status: { value: 'loaded', running: 2, waiting: 1, tokens_per_second: 12.3 },
+    memory_bytes: description.sizeBytes, requests: 0, pinned: true, expires_at: null,
     max_model_len: description.contextSize, context_length: description.contextSize, context_window: description.contextSize,
     capabilities: ['completion', 'embedding', 'tools'],
     meta: { vocab_type: 2, n_vocab: 100, n_ctx: 1024, n_ctx_train: 4096, n_embd: 8, n_params: 1000, size: 4000, ftype: 'F32', devices: [], n_gpu_layers: 0, n_layers: 3 },
@@ -49,7 +53,10 @@ t.test('models are listed while the engine loads, and keep their details over a 
   const ready = engine.state;
   engine.state = { state: 'loading', fraction: 0 };
   const loading = (await (await fetch(`${url}/v1/models`)).json()).data[0];
-  t.same(loading, { id: served.id, object: 'model', created: served.createdSeconds, owned_by: 'recua', aliases: ['small'], status: { value: 'loading', fraction: 0 } });
+  t.same(loading, {
+    id: served.id, object: 'model', created: served.createdSeconds, owned_by: 'recua', aliases: ['small'],
+    status: { value: 'loading', fraction: 0, running: 0, waiting: 0, tokens_per_second: 0 }, memory_bytes: 0, requests: 0, pinned: true, expires_at: null,
+  });
   engine.state = ready;
   await (await fetch(`${url}/v1/models`)).json();
   engine.crash();

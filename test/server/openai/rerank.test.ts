@@ -7,7 +7,7 @@ const model = { ...description, canRerank: true };
 
 async function startReranker(t: Test) {
   const engine = new FakeEngine();
-  engine.state = { state: 'ready', model, status: { running: 0, waiting: 0 } };
+  engine.state = { state: 'ready', model, status: { running: 0, waiting: 0, tokens: 0 } };
   return await startApp(t, {}, engine);
 }
 

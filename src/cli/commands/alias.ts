@@ -1,0 +1,83 @@
+// `recua alias` and `recua cp`: further names for models of the store.
+import { readInventory } from '../../models/lookup.js';
+import { forgetNames, namedModels, nameModel } from '../../models/naming.js';
+import type { NamedModel } from '../../models/naming.js';
+import { shellWord } from '../../models/names/shell-word.js';
+import { findPlaces } from '../../models/places.js';
+import { command } from '../command.js';
+import { misuse, on, perCall } from '../flags/flags.js';
+import { print, say } from '../terminal/output.js';
+import { plain } from '../terminal/wording.js';
+
+const force = perCall(on(['--force', '-F'], 'Move an alias that names another model already'));
+const json = perCall(on(['--json'], 'Print JSON'));
+
+export const alias = command({
+  name: 'alias',
+  aliases: [],
+  operands: '[name] [model]',
+  summary: 'Give models of the store names of your own, or list these',
+  details: 'A name and a model give the model that name, beside those it has; no bytes are copied. Without arguments it lists the aliases. An alias is taken by all commands and by requests. '
+    + 'recua rm of such an alias, too, takes away the name and leaves the model.',
+  examples: [
+    ['recua alias chat owner/repo:Q4_K_M', 'From now on: recua run chat'],
+    ['recua alias', 'All of them, with their models'],
+    ['recua alias --rm chat', 'Take the name away; the model stays'],
+  ],
+  flags: {
+    rm: perCall(on(['--rm'], 'Take the names away that follow')),
+    force,
+    json,
+  },
+  async run({ values, operands }) {
+    const places = findPlaces();
+    if (values.rm) {
+      if (operands.length === 0) throw misuse('Expected an alias: recua alias --rm <name>…');
+      await forgetNames(await readInventory(places), operands);
+      for (const name of operands) say(`${plain(name)} is no name any more; its model stays.`);
+      return 0;
+    }
+    if (operands.length === 0) return await list(namedModels(await readInventory(places)), values.json);
+    const [name, model, ...surplus] = operands;
+    if (model === undefined || surplus.length > 0) throw misuse(`Expected a name and a model: recua alias <name> <model>, got ${operands.join(' ')}.`);
+    return await give(await nameModel(places, model, name!, values.force), values.json);
+  },
+});
+
+export const cp = command({
+  name: 'cp',
+  aliases: [],
+  operands: '<model> <name>',
+  summary: 'Give a model of the store a second name, without copying it',
+  details: 'The new name is an alias of the same file: no bytes are copied, and it takes no room. The same as recua alias <name> <model>.',
+  examples: [['recua cp owner/repo:Q4_K_M chat', 'From now on: recua run chat']],
+  flags: { force, json },
+  async run({ values, operands }) {
+    const [model, name, ...surplus] = operands;
+    if (model === undefined || name === undefined || surplus.length > 0) {
+      throw misuse(`Expected a model and its new name: recua cp <model> <name>, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);
+    }
+    return await give(await nameModel(findPlaces(), model, name, values.force), values.json);
+  },
+});
+
+async function give(named: NamedModel, asJson: boolean): Promise<number> {
+  const { alias: name, model, repo, file } = named;
+  await print(asJson ? `${JSON.stringify(objectOf(named), null, 2)}\n`
+    : `${plain(`${name} names ${model ?? repo} now (${repo}/${file}); nothing was copied.`)}\nTry: recua run ${shellWord(plain(name))} -p "Hello"\n`);
+  return 0;
+}
+
+async function list(all: readonly NamedModel[], asJson: boolean): Promise<number> {
+  if (asJson) await print(`${JSON.stringify({ aliases: all.map(objectOf) }, null, 2)}\n`);
+  else if (all.length === 0) say('There are no aliases. Give one: recua alias <name> <model>');
+  else {
+    const { rows } = await import('../terminal/rows.js');
+    await print(rows([['ALIAS', 'MODEL', 'STATE'], ...all.map(({ alias: name, model, repo, file }) => [name, model ?? `${repo}/${file}`, model === undefined ? 'no longer in the store' : ''])]));
+  }
+  return 0;
+}
+
+function objectOf({ alias: name, model, repo, file }: NamedModel): object {
+  return { alias: name, model: model ?? null, repo, file };
+}

@@ -1,0 +1,103 @@
+// `recua load` and `recua unload`: the models of a running server come and go.
+import { RecuaError } from '../../errors.js';
+import { sizeText } from '../../models/byte-size.js';
+import { command } from '../command.js';
+import { integer, misuse, perCall } from '../flags/flags.js';
+import { chooseServer, serverUrl } from '../servers/choose-server.js';
+import { readModel } from '../servers/served-model.js';
+import type { ServedModel } from '../servers/served-model.js';
+import type { ServerClient } from '../servers/server-client.js';
+import { watchModel } from '../servers/watch-model.js';
+import { LoadingLine, say, sayError } from '../terminal/output.js';
+import { watchSignals } from '../terminal/signals.js';
+
+export const load = command({
+  name: 'load',
+  aliases: [],
+  operands: '<model>…',
+  summary: 'Load models in a running server',
+  details: 'Shows how far it is, and ends when they are ready. Without --url it asks the one of your servers that has the model, of several the managed one. '
+    + 'A server that was started with one model keeps that, and loads no other. Ctrl-C stops the waiting, not the loading.',
+  examples: [
+    ['recua load owner/repo:Q4_K_M', 'So that the first request need not wait'],
+    ['recua load chat embed --keep-alive -1', 'Two models, which stay until they are unloaded'],
+  ],
+  flags: {
+    keepAlive: perCall(integer(['--keep-alive'], 'seconds', 'Stay loaded for so long after the last request; -1 is for ever; by default as the server has it', { fallback: 0, min: -1, max: 31_536_000 })),
+    url: serverUrl,
+  },
+  async run({ values, operands, given }) {
+    const body = given.has('keepAlive') ? { keep_alive: values.keepAlive } : {};
+    return await forEach('load', operands, values.url, ({ state }) => state === 'ready' || state === 'loading', async (client, name, signal) => {
+      const line = new LoadingLine(`Loading ${name}`);
+      try {
+        const answer = client.postJson('/models/load', { model: name, ...body }, signal);
+        const { model } = await watchModel(client, name, answer, ({ fraction }) => line.show(fraction ?? 0)) as { model?: unknown };
+        line.end();
+        const { id, contextSize, memoryBytes } = readModel(model);
+        const facts = [...(contextSize === undefined ? [] : [`${contextSize} tokens of context`]), ...(memoryBytes === undefined ? [] : [sizeText(memoryBytes)])];
+        say(`${id} is ready at ${client.url}${facts.length > 0 ? ` (${facts.join(', ')})` : ''}`);
+      } finally {
+        line.end();
+      }
+    });
+  },
+});
+
+export const unload = command({
+  name: 'unload',
+  // As Ollama calls it.
+  aliases: ['stop'],
+  operands: '<model>…',
+  summary: 'Unload models of a running server',
+  details: 'Their memory is free when it ends; running answers end first. Which server is asked: as for recua load. The server itself is stopped by recua serve stop.',
+  examples: [['recua unload owner/repo:Q4_K_M', 'Also recua stop']],
+  flags: { url: serverUrl },
+  async run({ values, operands }) {
+    return await forEach('unload', operands, values.url, isThere, async (client, name, signal) => {
+      let told = false;
+      const answer = client.postJson('/models/unload', { model: name }, signal);
+      const { model } = await watchModel(client, name, answer, ({ id, running }) => {
+        if (running === 0 || told) return;
+        told = true;
+        say(`Waiting for ${running} running ${running === 1 ? 'request' : 'requests'} of ${id} to end.`);
+      }) as { model?: unknown };
+      say(`${readModel(model).id} is not loaded any more at ${client.url}`);
+    });
+  },
+});
+
+function isThere({ state }: ServedModel): boolean {
+  return state !== 'unloaded' && state !== 'failed';
+}
+
+type Step = (client: ServerClient, name: string, signal: AbortSignal) => Promise<void>;
+
+/**
+ * One after the other. A mistake of the command line ends it before anything is done; where one
+ * fails, the others are done all the same.
+ */
+async function forEach(verb: string, names: readonly string[], url: string, prefers: (model: ServedModel) => boolean, step: Step): Promise<number> {
+  if (names.length === 0) {
+    const whole = verb === 'unload' ? ' To end the server itself: recua serve stop' : '';
+    throw misuse(`Expected a model: recua ${verb} <model>…, where a model is a name that recua ps --all shows.${whole}`);
+  }
+  const chosen: [ServerClient, string][] = [];
+  for (const name of names) chosen.push([await chooseServer(url, name, prefers), name]);
+  const stop = watchSignals();
+  let code = 0;
+  try {
+    for (const [client, name] of chosen) {
+      try {
+        await step(client, name, stop.signal);
+      } catch (thrown) {
+        if (names.length === 1 || RecuaError.from(thrown).code === 'cancelled') throw thrown;
+        sayError(thrown);
+        code = 1;
+      }
+    }
+  } finally {
+    stop.release();
+  }
+  return code;
+}

@@ -1,0 +1,182 @@
+// `recua ps`: the models of the servers that run, and what they do just now; once, or live.
+import { setTimeout as wait } from 'node:timers/promises';
+import { sizeText } from '../../models/byte-size.js';
+import { RecuaError } from '../../errors.js';
+import { command } from '../command.js';
+import { misuse, on, perCall } from '../flags/flags.js';
+import { noServer, serverUrl } from '../servers/choose-server.js';
+import { runningServers } from '../servers/registry.js';
+import type { RunningServer } from '../servers/registry.js';
+import { modelsOf } from '../servers/served-model.js';
+import type { ServedModel } from '../servers/served-model.js';
+import { ServerClient } from '../servers/server-client.js';
+import { print, say } from '../terminal/output.js';
+import { aborted, watchSignals } from '../terminal/signals.js';
+
+/** As of `recua serve status`. */
+const stoppedCode = 3;
+const everyMs = 1_000;
+
+/** A server and what it said; `problem` is why it said nothing. */
+interface Asked {
+  url: string;
+  /** Of one that is found by itself. */
+  server: RunningServer | undefined;
+  models: readonly ServedModel[];
+  problem: RecuaError | undefined;
+}
+
+export const ps = command({
+  name: 'ps',
+  aliases: [],
+  operands: '',
+  summary: 'List the models of running servers, with what they do',
+  details: 'Of every server of yours that runs, by recua api or recua serve. UNTIL is when a model leaves if nobody asks for it. TOKENS/S are generated over the last five seconds. '
+    + `Exit codes: 0 servers run, ${stoppedCode} none does. --watch needs a terminal; Ctrl-C ends it with 0.`,
+  examples: [
+    ['recua ps', 'model, state, memory, device, context, requests, speed'],
+    ['recua ps --watch', 'the same, anew each second'],
+    ['recua ps --all --json', 'for programs, with the models that could be loaded'],
+  ],
+  flags: {
+    all: perCall(on(['--all', '-a'], 'Also models that are not loaded')),
+    watch: perCall(on(['--watch', '-w'], 'Go on showing it, once a second, until Ctrl-C')),
+    json: perCall(on(['--json'], 'Print JSON')),
+    url: serverUrl,
+  },
+  async run({ values, operands }) {
+    const { all, json, url } = values;
+    if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. One model in detail: recua show ${operands[0]}`);
+    if (values.watch) {
+      if (json) throw misuse('Expected --watch or --json, got both.');
+      if (!process.stdout.isTTY) throw misuse('Expected a terminal for --watch, and stdout is none. For a program: recua ps --json');
+      return await watch(url, all);
+    }
+    const asked = await askAll(url);
+    if (json) await print(asJson(asked, all));
+    else if (asked.length === 0) say(noServer);
+    else await print(await asText(asked, all));
+    if (asked.length === 0) return stoppedCode;
+    const problems = asked.flatMap(({ problem }) => problem ?? []);
+    if (problems.length === asked.length) throw problems[0]!;
+    for (const problem of problems) say(`Note: ${problem.message}`);
+    return 0;
+  },
+});
+
+async function askAll(url: string): Promise<Asked[]> {
+  const servers = url === '' ? await runningServers() : [undefined];
+  return await Promise.all(servers.map(async (server) => {
+    const client = new ServerClient(server?.url ?? url);
+    try {
+      return { url: client.url, server, models: await modelsOf(client), problem: undefined };
+    } catch (thrown) {
+      return { url: client.url, server, models: [], problem: RecuaError.from(thrown) };
+    }
+  }));
+}
+
+/** On a screen of its own, so that what was on the terminal is there again afterwards. */
+async function watch(url: string, all: boolean): Promise<number> {
+  const stop = watchSignals();
+  process.stdout.write('\x1b[?1049h\x1b[?25l');
+  try {
+    while (!stop.signal.aborted) {
+      const asked = await Promise.race([askAll(url), aborted(stop.signal)]);
+      if (!asked) break;
+      const problems = asked.flatMap(({ problem }) => (problem ? [problem.message] : []));
+      const text = asked.length === 0 ? `${noServer}\n` : `${await asText(asked, all)}${problems.map((problem) => `Note: ${problem}\n`).join('')}`;
+      const lines = text.trimEnd().split('\n').slice(0, Math.max(1, process.stdout.rows - 1));
+      if (stop.signal.aborted) break;
+      await print(`\x1b[H${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);
+      await wait(everyMs, undefined, { signal: stop.signal }).catch(() => undefined);
+    }
+    return 0;
+  } finally {
+    process.stdout.write('\x1b[?25h\x1b[?1049l');
+    stop.release();
+  }
+}
+
+function shown({ models }: Asked, all: boolean): readonly ServedModel[] {
+  return models.filter(({ state }) => all || state !== 'unloaded');
+}
+
+async function asText(asked: readonly Asked[], all: boolean): Promise<string> {
+  const several = asked.length > 1;
+  const cells = asked.flatMap((one) => shown(one, all).map((model) => [
+    model.id, ...(several ? [one.url] : []), stateText(model), isThere(model) && model.memoryBytes !== undefined ? sizeText(model.memoryBytes) : '', deviceText(model),
+    model.contextSize === undefined ? '' : String(model.contextSize), ...workCells(model), untilText(model),
+  ]));
+  const head = ['NAME', ...(several ? ['SERVER'] : []), 'STATE', 'MEMORY', 'DEVICE', 'CONTEXT', 'RUNNING', 'WAITING', 'TOKENS/S', 'UNTIL'];
+  const { rows } = await import('../terminal/rows.js');
+  // The last column may be cut; a failed model's reason is worth a line of its own.
+  const failed = asked.flatMap((one) => shown(one, all)).filter(({ reason }) => reason !== '').map(({ id, reason }) => `${id} failed: ${reason}\n`);
+  const idle = cells.length === 0 ? [`No model is loaded at ${asked.map(({ url }) => url).join(', ')}. Those that can be: recua ps --all\n`] : [];
+  const { plain } = await import('../terminal/wording.js');
+  return [rows([head, ...cells]), ...[...failed, ...idle].map((line) => `${plain(line.trimEnd())}\n`)].join('');
+}
+
+function isThere({ state }: ServedModel): boolean {
+  return state !== 'unloaded' && state !== 'failed';
+}
+
+function stateText({ state, fraction }: ServedModel): string {
+  return state === 'loading' && fraction !== undefined ? `loading ${Math.floor(fraction * 100)} %` : state;
+}
+
+function deviceText({ devices, layers, totalLayers }: ServedModel): string {
+  if (devices === undefined) return '';
+  return devices.length === 0 ? 'CPU' : `${devices.join(', ')} (${layers} of ${totalLayers} layers)`;
+}
+
+function workCells(model: ServedModel): string[] {
+  if (!isThere(model)) return ['', '', ''];
+  return [String(model.running), String(model.waiting), model.tokensPerSecond.toFixed(1)];
+}
+
+function untilText(model: ServedModel): string {
+  const { pinned, expiresMs, running, waiting } = model;
+  if (!isThere(model)) return '';
+  if (pinned) return 'pinned';
+  if (expiresMs !== undefined) return timeLeft(expiresMs - Date.now());
+  return running + waiting > 0 ? 'in use' : model.state === 'ready' ? 'for ever' : '';
+}
+
+function timeLeft(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  for (const [size, unit] of [[86_400, 'day'], [3_600, 'hour'], [60, 'minute']] as const) {
+    const count = Math.round(seconds / size);
+    if (seconds >= 2 * size || (seconds >= size && unit === 'minute')) return `in ${count} ${unit}${count === 1 ? '' : 's'}`;
+  }
+  return `in ${seconds} s`;
+}
+
+function asJson(asked: readonly Asked[], all: boolean): string {
+  return `${JSON.stringify({
+    servers: asked.map((one) => ({
+      url: one.url,
+      pid: one.server?.pid ?? null,
+      managed: one.server?.managed ?? null,
+      started_at: one.server?.startedAt ?? null,
+      problem: one.problem?.message ?? null,
+      models: shown(one, all).map((model) => ({
+        name: model.id,
+        aliases: model.aliases,
+        state: model.state,
+        progress: model.fraction ?? null,
+        reason: model.reason || null,
+        memory_bytes: model.memoryBytes ?? null,
+        devices: model.devices ?? null,
+        gpu_layers: model.layers ?? null,
+        total_layers: model.totalLayers ?? null,
+        context: model.contextSize ?? null,
+        running: model.running,
+        waiting: model.waiting,
+        tokens_per_second: model.tokensPerSecond,
+        pinned: model.pinned,
+        expires_at: model.expiresMs === undefined ? null : new Date(model.expiresMs).toISOString(),
+      })),
+    })),
+  }, null, 2)}\n`;
+}

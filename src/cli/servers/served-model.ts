@@ -1,0 +1,76 @@
+// What a running server says of its models: an entry of GET /v1/models in the command line's words.
+// What an older server, or another program, leaves out is unknown.
+import type { ServerClient } from './server-client.js';
+
+export interface ServedModel {
+  /** The name that clients see. */
+  id: string;
+  aliases: readonly string[];
+  /** `ready`, `loading`, `unloading`, `failed`, `unloaded`, or what a newer server says. */
+  state: string;
+  /** 0 to 1 while it is loaded. */
+  fraction: number | undefined;
+  /** Why its last load failed; '' where it did not. */
+  reason: string;
+  /** What it takes of memory, or is expected to. */
+  memoryBytes: number | undefined;
+  /** Where it computes, beside the CPU; undefined until it was loaded once. */
+  devices: readonly string[] | undefined;
+  /** Layers on these devices. */
+  layers: number | undefined;
+  totalLayers: number | undefined;
+  /** Tokens for each request. */
+  contextSize: number | undefined;
+  running: number;
+  waiting: number;
+  tokensPerSecond: number;
+  pinned: boolean;
+  /** When it is unloaded if nobody asks for it, by Date.now(). */
+  expiresMs: number | undefined;
+}
+
+export async function modelsOf(client: ServerClient): Promise<ServedModel[]> {
+  const { data } = objectOf(await client.getJson('/v1/models'));
+  return Array.isArray(data) ? data.map(readModel) : [];
+}
+
+/** Throws `model_not_found` where the server has none of that name, `ambiguous_model`. */
+export async function modelOf(client: ServerClient, name: string): Promise<ServedModel> {
+  return readModel(await client.getJson(`/v1/models/${encodeURIComponent(name)}`));
+}
+
+export function readModel(value: unknown): ServedModel {
+  const { id, aliases, status, meta: details, memory_bytes: memory, pinned, expires_at: expires, context_length: context } = objectOf(value);
+  const { value: state, fraction, reason, running, waiting, tokens_per_second: speed } = objectOf(status);
+  const meta = objectOf(details);
+  const { message } = objectOf(reason);
+  return {
+    id: String(id),
+    aliases: texts(aliases) ?? [],
+    state: typeof state !== 'string' || state === 'loaded' ? 'ready' : state,
+    fraction: number(fraction),
+    reason: typeof message === 'string' ? message : '',
+    memoryBytes: number(memory) || number(meta['size']),
+    devices: texts(meta['devices']),
+    layers: number(meta['n_gpu_layers']),
+    totalLayers: number(meta['n_layers']),
+    contextSize: number(context),
+    running: number(running) ?? 0,
+    waiting: number(waiting) ?? 0,
+    tokensPerSecond: number(speed) ?? 0,
+    pinned: pinned === true,
+    expiresMs: typeof expires === 'number' ? expires * 1_000 : undefined,
+  };
+}
+
+function objectOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? value as Record<string, unknown> : {};
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined;
+}
+
+function texts(value: unknown): string[] | undefined {
+  return Array.isArray(value) ? value.map(String) : undefined;
+}

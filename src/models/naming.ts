@@ -1,0 +1,53 @@
+// Further names for a model of the store: no bytes are copied. Called by `recua alias` and
+// `recua cp`.
+import { RecuaError } from '../errors.js';
+import { addAlias, checkAlias, removeAliases } from './aliases.js';
+import { readInventory } from './lookup.js';
+import type { Inventory } from './lookup.js';
+import { nearest } from './names/nearest.js';
+import { tryRepositoryName } from './names/repository-name.js';
+import type { Places } from './places.js';
+import { findModel } from './store.js';
+
+export interface NamedModel {
+  alias: string;
+  /** As `list` shows it; undefined where it is no longer in the store. */
+  model: string | undefined;
+  repo: string;
+  file: string;
+}
+
+/**
+ * Gives a model one more name. Throws `invalid_name`, `alias_taken`, and as `findModel` for the
+ * source.
+ */
+export async function nameModel(places: Places, source: string, alias: string, force: boolean): Promise<NamedModel> {
+  checkAlias(alias);
+  const { path, repo, file } = await findModel(source, { places });
+  if (source === 'builtin') throw new RecuaError('invalid_name', 'The embedded model has the name builtin and no other; an alias names a model of the store.');
+  if (repo === undefined || file === undefined) {
+    throw new RecuaError('invalid_name', `${path} is a file outside of the store, and an alias names a model of the store. Take it in with that name: recua import ${source} --alias ${alias}`);
+  }
+  const { revision } = tryRepositoryName(source) ?? {};
+  if (revision !== undefined) throw new RecuaError('invalid_name', `An alias names a model whatever its revision; expected the name without @${revision}.`);
+  // It was there before, so it stays when the alias goes.
+  await addAlias(places, alias, { repo, file, adopted: true }, force);
+  return namedModels(await readInventory(places)).find((one) => one.alias === alias)!;
+}
+
+/** Takes names away; the models stay. Throws `invalid_name` for one that is no alias. */
+export async function forgetNames(inventory: Inventory, names: readonly string[]): Promise<void> {
+  const unknown = names.find((name) => !inventory.aliases.has(name));
+  if (unknown !== undefined) {
+    const near = nearest(unknown, [...inventory.aliases.keys()]);
+    throw new RecuaError('invalid_name', `There is no alias ${unknown}.${near === undefined ? '' : ` Did you mean ${near}?`} All of them: recua alias`);
+  }
+  await removeAliases(inventory.places, (name) => names.includes(name));
+}
+
+/** All aliases, in order. */
+export function namedModels({ aliases, models }: Inventory): NamedModel[] {
+  return [...aliases].map(([alias, { repo, file }]) => ({
+    alias, repo, file, model: models.find((one) => one.repo === repo && one.file === file)?.name,
+  })).sort((a, b) => (a.alias < b.alias ? -1 : 1));
+}

@@ -1,0 +1,113 @@
+import t from 'tap';
+import type { Test } from 'tap';
+import { makeHome, until } from '../home.js';
+import type { Home } from '../home.js';
+import { Pty } from '../pty.js';
+import { recua, start } from '../recua.js';
+import type { Running } from '../recua.js';
+
+const small = ['--port', '0', '-c', '512', '--threads', '1', '--parallel', '2', '--drain-timeout', '1'];
+const endless = { messages: [{ role: 'user', content: 'Hello' }], stream: true, temperature: 2, max_tokens: 100_000, grammar: 'root ::= [a-z ] root' };
+
+async function serve(t: Test, home: Home, ...args: string[]): Promise<{ url: string; running: Running }> {
+  const running = start(['api', ...small, ...args], { env: home.env });
+  t.teardown(async () => {
+    running.child.kill('SIGKILL');
+    await running.ended;
+  });
+  return { url: (await running.saw(/Recua listens on (http:\/\/\S+)/))[1]!, running };
+}
+
+const call = (home: Home, ...args: string[]) => recua(args, '', { env: home.env });
+
+/** The rows of a table, each by its columns' heads. */
+function table(text: string): Record<string, string>[] {
+  const [head = [], ...rows] = text.trimEnd().split('\n').map((line) => line.split(/ {2,}/));
+  return rows.map((cells) => Object.fromEntries(cells.map((cell, at) => [head[at]!, cell])));
+}
+
+/** One answer after the other until the signal: each ends where the context does. */
+async function keepBusy(url: string, signal: AbortSignal): Promise<void> {
+  const headers = { 'Content-Type': 'application/json' };
+  const body = JSON.stringify({ model: 'builtin', ...endless });
+  while (!signal.aborted) {
+    await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body, signal }).then((reply) => reply.text()).catch(() => undefined);
+  }
+}
+
+t.test('ps without a server says so, and exits as serve status does', async (t) => {
+  const home = makeHome(t);
+  t.match(await call(home, 'ps'), { code: 3, stdout: '', stderr: 'No server is running. Start one: recua serve start, or recua api.\n' });
+  const { code, stdout } = await call(home, 'ps', '--json');
+  t.equal(code, 3);
+  t.strictSame(JSON.parse(stdout), { servers: [] });
+  t.match(await call(home, 'ps', '--url', '127.0.0.1:1'), { code: 1, stderr: /The server http:\/\/127\.0\.0\.1:1 refuses the connection/ });
+  t.match(await call(home, 'ps', 'builtin'), { code: 2 });
+  t.match(await call(home, 'ps', '--watch'), { code: 2, stderr: /Expected a terminal for --watch/ });
+  t.match(await call(home, 'load', 'builtin'), { code: 1, stderr: /No server is running/ });
+});
+
+t.test('ps shows what the models of a server do', async (t) => {
+  const home = makeHome(t);
+  const { url } = await serve(t, home, '--keep-alive', '3600', '--ctx-size', '4096');
+  t.match(await call(home, 'ps'), { code: 0, stdout: new RegExp(`^NAME [^\n]*\nNo model is loaded at ${url}\\. Those that can be: recua ps --all\n$`) });
+  t.match(table((await call(home, 'ps', '--all')).stdout), [{ NAME: 'builtin', STATE: 'unloaded' }]);
+
+  const gone = new AbortController();
+  const busy = keepBusy(url, gone.signal);
+  await until(async () => (await models(home))[0]?.tokens_per_second > 0);
+  // Between two answers it is idle for a moment.
+  await until(async () => {
+    const [model] = await models(home);
+    return model.running === 1 && model.expires_at === null;
+  });
+  t.match(await models(home), [{ name: 'builtin', state: 'ready', waiting: 0, context: 4096, devices: [], pinned: false, reason: null, progress: null }]);
+  await until(async () => /^builtin +ready +\S+ MiB +CPU +4096 +1 +0 +\d+\.\d +in use$/m.test((await call(home, 'ps')).stdout));
+  gone.abort();
+  await busy;
+  await until(async () => (await models(home))[0].expires_at !== null);
+  t.match((await models(home))[0].expires_at, /^\d{4}-/);
+  t.match(table((await call(home, 'ps')).stdout), [{ UNTIL: /^in (1 hour|60 minutes)$/ }]);
+});
+
+async function models(home: Home, ...args: string[]): Promise<any[]> {
+  return JSON.parse((await call(home, 'ps', '--json', ...args)).stdout).servers.flatMap((server: any) => server.models);
+}
+
+t.test('models are loaded and unloaded by name, in the server that has them', async (t) => {
+  const home = makeHome(t);
+  const { url } = await serve(t, home);
+  t.match(await call(home, 'load', 'builtin', '--keep-alive', '-1'), { code: 0, stdout: '', stderr: new RegExp(`^Loading builtin …\nbuiltin is ready at ${url} \\(512 tokens of context, .* MiB\\)\n$`) });
+  t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'ready', UNTIL: 'for ever' }]);
+  t.match(await call(home, 'load', 'bultin'), { code: 1, stderr: /recua: The model "bultin" does not exist here\. Did you mean "builtin"\?/ });
+  t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is ready/ }, 'the others are loaded all the same');
+  t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is not loaded any more at ${url}\n` });
+  t.strictSame(await models(home), []);
+  t.match(await call(home, 'stop', 'builtin', '--url', url), { code: 0 }, 'what is not loaded is no error');
+  t.match(await call(home, 'stop'), { code: 2, stderr: /recua unload <model>….*To end the server itself: recua serve stop/ });
+});
+
+t.test('of several servers the one that has the model is asked', async (t) => {
+  const home = makeHome(t);
+  const [one, other] = [await serve(t, home, 'builtin', '--alias', 'small'), await serve(t, home)];
+  t.match(await call(home, 'load', 'builtin', '--url', one.url), { code: 1, stderr: /The model "builtin"|started with one model/ });
+  t.match(await call(home, 'load', 'small'), { code: 1, stderr: /recua: This server was started with one model, which is loaded when it starts/ });
+  const rows = table((await call(home, 'ps', '--all')).stdout);
+  t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'ready', 'pinned']]);
+  t.match(await call(home, 'load', 'gpt-4'), { code: 2, stderr: /2 servers run, and none has gpt-4: http.*, http.*\. Name one with --url\./ });
+  other.running.child.kill('SIGKILL');
+  await other.running.ended;
+  t.strictSame((await models(home)).map(({ name }) => name), ['small'], 'a killed server is not asked');
+});
+
+t.test('ps --watch shows it live on a terminal, and Ctrl-C ends it with 0', async (t) => {
+  const home = makeHome(t);
+  const { url } = await serve(t, home);
+  const pty = new Pty(['ps', '--watch'], { env: home.env, columns: 120 });
+  await pty.until(/No model is loaded at/);
+  t.match(await call(home, 'load', 'builtin', '--url', url), { code: 0 });
+  await pty.until(/builtin +ready +\S+ MiB +CPU/);
+  pty.type('\x03');
+  t.match(await pty.ended, { exitCode: 0 });
+  t.ok(pty.raw.endsWith('\x1b[?25h\x1b[?1049l'), 'the terminal is as it was');
+});
