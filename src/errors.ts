@@ -90,6 +90,7 @@ export const errorTable = {
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },
   server_running: { status: 500, type: 'server_error', meaning: 'The managed server runs already, with another model or at another address.' },
   server_failed: { status: 500, type: 'server_error', meaning: 'The managed server did not start, or did not stop in time.' },
+  server_unreachable: { status: 502, type: 'unavailable_error', meaning: 'No server runs that a command could ask, or the one that it asks does not answer as Recua.' },
   internal_error: { status: 500, type: 'server_error', meaning: 'A defect of Recua; the log has the details.' },
 } as const satisfies Record<string, ErrorRow>;
 

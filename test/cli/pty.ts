@@ -1,7 +1,7 @@
 // Runs the built command line on a real pseudo-terminal and reads what a person would see there.
 import pty from '@lydell/node-pty';
 import xterm from '@xterm/headless';
-import { mainPath, root } from './recua.js';
+import { mainPath, root, withHome } from './recua.js';
 
 export interface PtyOptions {
   env?: Record<string, string>;
@@ -27,7 +27,7 @@ export class Pty {
     this.#terminal = new xterm.Terminal({ cols: columns, rows, allowProposedApi: true, scrollback: 2000 });
     const { NO_COLOR, ...inherited } = process.env;
     this.#process = pty.spawn(program ?? process.execPath, program === undefined ? [mainPath, ...args] : [...args], {
-      name: env['TERM'] ?? 'xterm-256color', cols: columns, rows, cwd, env: { ...inherited, TERM: 'xterm-256color', ...env } as Record<string, string>,
+      name: env['TERM'] ?? 'xterm-256color', cols: columns, rows, cwd, env: { ...inherited, TERM: 'xterm-256color', ...withHome(env) } as Record<string, string>,
     });
     this.#process.onData((data) => {
       this.raw += data;

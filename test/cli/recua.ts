@@ -2,6 +2,9 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -9,6 +12,19 @@ export const mainPath = fileURLToPath(new URL('../../dist/cli/main.js', import.m
 
 /** Nobody's config file: the user's own must not change what is tested. */
 const noConfig = fileURLToPath(new URL('./no-config', import.meta.url));
+
+/** Who is given no home gets one of this test's own, where no server of others is found. */
+const homeNames = ['SERVICE_HOME', 'HF_HOME', 'HUB_HOME', 'HF_HUB_CACHE', 'XDG_CACHE_HOME', 'HOME'];
+let ownHome: string | undefined;
+
+export function withHome(env: Record<string, string>): Record<string, string> {
+  if (homeNames.some((name) => name in env)) return env;
+  if (ownHome === undefined) {
+    const made = ownHome = mkdtempSync(join(tmpdir(), 'recua-tests-'));
+    process.once('exit', () => rmSync(made, { recursive: true, force: true }));
+  }
+  return { ...env, SERVICE_HOME: ownHome };
+}
 
 export interface Result {
   code: number | null;
@@ -37,7 +53,7 @@ interface Options {
 export function start(args: readonly string[], { cwd = root, env = {}, addressKib }: Options = {}): Running {
   const command = [process.execPath, mainPath, ...args] as const;
   const [file, ...rest] = addressKib === undefined ? command : ['sh', '-c', 'ulimit -v "$0" && exec "$@"', String(addressKib), ...command] as const;
-  const child = spawn(file, rest, { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...env }, stdio: 'pipe' });
+  const child = spawn(file, rest, { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...withHome(env) }, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   const watchers = new Set<() => void>();

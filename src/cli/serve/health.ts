@@ -1,4 +1,5 @@
 // What the server says of itself over HTTP, for `recua serve`.
+import { reachable } from '../servers/server-client.js';
 
 export interface Health {
   status: 'ok' | 'loading' | 'stopping' | 'error';
@@ -31,9 +32,4 @@ export async function askHealth(url: string): Promise<Health | undefined> {
   } catch {
     return undefined;
   }
-}
-
-/** A server on all addresses is asked on this machine's own. */
-function reachable(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }

@@ -21,6 +21,7 @@ import type { LogFile } from './log-file.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
 import { aborted } from '../terminal/signals.js';
+import { registerServer } from '../servers/registry.js';
 import { describePortInUse } from './port-owner.js';
 import type { SeveralModels } from './several-models.js';
 import type { ServerRecord } from './state-file.js';
@@ -119,6 +120,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;
     });
+    const unregister = await registered(server.url, output);
     try {
       await update({ url: server.url, port: server.port });
       const loaded = await Promise.race([load().then((offload) => ({ offload })), aborted(stopped)]);
@@ -133,6 +135,8 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       // What can't be told must not keep the server from stopping.
       await update({ state: 'stopping' }).catch(sayError);
     } finally {
+      // From here on it takes no new work.
+      unregister();
       await server.close(config.drainMs);
     }
     return 0;
@@ -140,6 +144,14 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     await close();
     output.note('info', 'Stopped.');
   }
+}
+
+/** A server that others cannot find serves all the same. */
+async function registered(url: string, { log, managed }: Output): Promise<() => void> {
+  return await registerServer({ url, managed }).catch((cause: Error) => {
+    log('warn', `recua ps and other commands will not find this server: ${cause.message}`);
+    return () => undefined;
+  });
 }
 
 /** With an alias the file's own name still finds the model. */

@@ -1,0 +1,103 @@
+// The servers of this user that run: each leaves a small file in the state folder while it takes
+// work, so that commands find it. A file is believed only where the process that it names lives and
+// is that process; what a killed server or a restart of the machine has left is removed by the next
+// reader. Written by `recua api`, and so by `recua serve start`; read by commands that ask a
+// server.
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { findPlaces } from '../../models/places.js';
+import type { Places } from '../../models/places.js';
+import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
+import type { ProcessIdentity } from '../../system/process-identity.js';
+
+export interface RunningServer {
+  /** As it says it itself; of a server on all addresses `http://0.0.0.0:8080`. */
+  url: string;
+  pid: number;
+  /** Started by `recua serve`. */
+  managed: boolean;
+  /** ISO 8601. */
+  startedAt: string;
+}
+
+/** A record takes some 300. */
+const longestRecordBytes = 4_096;
+
+/**
+ * Tells that this process serves at an address. Returns what takes that back; the end of the
+ * process does so, too. Throws what the file system says where the state folder cannot be written.
+ */
+export async function registerServer({ url, managed }: Pick<RunningServer, 'url' | 'managed'>, places: Places = findPlaces()): Promise<() => void> {
+  const folder = folderOf(places);
+  const identity = await ownIdentity();
+  const record = { identity, url, managed, startedAt: new Date().toISOString() };
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  // Of two containers with one state folder, both may have a process of this number.
+  const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
+  const { default: writeFileAtomic } = await import('write-file-atomic');
+  await writeFileAtomic(path, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 });
+  const unregister = (): void => {
+    process.removeListener('exit', unregister);
+    try {
+      rmSync(path, { force: true });
+    } catch { /* The next reader finds that this process is gone. */ }
+  };
+  // A second Ctrl-C ends the process at once.
+  process.on('exit', unregister);
+  return unregister;
+}
+
+/** Those that live: the managed one first, then the newest first. */
+export async function runningServers(places: Places = findPlaces()): Promise<readonly RunningServer[]> {
+  const folder = folderOf(places);
+  const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.json'));
+  const found = await Promise.all(names.map((name) => readLiving(join(folder, name))));
+  return found.filter((server) => server !== undefined)
+    .sort((a, b) => Number(b.managed) - Number(a.managed) || b.startedAt.localeCompare(a.startedAt));
+}
+
+function folderOf({ state }: Places): string {
+  return join(state, 'servers');
+}
+
+async function readLiving(path: string): Promise<RunningServer | undefined> {
+  const text = await readOwn(path);
+  if (text === undefined) return undefined;
+  const record = parse(text);
+  const life = record ? await lifeOf(record.identity) : 'dead';
+  if (life === 'dead') await rm(path, { force: true }).catch(() => undefined);
+  // One of another container cannot be seen from here, and its address means nothing here.
+  if (!record || life !== 'alive') return undefined;
+  const { identity: { pid }, url, managed, startedAt } = record;
+  return { url, pid, managed, startedAt };
+}
+
+/** Only what this user wrote: prompts are sent to the address that stands there. */
+async function readOwn(path: string): Promise<string | undefined> {
+  const file = await open(path, 'r').catch(() => undefined);
+  if (!file) return undefined;
+  try {
+    const { uid, size } = await file.stat();
+    if (size > longestRecordBytes || (process.getuid && uid !== process.getuid())) return undefined;
+    return await file.readFile('utf8');
+  } catch {
+    return undefined;
+  } finally {
+    await file.close();
+  }
+}
+
+function parse(text: string): Omit<RunningServer, 'pid'> & { identity: ProcessIdentity } | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const { identity: marked, url, managed, startedAt } = (value ?? {}) as Record<string, unknown>;
+  const identity = readIdentity(marked);
+  if (!identity || typeof url !== 'string' || typeof startedAt !== 'string') return undefined;
+  return { identity, url, managed: managed === true, startedAt };
+}

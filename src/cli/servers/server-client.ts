@@ -1,0 +1,118 @@
+// A running server over HTTP, for commands that ask one. What the server refuses comes as its own
+// error, and where nobody answers, the error says who was asked and what to do.
+import type { RequestInit, Response } from 'node-fetch';
+import { RecuaError, errorTable } from '../../errors.js';
+import type { ErrorCode } from '../../errors.js';
+import { misuse } from '../flags/flags.js';
+
+/** What only reads is answered at once, or the server is stuck. */
+const answerMs = 10_000;
+
+export class ServerClient {
+  /** Without a slash at its end. */
+  readonly url: string;
+  readonly #address: string;
+
+  /**
+   * Takes what people have at hand: `127.0.0.1:8080` or an OpenAI client's base URL will do. Throws
+   * `invalid_usage` for what is no address.
+   */
+  constructor(url: string) {
+    this.url = readAddress(url);
+    this.#address = reachable(this.url);
+  }
+
+  /** Throws `server_unreachable` after ten seconds, too. */
+  async getJson(path: string): Promise<unknown> {
+    const timeout = AbortSignal.timeout(answerMs);
+    try {
+      return await this.#json('GET', path, await this.#send(path, { method: 'GET', signal: timeout }));
+    } catch (thrown) {
+      throw timeout.aborted ? unreachable(this.url, `did not answer within ${answerMs / 1000} seconds`, thrown) : thrown;
+    }
+  }
+
+  /** Waits as long as the answer takes. Throws `cancelled` where the signal aborts. */
+  async postJson(path: string, body: unknown, signal?: AbortSignal): Promise<unknown> {
+    return await this.#json('POST', path, await this.post(path, body, signal), signal);
+  }
+
+  /** The answer with its body unread, to be read as a stream; its status is one of success. */
+  async post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
+    const headers = { 'Content-Type': 'application/json' };
+    return await this.#send(path, { method: 'POST', headers, body: JSON.stringify(body), ...(signal ? { signal } : {}) });
+  }
+
+  async #send(path: string, init: RequestInit & { method: string }): Promise<Response> {
+    // Loaded when first needed: most commands ask no server.
+    const { default: fetch } = await import('node-fetch');
+    let response: Response;
+    try {
+      response = await fetch(`${this.#address}${path}`, { ...init, redirect: 'error' });
+    } catch (thrown) {
+      throw this.#failure(thrown, init.signal?.aborted === true);
+    }
+    if (response.ok) return response;
+    const text = await response.text().catch(() => '');
+    throw readError(text) ?? unreachable(this.url, `answers ${init.method} ${path} with HTTP ${response.status}: it is no Recua server, or of another version`);
+  }
+
+  async #json(method: string, path: string, response: Response, signal?: AbortSignal): Promise<unknown> {
+    let text: string;
+    try {
+      text = await response.text();
+    } catch (thrown) {
+      throw this.#failure(thrown, signal?.aborted === true);
+    }
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
+      throw unreachable(this.url, `answers ${method} ${path} with something else than JSON: it is no Recua server`, cause);
+    }
+  }
+
+  #failure(thrown: unknown, aborted: boolean): RecuaError {
+    if (aborted) return new RecuaError('cancelled', 'Stopped waiting for the server.', { cause: thrown });
+    const { code, message } = thrown as NodeJS.ErrnoException;
+    const how = code === 'ECONNREFUSED' ? 'refuses the connection: no server listens there. recua ps lists those that run; recua serve start starts one'
+      : code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'has a host name that nobody knows'
+        : code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE' ? 'ended the connection before its answer was complete. recua ps tells whether it still runs'
+          : `cannot be asked: ${message}`;
+    return unreachable(this.url, how, thrown);
+  }
+}
+
+function readAddress(given: string): string {
+  const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(given) ? given : `http://${given}`;
+  const url = given !== '' && URL.canParse(whole) ? new URL(whole) : undefined;
+  if (!url || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
+    throw misuse(`Expected the address of a server, such as http://127.0.0.1:8080, got ${JSON.stringify(given)}.`);
+  }
+  return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`;
+}
+
+/** A server on all addresses is asked on this machine's own. */
+export function reachable(url: string): string {
+  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+}
+
+/** The error that a server's answer tells; undefined where it tells none. */
+function readError(text: string): RecuaError | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const { code, message, param, type: _, ...more } = ((value as { error?: unknown } | null)?.error ?? {}) as Record<string, unknown>;
+  if (typeof message !== 'string' || typeof code !== 'string' || !Object.hasOwn(errorTable, code)) return undefined;
+  const details = Object.fromEntries(Object.entries(more).filter((entry): entry is [string, number | string] => ['number', 'string'].includes(typeof entry[1])));
+  const error = new RecuaError(code as ErrorCode, message, { param: typeof param === 'string' ? param : undefined, details });
+  // It happened in the server, whose log has where.
+  delete error.stack;
+  return error;
+}
+
+function unreachable(url: string, how: string, cause?: unknown): RecuaError {
+  return new RecuaError('server_unreachable', `The server ${url} ${how}.`, { cause });
+}

@@ -1,0 +1,62 @@
+import t from 'tap';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Test } from 'tap';
+import { ServerClient } from '#recua/cli/servers/server-client.js';
+import { startApp } from '../../server/app-under-test.js';
+
+async function listen(t: Test, answer: RequestListener): Promise<string> {
+  const server = createServer(answer).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+t.test('it asks a server, and throws its own errors', async (t) => {
+  const { url } = await startApp(t);
+  const client = new ServerClient(url);
+  t.equal(client.url, url);
+  t.match(await client.getJson('/v1/models'), { object: 'list' });
+  const body = { messages: [{ role: 'user', content: 'hi' }] };
+  t.match(await client.postJson('/v1/chat/completions', body), { object: 'chat.completion' });
+  t.match(await (await client.post('/v1/chat/completions', { ...body, stream: true })).text(), /data: \[DONE\]/);
+  await t.rejects(client.postJson('/models/load', { model: 'small' }), { code: 'model_fixed', message: /started with one model/ });
+  await t.rejects(client.post('/v1/chat/completions', { model: 'gpt-4', ...body }), { code: 'model_not_found', param: 'model' });
+  await t.rejects(client.getJson('/nowhere'), { code: 'route_not_found' });
+});
+
+t.test('an address is read as people have it', async (t) => {
+  for (const given of ['http://localhost:8080', 'localhost:8080', 'http://localhost:8080/', 'http://localhost:8080/v1/']) {
+    t.equal(new ServerClient(given).url, 'http://localhost:8080', given);
+  }
+  for (const wrong of ['', 'ftp://localhost', 'http://', 'http://a b', 'http://localhost/?x']) {
+    t.throws(() => new ServerClient(wrong), { code: 'invalid_usage', message: /Expected the address of a server, such as http/ }, wrong);
+  }
+});
+
+t.test('who does not answer is named, with what to do', async (t) => {
+  const url = await listen(t, (_, res) => res.destroy());
+  await t.rejects(new ServerClient(url).getJson('/v1/models'), { code: 'server_unreachable', message: new RegExp(`^The server ${url} ended the connection`) });
+  const gone = createServer().listen(0, '127.0.0.1');
+  await once(gone, 'listening');
+  const { port } = gone.address() as AddressInfo;
+  await new Promise((resolve) => gone.close(resolve));
+  await t.rejects(new ServerClient(`127.0.0.1:${port}`).postJson('/x', {}), {
+    code: 'server_unreachable', message: `The server http://127.0.0.1:${port} refuses the connection: no server listens there. recua ps lists those that run; recua serve start starts one.`,
+  });
+});
+
+t.test('what is no Recua is said to be none', async (t) => {
+  const page = await listen(t, (_, res) => res.end('<html>'));
+  await t.rejects(new ServerClient(page).getJson('/v1/models'), { code: 'server_unreachable', message: /something else than JSON: it is no Recua server/ });
+  const other = await listen(t, (_, res) => res.writeHead(404).end('{"detail":"none"}'));
+  await t.rejects(new ServerClient(other).getJson('/v1/models'), { code: 'server_unreachable', message: /GET \/v1\/models with HTTP 404/ });
+});
+
+t.test('a request that is aborted is cancelled', async (t) => {
+  const controller = new AbortController();
+  const url = await listen(t, () => controller.abort());
+  await t.rejects(new ServerClient(url).postJson('/x', {}, controller.signal), { code: 'cancelled' });
+});
