@@ -12,6 +12,7 @@ import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.
 import type { AnswerValues, AnswerSettings } from '../flags/answer-flags.js';
 import { command } from '../command.js';
 import { ChatModels } from '../chat/chat-models.js';
+import { chooseModel } from '../chat/model-choice.js';
 import { inLines } from '../chat/word-wrap.js';
 import { SavedConversation } from '../chat/sessions/conversation.js';
 import type { DialogueParts } from '../chat/dialogue.js';
@@ -29,12 +30,13 @@ import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../sin
 export const chat = command({
   name: 'chat',
   aliases: [],
-  operands: '<model>',
+  operands: '[model]',
   summary: 'Chat with a model on the terminal',
   details: [
+    'Without <model> it is that of the newest saved chat, else the only one of the store; of several, a terminal offers a list.',
     'Where a server of yours runs that has the model loaded, that answers, unless --local or a flag says how the model is to be loaded.',
     'Each turn is saved as it ends; /help lists what can be done inside. With -p, or where stdin is no terminal, it answers once and ends;',
-    'that one turn is saved only with --resume or --continue, which also know the model, so that <model> may be left out.',
+    'that one turn is saved only with --resume or --continue, which also know the model.',
   ].join('\n'),
   examples: [
     ['recua chat builtin', 'Begin a conversation'],
@@ -71,8 +73,7 @@ export const chat = command({
     const places = findPlaces();
     const path = await resumedPath(places, values);
     const session = path === undefined ? undefined : await loadSession(path);
-    const name = operands[0] ?? session?.model;
-    if (name === undefined) throw misuse('Expected a model: recua chat <model>. With --continue or --resume it is that of the saved chat.');
+    const name = operands[0] ?? session?.model ?? await chooseModel(places, !single);
     // What the engine has to say must not land in a message half typed.
     const voice = { say };
     const held = new HeldErrors();
