@@ -2,12 +2,13 @@
 // terminal. Only the answer goes to stdout.
 import { addAbortSignal } from 'node:stream';
 import { defaults } from '../settings/config.js';
-import type { Answer, Engine, Finish } from '../engine/api.js';
+import type { Answer, Finish } from '../engine/api.js';
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { sizeText } from '../models/byte-size.js';
 import type { ModelFile } from '../models/gguf/model-file.js';
 import { thousandths } from '../engine/rounding.js';
+import type { Answerer } from './answering/answerer.js';
 import { misuse } from './flags/flags.js';
 import { ReaderGone, print, say, tame } from './terminal/output.js';
 
@@ -67,8 +68,8 @@ async function readStdin(mostBytes: number, signal: AbortSignal): Promise<string
  * Asks and prints the answer as it comes; with `json` nothing is printed. An abort throws
  * `cancelled`.
  */
-export async function answerOnce(engine: Engine, request: ChatRequest, { json }: { json: boolean }, signal: AbortSignal): Promise<Given> {
-  const running = engine.chat(request, signal);
+export async function answerOnce(answerer: Pick<Answerer, 'chat'>, request: ChatRequest, { json }: { json: boolean }, signal: AbortSignal): Promise<Given> {
+  const running = answerer.chat(request, signal);
   const given = await stream(running, json, signal);
   return { ...given, finish: await running.finished };
 }

@@ -216,6 +216,8 @@ export type EngineEvent =
 export interface ModelDescription {
   /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
   description: string;
+  /** Of its files as they were loaded, by models/gguf: the same for the same files. */
+  fingerprint: string;
   /** As the file names it, e.g. "llama". */
   architecture: string;
   /** Quantisation, e.g. "Q8_0". */

@@ -16,7 +16,7 @@ import type { FromSchema, Schema } from './schema.js';
 import type { Tools } from './tools.js';
 
 /** What a loaded model is. */
-export interface ModelInfo extends Omit<ModelDescription, 'vocabType'> {
+export interface ModelInfo extends Omit<ModelDescription, 'vocabType' | 'fingerprint'> {
   /** The name it is served under. */
   id: string;
   /** The file, as an absolute path. */
@@ -301,6 +301,6 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 }
 
-function inform({ served, path }: ServingModel, { vocabType: _, ...description }: ModelDescription): ModelInfo {
+function inform({ served, path }: ServingModel, { vocabType: _, fingerprint: __, ...description }: ModelDescription): ModelInfo {
   return { id: served.id, path, ...description };
 }

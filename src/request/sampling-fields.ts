@@ -49,6 +49,18 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
   };
 }
 
+/** The fields on the wire that `readSampling` reads as this sampling. */
+export function writeSampling({ temperature, mirostat, seed, logitBias, ignoreEos, ...numbers }: Sampling): Record<string, unknown> {
+  return {
+    temperature,
+    ...Object.fromEntries(Object.entries(samplerSettings).map(([key, { fields }]) => [fields[0], numbers[key as NumberField]])),
+    mirostat,
+    ...(seed === undefined ? {} : { seed }),
+    ...(logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(logitBias.map(({ token, bias }) => [token, bias])) }),
+    ignore_eos: ignoreEos,
+  };
+}
+
 /** The names that `readSampling` knows with `own`. */
 export const samplingNames: readonly string[] = [...Object.keys(samplerSettings), 'temperature', 'mirostat', 'seed', 'logitBias', 'ignoreEos'];
 

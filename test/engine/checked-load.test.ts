@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { startEngine } from '#recua/engine/gateway/client.js';
 import { startLocalEngine } from '#recua/engine/in-process/local.js';
 import type { EngineOptions } from '#recua/engine/protocol.js';
-import { checkedFiles, ensureChecked, readModelFile } from '#recua/models/gguf/model-file.js';
+import { checkedFiles, ensureChecked, fingerprintOf, readModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
 import { gguf, sound, types } from '../models/gguf-bytes.js';
 import { partFile, modelPart } from '../models/hub-layout.js';
@@ -62,7 +62,7 @@ t.test('what changed is read again, what did not is not', async (t) => {
     const last = files.at(-1)!;
     const bytes = readFileSync(last);
     await ensureChecked(path, checked);
-    await ensureChecked(path, []);
+    t.strictSame(await ensureChecked(path, []), checked);
     // Same length, same time of change as far as a program can set it.
     writeFileSync(last, Buffer.alloc(bytes.length, 'x'));
     utimesSync(last, 1, 1);
@@ -71,6 +71,8 @@ t.test('what changed is read again, what did not is not', async (t) => {
     await t.rejects(ensureChecked(last, [{ path: `${last}.other`, mark: checked.at(-1)!.mark }]), { code: 'invalid_gguf' });
     writeFileSync(last, bytes);
     appendFileSync(last, '');
-    await ensureChecked(path, checked);
+    const now = await ensureChecked(path, checked);
+    t.not(fingerprintOf(now), fingerprintOf(checked), 'another file by its times, though not by its bytes');
+    t.equal(fingerprintOf(now), fingerprintOf(checkedFiles(await readModelFile(path))));
   }
 });

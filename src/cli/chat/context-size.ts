@@ -1,5 +1,5 @@
 // How large a chat's context is where nobody says: what the model was trained with, as far as this
-// machine's memory goes. Used by chat.ts.
+// machine's memory goes. Used by chat-models.ts.
 import { defaults } from '../../settings/config.js';
 import { estimateMemory, largestContext, machineMemory } from '../../models/needs/memory.js';
 import type { MemoryOptions } from '../../models/needs/memory.js';
@@ -35,4 +35,9 @@ export function bytesPerToken(model: ModelFile, settings: ContextSettings): numb
   const contextSize = Math.min(model.contextTrain || defaults.contextSize, defaults.contextSize);
   const { kvBytes } = estimateMemory(model, { ...settings, parallel: 1, contextSize });
   return kvBytes > 0 ? kvBytes / contextSize : undefined;
+}
+
+/** Whether there is room for a model beside all that is loaded now, with other programs' share. */
+export function hasRoomFor(model: ModelFile, settings: MemoryOptions, availableBytes = machineMemory().availableBytes): boolean {
+  return estimateMemory(model, { ...settings, parallel: 1 }).totalBytes <= availableBytes - reserveBytes;
 }

@@ -2,16 +2,16 @@
 // one message leaves the chat standing and the message with the person. The commands of
 // in-chat-commands.ts work on it.
 import { statSync } from 'node:fs';
-import type { Answer, Engine } from '../../engine/api.js';
-import type { Constraint, ModelDescription } from '../../engine/protocol.js';
+import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import type { TemplateName } from '../../models/chat-templates.js';
+import type { Answerer } from '../answering/answerer.js';
 import { makeRequest } from '../flags/answer-flags.js';
 import type { AnswerSettings } from '../flags/answer-flags.js';
-import { waitForModel } from '../terminal/model-loading.js';
 import { stopCode } from '../terminal/signals.js';
 import { AnswerWriter } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
+import type { ChatModels } from './chat-models.js';
 import { SavedConversation } from './sessions/conversation.js';
 import type { SavedReply } from './sessions/conversation.js';
 import { runCommand } from './in-chat-commands.js';
@@ -25,10 +25,7 @@ import { Statistics } from './sessions/statistics.js';
 const largestKvBytes = 2 * 1024 ** 3;
 
 export interface DialogueParts {
-  engine: Engine;
-  model: ModelDescription;
-  /** As a session names it. */
-  modelName: string;
+  models: ChatModels;
   conversation: SavedConversation;
   settings: AnswerSettings;
   template: TemplateName;
@@ -36,15 +33,13 @@ export interface DialogueParts {
   keeper: SessionKeeper;
   look: AnswerLook;
   createdAt: string;
-  /** KV of one token; undefined where it is unknown. */
-  bytesPerToken: number | undefined;
 }
 
 /** What became of a message. */
 type Outcome = 'answered' | 'refused' | 'nothing';
 
 export class Dialogue {
-  readonly engine: Engine;
+  readonly models: ChatModels;
   readonly keeper: SessionKeeper;
   readonly statistics: Statistics;
   readonly input: Input;
@@ -65,7 +60,7 @@ export class Dialogue {
 
   constructor(parts: DialogueParts, input: Input) {
     this.#parts = parts;
-    this.engine = parts.engine;
+    this.models = parts.models;
     this.keeper = parts.keeper;
     this.look = parts.look;
     this.input = input;
@@ -73,7 +68,7 @@ export class Dialogue {
     this.settings = parts.settings;
     this.template = parts.template;
     this.#createdAt = parts.createdAt;
-    this.statistics = new Statistics(parts.model);
+    this.statistics = new Statistics(parts.models.current);
     input.onClear = () => {
       if (this.replacing) input.say('The old message stays.');
       this.replacing = false;
@@ -81,7 +76,11 @@ export class Dialogue {
   }
 
   get modelName(): string {
-    return this.#parts.modelName;
+    return this.#answerer.name;
+  }
+
+  get #answerer(): Answerer {
+    return this.models.current;
   }
 
   /** Until the person leaves; returns the exit code. */
@@ -199,12 +198,23 @@ export class Dialogue {
   /** Begins another conversation with nothing evaluated. The old one stays saved as it is. */
   async clear(): Promise<void> {
     await this.saveKv();
-    await this.engine.forget();
+    await this.#answerer.forget();
     await this.keeper.begin();
     this.conversation = new SavedConversation(this.conversation.system);
     this.#createdAt = new Date().toISOString();
     this.statistics.reset();
     this.#unsavedKv = false;
+  }
+
+  /**
+   * Has another model answer from the next message on, with all that was said. Throws why it does
+   * not load; the old one answers then.
+   */
+  async switchModel(name: string): Promise<void> {
+    await this.saveKv();
+    const next = await this.#withInterrupt((signal) => this.models.switchTo(name, this.template !== 'auto', signal));
+    if (next) this.#meet(next);
+    if (next && this.conversation.exchanges.length > 0) await this.save();
   }
 
   /** A chat that ended while it waited for an answer has its message back. */
@@ -222,14 +232,14 @@ export class Dialogue {
    */
   async saveKv(): Promise<void> {
     const { kvPath, automatic } = this.keeper;
-    if (!automatic || kvPath === undefined || !this.#unsavedKv || this.engine.state.state !== 'ready') return;
-    const bytes = (this.statistics.used ?? 0) * (this.#parts.bytesPerToken ?? 0);
+    const { kv } = this.#answerer;
+    if (!automatic || kvPath === undefined || !this.#unsavedKv || !kv) return;
+    const bytes = (this.statistics.used ?? 0) * (kv.bytesPerToken ?? 0);
     if (bytes > largestKvBytes) {
       return this.input.say(`What the model has read is not saved, since it takes ${(bytes / 1024 ** 3).toFixed(1)} GiB: going on with this chat will read it again.`);
     }
     try {
-      await this.engine.saveState(kvPath);
-      this.#unsavedKv = false;
+      if (await kv.save(kvPath)) this.#unsavedKv = false;
     } catch (thrown) {
       this.complain(thrown);
     }
@@ -243,10 +253,12 @@ export class Dialogue {
   /** Reads what `saveKv` wrote, if it is there and fits. If not, /stats says why. */
   async restoreKv(path: string): Promise<void> {
     const kvPath = kvPathOf(path);
+    const { kv } = this.#answerer;
+    if (!kv) return;
     const found = statSync(kvPath, { throwIfNoEntry: false });
     if (!found?.isFile()) return;
     try {
-      this.statistics.restored = await this.engine.restoreState(kvPath);
+      this.statistics.restored = await kv.restore(kvPath);
     } catch (thrown) {
       this.statistics.restored = { tokens: 0, sizeBytes: found.size, reason: RecuaError.from(thrown).message };
     }
@@ -254,11 +266,12 @@ export class Dialogue {
 
   /** Has the last message answered. If nothing came, the person was told why. */
   async #answer(settings: AnswerSettings): Promise<Outcome> {
+    if (!await this.#ensureAnswerer()) return 'nothing';
     const controller = new AbortController();
     this.input.onInterrupt = () => controller.abort();
     const writer = new AnswerWriter((text) => this.input.write(text), this.look);
     const request = makeRequest(this.conversation.messages(), settings, this.#parts.constraint, this.template);
-    const running = this.engine.chat(request, controller.signal);
+    const running = this.#answerer.chat(request, controller.signal);
     const so = { text: '', reasoning: '' };
     let reply: SavedReply | undefined;
     let thrown: unknown;
@@ -284,7 +297,7 @@ export class Dialogue {
     } finally {
       this.input.onInterrupt = () => undefined;
     }
-    if (thrown !== undefined) reply = await this.#broken(thrown, running, so, controller.signal.aborted);
+    if (thrown !== undefined) reply = await this.#broken(thrown, request, so, controller.signal.aborted);
     if (!reply) return isRefusal(thrown) ? 'refused' : 'nothing';
     this.#unsavedKv = true;
     this.conversation.reply(reply);
@@ -295,31 +308,63 @@ export class Dialogue {
   }
 
   /** An answer that did not come to its end: what came is kept. */
-  async #broken(thrown: unknown, running: Answer, so: { text: string; reasoning: string }, stopped: boolean): Promise<SavedReply | undefined> {
+  async #broken(thrown: unknown, request: ChatRequest, so: { text: string; reasoning: string }, stopped: boolean): Promise<SavedReply | undefined> {
     const error = RecuaError.from(thrown);
     if (error.code === 'context_length_exceeded') this.#sayTooLong(error);
     else if (!stopped) this.complain(error);
-    if (error.code === 'model_crashed') await this.#waitForEngine();
+    if (!stopped) await this.#recover(error);
     if (so.text === '') {
       if (stopped) this.input.say('Stopped before the answer began; your message is back.');
       return undefined;
     }
     const ended = stopped ? 'stopped' : 'failed';
-    const promptTokens = await running.accepted.then((accepted) => accepted.promptTokens, () => 0);
-    const completionTokens = await this.engine.tokenize(so.text, false, false).then((tokens) => tokens.length, () => 0);
-    this.statistics.add({ promptTokens, completionTokens, ended });
+    const counted = await this.#answerer.count(request, so.text);
+    if (counted) this.statistics.add({ ...counted, ended });
+    else this.statistics.addUncounted();
     this.input.say(stopped ? '(stopped; /retry asks again)' : 'What came before the error is kept; /retry asks again.');
     return { ...so, ended };
   }
 
-  async #waitForEngine(): Promise<void> {
+  /** Whether somebody can answer; if not, the person was told why. */
+  async #ensureAnswerer(): Promise<boolean> {
+    try {
+      await this.#withInterrupt(async (signal) => {
+        const next = await this.models.ensure(this.template !== 'auto', signal);
+        if (!next) return;
+        this.#meet(next);
+        if (next.url !== undefined) this.input.say(`The running server ${next.url} answers now.`);
+      });
+      return true;
+    } catch (thrown) {
+      this.complain(thrown);
+      return false;
+    }
+  }
+
+  /** Somebody else answers now, who has evaluated nothing of what was said. */
+  #meet(next: Answerer): void {
+    this.statistics.model = next;
+    this.statistics.reset();
+    this.#unsavedKv = false;
+  }
+
+  async #recover(error: RecuaError): Promise<void> {
+    try {
+      const outcome = await this.#withInterrupt((signal) => this.#answerer.recover(error, signal));
+      if (outcome === 'back') this.input.say('The model is back.');
+      if (outcome !== 'gone') return;
+      this.models.lose();
+      this.input.say('With the next message the model is looked for again, and loaded here if no other server has it.');
+    } catch (thrown) {
+      if (RecuaError.from(thrown).code !== 'cancelled') this.complain(thrown);
+    }
+  }
+
+  async #withInterrupt<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
     this.input.onInterrupt = () => controller.abort();
     try {
-      await waitForModel(this.engine, 'Loading the model again', false, controller.signal);
-      this.input.say('The model is back.');
-    } catch (thrown) {
-      if (!controller.signal.aborted) this.complain(thrown);
+      return await work(controller.signal);
     } finally {
       this.input.onInterrupt = () => undefined;
     }

@@ -133,6 +133,17 @@ const commands: readonly InChatCommand[] = [
     },
     choices: () => templateNames,
   },
+  {
+    names: ['/model'], operand: '[name]', does: 'Go on with another model; without a name show which one answers, and which can',
+    async run(chat, operand) {
+      if (operand !== '') await chat.switchModel(operand);
+      const { id, url, contextSize } = chat.models.current;
+      const where = url === undefined ? '' : `, on the running server ${url}`;
+      chat.input.say(`${id} answers${operand === '' ? '' : ' now'}${where}. The context holds ${contextSize} tokens.`);
+      if (operand === '') chat.input.say(`There are ${(await chat.models.names()).join(', ')}.`);
+    },
+    choices: (chat) => chat.models.names(),
+  },
   { names: ['/tokens'], operand: '', does: 'Show how many tokens the last answer took, and how full the context is', run: (chat) => chat.input.say(chat.statistics.tokens(chat.input.columns)) },
   { names: ['/stats'], operand: '', does: 'Show how fast the last answer came, and with which settings', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings, chat.input.columns)) },
 ];

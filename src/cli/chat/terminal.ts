@@ -21,6 +21,7 @@ export class Terminal {
   #lent = false;
   #onKey: (text: string | undefined, key: Key) => void = () => {};
   #onResume: () => void = () => {};
+  #onResize: () => void = () => {};
   readonly #restore = () => this.#leaveRaw();
   readonly #continue = () => {
     // The chat may have ended while it was stopped: the shell keeps the terminal as it likes it. So
@@ -53,11 +54,12 @@ export class Terminal {
     this.#open = true;
     this.#onKey = handlers.key;
     this.#onResume = handlers.resumed;
+    this.#onResize = handlers.resized;
     emitKeypressEvents(this.#input);
     this.#input.on('keypress', this.#key);
     this.#input.on('end', this.#gone);
     this.#input.on('error', this.#gone);
-    this.#output.on('resize', handlers.resized);
+    this.#output.on('resize', this.#onResize);
     process.on('exit', this.#restore);
     process.on('SIGCONT', this.#continue);
     this.#enterRaw();
@@ -68,6 +70,9 @@ export class Terminal {
     this.#open = false;
     this.#leaveRaw();
     this.#input.removeListener('keypress', this.#key);
+    this.#input.removeListener('end', this.#gone);
+    this.#input.removeListener('error', this.#gone);
+    this.#output.removeListener('resize', this.#onResize);
     process.removeListener('exit', this.#restore);
     process.removeListener('SIGCONT', this.#continue);
     this.#input.pause();

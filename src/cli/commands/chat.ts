@@ -1,34 +1,28 @@
 // `recua chat <model>`: a conversation on the terminal, saved as it goes; or one turn of it with -p
 // or from stdin.
 import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { makeConfig } from '../../settings/config.js';
 import { engineSettings } from '../../settings/engine.js';
-import { startEngine } from '../../engine/gateway/client.js';
-import type { Engine } from '../../engine/api.js';
-import type { ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { templateNames } from '../../models/chat-templates.js';
-import { readModelFile } from '../../models/gguf/model-file.js';
 import { findPlaces } from '../../models/places.js';
 import type { Places } from '../../models/places.js';
-import { findModel, markUsed } from '../../models/store.js';
-import type { StoredModel } from '../../models/store.js';
+import type { Answerer } from '../answering/answerer.js';
+import { asksForOwnEngine, localFlag, sayServer } from '../answering/open.js';
 import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
 import type { AnswerValues, AnswerSettings } from '../flags/answer-flags.js';
 import { command } from '../command.js';
-import { bytesPerToken, chooseContext } from '../chat/context-size.js';
+import { ChatModels } from '../chat/chat-models.js';
+import { chooseModel } from '../chat/model-choice.js';
 import { inLines } from '../chat/word-wrap.js';
 import { SavedConversation } from '../chat/sessions/conversation.js';
 import type { DialogueParts } from '../chat/dialogue.js';
 import type { Session } from '../chat/sessions/session.js';
 import { SessionKeeper } from '../chat/sessions/session-keeper.js';
 import { findSession, kvPathOf, listSessions, loadSession, nameOf } from '../chat/sessions/session-store.js';
-import { deviceListing, listDevices, placeText } from '../devices.js';
-import { engineConfig, engineFlags, engineOptions } from '../flags/engine-flags.js';
+import { deviceListing, listDevices } from '../devices.js';
+import { engineConfig, engineFlags } from '../flags/engine-flags.js';
 import { choice, misuse, off, on, perCall, text } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
-import { waitForModel } from '../terminal/model-loading.js';
 import { HeldErrors, say } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
 import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
@@ -36,11 +30,13 @@ import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../sin
 export const chat = command({
   name: 'chat',
   aliases: [],
-  operands: '<model>',
+  operands: '[model]',
   summary: 'Chat with a model on the terminal',
   details: [
+    'Without <model> it is that of the newest saved chat, else the only one of the store; of several, a terminal offers a list.',
+    'Where a server of yours runs that has the model loaded, that answers, unless --local or a flag says how the model is to be loaded.',
     'Each turn is saved as it ends; /help lists what can be done inside. With -p, or where stdin is no terminal, it answers once and ends;',
-    'that one turn is saved only with --resume or --continue, which also know the model, so that <model> may be left out.',
+    'that one turn is saved only with --resume or --continue, which also know the model.',
   ].join('\n'),
   examples: [
     ['recua chat builtin', 'Begin a conversation'],
@@ -55,6 +51,7 @@ export const chat = command({
     save: off(['--no-save'], 'Keep neither the chat nor what was typed'),
     resume: perCall(text(['--resume'], 'session', 'Go on with a saved chat, by its name or the path of its file')),
     continue: perCall(on(['--continue'], 'Go on with the newest saved chat')),
+    ...localFlag,
     ...engineFlags,
     ...deviceListing,
     // What differs from the other commands: -t is the template, and the context is as large as it
@@ -76,20 +73,7 @@ export const chat = command({
     const places = findPlaces();
     const path = await resumedPath(places, values);
     const session = path === undefined ? undefined : await loadSession(path);
-    const name = operands[0] ?? session?.model;
-    if (name === undefined) throw misuse('Expected a model: recua chat <model>. With --continue or --resume it is that of the saved chat.');
-    const model = await findModel(name);
-    const file = await readModelFile(model.path);
-    await markUsed(model);
-    const context = given.has('contextSize') ? undefined : chooseContext(file, values);
-    const stop = watchSignals();
-    const prompt = single ? await readPrompt(values.prompt, mostTextBytes(file, context?.size ?? values.contextSize), stop.signal) : '';
-    const config = makeConfig({ ...await engineConfig(values), ...(context ? { contextSize: context.size } : {}), parallel: 1, model: model.path });
-    const modelName = nameToKeep(name, model);
-    // What the command line says counts, then what the saved chat had.
-    const merged = merge(values, given, session);
-    const keeper = new SessionKeeper(places.sessions, values.save && (!single || path !== undefined));
-    let engine: Engine | undefined;
+    const name = operands[0] ?? session?.model ?? await chooseModel(places, !single);
     // What the engine has to say must not land in a message half typed.
     const voice = { say };
     const held = new HeldErrors();
@@ -97,31 +81,41 @@ export const chat = command({
       if (level === 'error' && single) held.log(level, line);
       else if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(`${level}: ${line.trimEnd()}`);
     };
+    const models = new ChatModels({
+      config: await engineConfig(values), choosesContext: !given.has('contextSize'),
+      open: { own: asksForOwnEngine(values, given), quiet: values.quiet, chats: true, settings: { log, logLevel: held.logLevel } },
+    });
+    const model = await models.read(name);
+    const stop = watchSignals();
+    const prompt = single ? await readPrompt(values.prompt, mostTextBytes(model.file, model.config.contextSize), stop.signal) : '';
+    // What the command line says counts, then what the saved chat had.
+    const merged = merge(values, given, session);
+    const keeper = new SessionKeeper(places.sessions, values.save && (!single || path !== undefined));
     try {
       if (path !== undefined) await keeper.moveTo(path);
-      engine = startEngine(engineOptions(model.path, config, file), { log, logLevel: held.logLevel });
-      const description = await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
-      if (!description.canGenerate) throw new RecuaError('chat_unsupported', `${model.id} only embeds; it cannot chat.`);
+      const answerer = await models.open(model, merged.template !== 'auto', stop.signal);
+      sayServer(answerer, values.quiet);
       if (!values.quiet) {
-        if (!description.hasChatTemplate && merged.template === 'auto') tell('Note: The model brings no chat template, so ChatML is used; -t names another.');
-        if (context) tell(context.reason);
-        if (session && session.model !== modelName) tell(`The saved chat was with ${session.model}; it goes on with ${modelName}.`);
+        const hasTemplate = model.file.hasChatTemplate || model.config.chatTemplate !== '';
+        if (!hasTemplate && merged.template === 'auto') tell('Note: The model brings no chat template, so ChatML is used; -t names another.');
+        if (model.context && answerer.url === undefined) tell(model.context.reason);
+        if (session && session.model !== model.name) tell(`The saved chat was with ${session.model}; it goes on with ${model.name}.`);
       }
       const parts: DialogueParts = {
-        engine, model: description, modelName, conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
+        models, conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
         settings: merged.settings, template: merged.template, constraint, keeper,
-        look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(), bytesPerToken: bytesPerToken(file, values),
+        look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(),
       };
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
       stop.release();
-      if (!values.quiet) greet(parts.model, model, session && path !== undefined ? nameOf(path) : undefined);
+      if (!values.quiet) greet(answerer, session && path !== undefined ? nameOf(path) : undefined);
       const { chatOnTerminal: converse } = await import('../chat/interactive.js');
       return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice });
     } catch (thrown) {
       held.tell(thrown);
       throw thrown;
     } finally {
-      await engine?.close(0);
+      await models.close();
       held.tell();
       await keeper.release();
       stop.release();
@@ -135,11 +129,6 @@ async function resumedPath(places: Places, { resume, continue: newest }: { resum
   const [first] = await listSessions(places.sessions);
   if (!first) throw new RecuaError('session_not_found', `There is no saved chat to continue in ${places.sessions}.`);
   return first.path;
-}
-
-/** A path holds in any folder only if it is absolute; any other name is as good as it was typed. */
-function nameToKeep(name: string, model: StoredModel): string {
-  return name !== 'builtin' && (existsSync(resolve(name)) || existsSync(`${resolve(name)}.gguf`)) ? model.path : name;
 }
 
 type ChatValues = AnswerValues & { template: Session['template'] };
@@ -160,33 +149,35 @@ function tell(text: string): void {
   say(process.stderr.isTTY ? inLines(text, process.stderr.columns) : text);
 }
 
-function greet(description: ModelDescription, model: StoredModel, resumed: string | undefined): void {
-  if (description.offload.devices.length > 0) tell(`${placeText(description)}.`);
-  tell(`${model.id}: ${description.description}. /help lists commands, Ctrl-D leaves.`);
+function greet({ id, description, place }: Answerer, resumed: string | undefined): void {
+  if (place !== undefined) tell(`${place}.`);
+  tell(`${id}: ${description}. /help lists commands, Ctrl-D leaves.`);
   if (resumed !== undefined) tell(`Going on with ${resumed}.`);
 }
 
 /** One turn without a person: of a saved chat if one is named, else of none. */
 async function answerSingle(parts: DialogueParts, prompt: string, values: ChatValues, signal: AbortSignal): Promise<number> {
-  const { engine, keeper, conversation, constraint, settings, template } = parts;
+  const { keeper, conversation, constraint, settings, template } = parts;
+  const answerer = parts.models.current;
+  const { kv } = answerer;
   if (conversation.last && !conversation.last.reply) {
     const dropped = conversation.undo()!;
     if (!values.quiet) say(`The last message had no answer; this one takes its place: ${JSON.stringify(dropped.message.slice(0, 60))}`);
   }
   const session = (): Session => ({
-    model: parts.modelName, system: conversation.system, template, settings,
+    model: answerer.name, system: conversation.system, template, settings,
     createdAt: parts.createdAt, updatedAt: new Date().toISOString(), exchanges: conversation.exchanges,
   });
   const kvPath = keeper.path === undefined ? undefined : kvPathOf(keeper.path);
-  if (kvPath !== undefined && existsSync(kvPath)) await engine.restoreState(kvPath).catch(() => undefined);
+  if (kv && kvPath !== undefined && existsSync(kvPath)) await kv.restore(kvPath).catch(() => undefined);
   conversation.ask(prompt, new Date().toISOString());
   await keeper.save(session());
-  const given = await answerOnce(engine, makeRequest(conversation.messages(), settings, constraint, template), values, signal);
+  const given = await answerOnce(answerer, makeRequest(conversation.messages(), settings, constraint, template), values, signal);
   const { usage, timings, seed, finishReason: ended } = given.finish;
   conversation.reply({ text: given.text, reasoning: given.reasoning, ended, usage, timings, seed });
   await keeper.save(session());
   const { name, automatic } = keeper;
-  if (automatic && kvPath !== undefined) await engine.saveState(kvPath).catch((thrown: unknown) => say(`recua: ${RecuaError.from(thrown).message}`));
+  if (kv && automatic && kvPath !== undefined) await kv.save(kvPath).catch((thrown: unknown) => say(`recua: ${RecuaError.from(thrown).message}`));
   if (values.json) await printJson(given, automatic && name !== undefined ? { session: name } : {});
   sayEnd(given, values.quiet);
   return 0;

@@ -1,14 +1,14 @@
 // `recua run <model>`: one prompt, one answer, streamed to stdout as it comes.
 import { makeConfig } from '../../settings/config.js';
-import { startEngine } from '../../engine/gateway/client.js';
+import type { Answerer } from '../answering/answerer.js';
+import { asksForOwnEngine, localFlag, openAnswerer, sayServer } from '../answering/open.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { findModel, markUsed } from '../../models/store.js';
 import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
 import { command } from '../command.js';
 import { deviceListing, listDevices } from '../devices.js';
-import { engineConfig, engineFlags, engineOptions } from '../flags/engine-flags.js';
+import { engineConfig, engineFlags } from '../flags/engine-flags.js';
 import { misuse, perCall, text } from '../flags/flags.js';
-import { waitForModel } from '../terminal/model-loading.js';
 import { HeldErrors } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
 import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
@@ -18,7 +18,8 @@ export const run = command({
   aliases: [],
   operands: '<model>',
   summary: 'Answer one prompt',
-  details: 'The prompt comes from -p, from stdin, or from both: then stdin follows -p after a blank line. Only the answer goes to stdout.',
+  details: 'The prompt comes from -p, from stdin, or from both: then stdin follows -p after a blank line. Only the answer goes to stdout. '
+    + 'Where a server of yours runs that has the model loaded, that answers, unless --local or a flag says how the model is to be loaded.',
   examples: [
     ['recua run builtin -p "Tell me a story"', 'Answer a prompt'],
     ['git diff | recua run builtin -p "Sum this up:"', 'Put what stdin holds after the prompt'],
@@ -27,10 +28,11 @@ export const run = command({
   flags: {
     prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
     ...answerFlags({ maxTokens: 512 }),
+    ...localFlag,
     ...engineFlags,
     ...deviceListing,
   },
-  async run({ values, operands }) {
+  async run({ values, operands, given }) {
     if (values.listDevices) return await listDevices(values.json);
     const [name, ...surplus] = operands;
     if (name === undefined) throw misuse('Expected a model: recua run <model> -p <text>.');
@@ -47,18 +49,20 @@ export const run = command({
       { role: 'user', content: prompt },
     ], values, constraint);
     const held = new HeldErrors();
-    const engine = startEngine(engineOptions(model.path, config, file), held);
+    const read = { name, id: model.id, path: model.path, file, config };
+    let answerer: Answerer | undefined;
     try {
-      await waitForModel(engine, `Loading ${model.id}`, values.quiet, stop.signal);
-      const given = await answerOnce(engine, request, values, stop.signal);
-      if (values.json) await printJson(given);
-      sayEnd(given, values.quiet);
+      answerer = await openAnswerer(read, { own: asksForOwnEngine(values, given), quiet: values.quiet, chats: false, settings: held }, stop.signal);
+      sayServer(answerer, values.quiet);
+      const answer = await answerOnce(answerer, request, values, stop.signal);
+      if (values.json) await printJson(answer);
+      sayEnd(answer, values.quiet);
       return 0;
     } catch (thrown) {
       held.tell(thrown);
       throw thrown;
     } finally {
-      await engine.close(0);
+      await answerer?.close();
       held.tell();
       stop.release();
     }

@@ -22,13 +22,13 @@ export class ServerClient {
     this.#address = reachable(this.url);
   }
 
-  /** Throws `server_unreachable` after ten seconds, too. */
-  async getJson(path: string): Promise<unknown> {
-    const timeout = AbortSignal.timeout(answerMs);
+  /** Throws `server_unreachable` where the answer takes too long, too. */
+  async getJson(path: string, withinMs = answerMs): Promise<unknown> {
+    const timeout = AbortSignal.timeout(withinMs);
     try {
       return await this.#json('GET', path, await this.#send(path, { method: 'GET', signal: timeout }));
     } catch (thrown) {
-      throw timeout.aborted ? unreachable(this.url, `did not answer within ${answerMs / 1000} seconds`, thrown) : thrown;
+      throw timeout.aborted ? unreachable(this.url, `did not answer within ${withinMs / 1000} seconds`, thrown) : thrown;
     }
   }
 

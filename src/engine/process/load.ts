@@ -3,7 +3,7 @@
 import { availableParallelism } from 'node:os';
 import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { ensureChecked } from '../../models/gguf/model-file.js';
+import { ensureChecked, fingerprintOf } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from './offload.js';
 import type { OffloadChoice, SkippedBackend } from './offload.js';
@@ -28,13 +28,13 @@ export function load(
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
     // In front of every load: the file may be another since the gateway looked, above all when a
     // crashed engine is started again.
-    await ensureChecked(path, checked);
+    const fingerprint = fingerprintOf(await ensureChecked(path, checked));
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
     if (cancelled) loading.cancel();
     const { progress, promise } = loading;
     const watch = setInterval(() => onProgress(progress()), progressMs);
     const model = await promise.finally(() => clearInterval(watch));
-    return await open(addon, model, options, offload);
+    return await open(addon, model, options, offload, fingerprint);
   };
   const all = async (): Promise<LoadedModel> => {
     const offload = chooseOffload(options, addon.devices(), backends);
@@ -54,7 +54,7 @@ export function load(
   return { promise: all(), cancel };
 }
 
-async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions, offload: OffloadChoice): Promise<LoadedModel> {
+async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions, offload: OffloadChoice, fingerprint: string): Promise<LoadedModel> {
   try {
     const { info } = model;
     const { mathThreads } = addon.version;
@@ -78,6 +78,7 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
     }
     const description: ModelDescription = {
       description: describe(info),
+      fingerprint,
       architecture: info.architecture,
       fileType: info.fileType,
       parameters: info.parameters,

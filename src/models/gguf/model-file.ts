@@ -1,5 +1,6 @@
 // A model: one GGUF file or the parts of a split one, on disk or on the hub, checked as a whole and
 // summed up for people.
+import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -86,12 +87,20 @@ export function checkedFiles({ parts }: ModelFile): CheckedFile[] {
 
 /**
  * Checks a model that is about to be loaded, unless its files are still those that were `checked`.
- * Throws as reading it does.
+ * Resolves to its files as they are now. Throws as reading it does.
  */
-export async function ensureChecked(path: string, checked: readonly CheckedFile[]): Promise<void> {
+export async function ensureChecked(path: string, checked: readonly CheckedFile[]): Promise<readonly CheckedFile[]> {
   const marks = checked[0]?.path === path ? await Promise.all(checked.map((file) => readMark(file.path))) : [];
-  if (marks.length > 0 && marks.every((mark, i) => mark === checked[i]!.mark)) return;
-  await readModelFile(path);
+  if (marks.length > 0 && marks.every((mark, i) => mark === checked[i]!.mark)) return checked;
+  return checkedFiles(await readModelFile(path));
+}
+
+/**
+ * Two models with the same one were read from the same files of this machine, unchanged between. It
+ * tells nothing of where these lie, so that strangers may see it.
+ */
+export function fingerprintOf(files: readonly CheckedFile[]): string {
+  return createHash('sha256').update(files.map(({ mark }) => mark).join('\n')).digest('hex').slice(0, 32);
 }
 
 /** What a file says it is quantised as, or the type that most of its bytes have. */

@@ -111,6 +111,9 @@ function details(model: ModelDescription): object {
       devices: model.offload.devices,
       n_gpu_layers: model.offload.layers,
       n_layers: model.offload.totalLayers,
+      description: model.description,
+      // By which commands on this machine know that this is the file that they would load.
+      fingerprint: model.fingerprint,
     },
   };
 }

@@ -45,3 +45,9 @@ export function sessionFiles(home: string): string[] {
 export function readSaved(home: string, name?: string): { system: string; template: string; sampling: Record<string, number>; messages: SavedMessage[] } {
   return JSON.parse(readFileSync(join(home, 'sessions', name === undefined ? sessionFiles(home)[0]! : `${name}.json`), 'utf8'));
 }
+
+/** The engine process of a chat or a server. */
+export function engineOf(pid: number): number {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+  return children.find((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('engine'))!;
+}

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { bytesPerToken, chooseContext } from '#recua/cli/chat/context-size.js';
+import { bytesPerToken, chooseContext, hasRoomFor } from '#recua/cli/chat/context-size.js';
 import { readModelFile } from '#recua/models/gguf/model-file.js';
 import type { ModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -30,4 +30,13 @@ t.test('where the file says too little the context is the usual one', async (t) 
   t.match(chooseContext(trained(0), f16), { size: 4096, reason: /does not say/ });
   t.match(chooseContext(trained(100_000, { architecture: 'unheard-of' }), f16), { size: 4096, reason: /4096 of the 100000/ });
   t.match(chooseContext(trained(2048, { architecture: 'unheard-of' }), f16), { size: 2048 });
+});
+
+t.test('there is room for a model where all of it fits and other programs have their share', (t) => {
+  const settings = { ...f16, contextSize: 0, parallel: 4 };
+  t.ok(hasRoomFor(builtin, settings, 1024 * mebibyte));
+  t.notOk(hasRoomFor(builtin, settings, 512 * mebibyte));
+  t.notOk(hasRoomFor(trained(1_000_000), settings, 1024 * mebibyte), '0 is the training size');
+  t.ok(hasRoomFor(trained(1_000_000), { ...settings, contextSize: 512 }, 1024 * mebibyte));
+  t.end();
 });

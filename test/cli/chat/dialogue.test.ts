@@ -1,25 +1,19 @@
 // Answers in a running chat: stopped, crashed, too long, thought over, and such that try to drive
 // the terminal.
 import t from 'tap';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { writeSession } from '#recua/cli/chat/sessions/session.js';
 import { Pty } from '../pty.js';
 import { mainPath } from '../recua.js';
-import { always, endless, openChat, readSaved } from './chats.js';
+import { always, endless, engineOf, openChat, readSaved } from './chats.js';
 
 const thinking = [
   '--chat-template-file', fileURLToPath(new URL('../../../vendor/llama.cpp/models/templates/Qwen-Qwen3-0.6B.jinja', import.meta.url)),
   '-g', 'root ::= "<think>\\nLet me see.\\n</think>\\n\\nYes."',
 ];
-
-/** The engine process of a chat. */
-function engineOf(pid: number): number {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
-  return children.find((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('engine'))!;
-}
 
 t.test('Ctrl-C stops an answer and keeps what came; the chat goes on', async (t) => {
   const chat = await openChat(t, endless);

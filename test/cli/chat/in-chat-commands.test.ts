@@ -7,7 +7,7 @@ import { always, openChat, readSaved, sessionFiles } from './chats.js';
 t.test('/help lists every command', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 120 });
   const help = await chat.say('/help');
-  for (const name of ['/help', '/quit, /exit', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/retry', '/undo', '/edit', '/copy', '/export']) {
+  for (const name of ['/help', '/quit, /exit', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/model [name]', '/retry', '/undo', '/edit', '/copy', '/export']) {
     t.ok(help.includes(name), name);
   }
 });

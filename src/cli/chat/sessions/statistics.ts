@@ -2,7 +2,8 @@
 // the dialogue.
 import wrapAnsi from 'wrap-ansi';
 import type { Finish } from '../../../engine/api.js';
-import type { ModelDescription, SavedState } from '../../../engine/protocol.js';
+import type { SavedState } from '../../../engine/protocol.js';
+import type { Answerer } from '../../answering/answerer.js';
 import type { TemplateName } from '../../../models/chat-templates.js';
 import type { AnswerSettings } from '../../flags/answer-flags.js';
 import { tokensPerSecond } from '../../single-turn.js';
@@ -22,12 +23,17 @@ export interface Counted {
 /** A column narrower than that is worse than none. */
 const leastRoom = 20;
 
+const uncounted = 'The last answer was broken off, and nobody could tell what it took.';
+
 /** From here on a person is told that the context fills up. */
 const nearlyFull = 0.85;
 
 export class Statistics {
-  readonly #model: ModelDescription;
+  /** Whom the context in use belongs to. */
+  model: Pick<Answerer, 'description' | 'contextSize'>;
   #last: Counted | undefined;
+  /** The last answer was stopped where nobody could count what it took. */
+  #isUncounted = false;
   #answers = 0;
   #generated = 0;
   #evaluated = 0;
@@ -35,21 +41,30 @@ export class Statistics {
   /** What became of the saved KV state. */
   restored: SavedState | undefined;
 
-  constructor(model: ModelDescription) {
-    this.#model = model;
+  constructor(model: Pick<Answerer, 'description' | 'contextSize'>) {
+    this.model = model;
   }
 
   add(counted: Counted): void {
     this.#last = counted;
+    this.#isUncounted = false;
     this.#answers++;
     this.#generated += counted.completionTokens;
     this.#cached += counted.cachedTokens ?? 0;
     this.#evaluated += counted.promptTokens - (counted.cachedTokens ?? 0);
   }
 
+  /** An answer that was broken off, and nobody knows how many tokens it took. */
+  addUncounted(): void {
+    this.#last = undefined;
+    this.#isUncounted = true;
+    this.#answers++;
+  }
+
   /** The conversation is another one. */
   reset(): void {
     this.#last = undefined;
+    this.#isUncounted = false;
     this.restored = undefined;
   }
 
@@ -61,13 +76,13 @@ export class Statistics {
   /** A warning, once the context is nearly full. */
   warning(): string | undefined {
     const { used } = this;
-    if (used === undefined || used < nearlyFull * this.#model.contextSize) return undefined;
+    if (used === undefined || used < nearlyFull * this.model.contextSize) return undefined;
     return `The context is nearly full: ${this.#fill(used)}. /undo takes the last exchange back, /clear begins anew.`;
   }
 
   tokens(columns: number): string {
     const last = this.#last;
-    if (!last) return `No answer yet. The context holds ${this.#model.contextSize} tokens.`;
+    if (!last) return `${this.#isUncounted ? uncounted : 'No answer yet.'} The context holds ${this.model.contextSize} tokens.`;
     return table([
       ['Prompt', `${last.promptTokens} tokens${last.cachedTokens === undefined ? '' : `, ${last.cachedTokens} of them cached`}`],
       ['Generated', `${last.completionTokens} tokens`],
@@ -78,7 +93,7 @@ export class Statistics {
 
   stats(template: TemplateName, settings: AnswerSettings, columns: number): string {
     const last = this.#last;
-    const { description, contextSize } = this.#model;
+    const { description, contextSize } = this.model;
     const rows: [string, string][] = [['Model', description], ['Template', template], ['Sampling', sampling(settings)]];
     if (last) {
       const { timings } = last;
@@ -91,7 +106,7 @@ export class Statistics {
         ...(last.seed === undefined ? [] : [['Seed', String(last.seed)] as [string, string]]),
         ['Context', this.#fill(this.used!)],
       );
-    } else rows.push(['Context', `${contextSize} tokens, no answer yet`]);
+    } else rows.push(['Context', `${contextSize} tokens${this.#isUncounted ? '' : ', no answer yet'}`]);
     if (this.restored) {
       const { tokens, reason } = this.restored;
       rows.push(['Saved KV', tokens > 0 ? `${tokens} tokens restored` : `not used${reason === undefined ? '' : `: ${reason}`}`]);
@@ -100,7 +115,7 @@ export class Statistics {
   }
 
   #fill(used: number): string {
-    const { contextSize } = this.#model;
+    const { contextSize } = this.model;
     return `${used} of ${contextSize} tokens (${Math.round(used / contextSize * 100)}%)`;
   }
 }

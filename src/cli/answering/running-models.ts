@@ -1,0 +1,71 @@
+// Which of this user's running servers has a model, the very file, and what it tells of it. Names
+// do not count for that: two servers may call two files the same.
+import { checkedFiles, fingerprintOf } from '../../models/gguf/model-file.js';
+import type { ModelFile } from '../../models/gguf/model-file.js';
+import { runningServers } from '../servers/registry.js';
+import { ServerClient } from '../servers/server-client.js';
+
+/** A model that a server has loaded, and that can chat. */
+export interface RunningModel {
+  url: string;
+  /** Its name there. */
+  id: string;
+  /** In a line, e.g. "llama 135M Q8_0". */
+  description: string;
+  /** Tokens that a request can hold there. */
+  contextSize: number;
+}
+
+/** A server that takes longer to say what it has is passed over. */
+const answerMs = 2_000;
+
+/** Undefined where no server has this file loaded. */
+export async function findRunningModel(file: ModelFile): Promise<RunningModel | undefined> {
+  const servers = await runningServers();
+  if (servers.length === 0) return undefined;
+  const fingerprint = fingerprintOf(checkedFiles(file));
+  const found = await Promise.all(servers.map(async ({ url }) => (await modelsOf(url)).find((model) => model.fingerprint === fingerprint)));
+  return found.find((model) => model !== undefined)?.model;
+}
+
+/**
+ * Has a server load this file, where it serves a model of that name; undefined where it has none,
+ * or another file. Throws why it does not load.
+ */
+export async function loadThere(url: string, id: string, file: ModelFile, signal: AbortSignal): Promise<RunningModel | undefined> {
+  const client = new ServerClient(url);
+  const entries = entriesOf(await client.getJson('/v1/models'));
+  const known = entries.find((entry) => entry.id === id || (Array.isArray(entry.aliases) && entry.aliases.includes(id)));
+  if (!known) return undefined;
+  const { model } = await client.postJson('/models/load', { model: known.id }, signal) as { model?: unknown };
+  const loaded = readEntry(url, model);
+  return loaded?.fingerprint === fingerprintOf(checkedFiles(file)) ? loaded.model : undefined;
+}
+
+interface Entry {
+  id?: unknown;
+  aliases?: unknown;
+  status?: { value?: unknown };
+  capabilities?: unknown;
+  meta?: { fingerprint?: unknown; description?: unknown; n_ctx?: unknown };
+}
+
+async function modelsOf(url: string): Promise<{ fingerprint: string; model: RunningModel }[]> {
+  const list = await new ServerClient(url).getJson('/v1/models', answerMs).catch(() => undefined);
+  return entriesOf(list).map((entry) => readEntry(url, entry)).filter((entry) => entry !== undefined);
+}
+
+function entriesOf(list: unknown): Entry[] {
+  const { data } = (list ?? {}) as { data?: unknown };
+  return Array.isArray(data) ? data.filter((entry): entry is Entry => typeof entry === 'object' && entry !== null) : [];
+}
+
+/** Undefined for one that is not loaded or cannot chat, and of servers that say too little. */
+function readEntry(url: string, entry: unknown): { fingerprint: string; model: RunningModel } | undefined {
+  const { id, status, capabilities, meta = {} } = (entry ?? {}) as Entry;
+  const { fingerprint, description, n_ctx: contextSize } = meta;
+  const chats = Array.isArray(capabilities) && capabilities.includes('completion');
+  if (status?.value !== 'loaded' || !chats || typeof id !== 'string') return undefined;
+  if (typeof fingerprint !== 'string' || typeof description !== 'string' || typeof contextSize !== 'number') return undefined;
+  return { fingerprint, model: { url, id, description, contextSize } };
+}

@@ -1,0 +1,114 @@
+// A model of a running server, as one who answers: questions go there over HTTP, answers come back
+// as they are made. Opened by open.ts. The request states all that the command line or its defaults
+// say, so that answers are those of an engine of one's own.
+import { randomInt } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Answer } from '../../engine/api.js';
+import { RunningAnswer } from '../../engine/gateway/answer.js';
+import type { ChatRequest } from '../../engine/protocol.js';
+import { RecuaError } from '../../errors.js';
+import type { ErrorCode } from '../../errors.js';
+import { ChatReader, chatPath, chatTokensPath, eventsOf, writeChatBody } from '../../server/openai/asking.js';
+import { ServerClient } from '../servers/server-client.js';
+import type { Answerer, Recovery, TokenCounts } from './answerer.js';
+import type { RunningModel } from './running-models.js';
+
+/** Nobody there will answer again, or not this model. */
+const gone: ReadonlySet<ErrorCode> = new Set(['server_unreachable', 'shutting_down', 'model_not_found']);
+const lookMs = 200;
+
+export class ServedModel implements Answerer {
+  readonly name: string;
+  readonly id: string;
+  readonly description: string;
+  readonly contextSize: number;
+  readonly url: string;
+  readonly place = undefined;
+  /** The server keeps what it evaluated. */
+  readonly kv = undefined;
+  readonly #client: ServerClient;
+  /** Its name there. */
+  readonly #served: string;
+
+  constructor({ name, id }: { name: string; id: string }, { url, id: served, description, contextSize }: RunningModel) {
+    this.name = name;
+    this.id = id;
+    this.description = description;
+    this.contextSize = contextSize;
+    this.url = url;
+    this.#client = new ServerClient(url);
+    this.#served = served;
+  }
+
+  chat(request: ChatRequest, signal: AbortSignal): Answer {
+    const left = new AbortController();
+    const answer = new RunningAnswer(() => left.abort());
+    void this.#answer(request, answer, AbortSignal.any([signal, left.signal]));
+    return answer;
+  }
+
+  async count(request: ChatRequest, text: string): Promise<TokenCounts | undefined> {
+    const answers = Promise.all([
+      this.#client.postJson(chatTokensPath, writeChatBody(request, this.#served)),
+      this.#client.postJson('/tokenize', { model: this.#served, content: text, parse_special: false }),
+    ]) as Promise<[{ input_tokens: number }, { tokens: number[] }]>;
+    return await answers.then(([prompt, { tokens }]) => ({ promptTokens: prompt.input_tokens, completionTokens: tokens.length }), () => undefined);
+  }
+
+  async forget(): Promise<void> {
+    // Nothing is held for this command alone; what nobody asks for again makes room for others.
+  }
+
+  async recover({ code }: RecuaError, signal: AbortSignal): Promise<Recovery> {
+    if (gone.has(code)) return 'gone';
+    if (code !== 'model_crashed') return 'unharmed';
+    for (;;) {
+      const model = await this.#client.getJson(`/v1/models/${this.#served.split('/').map(encodeURIComponent).join('/')}`).catch(() => undefined);
+      if (!model) return 'gone';
+      const { value, reason } = (model as { status?: { value?: string; reason?: { message: string } } }).status ?? {};
+      if (value === 'failed') throw new RecuaError('model_unusable', reason?.message ?? 'The server cannot load the model again.');
+      if (value !== 'loading') return 'back';
+      await wait(lookMs, undefined, { signal }).catch((cause: unknown) => {
+        throw new RecuaError('cancelled', 'Stopped while the model was loading.', { cause });
+      });
+    }
+  }
+
+  async close(): Promise<void> {
+    // The model stays loaded for as long as the server keeps it.
+  }
+
+  async #answer(request: ChatRequest, answer: RunningAnswer, signal: AbortSignal): Promise<void> {
+    // Drawn here, so that it can be told: the wire does not have it.
+    const seed = request.sampling.seed ?? randomInt(1, 2 ** 32 - 1);
+    const body = writeChatBody({ ...request, sampling: { ...request.sampling, seed } }, this.#served);
+    const askedMs = performance.now();
+    let firstMs: number | undefined;
+    try {
+      const response = await this.#client.post(chatPath, body, signal);
+      const reader = new ChatReader();
+      for await (const event of eventsOf(response.body!)) {
+        const delta = reader.read(event);
+        if (!delta) continue;
+        firstMs ??= performance.now();
+        answer.push(delta);
+      }
+      const finish = reader.finish();
+      if (!finish) throw this.#cutOff();
+      // What a person waited beyond the reading of the prompt, the way there and back included.
+      const queueMs = Math.max(0, (firstMs ?? performance.now()) - askedMs - finish.timings.promptMs);
+      answer.accept(finish.usage.promptTokens);
+      answer.end({ ...finish, seed, timings: { ...finish.timings, queueMs } });
+    } catch (thrown) {
+      answer.fail(signal.aborted ? new RecuaError('cancelled', 'The request was cancelled.', { cause: thrown }) : this.#failure(thrown));
+    }
+  }
+
+  #failure(thrown: unknown): RecuaError {
+    return thrown instanceof RecuaError ? thrown : this.#cutOff(thrown);
+  }
+
+  #cutOff(cause?: unknown): RecuaError {
+    return new RecuaError('server_unreachable', `The server ${this.url} ended the connection before its answer was complete.`, { cause });
+  }
+}

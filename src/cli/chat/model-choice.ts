@@ -1,0 +1,51 @@
+// The model of a `recua chat` that names none: that of the newest saved chat, else the only one of
+// the store, else one that a person picks from a list. Called by commands/chat.ts.
+import { sizeText } from '../../models/byte-size.js';
+import { isWhole } from '../../models/cache/cached-models.js';
+import type { Places } from '../../models/places.js';
+import { findModel, scanStore } from '../../models/store.js';
+import type { ListedModel } from '../../models/store.js';
+import { misuse } from '../flags/flags.js';
+import { say } from '../terminal/output.js';
+import { plain } from '../terminal/wording.js';
+import { pick } from './model-picker.js';
+import { listSessions, loadSession } from './sessions/session-store.js';
+
+/** Names shown to who is not asked. */
+const mostNames = 5;
+
+/**
+ * `asks`: a person can be asked. Throws `invalid_usage` where nothing says which one, `cancelled`
+ * where the person leaves the list.
+ */
+export async function chooseModel(places: Places, asks: boolean): Promise<string> {
+  const last = await lastModel(places);
+  if (last !== undefined) return last;
+  const models = (await scanStore(places)).filter(isWhole).sort((a, b) => (b.lastUsedMs ?? 0) - (a.lastUsedMs ?? 0));
+  if (models.length === 0) {
+    throw misuse('Expected a model: recua chat <model>, and there is none on this machine yet. '
+      + 'recua pull <owner/repo> gets one; recua chat builtin tries the small embedded one.');
+  }
+  if (models.length === 1) return models[0]!.name;
+  if (asks && process.stdout.isTTY && process.env['TERM'] !== 'dumb') return await askPerson(models);
+  const names = models.slice(0, mostNames).map(({ name }) => name).join(', ');
+  throw misuse(`Expected a model: recua chat <model>. There are ${names}${models.length > mostNames ? ' and others (recua list)' : ''}. With --continue or --resume it is that of the saved chat.`);
+}
+
+/** Of the newest chat that is sound and whose model is still there. */
+async function lastModel(places: Places): Promise<string | undefined> {
+  const [newest] = await listSessions(places.sessions);
+  const session = newest && await loadSession(newest.path).catch(() => undefined);
+  if (!session) return undefined;
+  return await findModel(session.model, { places }).then(() => session.model, () => undefined);
+}
+
+async function askPerson(models: readonly ListedModel[]): Promise<string> {
+  const rows = models.map(({ name, quantisation, sizeBytes, aliases }) => {
+    const about = [quantisation, sizeText(sizeBytes), ...aliases].filter((part) => part !== '').join(', ');
+    return plain(`${name} (${about})`);
+  });
+  say('Which model? Up and Down or a number choose, Enter takes it, Esc leaves.');
+  const at = await pick([...rows, 'builtin (the small embedded one)']);
+  return models[at]?.name ?? 'builtin';
+}

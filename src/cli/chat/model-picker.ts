@@ -1,0 +1,102 @@
+// A list on the terminal that a person picks one row of, with the same keys as the message line. It
+// is taken away again when it is over. Called by model-choice.ts.
+import { RecuaError } from '../../errors.js';
+import { shorten } from '../terminal/rows.js';
+import { watchSignals } from '../terminal/signals.js';
+import { meaningOf } from './input/keys.js';
+import { Terminal } from './terminal.js';
+import type { Key } from './terminal.js';
+
+/** Resolves to the index of the row; throws `cancelled` where the person leaves. */
+export async function pick(rows: readonly string[], terminal = new Terminal(process.stdin, process.stdout)): Promise<number> {
+  const picker = new Picker(rows, terminal);
+  const stop = watchSignals();
+  stop.signal.addEventListener('abort', () => picker.leave(), { once: true });
+  try {
+    return await picker.picked;
+  } finally {
+    stop.release();
+    picker.close();
+  }
+}
+
+class Picker {
+  readonly picked: Promise<number>;
+  readonly #rows: readonly string[];
+  readonly #terminal: Terminal;
+  readonly #onResize = () => this.#draw();
+  #at = 0;
+  /** What has been typed of a number. */
+  #number = '';
+  #drawnRows = 0;
+  #settle!: { resolve(at: number): void; reject(error: RecuaError): void };
+
+  constructor(rows: readonly string[], terminal: Terminal) {
+    this.#rows = rows;
+    this.#terminal = terminal;
+    this.picked = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+    terminal.open({ key: (text, key) => this.#key(text, key), resized: this.#onResize, resumed: this.#onResize });
+    this.#draw();
+  }
+
+  leave(): void {
+    this.#settle.reject(new RecuaError('cancelled', 'No model was chosen.'));
+  }
+
+  close(): void {
+    this.#erase();
+    this.#terminal.close();
+  }
+
+  #key(text: string | undefined, key: Key): void {
+    const meaning = meaningOf(text, key);
+    const number = meaning.do === 'insert' && /^\d$/.test(meaning.text) ? this.#number + meaning.text : '';
+    this.#number = '';
+    switch (meaning.do) {
+      case 'older': return this.#move(this.#at - 1);
+      case 'newer': return this.#move(this.#at + 1);
+      case 'enter': return this.#settle.resolve(this.#at);
+      case 'interrupt': case 'cancel': case 'end':
+        return this.leave();
+      case 'suspend':
+        this.#erase();
+        return this.#terminal.suspend();
+      case 'insert': return this.#type(number);
+      default: return;
+    }
+  }
+
+  /** A further digit goes on with the number, where there are so many rows. */
+  #type(number: string): void {
+    if (number === '') return;
+    const digits = Number(number) <= this.#rows.length ? number : number.at(-1)!;
+    if (Number(digits) < 1 || Number(digits) > this.#rows.length) return;
+    this.#number = digits;
+    this.#move(Number(digits) - 1);
+  }
+
+  #move(to: number): void {
+    this.#at = Math.min(Math.max(to, 0), this.#rows.length - 1);
+    this.#draw();
+  }
+
+  /** As many rows around the chosen one as the screen holds. */
+  #draw(): void {
+    const { columns, rows: height } = this.#terminal;
+    const room = Math.max(1, Math.min(this.#rows.length, height - 2));
+    const first = Math.min(Math.max(0, this.#at - Math.floor(room / 2)), this.#rows.length - room);
+    const width = String(this.#rows.length).length;
+    const lines = this.#rows.slice(first, first + room).map((row, index) => {
+      const at = first + index;
+      return shorten(`${at === this.#at ? '>' : ' '} ${String(at + 1).padStart(width)}  ${row}`, columns - 1);
+    });
+    this.#erase();
+    this.#terminal.write(lines.map((line) => `${line}\r\n`).join(''));
+    this.#drawnRows = lines.length;
+  }
+
+  #erase(): void {
+    if (this.#drawnRows > 0) this.#terminal.write(`\x1b[${this.#drawnRows}A\r\x1b[J`);
+    this.#drawnRows = 0;
+  }
+}

@@ -1,0 +1,122 @@
+// A conversation whose answers come from a running server, and what becomes of it where the server
+// cannot give them any more.
+import t from 'tap';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { always, endless, engineOf, readSaved, sessionFiles, startChat } from '../chat/chats.js';
+import { serveHome } from './servers.js';
+import type { ServedHome } from './servers.js';
+
+type Chat = ReturnType<typeof startChat>;
+
+async function openServed(t: Parameters<typeof startChat>[0], served: ServedHome, args: readonly string[], more: { columns?: number; env?: Record<string, string> } = {}): Promise<Chat> {
+  const chat = startChat(t, args, { columns: 120, ...more, home: served.env['SERVICE_HOME']!, env: { ...served.env, ...more.env } });
+  await chat.prompt();
+  return chat;
+}
+
+t.test('a chat over a running server: its line, counts, context, saved and resumed', async (t) => {
+  const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '512']);
+  const chat = await openServed(t, home, ['builtin', '--temp', '0']);
+  const line = `The running server ${home.url} answers, with a context of 512 tokens; --local loads the model here.`;
+  t.ok(chat.text().includes(line), chat.text());
+  t.ok(chat.isDim('The running server'));
+  t.notMatch(chat.text(), /Loading|Context:/);
+  await chat.say('Hello');
+  await chat.say('And now?');
+  t.match(await chat.say('/tokens'), /Prompt +\d+ tokens, [1-9]\d* of them cached[^]*Context +\d+ of 512 tokens[^]*All answers +2/);
+  t.match(await chat.say('/stats'), /Model +llama [^]*read in [^]*tokens per second[^]*Ended +by itself[^]*Seed +\d+/);
+  t.match(await chat.say('/system Be brief.'), /The system prompt is set/);
+  chat.type(`\x1b[200~${'word '.repeat(600)}\x1b[201~\r`);
+  await chat.until(/This message does not fit: with it the conversation has \d+ tokens, and the context holds 512/);
+  await chat.prompt();
+  t.match(await chat.say('/clear'), /Cleared; the next message begins a new conversation/);
+  await chat.say('Hello again');
+  t.equal(await chat.leave(), 0);
+  t.equal(await home.requests(), 4);
+  const saved = home.env['SERVICE_HOME']!;
+  t.equal(sessionFiles(saved).length, 2);
+  t.notOk(readdirSync(join(saved, 'sessions')).some((name) => name.endsWith('.kv')), 'what was read is kept by the server');
+  const resumed = await openServed(t, home, ['--continue', '--temp', '0']);
+  t.match(resumed.text(), /> Hello again/);
+  await resumed.say('More');
+  t.match(await resumed.say('/tokens'), /[1-9]\d* of them cached/);
+  t.equal(await resumed.leave(), 0);
+  t.equal(await home.requests(), 5);
+  const quiet = await openServed(t, home, ['builtin', '-q']);
+  t.equal(quiet.text(), '>');
+});
+
+t.test('Ctrl-C keeps what came, and /retry asks again', async (t) => {
+  const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
+  const chat = await openServed(t, home, ['builtin', ...endless]);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  chat.type('\x03');
+  await chat.until(/\(stopped; \/retry asks again\)/);
+  await chat.prompt();
+  t.match(await chat.say('/tokens'), /Prompt +[1-9]\d* tokens\nGenerated +[1-9]\d* tokens\nContext/);
+  const [, reply] = readSaved(chat.home).messages;
+  t.match(reply, { role: 'assistant', ended: 'stopped', content: /^[a-z]{5,}$/ });
+  t.equal(await chat.leave(), 0);
+});
+
+t.test('a server that dies is told, the message is kept, and the model is loaded for the next turn', async (t) => {
+  const home = await serveHome(t, ['builtin', '--parallel', '1']);
+  const chat = await openServed(t, home, ['builtin', ...always('Yes.')]);
+  await chat.say('First');
+  home.running.child.kill('SIGKILL');
+  await home.running.ended;
+  chat.type('Second\r');
+  await chat.until(/The server http:\S+ refuses the connection[^]*With the next message the model is looked for again/);
+  await chat.until(() => chat.cursor().line === '> Second', 'the message again');
+  chat.type('\r');
+  await chat.until(/> Second\nYes\./);
+  await chat.prompt();
+  t.same(readSaved(chat.home).messages.map(({ content }) => content), ['First', 'Yes.', 'Second', 'Yes.']);
+  t.match(await chat.say('/tokens'), /Prompt +\d+ tokens, 0 of them cached/);
+  t.equal(await chat.leave(), 0);
+  t.ok(existsSync(join(chat.home, 'sessions', sessionFiles(chat.home)[0]!.replace('.json', '.kv'))));
+});
+
+t.test('a server that dies in the middle of an answer leaves what came', async (t) => {
+  const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
+  const chat = await openServed(t, home, ['builtin', ...endless]);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  home.running.child.kill('SIGKILL');
+  await chat.until(/ended the connection before its answer was complete[^]*What came before the error is kept/);
+  await chat.prompt();
+  t.match(readSaved(chat.home).messages[1], { ended: 'failed', content: /^[a-z]{5,}$/ });
+  chat.type('on\r');
+  await chat.until(/> on\n[a-z]{5}/);
+  chat.type('\x03');
+  await chat.prompt();
+  t.equal(await chat.leave(), 0);
+});
+
+t.test('a crash of the model there is told, and the chat goes on there', async (t) => {
+  const home = await serveHome(t, ['builtin', '--parallel', '1', '-c', '0']);
+  const chat = await openServed(t, home, ['builtin', ...endless]);
+  chat.type('go\r');
+  await chat.until(/> go\n[a-z]{5}/);
+  process.kill(engineOf(home.running.child.pid!), 'SIGKILL');
+  await chat.until(/The engine process died \(signal SIGKILL\)[^]*The model is back\.[^]*What came before the error is kept/);
+  await chat.prompt();
+  chat.type('again\r');
+  await chat.until(/> again\n[a-z]{5}/);
+  chat.type('\x03');
+  await chat.prompt();
+  t.notMatch(chat.text(), /Loading/);
+  t.equal(await chat.leave(), 0);
+});
+
+t.test('a template that the server does not have is used here', async (t) => {
+  const home = await serveHome(t, ['builtin', '--parallel', '1']);
+  const chat = await openServed(t, home, ['builtin', '-g', 'root ::= "yes<|end|> and more"']);
+  const before = await home.requests();
+  t.match(await chat.say('/template phi3'), /The template is phi3 now/);
+  t.match(await chat.say('Is it?'), /^yes$/m);
+  t.equal(await home.requests(), before);
+  t.equal(await chat.leave(), 0);
+});
