@@ -140,6 +140,29 @@ t.test('a gap is closed from the end that is less to move, and what was in it is
   t.equal(cache.straighten(), undefined);
 });
 
+t.test('a prompt waits for a stash whose bytes are in a file, and takes it when they are there', async (t) => {
+  const cache = new PrefixCache(1, { ...plain }, 1_000);
+  const asleep = { id: 0, tokens: words([1, 200]), sizeBytes: 1e9, file: 'one.kv' };
+  cache.pool.addFiles([asleep]);
+  t.match(cache.place(sequenceOf(words([2, 200]))), { stash: 0, reused: 0 }, 'others do not');
+  t.notOk(cache.pool.entries[0]!.wanted);
+  const prompt = sequenceOf(words([1, 200], [3, 5]));
+  t.equal(cache.place(prompt), 'wait');
+  t.ok(cache.pool.entries[0]!.wanted);
+  asleep.id = 5;
+  const placement = cache.place(prompt) as Placement;
+  t.match(placement, { stash: 5, source: -1, reused: 200 });
+  cache.take(placement, prompt);
+  t.ok(cache.pool.leaveToFile(5));
+  t.notOk(cache.pool.leaveToFile(5), 'only once');
+  prompt.advance(5);
+  cache.release(prompt);
+  t.match(run(cache, words([1, 200], [3, 5], [4, 2])), { stash: 0, source: 0, reused: 205 }, 'the slot has it now');
+  t.strictSame(cache.pool.add({ id: 6, tokens: words([7, 9]), sizeBytes: 900 }), [], 'files do not count as memory');
+  t.match(cache.pool.add({ id: 7, tokens: words([8, 9]), sizeBytes: 900 }), [{ id: 6 }], 'and make no room there');
+  t.match(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 900 }), [{ id: 0, file: 'one.kv' }, { id: 7 }], 'what goes on from a file replaces it');
+});
+
 t.test('what is stashed is found again, unless a slot gives as much', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 1_000_000);
   run(cache, words([1, 200]));
