@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { NativeContext } from '../../addon/addon.js';
 import type { EngineHooks } from './engine-loop.js';
 import type { PrefixCache } from '../planning/prefix.js';
-import { isBeginning, type Stashed } from '../planning/stash-pool.js';
+import { commonPrefix, nearlyBegins, type Stashed } from '../planning/stash-pool.js';
 import type { SleepPlace } from '../protocol.js';
 import { makeRoom, stateEnding } from '../sleep/room.js';
 import { readState, readTokens, writeState, type Fingerprint } from './saved-state.js';
@@ -176,7 +176,7 @@ export class SleepFiles {
     } catch (thrown) {
       this.#log('warn', `Conversations are lost with the model that is unloaded: ${(thrown as Error).message}`);
     }
-    const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => isBeginning(tokens, longer)));
+    const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => nearlyBegins(tokens, longer)));
     await discard(context, old);
     if (written.length > 0) this.#tell('kept', written.length, written.reduce((sum, { length }) => sum + length, 0), bytes, startMs);
   }
@@ -187,11 +187,12 @@ export class SleepFiles {
     const stashes = this.#cache.pool.entries.map((stash) => ({ tokens: stash.tokens, slot: -1, stash })).reverse();
     const all: Candidate[] = [...slots, ...stashes].filter(({ tokens }) => tokens.length >= leastTokens);
     const covers = (other: Candidate, one: Candidate): boolean => {
-      if (other === one || !isBeginning(one.tokens, other.tokens)) return false;
-      if (other.tokens.length > one.tokens.length) return true;
-      // Of two that are the same the one that need not be written, else the first.
+      if (other === one || !nearlyBegins(one.tokens, other.tokens)) return false;
+      if (!nearlyBegins(other.tokens, one.tokens)) return true;
+      // Of two that are the same the one that need not be written, else the one used last.
+      const isSame = one.tokens.length === other.tokens.length && commonPrefix(one.tokens, other.tokens, one.tokens.length) === one.tokens.length;
       const [has, hasOther] = [one, other].map(({ stash }) => stash?.file !== undefined);
-      return has === hasOther ? all.indexOf(other) < all.indexOf(one) : hasOther!;
+      return isSame && has !== hasOther ? hasOther! : all.indexOf(other) < all.indexOf(one);
     };
     return all.filter((one) => !all.some((other) => covers(other, one)));
   }

@@ -165,17 +165,16 @@ export class PrefixCache {
         rank = better;
       }
     }
+    let most = 0;
     for (const entry of this.pool.entries) {
-      const { tokens } = entry;
-      const common = this.#reusable(sequence, tokens, tokens.length);
-      // Bringing it back must pay beside what a slot gives.
-      if (common - reused > tokens.length * copyCost) {
-        source = -1;
+      const common = this.#reusable(sequence, entry.tokens, entry.tokens.length);
+      if (common > most) {
         stash = entry;
-        reused = common;
+        most = common;
       }
     }
-    return { source, stash, reused };
+    // Bringing it back must pay beside what a slot gives.
+    return stash && most - reused > stash.tokens.length * copyCost ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
   }
 
   /**

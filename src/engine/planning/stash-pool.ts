@@ -101,6 +101,15 @@ export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number
   return i;
 }
 
-export function isBeginning(short: Int32Array, long: Int32Array): boolean {
+/** So many last tokens of a conversation that goes on are no loss: they became others as text. */
+const mostTail = 64;
+const tailShare = 1 / 16;
+
+/** Whether keeping the long one makes the short one needless. */
+export function nearlyBegins(short: Int32Array, long: Int32Array): boolean {
+  return commonPrefix(short, long, short.length) >= short.length - Math.min(mostTail, Math.floor(short.length * tailShare));
+}
+
+function isBeginning(short: Int32Array, long: Int32Array): boolean {
   return short.length <= long.length && commonPrefix(short, long, short.length) === short.length;
 }
