@@ -125,8 +125,11 @@ export interface Engine {
   restoreState(path: string): Promise<SavedState>;
   /** Drops the KV of all sequences that no request uses. */
   forget(): Promise<void>;
-  /** Lets running answers end (at most `drainMs`), then stops the process. Idempotent. */
-  close(drainMs?: number): Promise<void>;
+  /**
+   * Lets running answers end (at most `drainMs`), then stops the process. With `sleeps` it keeps
+   * conversations before, where its options have a place for them. Idempotent.
+   */
+  close(drainMs?: number, sleeps?: boolean): Promise<void>;
   /** Process id of the engine process, for logs and tests; undefined while there is none. */
   readonly pid: number | undefined;
 }

@@ -7,6 +7,8 @@ import type { PlainError } from '../errors.js';
 
 export type ModelState =
   | { state: 'unloaded' }
+  /** It is not loaded, and its conversations are kept. */
+  | { state: 'sleeping' }
   | { state: 'loading'; fraction: number }
   | { state: 'ready'; model: ModelDescription }
   /** Another model needs its memory: it goes as soon as what it works on is done. */

@@ -19,7 +19,20 @@ export type EngineOptions = {
   checked?: readonly { path: string; mark: string }[] | undefined;
   /** For gpuLayers 'auto'; without it all layers are tried. */
   layerNeed?: LayerNeed | undefined;
+  /** Without it conversations end with the process. */
+  sleep?: SleepPlace | undefined;
 } & EngineConfig;
+
+/** Where conversations are kept while their model is not loaded. */
+export interface SleepPlace {
+  /** The model's own. */
+  folder: string;
+  /** The folder of all models' folders, and what they may hold together. */
+  root: string;
+  limitBytes: number;
+  /** Longest time for writing them. */
+  mostMs: number;
+}
 
 /** Bytes that a model's parts take on the device that computes them. */
 export interface LayerNeed {
@@ -330,8 +343,11 @@ export type ToEngine =
   | { type: 'cancel'; id: number }
   /** Answered by a pulse, at once. */
   | { type: 'look' }
-  /** Finish what runs and end; the parent's disconnect means the same at once. */
-  | { type: 'close' };
+  /**
+   * Finish what runs and end, having kept conversations where it `sleeps`; the parent's disconnect
+   * means to end at once.
+   */
+  | { type: 'close'; sleeps: boolean };
 
 export type FromEngine =
   | { type: 'progress'; fraction: number }

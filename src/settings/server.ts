@@ -112,6 +112,15 @@ export const serverSettings = {
       help: 'With several models: memory that they may take together; 0 is what the machine has free',
     },
   },
+  /** MiB on disk for conversations of unloaded models; below 0 a share of what is free. */
+  sleepCacheMib: {
+    kind: 'integer', fallback: -1, min: -1, max: 1 << 24,
+    flag: {
+      names: ['--sleep-cache'], value: 'mib',
+      help: 'With several models: disk space for conversations whose model is unloaded, so that it '
+        + 'goes on where it was; 0 keeps none, -1 is a tenth of what is free, at most 8 GiB',
+    },
+  },
   logLevel: {
     kind: 'choice', fallback: 'info', choices: ['debug', 'info', 'warn', 'error', 'silent'],
     flag: { names: ['--log-level'], help: 'How much to tell' },

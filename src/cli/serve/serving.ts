@@ -6,6 +6,7 @@ import type { Config } from '../../settings/config.js';
 import type { Engine } from '../../engine/api.js';
 import { startEngine } from '../../engine/gateway/client.js';
 import { startPool } from '../../engine/gateway/pool.js';
+import { removeLeftOvers } from '../../engine/sleep/sleep-cache.js';
 import { singleModel } from '../../engine/gateway/single-model.js';
 import type { SingleModelPool } from '../../engine/gateway/single-model.js';
 import type { ModelPool } from '../../engine/pool-api.js';
@@ -67,6 +68,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
     record: { name, path: model.path, id: config.alias || model.id, names: [nameAnywhere(name, model)] },
     title: named.id,
     open(output) {
+      void removeLeftOvers();
       const pool: SingleModelPool = singleModel(startEngine(engineOptions(model.path, config, file), {
         log: engineLog(output.log), logLevel: engineLogLevel(config.logLevel), onState: () => pool.stateChanged(),
       }), named);
@@ -75,14 +77,15 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
   };
 }
 
-function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes }: Config): Serving {
+function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes, sleepCacheMib }: Config): Serving {
   const { catalogue, defaultsOf, preload, only, names } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,
     open(output, { logLevel }) {
-      const pool = startPool(catalogue, { maxModels, maxMemoryBytes, log: engineLog(output.log), logLevel: engineLogLevel(logLevel) });
+      const sleep = { limitBytes: sleepCacheMib * 2 ** 20 };
+      const pool = startPool(catalogue, { maxModels, maxMemoryBytes, sleep, log: engineLog(output.log), logLevel: engineLogLevel(logLevel) });
       return { pool, defaultsOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
     },
   };

@@ -117,8 +117,8 @@ class EngineClient extends EngineRequests {
     });
   }
 
-  close(drainMs = 0): Promise<void> {
-    return (this.#closing ??= this.#close(drainMs));
+  close(drainMs = 0, sleeps = false): Promise<void> {
+    return (this.#closing ??= this.#close(drainMs, sleeps && this.#state.state === 'ready'));
   }
 
   protected submit(call: PendingRequest): void {
@@ -287,7 +287,7 @@ class EngineClient extends EngineRequests {
     }
   }
 
-  async #close(drainMs: number): Promise<void> {
+  async #close(drainMs: number, sleeps: boolean): Promise<void> {
     this.#turn({ state: 'closed' });
     this.#watch?.stop();
     clearTimeout(this.#restartTimer);
@@ -299,12 +299,12 @@ class EngineClient extends EngineRequests {
       return;
     }
     const gone = new Promise<void>((resolve) => (this.#whenGone = resolve));
-    child.send({ type: 'close' });
+    child.send({ type: 'close', sleeps });
     const cancelTimer = setTimeout(() => {
       for (const id of this.requests.keys()) child.send({ type: 'cancel', id });
       this.failAll(new RecuaError('shutting_down', 'The server is stopping and did not wait longer for this answer.'));
     }, drainMs);
-    const killTimer = setTimeout(() => child.kill(), drainMs + killAfterMs);
+    const killTimer = setTimeout(() => child.kill(), drainMs + killAfterMs + (sleeps ? this.#options.sleep?.mostMs ?? 0 : 0));
     await gone;
     clearTimeout(cancelTimer);
     clearTimeout(killTimer);

@@ -2,32 +2,20 @@
 // of them are loaded and who works with them is decided by engine/leases; this drives it over real
 // processes and timers. Gateway process.
 import { RecuaError } from '../../errors.js';
-import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
-import { Leases, type LeasePolicy } from '../leases/leases.js';
+import type { Engine, EngineState, Log } from '../api.js';
+import { Leases } from '../leases/leases.js';
 import type { LeaseCommand, LeaseEvent } from '../leases/events.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
 import type { ModelDescription } from '../protocol.js';
 import { activityOf } from './activity.js';
 import type { Catalogue, CatalogueModel, LoadPlan } from './catalogue.js';
-import { startEngine, type ClientSettings } from './client.js';
+import { startEngine } from './client.js';
 import { memoryForModels, residentBytes } from './memory-use.js';
+import type { PoolSettings } from './pool-settings.js';
 import { refusalError } from './refusal-error.js';
+import { SleepCache } from '../sleep/sleep-cache.js';
 
-export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
-  /** RAM for all models together; 0 or absent: what is free at start, less a reserve. */
-  maxMemoryBytes?: number;
-  /**
-   * Memory of devices for all models together, by name; a device that is not named has no bound.
-   */
-  maxDeviceBytes?: Readonly<Record<string, number>>;
-  /** Models at once; 0 or absent: as many as fit. */
-  maxModels?: number;
-  /** A load that makes no progress for so long is given up; ten minutes where absent. */
-  loadTimeoutMs?: number;
-  /** How its engine processes are run. Tests give an entry with a fake addon. */
-  engines?: Pick<ClientSettings, 'entry' | 'restart' | 'watch'>;
-  policy?: Partial<LeasePolicy>;
-}
+export type { PoolSettings };
 
 /** Starts no process yet. */
 export function startPool(catalogue: Catalogue, settings: PoolSettings = {}): ModelPool {
@@ -68,6 +56,7 @@ class EnginePool implements ModelPool {
   readonly #settings: PoolSettings;
   readonly #log: Log;
   readonly #leases: Leases;
+  readonly #sleep: SleepCache | undefined;
   /** Models that someone asked for. */
   readonly #served = new Map<string, Served>();
   readonly #pending = new Map<number, Pending>();
@@ -79,10 +68,11 @@ class EnginePool implements ModelPool {
   #closing: Promise<void> | undefined;
 
   constructor(catalogue: Catalogue, settings: PoolSettings) {
-    const { maxMemoryBytes = 0, maxDeviceBytes = {}, maxModels = 0, policy = {} } = settings;
+    const { maxMemoryBytes = 0, maxDeviceBytes = {}, maxModels = 0, policy = {}, sleep } = settings;
     this.#catalogue = catalogue;
     this.#settings = settings;
     this.#log = settings.log ?? (() => {});
+    if (sleep) this.#sleep = new SleepCache(sleep, this.#log);
     this.#leases = new Leases({ bytes: { memory: maxMemoryBytes || memoryForModels(), ...maxDeviceBytes }, maxModels }, policy);
   }
 
@@ -144,6 +134,7 @@ class EnginePool implements ModelPool {
       served.engine = undefined;
       for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
     }));
+    this.#sleep?.close();
   }
 
   #refuseClosed(): void {
@@ -289,10 +280,11 @@ class EnginePool implements ModelPool {
     const { options, fingerprint } = plan!;
     if (served.fingerprint !== undefined && served.fingerprint !== fingerprint) {
       this.#log('info', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
+      this.#sleep?.drop(id);
     }
     served.fingerprint = fingerprint;
     served.fraction = 0;
-    const engine = startEngine(options, {
+    const engine = startEngine({ ...options, sleep: this.#sleep?.placeOf(id) }, {
       ...this.#settings.engines,
       log: (level, text) => this.#log(level, `${id}: ${text}`),
       ...(this.#settings.logLevel ? { logLevel: this.#settings.logLevel } : {}),
@@ -328,8 +320,9 @@ class EnginePool implements ModelPool {
 
   async #unload(served: Served): Promise<void> {
     clearTimeout(served.loadTimer);
-    await served.engine?.close(0);
+    await served.engine?.close(0, true);
     served.engine = undefined;
+    await this.#sleep?.settle(served.model.id, [...this.#served.keys()]);
     for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
     this.#tell({ kind: 'ended', model: served.model.id });
   }
@@ -369,7 +362,7 @@ class EnginePool implements ModelPool {
     }
     if (entry.waiting.length > 0) return { state: 'loading', fraction: 0 };
     if (entry.failure) return { state: 'failed', error: entry.failure.error };
-    return { state: entry.phase };
+    return { state: entry.phase === 'unloaded' && this.#sleep?.keeps(id) ? 'sleeping' : entry.phase };
   }
 
   #view(model: CatalogueModel): PoolModel {

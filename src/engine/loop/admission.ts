@@ -6,6 +6,7 @@ import type { NativeContext } from '../../addon/addon.js';
 import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
 import { joinFromQueue } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
+import { discard } from './sleep-files.js';
 
 /** A move pays off where it takes no longer than about so many steps … */
 const worthSteps = 2;
@@ -91,8 +92,11 @@ export class Admission {
     }
     if (held > 0) await this.#context.removeSequence(slot, 0, -1);
     if (stash > 0) {
-      if (await this.#context.unstashSequence(stash, slot, reused)) return true;
-      for (const id of this.#cache.pool.drop(stash)) await this.#context.dropStash(id);
+      if (await this.#context.unstashSequence(stash, slot, reused)) {
+        if (this.#cache.pool.leaveToFile(stash)) await this.#context.dropStash(stash);
+        return true;
+      }
+      await discard(this.#context, this.#cache.pool.drop(stash));
       return false;
     }
     if (source < 0) return true;
@@ -107,7 +111,7 @@ export class Admission {
     // Where memory is short nothing is kept, and nothing is lost but time.
     const { id, sizeBytes } = await this.#context.stashSequence(slot).catch(() => ({ id: 0, sizeBytes: 0 }));
     if (id === 0) return;
-    for (const gone of this.#cache.pool.add({ id, tokens, sizeBytes })) await this.#context.dropStash(gone);
+    await discard(this.#context, this.#cache.pool.add({ id, tokens, sizeBytes }));
   }
 
   #cannot(what: string, ability: 'partial' | 'copies'): void {

@@ -20,6 +20,7 @@ import { Intake } from './intake.js';
 import { Outbox } from './outbox.js';
 import { isIdle, isStreaming, Plan, planStep, stepsAhead } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
+import { SleepFiles } from './sleep-files.js';
 import { StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 import { Vitals } from './vitals.js';
@@ -51,6 +52,7 @@ export class EngineLoop {
   readonly #jobs: (() => Promise<void>)[] = [];
   readonly #keeping = new Set<number>();
   readonly #keeper: StateKeeper;
+  readonly #sleep: SleepFiles | undefined;
   readonly #running: Sequence[] = [];
   #tokens = 0;
   /** Requests with tokens that are not text yet. */
@@ -75,6 +77,7 @@ export class EngineLoop {
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial && options.specType !== 'none');
     this.#keeper = new StateKeeper(loaded, this.#cache);
+    if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
     this.#outbox = new Outbox((events, status) => hooks.emit(events, status), () => this.status);
     const poolShare = new PoolShare();
     this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, this.#batch.guesses, {
@@ -85,7 +88,7 @@ export class EngineLoop {
     if (embedderOptions) {
       this.#embeddings = new Embeddings(model, embedderOptions, options.queueSize, poolShare, (event) => this.#outbox.push(event), () => this.#outbox.flush());
     }
-    const busy = (): boolean => this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0;
+    const busy = (): boolean => !this.#sleep?.reading && (this.#inFlight || this.#waiting.length + this.#running.length + this.#jobs.length > 0);
     this.vitals = new Vitals(loaded, busy, () => this.#embeddings?.work, (job) => {
       this.#jobs.push(job);
       this.#stir();
@@ -164,18 +167,23 @@ export class EngineLoop {
     if (this.#inFlight) this.#loaded.context?.pause();
   }
 
-  /** Finishes what was taken, takes no more, frees all native memory. Idempotent. */
-  close(): Promise<void> {
-    return (this.#closing ??= this.#close());
+  /**
+   * Finishes what was taken, takes no more, frees all native memory. Where it `sleeps`,
+   * conversations are kept for the next engine of the model. Idempotent.
+   */
+  close(sleeps = false): Promise<void> {
+    return (this.#closing ??= this.#close(sleeps));
   }
 
-  async #close(): Promise<void> {
+  async #close(sleeps: boolean): Promise<void> {
     // Only now is #closing set, which the loop looks at when it wakes.
     await Promise.resolve();
     this.#stir();
-    await this.ended.catch(() => {});
+    const { context } = this.#loaded;
+    const sound = await this.ended.then(() => true, () => false);
     await this.#embeddings?.close();
-    await this.#loaded.context?.close();
+    if (sleeps && sound && context) await this.#sleep?.write(context, this.#pace.tokensPerMs);
+    await context?.close();
     await this.#loaded.model.close();
     this.#outbox.flush();
   }
@@ -189,21 +197,29 @@ export class EngineLoop {
 
   async #run(context: NativeContext): Promise<void> {
     const admission = new Admission(context, this.#cache, (text) => this.#hooks.log('info', text));
+    await this.#sleep?.open(context.contextSize);
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
       const present = [...this.#waiting, ...this.#running]; // gathered before prompts are read with nothing beside them
       if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.unreadMs(present), context.sequences - present.length);
-      if (this.#waiting.length > 0) await admission.join(this.#waiting, this.#running);
+      if (this.#waiting.length > 0) {
+        await admission.join(this.#waiting, this.#running);
+        this.#sleep?.fetch(context);
+      } else await this.#sleep?.settle(context);
       await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);
       this.#render();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
-      else if (isIdle(this.#waiting, this.#running) && this.#jobs.length === 0) await this.wakeup.sleep();
+      else if (this.#isIdle() && this.#jobs.length === 0) await this.wakeup.sleep();
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
     }
+  }
+
+  #isIdle(): boolean {
+    return isIdle(this.#waiting, this.#running) || (this.#running.length === 0 && this.#sleep?.reading === true);
   }
 
   /** Finished sequences leave; their KV stays in the slot as a prefix for others. */

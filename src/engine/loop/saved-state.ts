@@ -48,9 +48,12 @@ export interface StateSource {
   read(offset: number, into: Uint8Array): void;
 }
 
-/** Replaces the file as a whole; returns its size. A KV state is as private as the conversation. */
+/**
+ * Replaces the file as a whole; returns its size. A KV state is as private as the conversation.
+ * Without `sync` it may be lost when the machine goes down.
+ */
 export async function writeState(
-  path: string, fingerprint: Fingerprint, tokens: Int32Array, { sizeBytes: stateBytes, read }: StateSource, pieceBytes = usualPieceBytes,
+  path: string, fingerprint: Fingerprint, tokens: Int32Array, { sizeBytes: stateBytes, read }: StateSource, pieceBytes = usualPieceBytes, sync = true,
 ): Promise<number> {
   const header = Buffer.from(JSON.stringify({ fingerprint, tokens: tokens.length, stateBytes }));
   const length = Buffer.alloc(4);
@@ -73,7 +76,7 @@ export async function writeState(
       await write(part);
     }
     await writeAll(file, hash.digest());
-    await file.sync();
+    if (sync) await file.sync();
     await file.close();
     await rename(draft, path);
     return sizeBytes + sumBytes;
@@ -109,10 +112,46 @@ export interface ReadState {
 export async function readState(
   path: string, fingerprint: Fingerprint, accept: (header: StateHeader) => StateSink | string, pieceBytes = usualPieceBytes,
 ): Promise<ReadState | string> {
+  return await reading(path, async (file) => {
+    const beginning = await readBeginning(file, path, fingerprint);
+    if (typeof beginning === 'string') return beginning;
+    const { header: { tokens, stateBytes }, fill, sum } = beginning;
+    const damaged = `${path} is damaged`;
+    const sink = accept({ tokens, stateBytes });
+    if (typeof sink === 'string') return sink;
+    const list = new Int32Array(tokens);
+    if (!(await fill(bytesOf(list)))) return damaged;
+    const piece = new Uint8Array(Math.min(pieceBytes, stateBytes));
+    for (let offset = 0; offset < stateBytes; offset += piece.length) {
+      const part = piece.subarray(0, stateBytes - offset);
+      if (!(await fill(part))) return damaged;
+      sink(offset, part);
+    }
+    const right = sum();
+    const told = Buffer.alloc(sumBytes);
+    return (await fill(told)) && told.equals(right) ? { tokens: list, sizeBytes: beginning.sizeBytes } : damaged;
+  });
+}
+
+/**
+ * Which tokens a file is about, and the size of its state. Whether all of it is whole, only
+ * `readState` tells.
+ */
+export async function readTokens(path: string, fingerprint: Fingerprint): Promise<{ tokens: Int32Array; stateBytes: number } | string> {
+  return await reading(path, async (file) => {
+    const beginning = await readBeginning(file, path, fingerprint);
+    if (typeof beginning === 'string') return beginning;
+    const { header: { tokens, stateBytes }, fill } = beginning;
+    const list = new Int32Array(tokens);
+    return await fill(bytesOf(list)) ? { tokens: list, stateBytes } : `${path} is damaged`;
+  });
+}
+
+async function reading<T>(path: string, work: (file: FileHandle) => Promise<T>): Promise<T> {
   let file: FileHandle | undefined;
   try {
     file = await open(path);
-    return await readOpen(file, path, fingerprint, accept, pieceBytes);
+    return await work(file);
   } catch (cause) {
     if (cause instanceof RecuaError) throw cause;
     throw new RecuaError('file_unreadable', `The saved state ${path} cannot be read: ${(cause as Error).message}`, { cause });
@@ -121,13 +160,20 @@ export async function readState(
   }
 }
 
-async function readOpen(
-  file: FileHandle, path: string, fingerprint: Fingerprint, accept: (header: StateHeader) => StateSink | string, pieceBytes: number,
-): Promise<ReadState | string> {
+interface Beginning {
+  header: StateHeader;
+  /** Of the file. */
+  sizeBytes: number;
+  /** Fills the array with what comes next, or says that there is less. */
+  fill(bytes: Uint8Array): Promise<boolean>;
+  /** Of all that was read. */
+  sum(): Buffer;
+}
+
+async function readBeginning(file: FileHandle, path: string, fingerprint: Fingerprint): Promise<Beginning | string> {
   const damaged = `${path} is damaged`;
   const { size } = await file.stat();
   const hash = createHash('sha256');
-  /** Fills the array with what comes next, or says that there is less. */
   const fill = async (bytes: Uint8Array): Promise<boolean> => {
     for (let at = 0; at < bytes.length;) {
       const { bytesRead } = await file.read(bytes, at);
@@ -147,19 +193,7 @@ async function readOpen(
   if (header.fingerprint !== fingerprint) return `${path} belongs to another model, other settings or another version of llama.cpp`;
   const { tokens, stateBytes } = header;
   if (beginning.length + headerBytes + tokens * 4 + stateBytes + sumBytes !== size) return damaged;
-  const sink = accept({ tokens, stateBytes });
-  if (typeof sink === 'string') return sink;
-  const list = new Int32Array(tokens);
-  if (!(await fill(bytesOf(list)))) return damaged;
-  const piece = new Uint8Array(Math.min(pieceBytes, stateBytes));
-  for (let offset = 0; offset < stateBytes; offset += piece.length) {
-    const part = piece.subarray(0, stateBytes - offset);
-    if (!(await fill(part))) return damaged;
-    sink(offset, part);
-  }
-  const sum = hash.copy().digest();
-  const told = Buffer.alloc(sumBytes);
-  return (await fill(told)) && told.equals(sum) ? { tokens: list, sizeBytes: size } : damaged;
+  return { header: { tokens, stateBytes }, sizeBytes: size, fill, sum: () => hash.copy().digest() };
 }
 
 function parseHeader(bytes: Buffer): (StateHeader & { fingerprint: unknown }) | undefined {

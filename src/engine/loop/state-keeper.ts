@@ -7,6 +7,7 @@ import type { LoadedModel } from './loaded.js';
 import type { PrefixCache } from '../planning/prefix.js';
 import type { SavedState } from '../protocol.js';
 import { fingerprintOf, readState, writeState, type Fingerprint } from './saved-state.js';
+import { discard } from './sleep-files.js';
 
 const nothing: SavedState = { tokens: 0, sizeBytes: 0 };
 
@@ -33,7 +34,7 @@ export class StateKeeper {
     const { tokens, stash: { id, sizeBytes } } = taken;
     try {
       const read = (offset: number, into: Uint8Array): void => context.readStash(id, offset, into);
-      return { tokens: tokens.length, sizeBytes: await writeState(path, await this.#identify(), tokens, { sizeBytes, read }) };
+      return { tokens: tokens.length, sizeBytes: await writeState(path, await this.identify(), tokens, { sizeBytes, read }) };
     } finally {
       await context.dropStash(id);
     }
@@ -42,7 +43,7 @@ export class StateKeeper {
   async restore(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
     let stash = 0;
     try {
-      const read = await readState(path, await this.#identify(), ({ tokens, stateBytes }) => {
+      const read = await readState(path, await this.identify(), ({ tokens, stateBytes }) => {
         if (tokens > context.contextSize) return `${path} holds ${tokens} tokens, more than the context of ${context.contextSize}`;
         stash = context.createStash(stateBytes);
         if (stash === 0) throw new RecuaError('file_unreadable', `The saved state ${path} cannot be read: there is no memory for its ${stateBytes} bytes.`);
@@ -70,7 +71,7 @@ export class StateKeeper {
   async forget(context: NativeContext, betweenSteps: BetweenSteps): Promise<SavedState> {
     return await betweenSteps(async () => {
       for (const slot of this.#cache.freeWithTokens()) await this.#empty(context, slot);
-      for (const stash of this.#cache.pool.drop()) await context.dropStash(stash);
+      await discard(context, this.#cache.pool.drop());
       return nothing;
     });
   }
@@ -80,7 +81,8 @@ export class StateKeeper {
     this.#cache.adopt(slot, new Int32Array(0));
   }
 
-  #identify(): Promise<Fingerprint> {
+  /** Of the loaded model. */
+  identify(): Promise<Fingerprint> {
     return (this.#fingerprint ??= fingerprintOf(this.#loaded));
   }
 }

@@ -2,7 +2,7 @@
 // places a new prompt where most of it is there already and least of worth is thrown away. Pure;
 // the engine does the KV calls.
 import type { Sequence } from './sequence.js';
-import { commonPrefix, StashPool } from './stash-pool.js';
+import { commonPrefix, StashPool, type Stashed } from './stash-pool.js';
 
 /** What the model's memory can do. */
 export interface Memory {
@@ -100,22 +100,28 @@ export class PrefixCache {
 
   /**
    * The best place for a waiting sequence; there must be a free slot. 'wait' means that a prefill
-   * in progress will soon hold much more of this prompt than any slot does now.
+   * in progress will soon hold much more of this prompt than any slot does now, or that a stash
+   * does whose bytes are to be read from its file: it is `wanted` then.
    */
   place(sequence: Sequence): Placement | 'wait' {
     const targets = this.#targets();
     let { source, stash, reused } = this.#best(sequence, targets);
     // Little in common is only worth taking where it costs nothing: a free slot that the prompt
     // simply continues.
-    if (reused < leastShared && (stash > 0 || (source >= 0 && (this.#slots[source]!.owner || reused < this.held(source))))) {
+    if (reused < leastShared && (stash || (source >= 0 && (this.#slots[source]!.owner || reused < this.held(source))))) {
       source = -1;
-      stash = reused = 0;
+      stash = undefined;
+      reused = 0;
     }
     if (this.#shouldWait(sequence, reused)) return 'wait';
+    if (stash?.id === 0) {
+      stash.wanted = true;
+      return 'wait';
+    }
 
     const slot = this.#cheapest(targets);
     const fresh: Placement = { slot, source: -1, stash: 0, reused: 0, held: this.held(slot), keep: this.#toStash(slot, 0) };
-    if (stash > 0) return { ...fresh, stash, reused };
+    if (stash) return { ...fresh, stash: stash.id, reused };
     if (source < 0) return this.#overwriting(fresh, sequence);
     if (targets.includes(source)) {
       const loss = this.held(source) - reused;
@@ -140,9 +146,9 @@ export class PrefixCache {
    * What holds most of the prompt: slots, then stashes. Of equal slots one that can be continued in
    * place wins.
    */
-  #best(sequence: Sequence, targets: number[]): { source: number; stash: number; reused: number } {
+  #best(sequence: Sequence, targets: number[]): { source: number; stash: Stashed | undefined; reused: number } {
     let source = -1;
-    let stash = 0;
+    let stash: Stashed | undefined;
     let reused = 0;
     let rank = 0;
     for (let i = 0; i < this.#slots.length; i++) {
@@ -159,16 +165,16 @@ export class PrefixCache {
         rank = better;
       }
     }
-    for (const { id, tokens } of this.pool.entries) {
-      const common = this.#reusable(sequence, tokens, tokens.length);
-      // Bringing it back must pay beside what a slot gives.
-      if (common - reused > tokens.length * copyCost) {
-        source = -1;
-        stash = id;
-        reused = common;
+    let most = 0;
+    for (const entry of this.pool.entries) {
+      const common = this.#reusable(sequence, entry.tokens, entry.tokens.length);
+      if (common > most) {
+        stash = entry;
+        most = common;
       }
     }
-    return { source, stash, reused };
+    // Bringing it back must pay beside what a slot gives.
+    return stash && most - reused > stash.tokens.length * copyCost ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
   }
 
   /**
@@ -249,7 +255,12 @@ export class PrefixCache {
 
   /** The free slot used last; -1 if none holds anything. */
   latestFree(): number {
-    return this.freeWithTokens().reduce((best, i) => (best < 0 || this.#slots[i]!.usedAt > this.#slots[best]!.usedAt ? i : best), -1);
+    return this.freeByUse()[0] ?? -1;
+  }
+
+  /** The free slots that hold anything, the one used last first. */
+  freeByUse(): number[] {
+    return this.freeWithTokens().sort((a, b) => this.#slots[b]!.usedAt - this.#slots[a]!.usedAt);
   }
 
   /** How much of the prompt these tokens can give: never its last, whose logits are needed. */

@@ -65,11 +65,11 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     send({ type: 'ready', model: loaded.description });
   };
 
-  const close = async (): Promise<void> => {
+  const close = async (sleeps = false): Promise<void> => {
     closing = true;
     loading?.cancel();
     if (loading) return;
-    await engine?.close();
+    await engine?.close(sleeps);
     exit({ type: 'log', level: 'debug', text: 'the engine process ends' }, 0);
   };
 
@@ -78,7 +78,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     if (m.type === 'load') {
       least = logLevels.indexOf(m.logLevel);
       start(m.options).catch((error: unknown) => (closing ? channel.exit(0) : fail(error)));
-    } else if (m.type === 'close') void close();
+    } else if (m.type === 'close') void close(m.sleeps);
     else if (!engine) {
       const error = new RecuaError('model_loading', 'The model is still loading.').toPlain();
       if (m.type !== 'cancel' && m.type !== 'look') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0, tokens: 0 } });

@@ -13,7 +13,7 @@ import { readKeepAlive, readModelName } from '../exchange/admission.js';
 
 /** A model's state in llama-server's words, with what it says of it: how far, or why not. */
 export interface WireStatus {
-  value: 'unloaded' | 'loading' | 'loaded' | 'unloading' | 'failed';
+  value: 'unloaded' | 'sleeping' | 'loading' | 'loaded' | 'unloading' | 'failed';
   fraction?: number;
   /** As llama-server tells it. */
   failed?: true;

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { displaces, PrefixCache, type Memory, type Placement } from '#recua/engine/planning/prefix.js';
+import { nearlyBegins } from '#recua/engine/planning/stash-pool.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 
 const plain: Memory = { partial: true, copies: true };
@@ -140,6 +141,44 @@ t.test('a gap is closed from the end that is less to move, and what was in it is
   t.equal(cache.straighten(), undefined);
 });
 
+t.test('a conversation whose last tokens became others is still the beginning of one that goes on', async (t) => {
+  t.ok(nearlyBegins(words([1, 100], [2, 4]), words([1, 100], [3, 30])));
+  t.notOk(nearlyBegins(words([1, 100], [2, 10]), words([1, 100], [3, 30])), 'more than a sixteenth');
+  t.notOk(nearlyBegins(words([1, 2000], [2, 65]), words([1, 2000], [3, 99])), 'more than 64');
+  t.notOk(nearlyBegins(words([1, 15]), words([1, 14])), 'a short one counts whole');
+});
+
+t.test('of several stashes the one that holds most of the prompt is taken', async (t) => {
+  const cache = new PrefixCache(1, { ...plain }, 1_000_000);
+  cache.pool.add({ id: 1, tokens: words([1, 500], [2, 4]), sizeBytes: 1 });
+  cache.pool.add({ id: 2, tokens: words([1, 500], [3, 12]), sizeBytes: 1 });
+  t.match(cache.place(sequenceOf(words([1, 500], [3, 20]))), { stash: 2, reused: 512 });
+  t.match(cache.place(sequenceOf(words([1, 500], [2, 20]))), { stash: 1, reused: 504 });
+});
+
+t.test('a prompt waits for a stash whose bytes are in a file, and takes it when they are there', async (t) => {
+  const cache = new PrefixCache(1, { ...plain }, 1_000);
+  const asleep = { id: 0, tokens: words([1, 200]), sizeBytes: 1e9, file: 'one.kv' };
+  cache.pool.addFiles([asleep]);
+  t.match(cache.place(sequenceOf(words([2, 200]))), { stash: 0, reused: 0 }, 'others do not');
+  t.notOk(cache.pool.entries[0]!.wanted);
+  const prompt = sequenceOf(words([1, 200], [3, 5]));
+  t.equal(cache.place(prompt), 'wait');
+  t.ok(cache.pool.entries[0]!.wanted);
+  asleep.id = 5;
+  const placement = cache.place(prompt) as Placement;
+  t.match(placement, { stash: 5, source: -1, reused: 200 });
+  cache.take(placement, prompt);
+  t.ok(cache.pool.leaveToFile(5));
+  t.notOk(cache.pool.leaveToFile(5), 'only once');
+  prompt.advance(5);
+  cache.release(prompt);
+  t.match(run(cache, words([1, 200], [3, 5], [4, 2])), { stash: 0, source: 0, reused: 205 }, 'the slot has it now');
+  t.strictSame(cache.pool.add({ id: 6, tokens: words([7, 9]), sizeBytes: 900 }), [], 'files do not count as memory');
+  t.match(cache.pool.add({ id: 7, tokens: words([8, 9]), sizeBytes: 900 }), [{ id: 6 }], 'and make no room there');
+  t.match(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 900 }), [{ id: 0, file: 'one.kv' }, { id: 7 }], 'what goes on from a file replaces it');
+});
+
 t.test('what is stashed is found again, unless a slot gives as much', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 1_000_000);
   run(cache, words([1, 200]));
@@ -149,6 +188,6 @@ t.test('what is stashed is found again, unless a slot gives as much', async (t) 
   run(cache, words([2, 90]));
   t.match(cache.place(sequenceOf(words([1, 200], [3, 5]))), { stash: 7, source: -1, reused: 200, held: 90 });
   t.match(cache.place(sequenceOf(words([2, 90], [3, 5]))), { stash: 0, source: 0, reused: 90 });
-  t.strictSame(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 205 * 1000 }), [7], 'its beginning is dropped');
-  t.strictSame(cache.pool.add({ id: 9, tokens: words([4, 900]), sizeBytes: 900 * 1000 }), [8], 'the older one has to leave');
+  t.match(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 205 * 1000 }), [{ id: 7 }], 'its beginning is dropped');
+  t.match(cache.pool.add({ id: 9, tokens: words([4, 900]), sizeBytes: 900 * 1000 }), [{ id: 8 }], 'the older one has to leave');
 });

@@ -1,0 +1,204 @@
+// Conversations of a model that was unloaded, in files: written when the engine process is told to
+// sleep, found again by the next one of the same model. A file is one more place where a stash can
+// be: its tokens are known when the engine starts, its bytes are read when a prompt goes on from
+// them, while steps run. Used by engine-loop; what places prompts is planning/prefix.
+import { randomUUID } from 'node:crypto';
+import { readdir, rm, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { NativeContext } from '../../addon/addon.js';
+import type { EngineHooks } from './engine-loop.js';
+import type { PrefixCache } from '../planning/prefix.js';
+import { commonPrefix, nearlyBegins, type Stashed } from '../planning/stash-pool.js';
+import type { SleepPlace } from '../protocol.js';
+import { makeRoom, stateEnding } from '../sleep/room.js';
+import { readState, readTokens, writeState, type Fingerprint } from './saved-state.js';
+
+/** Fewer tokens are sooner evaluated than found. */
+const leastTokens = 16;
+/** Time for writing where evaluating all again would take less. */
+const leastMs = 1_000;
+/** What a file holds beside tokens and state, about. */
+const headBytes = 300;
+const mebibyte = 2 ** 20;
+
+/** A conversation that may be written. */
+interface Candidate {
+  tokens: Int32Array;
+  /** Where its bytes are: in a slot, or in a stash. */
+  slot: number;
+  stash: Stashed | undefined;
+}
+
+/** Forgets the bytes of stashes that the pool gave up. */
+export async function discard(context: NativeContext, gone: readonly Stashed[]): Promise<void> {
+  for (const { id, file } of gone) {
+    if (id > 0) await context.dropStash(id);
+    if (file !== undefined) await rm(file, { force: true }).catch(() => {});
+  }
+}
+
+export class SleepFiles {
+  readonly #place: SleepPlace;
+  readonly #cache: PrefixCache;
+  readonly #identify: () => Promise<Fingerprint>;
+  readonly #log: EngineHooks['log'];
+  readonly #read: () => void;
+  #reading: Promise<void> | undefined;
+  /** Bytes that are in memory as well, for a prompt that waits. */
+  readonly #inMemory = new Set<Stashed>();
+
+  /** `read` is called whenever the bytes of a stash are there, or turned out not to serve. */
+  constructor(place: SleepPlace, cache: PrefixCache, identify: () => Promise<Fingerprint>, log: EngineHooks['log'], read: () => void) {
+    this.#place = place;
+    this.#cache = cache;
+    this.#identify = identify;
+    this.#log = log;
+    this.#read = read;
+  }
+
+  /** Finds what was written before. Never rejects: what cannot be read is evaluated again. */
+  async open(contextSize: number): Promise<void> {
+    const found: (Stashed & { usedMs: number })[] = [];
+    try {
+      const names = (await readdir(this.#place.folder)).filter((name) => name.endsWith(stateEnding));
+      for (const name of names) {
+        const file = join(this.#place.folder, name);
+        const read = await readTokens(file, await this.#identify()).catch((thrown: unknown) => (thrown as Error).message);
+        const why = typeof read === 'string' ? read : read.tokens.length > contextSize ? `${file} is longer than the context` : undefined;
+        if (typeof read === 'string' || why !== undefined) await this.#lost(file, why!);
+        else found.push({ id: 0, tokens: read.tokens, sizeBytes: read.stateBytes, file, usedMs: (await stat(file)).mtimeMs });
+      }
+    } catch (thrown) {
+      this.#log('warn', `Conversations that were kept are not found again: ${(thrown as Error).message}`);
+    }
+    this.#cache.pool.addFiles(found.sort((a, b) => a.usedMs - b.usedMs).map(({ usedMs: _, ...stashed }) => stashed));
+  }
+
+  /** A prompt waits for a file that is being read. */
+  get reading(): boolean {
+    return this.#reading !== undefined;
+  }
+
+  /** Between two steps: begins to read what a prompt waits for, one after the other. */
+  fetch(context: NativeContext): void {
+    if (this.#reading) return;
+    const wanted = this.#cache.pool.entries.find(({ wanted: is, id }) => is && id === 0);
+    if (!wanted) return;
+    this.#reading = this.#fetch(context, wanted).finally(() => {
+      this.#reading = undefined;
+      this.#read();
+    });
+  }
+
+  /** Nobody waits any more: memory forgets what was read for who did. */
+  async settle(context: NativeContext): Promise<void> {
+    for (const stashed of this.#inMemory) {
+      this.#inMemory.delete(stashed);
+      const { id } = stashed;
+      if (id > 0 && this.#cache.pool.leaveToFile(id)) await context.dropStash(id);
+    }
+  }
+
+  async #fetch(context: NativeContext, stashed: Stashed): Promise<void> {
+    const { pool } = this.#cache;
+    const file = stashed.file!;
+    const startMs = performance.now();
+    let id = 0;
+    try {
+      const read = await readState(file, await this.#identify(), ({ stateBytes }) => {
+        id = context.createStash(stateBytes);
+        return id === 0 ? `there is no memory for the ${stateBytes} bytes of ${file}` : (offset, from) => context.writeStash(id, offset, from);
+      });
+      if (typeof read !== 'string' && pool.entries.includes(stashed)) {
+        stashed.id = id;
+        stashed.wanted = false;
+        this.#inMemory.add(stashed);
+        return this.#tell('read back', 1, stashed.tokens.length, read.sizeBytes, startMs);
+      }
+      if (typeof read === 'string') await this.#lost(file, read);
+    } catch (thrown) {
+      const gone = ((thrown as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
+      // Newer conversations of other models took its room.
+      if (!gone) await this.#lost(file, (thrown as Error).message);
+    }
+    pool.remove(stashed);
+    if (id > 0) await context.dropStash(id).catch(() => false);
+  }
+
+  async #lost(file: string, why: string): Promise<void> {
+    this.#log('warn', `A conversation that was kept is evaluated again: ${why}`);
+    await rm(file, { force: true }).catch(() => {});
+  }
+
+  /**
+   * Writes what no file has, the conversation used last first, until the limit or the time is
+   * reached. `tokensPerMs` is how fast prompts are evaluated; 0 is unknown. Only while nothing else
+   * uses the context. Never rejects.
+   */
+  async write(context: NativeContext, tokensPerMs: number): Promise<void> {
+    const { limitBytes, mostMs, root, folder } = this.#place;
+    await this.#reading;
+    const startMs = performance.now();
+    const usedMs = Date.now();
+    const candidates = this.#candidates();
+    const unwritten = candidates.reduce((sum, { tokens, stash }) => (stash?.file === undefined ? sum + tokens.length : sum), 0);
+    // Longer than evaluating it all again, and writing costs more than it saves.
+    const untilMs = startMs + Math.min(mostMs, Math.max(leastMs, tokensPerMs > 0 ? unwritten / tokensPerMs : mostMs));
+    const inTime = (): void => {
+      if (performance.now() > untilMs) throw new Error(`writing took longer than ${Math.round(untilMs - startMs)} ms`);
+    };
+    const written: Int32Array[] = [];
+    let bytes = 0;
+    try {
+      for (const [rank, { tokens, slot, stash }] of candidates.entries()) {
+        // In the order of use, also for who looks at the files alone.
+        const used = new Date(usedMs - rank);
+        if (stash?.file !== undefined) {
+          if (stash.used) await utimes(stash.file, used, used).catch(() => {});
+          continue;
+        }
+        inTime();
+        const { id, sizeBytes } = stash ?? await context.stashSequence(slot);
+        try {
+          if (id === 0 || !(await makeRoom(root, sizeBytes + tokens.length * 4 + headBytes, limitBytes, used.getTime()))) continue;
+          const read = (offset: number, into: Uint8Array): void => {
+            inTime();
+            context.readStash(id, offset, into);
+          };
+          const file = join(folder, `${randomUUID()}${stateEnding}`);
+          bytes += await writeState(file, await this.#identify(), tokens, { sizeBytes, read }, undefined, false);
+          await utimes(file, used, used);
+          written.push(tokens);
+        } finally {
+          if (!stash && id > 0) await context.dropStash(id);
+        }
+      }
+    } catch (thrown) {
+      this.#log('warn', `Conversations are lost with the model that is unloaded: ${(thrown as Error).message}`);
+    }
+    const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => nearlyBegins(tokens, longer)));
+    await discard(context, old);
+    if (written.length > 0) this.#tell('kept', written.length, written.reduce((sum, { length }) => sum + length, 0), bytes, startMs);
+  }
+
+  /** What is worth a file, the one used last first: no beginnings of others, and nothing twice. */
+  #candidates(): Candidate[] {
+    const slots = this.#cache.freeByUse().map((slot) => ({ tokens: this.#cache.tokensOf(slot), slot, stash: undefined }));
+    const stashes = this.#cache.pool.entries.map((stash) => ({ tokens: stash.tokens, slot: -1, stash })).reverse();
+    const all: Candidate[] = [...slots, ...stashes].filter(({ tokens }) => tokens.length >= leastTokens);
+    const covers = (other: Candidate, one: Candidate): boolean => {
+      if (other === one || !nearlyBegins(one.tokens, other.tokens)) return false;
+      if (!nearlyBegins(other.tokens, one.tokens)) return true;
+      // Of two that are the same the one that need not be written, else the one used last.
+      const isSame = one.tokens.length === other.tokens.length && commonPrefix(one.tokens, other.tokens, one.tokens.length) === one.tokens.length;
+      const [has, hasOther] = [one, other].map(({ stash }) => stash?.file !== undefined);
+      return isSame && has !== hasOther ? hasOther! : all.indexOf(other) < all.indexOf(one);
+    };
+    return all.filter((one) => !all.some((other) => covers(other, one)));
+  }
+
+  #tell(what: string, count: number, tokens: number, bytes: number, startMs: number): void {
+    const ms = (performance.now() - startMs).toFixed(1);
+    this.#log('debug', `${count} of the conversations ${what}: ${tokens} tokens, ${(bytes / mebibyte).toFixed(1)} MiB in ${ms} ms`);
+  }
+}

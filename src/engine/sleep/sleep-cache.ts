@@ -1,0 +1,158 @@
+// The folder of one gateway in which its models that are not loaded keep their conversations: a
+// folder for each model, private to the user, gone when the gateway is. What a gateway left that
+// was killed is removed when the next one starts. Gateway process; used by engine/gateway/pool.
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { lstat, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { lifeOf, ownIdentity, readIdentity } from '../../system/process-identity.js';
+import type { Log } from '../api.js';
+import type { SleepPlace } from '../protocol.js';
+import { makeRoom, stateEnding } from './room.js';
+
+export interface SleepSettings {
+  /** For all models together; 0 keeps nothing, below 0 is a share of the disk that is free. */
+  limitBytes: number;
+  /** Where the gateway's folder is made; `sleepParent()` where absent. */
+  parent?: string;
+  /** Longest time that a model may take to write when it leaves. */
+  mostMs?: number;
+}
+
+const namePrefix = 'recua-sleep-';
+const ownerName = 'owner';
+/** Where nobody sets a limit. */
+const freeShare = 0.1;
+const mostBytes = 8 * 2 ** 30;
+const defaultMostMs = 5_000;
+/** Until then a folder without an owner is being made. */
+const makingMs = 60_000;
+/** What Linux calls a file system in memory. */
+const tmpfs = 0x01021994;
+
+/**
+ * The system's folder for temporary files; not one in memory, which the models need, where there is
+ * another and nobody chose it.
+ */
+export function sleepParent(environment: Readonly<Record<string, string | undefined>> = process.env): string {
+  const usual = tmpdir();
+  const chosen = ['TMPDIR', 'TMP', 'TEMP'].some((name) => environment[name]);
+  return !chosen && process.platform === 'linux' && isInMemory(usual) === true && isInMemory('/var/tmp') === false ? '/var/tmp' : usual;
+}
+
+function isInMemory(folder: string): boolean | undefined {
+  try {
+    return statfsSync(folder).type === tmpfs;
+  } catch {
+    return undefined;
+  }
+}
+
+export class SleepCache {
+  readonly #log: Log;
+  readonly #mostMs: number;
+  readonly #parent: string;
+  #limitBytes: number;
+  /** Made with the first model that is loaded. */
+  #root: string | undefined;
+  #asleep = new Set<string>();
+  readonly #atExit = (): void => this.#remove();
+
+  constructor({ limitBytes, parent = sleepParent(), mostMs = defaultMostMs }: SleepSettings, log: Log) {
+    this.#log = log;
+    this.#limitBytes = limitBytes;
+    this.#parent = parent;
+    this.#mostMs = mostMs;
+    void removeLeftOvers(parent);
+  }
+
+  /** Where a model that is loaded finds what it kept, and keeps it again; undefined: nowhere. */
+  placeOf(id: string): SleepPlace | undefined {
+    if (this.#limitBytes === 0) return undefined;
+    try {
+      if (this.#limitBytes < 0) {
+        const { bavail, bsize } = statfsSync(this.#parent);
+        this.#limitBytes = Math.floor(Math.min(mostBytes, bavail * bsize * freeShare));
+      }
+      this.#root ??= this.#make();
+      const folder = this.#folderOf(this.#root, id);
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      return { folder, root: this.#root, limitBytes: this.#limitBytes, mostMs: this.#mostMs };
+    } catch (thrown) {
+      this.#log('warn', `Conversations are not kept when their model is unloaded: ${(thrown as Error).message}`);
+      this.#limitBytes = 0;
+      return undefined;
+    }
+  }
+
+  /** Whether an unloaded model has conversations here, as of the last `settle()`. */
+  keeps(id: string): boolean {
+    return this.#asleep.has(id);
+  }
+
+  /** The process of a model ended: what it did not finish writing goes, and what is too much. */
+  async settle(ended: string, ids: readonly string[]): Promise<void> {
+    const root = this.#root;
+    if (root === undefined) return;
+    const folder = this.#folderOf(root, ended);
+    const drafts = (await readdir(folder).catch(() => [])).filter((name) => !name.endsWith(stateEnding));
+    await Promise.all(drafts.map((name) => rm(join(folder, name), { force: true })));
+    await makeRoom(root, 0, this.#limitBytes).catch(() => false);
+    const kept = await Promise.all(ids.map(async (id) => (await readdir(this.#folderOf(root, id)).catch(() => [])).length > 0));
+    this.#asleep = new Set(ids.filter((_, i) => kept[i]));
+  }
+
+  /** The model's file is another: what it kept is worth nothing. */
+  drop(id: string): void {
+    this.#asleep.delete(id);
+    if (this.#root !== undefined) rmSync(this.#folderOf(this.#root, id), { recursive: true, force: true });
+  }
+
+  /** Removes everything. Idempotent. */
+  close(): void {
+    this.#limitBytes = 0;
+    this.#asleep.clear();
+    process.off('exit', this.#atExit);
+    this.#remove();
+  }
+
+  #make(): string {
+    // Node gives it the mode 0700.
+    const root = mkdtempSync(join(this.#parent, namePrefix));
+    process.once('exit', this.#atExit);
+    void ownIdentity().then((own) => writeFile(join(root, ownerName), JSON.stringify(own), { mode: 0o600 })).catch(() => {});
+    return root;
+  }
+
+  #folderOf(root: string, id: string): string {
+    return join(root, createHash('sha256').update(id).digest('hex').slice(0, 16));
+  }
+
+  #remove(): void {
+    const root = this.#root;
+    this.#root = undefined;
+    // An engine process that ends just now may still write there.
+    if (root !== undefined) rmSync(root, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+/** Folders of gateways that ended without removing them: killed, or the machine went down. */
+export async function removeLeftOvers(parent = sleepParent()): Promise<void> {
+  const names = await readdir(parent).catch(() => []);
+  await Promise.all(names.filter((name) => name.startsWith(namePrefix)).map(async (name) => {
+    const folder = join(parent, name);
+    // One of another user cannot be removed, and need not be looked at.
+    if (await isLeftOver(folder).catch(() => false)) await rm(folder, { recursive: true, force: true }).catch(() => {});
+  }));
+}
+
+async function isLeftOver(folder: string): Promise<boolean> {
+  const found = await lstat(folder);
+  const user = process.getuid?.();
+  if (!found.isDirectory() || (user !== undefined && found.uid !== user)) return false;
+  const text = await readFile(join(folder, ownerName), 'utf8').catch(() => '');
+  const owner = text === '' ? undefined : readIdentity(JSON.parse(text));
+  if (owner) return await lifeOf(owner) === 'dead';
+  return Date.now() - (await stat(folder)).mtimeMs > makingMs;
+}

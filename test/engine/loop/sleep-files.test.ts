@@ -1,0 +1,195 @@
+// Conversations that outlive their engine process, over the real addon and the embedded model, in a
+// real process each.
+import t, { type Test } from 'tap';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import type { Engine } from '#recua/engine/api.js';
+import type { SleepPlace } from '#recua/engine/protocol.js';
+import { builtinPath } from '#recua/models/store.js';
+import { chat, options } from '../requests.js';
+
+const place = (root: string, more: Partial<SleepPlace> = {}): SleepPlace => {
+  const folder = join(root, 'model');
+  mkdirSync(folder, { recursive: true });
+  return { folder, root, limitBytes: 2 ** 30, mostMs: 60_000, ...more };
+};
+const files = ({ folder }: SleepPlace) => readdirSync(folder).map((name) => join(folder, name));
+
+/** An engine process of its own, which sleeps in the end. */
+async function live<T>(sleep: SleepPlace, work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}) {
+  const log: string[] = [];
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, parallel: 2, sleep, ...more }, {
+    log: (level, text) => {
+      if (/conversation/i.test(text)) log.push(`${level} ${text}`);
+    },
+  });
+  try {
+    await engine.ready();
+    return { ...await work(engine), log };
+  } finally {
+    await engine.close(0, true);
+  }
+}
+
+type Said = { role: 'user' | 'assistant'; content: string }[];
+
+/** The next turn, with what it says added to the conversation. */
+async function turn(engine: Engine, said: Said, question: string, maxTokens = 16) {
+  said.push({ role: 'user', content: question });
+  const answer = engine.chat({ ...chat(''), messages: JSON.stringify(said), maxTokens });
+  let content = '';
+  for await (const delta of answer) content += delta.content ?? '';
+  said.push({ role: 'assistant', content });
+  return { content, usage: (await answer.finished).usage };
+}
+
+const questions = ['Tell me about the mountains.', 'How many llamas has a pack train?', 'Hello! Who are you?', 'Say it again.'];
+
+t.test('each process goes on where the last one was: the same answers, the same tokens reused', async (t) => {
+  const sleep = place(t.testdir());
+  const resident = await live(place(join(t.testdirName, 'other')), async (engine) => {
+    const said: Said = [];
+    const turns = [];
+    for (const question of questions) turns.push(await turn(engine, said, question));
+    return { turns };
+  });
+  const said: Said = [];
+  for (const [i, question] of questions.entries()) {
+    const { content, usage } = await live(sleep, (engine) => turn(engine, said, question));
+    t.strictSame({ content, usage }, resident.turns[i], `turn ${i}`);
+    t.equal(files(sleep).length, 1, 'one file: it replaces that of the turn before');
+    if (process.platform !== 'win32') t.equal(statSync(files(sleep)[0]!).mode & 0o777, 0o600);
+    if (i === 0) continue;
+    const { promptTokens, completionTokens } = resident.turns[i - 1]!.usage;
+    // The last token of an answer is never evaluated.
+    t.ok(usage.cachedTokens >= promptTokens + completionTokens - 1, `${usage.cachedTokens} of ${promptTokens} + ${completionTokens}`);
+  }
+});
+
+t.test('several conversations come back at once, beside a new one; those nobody asks for stay asleep', async (t) => {
+  const sleep = place(t.testdir());
+  const all: Said[] = questions.map(() => []);
+  await live(sleep, async (engine) => {
+    for (const [i, said] of all.entries()) await turn(engine, said, `${questions[i]!} `.repeat(8));
+    return {};
+  }, { cacheRamMib: 100 });
+  t.equal(files(sleep).length, 4, 'two of them from stashes, for there are two slots');
+  const before = new Map(files(sleep).map((file) => [file, readFileSync(file)]));
+  const { usages } = await live(sleep, async (engine) => {
+    const turns = await Promise.all([turn(engine, all[0]!, 'Go on.'), turn(engine, all[1]!, 'Go on.'), turn(engine, [], 'Something else.'), turn(engine, all[2]!, 'Go on.')]);
+    return { usages: turns.map(({ usage }) => usage) };
+  });
+  for (const i of [0, 1, 3]) t.ok(usages[i]!.cachedTokens > usages[i]!.promptTokens / 2, `${usages[i]!.cachedTokens} of ${usages[i]!.promptTokens}`);
+  const same = files(sleep).filter((file) => before.get(file)?.equals(readFileSync(file)));
+  t.ok(same.length >= 1, 'what was not asked for is not written again');
+  const { usage } = await live(sleep, async (engine) => {
+    const controller = new AbortController();
+    const given = engine.chat({ ...chat(''), messages: JSON.stringify([...all[3]!, { role: 'user', content: 'Go on.' }]) }, controller.signal);
+    await given.accepted;
+    controller.abort();
+    await t.rejects(given.finished, { code: 'cancelled' });
+    return await turn(engine, all[3]!, 'Go on.');
+  });
+  t.ok(usage.cachedTokens > usage.promptTokens / 2, 'and is found after another process, and after one who gave up');
+});
+
+t.test('close() without sleep writes nothing, and forget() forgets files', async (t) => {
+  const sleep = place(t.testdir());
+  const said: Said = [];
+  await live(sleep, async (engine) => {
+    await turn(engine, said, questions[0]!);
+    await engine.close();
+    return {};
+  });
+  t.strictSame(files(sleep), []);
+  await live(sleep, (engine) => turn(engine, [], questions[0]!));
+  t.equal(files(sleep).length, 1);
+  await live(sleep, async (engine) => {
+    await engine.forget();
+    return {};
+  });
+  t.strictSame(files(sleep), []);
+});
+
+t.test('the limit keeps what was used last', async (t) => {
+  const sleep = place(t.testdir());
+  const old: Said = [];
+  const recent: Said = [];
+  await live(sleep, (engine) => turn(engine, old, questions[0]!));
+  const { size } = statSync(files(sleep)[0]!);
+  const small = { ...sleep, limitBytes: size * 2.5 };
+  await live(small, async (engine) => {
+    await turn(engine, recent, questions[1]!);
+    return await turn(engine, recent, questions[2]!);
+  });
+  t.equal(files(sleep).length, 1);
+  const { old: first, recent: second } = await live(small, async (engine) => ({ old: await turn(engine, old, 'Go on.'), recent: await turn(engine, recent, 'Go on.') }));
+  t.ok(second.usage.cachedTokens > second.usage.promptTokens / 2);
+  t.ok(first.usage.cachedTokens < first.usage.promptTokens / 2);
+  await live({ ...sleep, limitBytes: 100 }, (engine) => turn(engine, [], questions[3]!));
+  t.ok(files(sleep).length > 0, 'what cannot fit at all drives nothing away');
+});
+
+t.test('a damaged file, and one of other settings, is dropped, told and evaluated again', async (t) => {
+  const sleep = place(t.testdir());
+  const said: Said = [];
+  const { content } = await live(sleep, (engine) => turn(engine, said, questions[0]!));
+  const [file] = files(sleep);
+  const bytes = readFileSync(file!);
+  const damaged = Buffer.from(bytes);
+  damaged[bytes.length - 1000]! ^= 0xff;
+  for (const [what, wrong] of [['damaged', damaged], ['damaged', bytes.subarray(0, 2000)], ['no saved state', Buffer.from('a poem')]] as const) {
+    rmSync(sleep.folder, { recursive: true });
+    mkdirSync(sleep.folder);
+    writeFileSync(file!, wrong);
+    const again = await live(sleep, (engine) => turn(engine, [], questions[0]!));
+    t.equal(again.content, content);
+    t.equal(again.usage.cachedTokens, 0);
+    t.match(again.log.join(), new RegExp(`warn A conversation that was kept is evaluated again: .*${what}`));
+    t.notOk(files(sleep).includes(file!), 'and the file is gone');
+  }
+  const other = await live(sleep, (engine) => turn(engine, [], questions[0]!), { cacheTypeK: 'q8_0', flashAttention: 'on' });
+  t.equal(other.usage.cachedTokens, 0);
+  t.match(other.log.join(), /other settings/);
+});
+
+t.test('a folder that is gone costs the conversations and nothing else', async (t) => {
+  const sleep = place(t.testdir());
+  const { log, content } = await live(sleep, async (engine) => {
+    const given = await turn(engine, [], questions[0]!);
+    rmSync(sleep.folder, { recursive: true });
+    return given;
+  });
+  t.ok(content);
+  t.match(log.join(), /warn Conversations are lost with the model that is unloaded: .*ENOENT/);
+});
+
+t.test('writing that takes too long is given up', async (t) => {
+  const sleep = place(t.testdir(), { mostMs: -1 });
+  const { log } = await live(sleep, (engine) => turn(engine, [], questions[0]!));
+  t.match(log.join(), /warn Conversations are lost.*writing took longer/);
+  t.strictSame(files(sleep), []);
+});
+
+function smallDisk(t: Test): string | undefined {
+  const folder = mkdtempSync(join(tmpdir(), 'recua-small-disk-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const mounted = process.platform === 'linux' && spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder]).status === 0;
+  if (mounted) t.teardown(() => execFileSync('umount', [folder]));
+  return mounted ? folder : undefined;
+}
+
+t.test('a full disk costs the conversations and nothing else', async (t) => {
+  const folder = smallDisk(t);
+  if (folder === undefined) return t.pass('mounting a small disk takes root and its rights');
+  const sleep = place(folder);
+  const said: Said = [];
+  const { log } = await live(sleep, (engine) => turn(engine, said, questions[0]!));
+  t.match(log.join(), /warn Conversations are lost with the model that is unloaded: .*ENOSPC/);
+  t.strictSame(files(sleep), [], 'no draft is left');
+  const { usage } = await live(sleep, (engine) => turn(engine, said, questions[1]!));
+  t.equal(usage.cachedTokens, 0);
+});

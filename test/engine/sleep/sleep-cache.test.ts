@@ -1,0 +1,86 @@
+import t from 'tap';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { removeLeftOvers, SleepCache, sleepParent } from '#recua/engine/sleep/sleep-cache.js';
+import { identityOf } from '#recua/system/process-identity.js';
+import { until } from '../../cli/home.js';
+
+const ids = ['a', 'b'];
+
+t.test('each model has a private folder, which goes with the gateway', async (t) => {
+  const parent = t.testdir();
+  const cache = new SleepCache({ limitBytes: 1_000, parent, mostMs: 7 }, () => {});
+  t.strictSame(readdirSync(parent), [], 'nothing before a model is loaded');
+  const place = cache.placeOf('owner/repo:Q4_K_M')!;
+  t.match(place, { limitBytes: 1_000, mostMs: 7 });
+  t.not(cache.placeOf('b')!.folder, place.folder);
+  t.equal(cache.placeOf('owner/repo:Q4_K_M')!.folder, place.folder);
+  if (process.platform !== 'win32') for (const folder of [place.root, place.folder]) t.equal(statSync(folder).mode & 0o777, 0o700);
+  cache.close();
+  t.strictSame(readdirSync(parent), []);
+  t.equal(cache.placeOf('b'), undefined, 'not made again');
+  cache.close();
+});
+
+t.test('a model sleeps while it has files; drafts and what is over the limit go', async (t) => {
+  const cache = new SleepCache({ limitBytes: 1_000, parent: t.testdir() }, () => {});
+  t.teardown(() => cache.close());
+  const [a, b] = ids.map((id) => cache.placeOf(id)!.folder);
+  const put = (folder: string, name: string, seconds: number) => {
+    writeFileSync(join(folder, name), Buffer.alloc(600));
+    utimesSync(join(folder, name), seconds, seconds);
+  };
+  put(a!, '1.kv', 1);
+  put(a!, '1.kv.draft', 5);
+  await cache.settle('a', ids);
+  t.strictSame(readdirSync(a!), ['1.kv']);
+  t.strictSame(ids.map((id) => cache.keeps(id)), [true, false]);
+  put(b!, '2.kv', 2);
+  await cache.settle('b', ids);
+  t.strictSame(ids.map((id) => cache.keeps(id)), [false, true]);
+  cache.drop('b');
+  t.equal(cache.keeps('b'), false);
+  t.ok(statSync(cache.placeOf('b')!.folder).isDirectory());
+});
+
+t.test('a limit that nobody set is a share of the disk; 0 and a folder that cannot be made keep nothing', async (t) => {
+  const parent = t.testdir({ file: '' });
+  const cache = new SleepCache({ limitBytes: -1, parent }, () => {});
+  t.teardown(() => cache.close());
+  const { limitBytes } = cache.placeOf('a')!;
+  t.ok(limitBytes > 0 && limitBytes <= 8 * 2 ** 30);
+  t.equal(new SleepCache({ limitBytes: 0, parent }, () => {}).placeOf('a'), undefined);
+  const log: string[] = [];
+  const none = new SleepCache({ limitBytes: -1, parent: join(parent, 'file') }, (level, text) => log.push(`${level} ${text}`));
+  t.equal(none.placeOf('a'), undefined);
+  t.equal(none.placeOf('a'), undefined);
+  t.match(log, [/^warn Conversations are not kept/]);
+  t.equal(log.length, 1, 'told once');
+  t.equal(sleepParent({ TMPDIR: '/somewhere' }), tmpdir(), 'a folder that was chosen is taken');
+});
+
+t.test('what dead gateways left is removed; what lives, is being made or is no folder of ours stays', async (t) => {
+  const parent = t.testdir({ 'recua-sleep-file': '', other: {} });
+  const living = new SleepCache({ limitBytes: 1_000, parent }, () => {});
+  t.teardown(() => living.close());
+  const { root } = living.placeOf('a')!;
+  await until(() => readdirSync(root).includes('owner') && readFileSync(join(root, 'owner'), 'utf8') !== '');
+  const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+  const dead = await identityOf(child.pid!);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  const make = (name: string, owner?: string) => {
+    mkdirSync(join(parent, name, 'model'), { recursive: true });
+    writeFileSync(join(parent, name, 'model', '1.kv'), 'what a user wrote');
+    if (owner !== undefined) writeFileSync(join(parent, name, 'owner'), owner);
+  };
+  make('recua-sleep-dead', JSON.stringify(dead));
+  make('recua-sleep-making');
+  make('recua-sleep-unmade');
+  utimesSync(join(parent, 'recua-sleep-unmade'), 1, 1);
+  await removeLeftOvers(parent);
+  t.strictSame(readdirSync(parent).sort(), [root.slice(parent.length + 1), 'other', 'recua-sleep-file', 'recua-sleep-making'].sort());
+});
