@@ -2,15 +2,15 @@
 // of them are loaded and who works with them is decided by engine/leases; this drives it over real
 // processes and timers. Gateway process.
 import { RecuaError } from '../../errors.js';
-import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
+import type { EngineSettings, Log } from '../api.js';
 import { Leases, type LeasePolicy } from '../leases/leases.js';
 import type { LeaseCommand, LeaseEvent } from '../leases/events.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
-import type { ModelDescription } from '../protocol.js';
-import type { Catalogue, CatalogueModel, LoadPlan } from './catalogue.js';
-import { startEngine, type ClientSettings } from './client.js';
-import { memoryForModels, residentBytes } from './memory-use.js';
+import type { Catalogue, CatalogueModel } from './catalogue.js';
+import type { ClientSettings } from './client.js';
+import { memoryForModels } from './memory-use.js';
 import { refusalError } from './refusal-error.js';
+import { ServedModel } from './served-model.js';
 
 export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
   /** RAM for all models together; 0 or absent: what is free at start, less a reserve. */
@@ -34,29 +34,10 @@ export function startPool(catalogue: Catalogue, settings: PoolSettings = {}): Mo
 }
 
 const defaultLoadTimeoutMs = 600_000;
-/** Between two looks at what a process takes. */
-const measureEveryMs = 10_000;
 const longestTimerMs = 2 ** 31 - 1;
 
-interface Served {
-  model: CatalogueModel;
-  plan: LoadPlan | undefined;
-  /** One for all who ask at the same time. */
-  planning: Promise<void> | undefined;
-  engine: Engine | undefined;
-  known: ModelDescription | undefined;
-  fraction: number;
-  /** Of the file that was loaded last. */
-  fingerprint: string | undefined;
-  loadTimer: NodeJS.Timeout | undefined;
-  measuredMs: number;
-  /** What listeners were told last. */
-  told: string;
-  whenUnloaded: (() => void)[];
-}
-
 interface Pending {
-  served: Served;
+  served: ServedModel;
   granted(): void;
   refused(error: RecuaError): void;
   onWait: LeaseOptions['onWait'];
@@ -68,7 +49,7 @@ class EnginePool implements ModelPool {
   readonly #log: Log;
   readonly #leases: Leases;
   /** Models that someone asked for. */
-  readonly #served = new Map<string, Served>();
+  readonly #served = new Map<string, ServedModel>();
   readonly #pending = new Map<number, Pending>();
   readonly #listeners = new Set<(model: PoolModel) => void>();
   #nextRequest = 1;
@@ -137,12 +118,7 @@ class EnginePool implements ModelPool {
     await Promise.resolve();
     clearTimeout(this.#timer);
     for (const { refused } of [...this.#pending.values()]) refused(stopping());
-    await Promise.all([...this.#served.values()].map(async (served) => {
-      clearTimeout(served.loadTimer);
-      await served.engine?.close(drainMs);
-      served.engine = undefined;
-      for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
-    }));
+    await Promise.all([...this.#served.values()].map((served) => served.end(drainMs)));
   }
 
   #refuseClosed(): void {
@@ -160,13 +136,14 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #serve(model: CatalogueModel): Served {
+  #serve(model: CatalogueModel): ServedModel {
     let served = this.#served.get(model.id);
     if (!served) {
-      served = {
-        model, plan: undefined, planning: undefined, engine: undefined, known: undefined, fraction: 0, fingerprint: undefined, loadTimer: undefined,
-        measuredMs: 0, told: 'unloaded', whenUnloaded: [],
-      };
+      const { engines, logLevel, loadTimeoutMs = defaultLoadTimeoutMs } = this.#settings;
+      served = new ServedModel(model, {
+        engines, loadTimeoutMs, log: this.#log, ...(logLevel ? { logLevel } : {}),
+        tell: (event) => this.#tell(event), changed: () => this.#tellListeners(),
+      });
       this.#served.set(model.id, served);
     }
     served.model = model;
@@ -209,8 +186,8 @@ class EnginePool implements ModelPool {
     });
   }
 
-  async #plan(served: Served): Promise<void> {
-    const { id } = served.model;
+  async #plan(served: ServedModel): Promise<void> {
+    const { id } = served;
     try {
       const plan = await this.#catalogue.plan(served.model);
       served.plan = plan;
@@ -222,8 +199,8 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #lease(served: Served, request: number): Lease {
-    const { engine, known, model: { id } } = served;
+  #lease(served: ServedModel, request: number): Lease {
+    const { engine, known, id } = served;
     let released = false;
     return {
       id, engine: engine!, model: known!,
@@ -236,16 +213,12 @@ class EnginePool implements ModelPool {
     };
   }
 
-  /** Buffers are touched by work, so that what a process takes is known after it. */
-  #measure(served: Served): void {
-    const { id } = served.model;
+  #measure(served: ServedModel): void {
+    const { id } = served;
     const entry = this.#leases.model(id);
-    const nowMs = performance.now();
-    if (this.#closing || !entry || entry.phase !== 'ready' || entry.leases.size > 0 || nowMs - served.measuredMs < measureEveryMs) return;
-    served.measuredMs = nowMs;
-    const memory = residentBytes(served.engine?.pid);
-    // Of mapped weights the system may have dropped pages that come back.
-    if (memory !== undefined && memory >= entry.plan.need['memory']! / 2) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
+    if (this.#closing || entry?.phase !== 'ready' || entry.leases.size > 0) return;
+    const memory = served.measure(entry.plan.need['memory']!);
+    if (memory !== undefined) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
   }
 
   /** One event at a time: what comes of one may be told while it is worked on. */
@@ -274,7 +247,7 @@ class EnginePool implements ModelPool {
       return;
     }
     const served = this.#served.get(command.model)!;
-    if (command.kind === 'load') this.#load(served);
+    if (command.kind === 'load') served.load();
     else if (command.kind === 'unload') void this.#unload(served);
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
@@ -283,65 +256,9 @@ class EnginePool implements ModelPool {
     } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));
   }
 
-  #load(served: Served): void {
-    const { model: { id }, plan } = served;
-    const { options, fingerprint } = plan!;
-    if (served.fingerprint !== undefined && served.fingerprint !== fingerprint) {
-      this.#log('info', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
-    }
-    served.fingerprint = fingerprint;
-    served.fraction = 0;
-    const engine = startEngine(options, {
-      ...this.#settings.engines,
-      log: (level, text) => this.#log(level, `${id}: ${text}`),
-      ...(this.#settings.logLevel ? { logLevel: this.#settings.logLevel } : {}),
-      onState: (state) => {
-        if (served.engine === engine) this.#engineTurned(served, state);
-      },
-    });
-    served.engine = engine;
-    this.#watchLoading(served);
-    engine.ready().then((known) => {
-      if (served.engine !== engine) return;
-      clearTimeout(served.loadTimer);
-      served.known = known;
-      const memory = residentBytes(engine.pid);
-      this.#tell({ kind: 'loaded', model: id, measured: memory === undefined ? undefined : { memory } });
-    }, (thrown: unknown) => {
-      if (served.engine === engine) this.#tell({ kind: 'failed', model: id, error: RecuaError.from(thrown).toPlain() });
-    });
-  }
-
-  /** Begins anew with each progress. */
-  #watchLoading(served: Served): void {
-    clearTimeout(served.loadTimer);
-    const { id } = served.model;
-    const timeoutMs = this.#settings.loadTimeoutMs ?? defaultLoadTimeoutMs;
-    served.loadTimer = setTimeout(() => {
-      const text = `${id} made no progress for ${Math.round(timeoutMs / 100) / 10} s while it was loaded (at ${Math.round(served.fraction * 100)} %), and was given up.`;
-      this.#log('error', text);
-      this.#tell({ kind: 'failed', model: id, error: new RecuaError('model_unusable', text).toPlain() });
-    }, timeoutMs);
-    served.loadTimer.unref();
-  }
-
-  async #unload(served: Served): Promise<void> {
-    clearTimeout(served.loadTimer);
-    await served.engine?.close(0);
-    served.engine = undefined;
-    for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
-    this.#tell({ kind: 'ended', model: served.model.id });
-  }
-
-  #engineTurned(served: Served, state: EngineState): void {
-    const { id } = served.model;
-    if (state.state === 'loading' || state.state === 'restarting') {
-      if (state.fraction > served.fraction && state.state === 'loading') this.#watchLoading(served);
-      served.fraction = state.fraction;
-    } else if (state.state === 'failed' && this.#leases.model(id)?.phase === 'ready') {
-      this.#tell({ kind: 'died', model: id, error: state.error.toPlain() });
-    }
-    this.#tellListeners();
+  async #unload(served: ServedModel): Promise<void> {
+    await served.end(0);
+    this.#tell({ kind: 'ended', model: served.id });
   }
 
   #tellListeners(): void {
@@ -358,7 +275,7 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #state({ model: { id }, engine, known, fraction }: Served): ModelState {
+  #state({ id, engine, known, fraction }: ServedModel): ModelState {
     const entry = this.#leases.model(id);
     if (!entry || this.#closing) return { state: 'unloaded' };
     if (entry.phase === 'loading') return { state: 'loading', fraction };

@@ -1,0 +1,139 @@
+// One model of a pool and its process: starts and ends that, gives up a load that makes no
+// progress, and measures what it takes. Whether it is loaded is decided by engine/leases. Used by
+// engine/gateway/pool.
+import { RecuaError } from '../../errors.js';
+import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
+import type { LeaseEvent } from '../leases/events.js';
+import type { ModelDescription } from '../protocol.js';
+import type { CatalogueModel, LoadPlan } from './catalogue.js';
+import { startEngine, type ClientSettings } from './client.js';
+import { residentBytes } from './memory-use.js';
+
+export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
+  log: Log;
+  engines: Pick<ClientSettings, 'entry' | 'restart' | 'watch'> | undefined;
+  loadTimeoutMs: number;
+  tell(event: LeaseEvent): void;
+  /** Its state is another, or how far its load is. */
+  changed(): void;
+}
+
+/** Between two looks at what a process takes. */
+const measureEveryMs = 10_000;
+
+export class ServedModel {
+  readonly #settings: ServedModelSettings;
+  model: CatalogueModel;
+  plan: LoadPlan | undefined;
+  /** One for all who ask at the same time. */
+  planning: Promise<void> | undefined;
+  /** What listeners were told last. */
+  told = 'unloaded';
+  readonly whenUnloaded: (() => void)[] = [];
+  #engine: Engine | undefined;
+  #known: ModelDescription | undefined;
+  #fraction = 0;
+  /** Of the file that was loaded last. */
+  #fingerprint: string | undefined;
+  #loadTimer: NodeJS.Timeout | undefined;
+  #measuredMs = 0;
+
+  constructor(model: CatalogueModel, settings: ServedModelSettings) {
+    this.model = model;
+    this.#settings = settings;
+  }
+
+  get id(): string {
+    return this.model.id;
+  }
+
+  get engine(): Engine | undefined {
+    return this.#engine;
+  }
+
+  /** What it was when it was last loaded. */
+  get known(): ModelDescription | undefined {
+    return this.#known;
+  }
+
+  /** How far its load is, from 0 to 1. */
+  get fraction(): number {
+    return this.#fraction;
+  }
+
+  load(): void {
+    const { id, plan } = this;
+    const { options, fingerprint } = plan!;
+    const { log, logLevel, engines, tell, changed } = this.#settings;
+    if (this.#fingerprint !== undefined && this.#fingerprint !== fingerprint) {
+      log('info', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
+    }
+    this.#fingerprint = fingerprint;
+    this.#fraction = 0;
+    const engine = startEngine(options, {
+      ...engines,
+      log: (level, text) => log(level, `${id}: ${text}`),
+      ...(logLevel ? { logLevel } : {}),
+      onState: (state) => {
+        if (this.#engine !== engine) return;
+        this.#turned(state);
+        changed();
+      },
+    });
+    this.#engine = engine;
+    this.#watchLoading();
+    engine.ready().then((known) => {
+      if (this.#engine !== engine) return;
+      clearTimeout(this.#loadTimer);
+      this.#known = known;
+      const memory = residentBytes(engine.pid);
+      tell({ kind: 'loaded', model: id, measured: memory === undefined ? undefined : { memory } });
+    }, (thrown: unknown) => {
+      if (this.#engine === engine) tell({ kind: 'failed', model: id, error: RecuaError.from(thrown).toPlain() });
+    });
+  }
+
+  /** Lets running answers end, at most `drainMs`, then ends the process. */
+  async end(drainMs: number): Promise<void> {
+    clearTimeout(this.#loadTimer);
+    await this.#engine?.close(drainMs);
+    this.#engine = undefined;
+    for (const unloaded of this.whenUnloaded.splice(0)) unloaded();
+  }
+
+  /**
+   * What it takes after work, which touches its buffers; undefined where it was measured a moment
+   * ago. `foreseenBytes`: what it counts for now.
+   */
+  measure(foreseenBytes: number): number | undefined {
+    const nowMs = performance.now();
+    if (nowMs - this.#measuredMs < measureEveryMs) return undefined;
+    this.#measuredMs = nowMs;
+    const memory = residentBytes(this.#engine?.pid);
+    // Of mapped weights the system may have dropped pages that come back.
+    return memory !== undefined && memory >= foreseenBytes / 2 ? memory : undefined;
+  }
+
+  #turned(state: EngineState): void {
+    if (state.state === 'loading' || state.state === 'restarting') {
+      if (state.fraction > this.#fraction && state.state === 'loading') this.#watchLoading();
+      this.#fraction = state.fraction;
+    } else if (state.state === 'failed') {
+      // Of one that never was ready, ready() tells.
+      this.#settings.tell({ kind: 'died', model: this.id, error: state.error.toPlain() });
+    }
+  }
+
+  /** Begins anew with each progress. */
+  #watchLoading(): void {
+    clearTimeout(this.#loadTimer);
+    const { id } = this;
+    const { loadTimeoutMs, log, tell } = this.#settings;
+    this.#loadTimer = setTimeout(() => {
+      const text = `${id} made no progress for ${Math.round(loadTimeoutMs / 100) / 10} s while it was loaded (at ${Math.round(this.#fraction * 100)} %), and was given up.`;
+      log('error', text);
+      tell({ kind: 'failed', model: id, error: new RecuaError('model_unusable', text).toPlain() });
+    }, loadTimeoutMs);
+    this.#loadTimer.unref();
+  }
+}
