@@ -9,7 +9,7 @@ import { command } from '../command.js';
 import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
 import { misuse, perCall, settingNames, text } from '../flags/flags.js';
 import type { Values } from '../flags/flags.js';
-import { readModelsFile } from '../flags/models-file.js';
+import { findSettings, readModelsFile } from '../flags/models-file.js';
 import { settingFlags, settingValues } from '../flags/setting-flags.js';
 import { oneModel, openOutput, serve, severalServing } from '../serve/serving.js';
 import type { Serving } from '../serve/serving.js';
@@ -30,7 +30,7 @@ export const api = command({
   operands: '[model...]',
   summary: 'Start the HTTP API server',
   details: 'It listens at once; while the model loads, /health answers 503. With several models it serves these alone, each loaded at once; without one, every '
-    + 'model that recua list shows, each loaded when a request names it. A model that nobody asks for leaves after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
+    + 'model that recua list shows, each loaded when a request names it, and those in "models" of the config file with their settings. A model that nobody asks for leaves after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
     + 'Neither prompts nor answers are ever logged. To run it in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
@@ -77,10 +77,12 @@ export const api = command({
 /** One model for good, unless several are named, or what only a pool can do is asked for. */
 async function servingOf(names: readonly string[], config: Config): Promise<Serving> {
   const [only] = names;
-  const isPool = (['models', 'keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
+  const file = config.models === '' ? undefined : await readModelsFile(config.models);
+  // The config file gives its models their settings, and others are what they are without it.
+  const isOfFile = file !== undefined && !(file.isConfig && names.length === 1 && !findSettings(file, only!));
+  const isPool = isOfFile || (['keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
   if (only !== undefined && names.length === 1 && !isPool) return await oneModel(only, config);
   if (config.alias !== '') throw misuse('The flag --alias names one model, and this server has several or unloads it. Name models in a file: recua api --models FILE');
-  const file = config.models === '' ? undefined : await readModelsFile(config.models);
   return severalServing(await severalModels({ names, file, config }), config);
 }
 

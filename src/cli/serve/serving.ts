@@ -8,6 +8,7 @@ import { startEngine } from '../../engine/gateway/client.js';
 import { startPool } from '../../engine/gateway/pool.js';
 import { singleModel } from '../../engine/gateway/single-model.js';
 import type { SingleModelPool } from '../../engine/gateway/single-model.js';
+import { deviceBudget } from '../../engine/offload.js';
 import type { ModelPool } from '../../engine/pool-api.js';
 import type { ModelDescription, Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
@@ -62,13 +63,15 @@ export async function oneModel(name: string, given: Config): Promise<Serving> {
 }
 
 export function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes }: Config): Serving {
-  const { catalogue, defaultsOf, preload, only } = models;
+  const { catalogue, defaultsOf, preload, only, devices } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title },
     title,
     open(output, { logLevel }) {
-      const pool = startPool(catalogue, { maxModels, maxMemoryBytes, log: engineLog(output.log), logLevel: engineLogLevel(logLevel) });
+      const pool = startPool(catalogue, {
+        maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), log: engineLog(output.log), logLevel: engineLogLevel(logLevel),
+      });
       return { pool, defaultsOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
     },
   };

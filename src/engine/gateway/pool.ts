@@ -6,9 +6,10 @@ import type { EngineSettings, Log } from '../api.js';
 import { Leases, type LeasePolicy } from '../leases/leases.js';
 import type { LeaseCommand, LeaseEvent } from '../leases/events.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
+import { shareOfStash } from '../stash-budget.js';
 import type { Catalogue, CatalogueModel } from './catalogue.js';
 import type { ClientSettings } from './client.js';
-import { memoryForModels } from './memory-use.js';
+import { freeBytes, memoryForModels, ownBytes } from './memory-use.js';
 import { refusalError } from './refusal-error.js';
 import { ServedModel } from './served-model.js';
 
@@ -23,8 +24,10 @@ export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
   maxModels?: number;
   /** A load that makes no progress for so long is given up; ten minutes where absent. */
   loadTimeoutMs?: number;
+  /** What the machine has left now; undefined where it does not tell. Tests give their own. */
+  freeBytes?: () => number | undefined;
   /** How its engine processes are run. Tests give an entry with a fake addon. */
-  engines?: Pick<ClientSettings, 'entry' | 'restart' | 'watch'>;
+  engines?: Pick<ClientSettings, 'entry' | 'keepAlive' | 'restart' | 'watch'>;
   policy?: Partial<LeasePolicy>;
 }
 
@@ -48,6 +51,9 @@ class EnginePool implements ModelPool {
   readonly #settings: PoolSettings;
   readonly #log: Log;
   readonly #leases: Leases;
+  readonly #memoryBytes: number;
+  /** Memory that is not for models, where nobody said how much is. */
+  readonly #reserveBytes: number;
   /** Models that someone asked for. */
   readonly #served = new Map<string, ServedModel>();
   readonly #pending = new Map<number, Pending>();
@@ -63,11 +69,15 @@ class EnginePool implements ModelPool {
     this.#catalogue = catalogue;
     this.#settings = settings;
     this.#log = settings.log ?? (() => {});
-    this.#leases = new Leases({ bytes: { memory: maxMemoryBytes || memoryForModels(), ...maxDeviceBytes }, maxModels }, policy);
+    const { bytes, reserveBytes } = maxMemoryBytes > 0 ? { bytes: maxMemoryBytes, reserveBytes: 0 } : memoryForModels();
+    this.#memoryBytes = bytes;
+    this.#reserveBytes = reserveBytes;
+    this.#leases = new Leases({ bytes: { memory: bytes, ...maxDeviceBytes }, maxModels }, policy);
   }
 
   async list(): Promise<readonly PoolModel[]> {
     const listed = await this.#catalogue.list();
+    await Promise.all([...this.#served.values()].map((served) => this.#lookAtFile(served)));
     const ids = new Set(listed.map(({ id }) => id));
     // A file that is gone does not end what was loaded from it.
     const more = [...this.#served.values()].filter(({ model, engine }) => engine && !ids.has(model.id)).map(({ model }) => model);
@@ -75,7 +85,10 @@ class EnginePool implements ModelPool {
   }
 
   async find(name: string | undefined): Promise<PoolModel> {
-    return this.#view(await this.#find(name));
+    const model = await this.#find(name);
+    const served = this.#served.get(model.id);
+    if (served) await this.#lookAtFile(served);
+    return this.#view(model);
   }
 
   async lease(name: string | undefined, options: LeaseOptions = {}): Promise<Lease> {
@@ -118,7 +131,10 @@ class EnginePool implements ModelPool {
     await Promise.resolve();
     clearTimeout(this.#timer);
     for (const { refused } of [...this.#pending.values()]) refused(stopping());
-    await Promise.all([...this.#served.values()].map((served) => served.end(drainMs)));
+    await Promise.all([...this.#served.values()].map(async (served) => {
+      await served.end(drainMs);
+      served.tellUnloaded();
+    }));
   }
 
   #refuseClosed(): void {
@@ -191,9 +207,9 @@ class EnginePool implements ModelPool {
     try {
       const plan = await this.#catalogue.plan(served.model);
       served.plan = plan;
-      const { needBytes, deviceBytes, fingerprint, keepAliveMs, pinned, options: { parallel, queueSize } } = plan;
+      const { needBytes, deviceBytes, fingerprint, keepAliveMs, pinned, group, options: { parallel, queueSize } } = plan;
       const need = { memory: needBytes, ...deviceBytes };
-      this.#tell({ kind: 'planned', model: id, plan: { need, fingerprint, keepAliveMs, pinned, mostWaiting: parallel + queueSize } });
+      this.#tell({ kind: 'planned', model: id, plan: { need, fingerprint, keepAliveMs, pinned, group, mostWaiting: parallel + queueSize } });
     } finally {
       served.planning = undefined;
     }
@@ -216,9 +232,20 @@ class EnginePool implements ModelPool {
   #measure(served: ServedModel): void {
     const { id } = served;
     const entry = this.#leases.model(id);
-    if (this.#closing || entry?.phase !== 'ready' || entry.leases.size > 0) return;
+    if (this.#closing || entry?.phase !== 'ready' || entry.leases.size > 0 || !served.isDue()) return;
+    void this.#lookAtFile(served);
     const memory = served.measure(entry.plan.need['memory']!);
     if (memory !== undefined) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
+  }
+
+  /** What was loaded is served on, whatever becomes of its file. */
+  async #lookAtFile(served: ServedModel): Promise<void> {
+    const { id, engine, plan } = served;
+    if (!engine || !plan) return;
+    const change = await this.#catalogue.changeOf(plan);
+    if (served.engine !== engine || served.plan !== plan || served.fileChange === change) return;
+    served.fileChange = change;
+    if (change) this.#log('warn', `${id}: its file ${change === 'gone' ? 'is gone' : 'is another by now'}; what was loaded is served on, and the next load takes what is there`);
   }
 
   /** One event at a time: what comes of one may be told while it is worked on. */
@@ -229,12 +256,32 @@ class EnginePool implements ModelPool {
     this.#telling = true;
     try {
       for (let next = this.#untold.shift(); next; next = this.#untold.shift()) {
-        for (const command of this.#leases.handle(next, performance.now())) this.#obey(command);
+        for (const command of this.#leases.handle(next, performance.now(), this.#freeFor(next))) this.#obey(command);
       }
     } finally {
       this.#telling = false;
     }
+    // A program waits for what it asked for, not for models to leave.
+    if (this.#pending.size > 0) this.#timer?.ref();
+    else this.#timer?.unref();
     this.#tellListeners();
+  }
+
+  /**
+   * Memory for models beyond what those count for that have a process. Measured where it may decide
+   * of a load: other programs come and go.
+   */
+  #freeFor(event: LeaseEvent): { memory: number } | undefined {
+    const asks = event.kind === 'request' && this.#leases.model(event.model)?.phase !== 'ready';
+    if (!asks && !this.#leases.waitsForRoom) return undefined;
+    const free = (this.#settings.freeBytes ?? freeBytes)();
+    if (free === undefined) return undefined;
+    let promised = 0;
+    for (const { id, engine } of this.#served.values()) {
+      const need = engine === undefined ? 0 : this.#leases.model(id)?.need['memory'] ?? 0;
+      promised += Math.max(0, need - (ownBytes(engine?.pid) ?? 0));
+    }
+    return { memory: free - this.#reserveBytes - promised };
   }
 
   #obey(command: LeaseCommand): void {
@@ -242,12 +289,10 @@ class EnginePool implements ModelPool {
       clearTimeout(this.#timer);
       const delayMs = Math.min(longestTimerMs, Math.max(0, Math.ceil(command.atMs - performance.now())));
       this.#timer = setTimeout(() => this.#tell({ kind: 'tick' }), delayMs);
-      // Engine processes keep a program alive, this does not.
-      this.#timer.unref();
       return;
     }
     const served = this.#served.get(command.model)!;
-    if (command.kind === 'load') served.load();
+    if (command.kind === 'load') served.load(this.#stashShare(served));
     else if (command.kind === 'unload') void this.#unload(served);
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
@@ -256,9 +301,17 @@ class EnginePool implements ModelPool {
     } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));
   }
 
+  #stashShare({ id }: ServedModel): number {
+    const taken = [...this.#served.values()].reduce((sum, { stashMib }) => sum + stashMib, 0);
+    const part = (this.#leases.model(id)?.need['memory'] ?? 0) / Math.max(1, this.#memoryBytes);
+    const { maxModels = 0 } = this.#settings;
+    return shareOfStash(maxModels > 0 ? Math.max(part, 1 / maxModels) : part, taken);
+  }
+
   async #unload(served: ServedModel): Promise<void> {
     await served.end(0);
     this.#tell({ kind: 'ended', model: served.id });
+    served.tellUnloaded();
   }
 
   #tellListeners(): void {
@@ -294,7 +347,7 @@ class EnginePool implements ModelPool {
     const { id, aliases, createdSeconds } = model;
     const expiresMs = entry?.expiresMs;
     return {
-      id, aliases, createdSeconds, state: served ? this.#state(served) : { state: 'unloaded' }, known: served?.known,
+      id, aliases, createdSeconds, state: served ? this.#state(served) : { state: 'unloaded' }, known: served?.known, fileChange: served?.engine && served.fileChange,
       pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
       expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),
       sizeBytes: entry?.need['memory'] ?? 0, pid: served?.engine?.pid,

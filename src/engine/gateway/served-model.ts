@@ -4,6 +4,7 @@
 import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
 import type { LeaseEvent } from '../leases/events.js';
+import type { FileChange } from '../pool-api.js';
 import type { ModelDescription } from '../protocol.js';
 import type { CatalogueModel, LoadPlan } from './catalogue.js';
 import { startEngine, type ClientSettings } from './client.js';
@@ -11,7 +12,7 @@ import { residentBytes } from './memory-use.js';
 
 export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
   log: Log;
-  engines: Pick<ClientSettings, 'entry' | 'restart' | 'watch'> | undefined;
+  engines: Pick<ClientSettings, 'entry' | 'keepAlive' | 'restart' | 'watch'> | undefined;
   loadTimeoutMs: number;
   tell(event: LeaseEvent): void;
   /** Its state is another, or how far its load is. */
@@ -27,6 +28,8 @@ export class ServedModel {
   plan: LoadPlan | undefined;
   /** One for all who ask at the same time. */
   planning: Promise<void> | undefined;
+  /** What became of the file that is loaded. */
+  fileChange: FileChange | undefined;
   /** What listeners were told last. */
   told = 'unloaded';
   readonly whenUnloaded: (() => void)[] = [];
@@ -37,6 +40,7 @@ export class ServedModel {
   #fingerprint: string | undefined;
   #loadTimer: NodeJS.Timeout | undefined;
   #measuredMs = 0;
+  #stashMib = 0;
 
   constructor(model: CatalogueModel, settings: ServedModelSettings) {
     this.model = model;
@@ -61,15 +65,25 @@ export class ServedModel {
     return this.#fraction;
   }
 
-  load(): void {
+  /** Of the memory for conversations that models share, while it has a process. */
+  get stashMib(): number {
+    return this.#engine === undefined ? 0 : this.#stashMib;
+  }
+
+  /** `stashMib`: its share of the memory for conversations, where its settings do not say. */
+  load(stashMib: number): void {
     const { id, plan } = this;
-    const { options, fingerprint } = plan!;
+    const { options: { cacheRamMib }, fingerprint } = plan!;
+    const isShared = cacheRamMib < 0;
+    const options = { ...plan!.options, cacheRamMib: isShared ? stashMib : cacheRamMib };
+    this.#stashMib = isShared ? stashMib : 0;
     const { log, logLevel, engines, tell, changed } = this.#settings;
     if (this.#fingerprint !== undefined && this.#fingerprint !== fingerprint) {
-      log('info', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
+      log('warn', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
     }
     this.#fingerprint = fingerprint;
     this.#fraction = 0;
+    this.fileChange = undefined;
     const engine = startEngine(options, {
       ...engines,
       log: (level, text) => log(level, `${id}: ${text}`),
@@ -98,17 +112,26 @@ export class ServedModel {
     clearTimeout(this.#loadTimer);
     await this.#engine?.close(drainMs);
     this.#engine = undefined;
+  }
+
+  /** To who waits for its end. */
+  tellUnloaded(): void {
     for (const unloaded of this.whenUnloaded.splice(0)) unloaded();
   }
 
+  /** Whether it is time to look at its process and its file; once, then not for a while. */
+  isDue(): boolean {
+    const nowMs = performance.now();
+    if (nowMs - this.#measuredMs < measureEveryMs) return false;
+    this.#measuredMs = nowMs;
+    return true;
+  }
+
   /**
-   * What it takes after work, which touches its buffers; undefined where it was measured a moment
-   * ago. `foreseenBytes`: what it counts for now.
+   * What it takes after work, which touches its buffers; undefined where that is not known.
+   * `foreseenBytes`: what it was expected to take.
    */
   measure(foreseenBytes: number): number | undefined {
-    const nowMs = performance.now();
-    if (nowMs - this.#measuredMs < measureEveryMs) return undefined;
-    this.#measuredMs = nowMs;
     const memory = residentBytes(this.#engine?.pid);
     // Of mapped weights the system may have dropped pages that come back.
     return memory !== undefined && memory >= foreseenBytes / 2 ? memory : undefined;
