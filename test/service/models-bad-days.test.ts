@@ -140,5 +140,5 @@ t.test('a gateway that serves nobody is small', { skip: process.platform === 'wi
   await ask('a');
   await post(url, '/models/unload', { model: 'a' });
   const [kib] = spawnSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' }).stdout.split('\n').map(Number);
-  t.ok(kib! > 1_000 && kib! < 120 * 1024, `${Math.round(kib! / 1024)} MiB`);
+  t.ok(kib! > 1_000 && kib! * 1024 < 90_000_000, `${Math.round(kib! / 1024)} MiB`);
 });
