@@ -47,7 +47,7 @@ export const errorTable = {
   shutting_down: { status: 503, type: 'unavailable_error', meaning: 'The server is stopping and takes no new work.' },
   model_crashed: { status: 500, type: 'server_error', meaning: 'The engine process died while it worked on this request; it is being restarted.' },
   model_stuck: { status: 500, type: 'server_error', meaning: 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.' },
-  model_too_large: { status: 507, type: 'server_error', meaning: 'The model needs more memory than the server may use for models; the message has what it needs and what there is.' },
+  model_too_large: { status: 507, type: 'server_error', meaning: 'The model needs more memory than the server may use for models, or than other programs leave; the message has what it needs and what there is.' },
   model_fixed: { status: 400, type: 'invalid_request_error', meaning: 'This server has one model, which is neither loaded nor unloaded by requests.' },
   model_unusable: { status: 500, type: 'server_error', meaning: 'The model file was read but cannot be loaded (damaged, unknown architecture, out of memory).' },
   invalid_gguf: { status: 400, type: 'invalid_request_error', meaning: 'The file is not a sound GGUF file.' },

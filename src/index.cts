@@ -30,7 +30,8 @@ const lazyError = new Proxy(class RecuaError extends Error {}, {
 // eslint-disable-next-line @typescript-eslint/no-namespace
 namespace recua {
   export const loadModel: Library['loadModel'] = async (...args) => await (await loading).loadModel(...args);
-  export const createServer: Library['createServer'] = (...args) => loaded().createServer(...args);
+  export const openModels: Library['openModels'] = async (...args) => await (await loading).openModels(...args);
+  export const createServer = ((...args: Parameters<Library['createServer']>) => loaded().createServer(...args)) as Library['createServer'];
   export const tool: Library['tool'] = (definition) => definition;
   export const RecuaError = lazyError;
   export type RecuaError = import('./index.js', { with: { 'resolution-mode': 'import' } }).RecuaError;
@@ -53,6 +54,13 @@ namespace recua {
   export type Schema = import('./index.js', { with: { 'resolution-mode': 'import' } }).Schema;
   export type ServerApp = import('./index.js', { with: { 'resolution-mode': 'import' } }).ServerApp;
   export type ServerOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).ServerOptions;
+  export type ModelsServerOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelsServerOptions;
+  export type LeaseOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).LeaseOptions;
+  export type ModelOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelOptions;
+  export type Models = import('./index.js', { with: { 'resolution-mode': 'import' } }).Models;
+  export type ModelsEvents = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelsEvents;
+  export type ModelStatus = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelStatus;
+  export type OpenOptions = import('./index.js', { with: { 'resolution-mode': 'import' } }).OpenOptions;
   export type FinishReason = import('./index.js', { with: { 'resolution-mode': 'import' } }).FinishReason;
   export type Timings = import('./index.js', { with: { 'resolution-mode': 'import' } }).Timings;
   export type Usage = import('./index.js', { with: { 'resolution-mode': 'import' } }).Usage;

@@ -5,6 +5,7 @@
  */
 // What is not here may change without notice.
 export { loadModel } from './library/load-model.js';
+export { openModels } from './library/models.js';
 export { createServer } from './library/create-server.js';
 export { tool } from './library/tools.js';
 export { RecuaError } from './errors.js';
@@ -16,6 +17,7 @@ export type { ChatOptions, CompleteOptions, GenerateOptions, LoadOptions } from 
 export type { Message, ToolCall } from './library/messages.js';
 export type { AnyTool, Tool, ToolChoice, ToolContext, Tools } from './library/tools.js';
 export type { FromJsonSchema, FromSchema, JsonSchema, Schema, StandardResult, StandardSchema } from './library/schema.js';
-export type { ServerApp, ServerOptions } from './library/create-server.js';
+export type { LeaseOptions, ModelOptions, Models, ModelsEvents, ModelStatus, OpenOptions } from './library/models.js';
+export type { ModelsServerOptions, ServerApp, ServerOptions } from './library/create-server.js';
 export type { FinishReason, Timings, Usage } from './engine/protocol.js';
 export type { Device } from './addon/addon.js';

@@ -26,6 +26,8 @@ export interface Activity {
   readonly tokensPerSecond: number;
 }
 
+export type FileChange = 'changed' | 'gone';
+
 /** A model that requests may name, loaded or not. */
 export interface PoolModel {
   /** The name that clients see. */
@@ -37,6 +39,11 @@ export interface PoolModel {
   readonly state: ModelState;
   /** What it was when it was last loaded. */
   readonly known: ModelDescription | undefined;
+  /**
+   * The file that was loaded is another by now, or there is none. It is served on as it is; the
+   * next load takes what is there.
+   */
+  readonly fileChange?: FileChange | undefined;
   /** It is never unloaded for another. */
   readonly pinned: boolean;
   /** Requests that hold it or wait for it. */

@@ -3,8 +3,8 @@ import type { Engine, EngineSettings, EngineState, Log } from '../engine/api.js'
 import { startEngine } from '../engine/gateway/client.js';
 import type { EngineOptions } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { offloadWish } from '../models/needs/layer-need.js';
-import { checkedFiles, readModelFile } from '../models/gguf/model-file.js';
+import { engineOptions } from '../models/needs/engine-options.js';
+import { readModelFile } from '../models/gguf/model-file.js';
 import { findModel, markUsed } from '../models/store.js';
 import { Model } from './model.js';
 import { readLoadOptions, type LoadOptions } from './options.js';
@@ -43,7 +43,7 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
     if (model) model.heed(state);
     else if (state.state === 'loading') onProgress?.(state.fraction);
   };
-  const engine = await start({ modelPath: stored.path, checked: checkedFiles(file), ...given, ...offloadWish(given, file) }, { log, onState }, isolated);
+  const engine = await start(engineOptions(stored.path, given, file), { log, onState }, isolated);
   const abort = (): void => void engine.close(0);
   signal?.addEventListener('abort', abort, { once: true });
   try {

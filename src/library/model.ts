@@ -75,6 +75,8 @@ export interface ServingModel {
   description: ModelDescription;
   served: SingleName;
   path: string;
+  /** Of a lease: gives it back. The engine is its pool's then, and stays. */
+  release?: () => void;
 }
 
 const servingModels = new WeakMap<Model, ServingModel>();
@@ -99,12 +101,18 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   readonly #engine: Engine;
   #info: ModelInfo;
   #crashes = 0;
+  #isAway = false;
   #disposing: Promise<void> | undefined;
+  /** Of a lease. */
+  readonly #release: (() => void) | undefined;
+  readonly #running = new Set<Promise<unknown>>();
+  readonly #ended = new AbortController();
 
   /** @internal */
   constructor(loaded: ServingModel) {
     super();
     this.#engine = loaded.engine;
+    this.#release = loaded.release;
     this.#info = inform(loaded, loaded.description);
     this.#crashes = loaded.engine.crashes;
     servingModels.set(this, loaded);
@@ -130,7 +138,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
       readSignal(Fields.of(options, 'options'));
       const { request, maxToolRounds } = makeChatRequest(input, options, this.#info as unknown as ModelDescription);
       const tools: Tools = options.tools ?? {};
-      return await this.#using((engine) => converse({ engine, request, tools, maxToolRounds, schema: options.schema }, work)) as ChatResult<FromSchema<S>>;
+      return await this.#using((engine) => converse({ engine, request, tools, maxToolRounds, schema: options.schema }, { ...work, signal: this.#untilEnd(work.signal) })) as ChatResult<FromSchema<S>>;
     });
   }
 
@@ -147,7 +155,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
       const request = makeCompletionRequest(prompt, options, this.#info as unknown as ModelDescription);
       return await this.#using(async (engine) => {
         const whole = new WholeAnswer();
-        const answer = engine.complete(request, work.signal);
+        const answer = engine.complete(request, this.#untilEnd(work.signal));
         await work.read(answer, (delta) => {
           whole.add(delta);
           return delta;
@@ -173,7 +181,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const signal = readSignal(openOptions(options, ['signal']));
     const inputs = typeof input === 'string' ? [readText(input, 'text')] : readTexts(input, 'texts');
     if (inputs.length === 0) return [];
-    const { vectors } = await this.#using((engine) => engine.embed({ inputs }, signal));
+    const { vectors } = await this.#using((engine) => engine.embed({ inputs }, this.#untilEnd(signal)));
     return typeof input === 'string' ? vectors[0]! : vectors;
   }
 
@@ -192,7 +200,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     const asked = readText(query, 'query');
     const texts = readTexts(documents, 'documents');
     if (texts.length === 0) return [];
-    const { scores } = await this.#using((engine) => engine.rerank({ query: asked, documents: texts }, signal));
+    const { scores } = await this.#using((engine) => engine.rerank({ query: asked, documents: texts }, this.#untilEnd(signal)));
     return Array.from(scores, (score, index) => ({ index, score })).sort((a, b) => b.score - a.score).slice(0, topN);
   }
 
@@ -252,7 +260,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
 
   /**
    * Frees all that the model holds. It may be called at any time and more than once; running
-   * answers reject with `closed`.
+   * answers reject with `closed`. A model of {@link Models.lease} is given back instead: it stays
+   * loaded for others, and for who asks next.
    *
    * @param options `drainMs`: how long running answers may go on until then (default 0)
    */
@@ -270,13 +279,15 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
    * @internal
    */
   heed(state: EngineState): void {
+    const wasAway = this.#isAway;
+    this.#isAway = state.state !== 'ready';
     if (this.#engine.crashes > this.#crashes) {
       this.#crashes = this.#engine.crashes;
       this.emit('crashed', new RecuaError('model_crashed', `The engine process died (${this.#crashes} so far) and is started again.`));
     }
     if (state.state === 'restarting' && state.fraction > 0) this.emit('loading', state.fraction);
     else if (state.state === 'failed') this.emit('failed', state.error);
-    else if (state.state === 'ready') {
+    else if (state.state === 'ready' && wasAway) {
       this.#info = inform(servingModelOf(this), state.model);
       this.emit('ready', this.#info);
     }
@@ -285,22 +296,50 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   async #dispose(drainMs: number): Promise<void> {
     // Only now is #disposing set, which all methods look at.
     await Promise.resolve();
-    await this.#engine.close(drainMs);
+    if (this.#release) await this.#giveBack(this.#release, drainMs);
+    else await this.#engine.close(drainMs);
     this.emit('closed');
+  }
+
+  /** Others may work with the engine: what runs here ends alone. */
+  async #giveBack(release: () => void, drainMs: number): Promise<void> {
+    const timer = setTimeout(() => this.#ended.abort(), drainMs);
+    await Promise.allSettled(this.#running);
+    clearTimeout(timer);
+    release();
+  }
+
+  #untilEnd<S extends AbortSignal | undefined>(signal: S): S | AbortSignal {
+    if (!this.#release) return signal;
+    if (!signal) return this.#ended.signal;
+    // Of another realm it cannot be joined with ours; the answer is waited for then.
+    return signal instanceof AbortSignal ? AbortSignal.any([signal, this.#ended.signal]) : signal;
   }
 
   /** Work with the engine. What a dispose ends, ends with the same code as what comes after it. */
   async #using<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
     const closed = (): RecuaError => new RecuaError('closed', 'The model was disposed of.');
     if (this.#disposing) throw closed();
+    const running = (async () => await work(this.#engine))();
+    this.#running.add(running);
     try {
-      return await work(this.#engine);
+      return await running;
     } catch (thrown) {
-      throw thrown instanceof RecuaError && thrown.code === 'shutting_down' ? closed() : thrown;
+      const code = thrown instanceof RecuaError ? thrown.code : '';
+      if (code === 'shutting_down' && this.#release && !this.#disposing) {
+        throw new RecuaError('closed', 'The model is gone: its models were disposed of, or it crashed too often. Lease it again.', { cause: thrown });
+      }
+      throw code === 'shutting_down' || this.#ended.signal.aborted ? closed() : thrown;
+    } finally {
+      this.#running.delete(running);
     }
   }
 }
 
-function inform({ served, path }: ServingModel, { vocabType: _, fingerprint: __, ...description }: ModelDescription): ModelInfo {
-  return { id: served.id, path, ...description };
+function inform({ served, path }: ServingModel, description: ModelDescription): ModelInfo {
+  return { path, ...modelInfo(served.id, description) };
+}
+
+export function modelInfo(id: string, { vocabType: _, fingerprint: __, ...description }: ModelDescription): Omit<ModelInfo, 'path'> {
+  return { id, ...description };
 }

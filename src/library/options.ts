@@ -101,11 +101,11 @@ const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls',
  * The options as fields. A name that is not known would be ignored otherwise, and is most often a
  * mistyped one.
  */
-export function openOptions(options: object, known: readonly string[]): Fields {
-  if (!isObject(options)) throw wrongType('options', 'an object', options);
+export function openOptions(options: object, known: readonly string[], path = ''): Fields {
+  if (!isObject(options)) throw wrongType(path || 'options', 'an object', options);
   const wrong = Object.keys(options).find((name) => !known.includes(name));
-  if (wrong !== undefined) throw new RecuaError('invalid_value', `Unknown option ${wrong.slice(0, 100)}; expected one of ${known.join(', ')}.`, { param: wrong });
-  return Fields.of(options);
+  if (wrong !== undefined) throw new RecuaError('invalid_value', `Unknown option ${wrong.slice(0, 100)}; expected one of ${known.join(', ')}.`, { param: path === '' ? wrong : `${path}.${wrong}` });
+  return Fields.of(options, path);
 }
 
 export function readSignal(fields: Fields): AbortSignal | undefined {
@@ -114,7 +114,7 @@ export function readSignal(fields: Fields): AbortSignal | undefined {
   throw wrongType('signal', 'an AbortSignal', signal);
 }
 
-function readFunction<F>(fields: Fields, name: string): F | undefined {
+export function readFunction<F>(fields: Fields, name: string): F | undefined {
   const value = fields.get(name);
   if (value === undefined || typeof value === 'function') return value as F | undefined;
   throw wrongType(name, 'a function', value);

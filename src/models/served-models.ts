@@ -37,16 +37,28 @@ export function chosenModels(models: readonly StoredModel[], defaultId?: string)
   };
 }
 
+export interface StoreOptions {
+  places?: Places;
+  now?: () => number;
+  /** These before the store's own, and instead of those of the same file. */
+  first?: readonly StoredModel[];
+  /** What requests mean that name none. */
+  defaultId?: string | undefined;
+}
+
 /**
  * Everything that `recua list` shows and can be run, with what is pulled or removed while the
  * server runs.
  */
-export function storeModels(places: Places = findPlaces(), now: () => number = () => performance.now()): ServedModels {
+export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId }: StoreOptions = {}): ServedModels {
   let read: { inventory: Inventory; index: NameIndex; atMs: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
+  const byDefault = first.find(({ id }) => id === defaultId);
   const scan = async () => {
     const inventory = await readInventory(places);
-    return (read = { inventory, index: new NameIndex(await runnableModels(inventory)), atMs: now() });
+    const names = new Set(first.map(({ id }) => id.toLowerCase()));
+    const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !first.some((one) => one.path === path));
+    return (read = { inventory, index: new NameIndex([...first, ...others]), atMs: now() });
   };
   const notOlderThan = (ms: number) => (
     read && now() - read.atMs < ms ? Promise.resolve(read) : (reading ??= scan().finally(() => (reading = undefined)))
@@ -54,14 +66,16 @@ export function storeModels(places: Places = findPlaces(), now: () => number = (
   return {
     list: async () => (await notOlderThan(freshMs)).index.models,
     find: async (name) => {
+      if (byDefault && !name) return byDefault;
       const known = name === undefined ? undefined : (await notOlderThan(freshMs)).index.find(name);
       if (known) return known;
       const { inventory, index } = await notOlderThan(unknownMs);
       if (name !== undefined && name !== '') {
         const found = index.find(name) ?? await findRunnable(inventory, name).catch(aboutModel);
-        if (found) return found;
+        if (found) return first.find(({ path }) => path === found.path) ?? found;
       }
-      return isDefault(name) ? refuseNone(index.models) : index.refuse(name);
+      if (!isDefault(name)) return index.refuse(name);
+      return byDefault ?? refuseNone(index.models);
     },
   };
 }

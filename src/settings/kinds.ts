@@ -23,6 +23,11 @@ export interface FlagWords {
   readonly max?: number;
   /** The flag names a file that holds the text. */
   readonly file?: true;
+  /**
+   * At the top of the config file, an object may say what the file would: the config file itself is
+   * the value then.
+   */
+  readonly inline?: true;
 }
 
 interface Entry {

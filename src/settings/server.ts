@@ -8,6 +8,38 @@ const mebibyte = 1024 * 1024;
 const secondMs = 1000;
 const { maxTokens, temperature } = answerSettings;
 
+/** How models of several come and go. */
+export const poolSettings = {
+  /**
+   * How long a model stays loaded after its last request; below 0 for ever. Default 600,000: ten
+   * minutes.
+   */
+  keepAliveMs: {
+    kind: 'integer', fallback: 600 * secondMs, min: -secondMs, max: 31_536_000 * secondMs,
+    flag: {
+      names: ['--keep-alive'], value: 'seconds', key: 'keepAliveSeconds', unit: secondMs,
+      help: 'With several models: how long one stays loaded after its last request; 0 is no longer, '
+        + '-1 for ever',
+    },
+  },
+  /** Most models that are loaded at once; 0, the default, is as many as memory holds. */
+  maxModels: {
+    kind: 'integer', fallback: 0, min: 0, max: 1024,
+    flag: {
+      names: ['--max-models'],
+      help: 'With several models: most that are loaded at once; 0 is as many as memory holds',
+    },
+  },
+  /** Memory that they may take together; 0, the default, is what the machine has free. */
+  maxMemoryBytes: {
+    kind: 'integer', fallback: 0, min: 0, max: 2 ** 30 * mebibyte,
+    flag: {
+      names: ['--max-memory'], value: 'MiB', key: 'maxMemoryMib', unit: mebibyte,
+      help: 'With several models: memory that they may take together; 0 is what the machine has free',
+    },
+  },
+} as const satisfies Settings;
+
 /** In the order of help. */
 export const serverSettings = {
   /** The name of a model, or the path of its file. */
@@ -84,34 +116,13 @@ export const serverSettings = {
   models: {
     kind: 'text', fallback: '',
     flag: {
-      names: ['--models'], value: 'file',
+      names: ['--models'], value: 'file', inline: true,
       help: 'JSON file with the models to serve and the settings of each; with operands, those of '
-        + 'these models',
+        + 'these models. As an object in the config file it gives models their settings, and '
+        + 'without operands the rest of the store is served, too',
     },
   },
-  /** How long a model of several stays loaded after its last request; below 0 for ever. */
-  keepAliveMs: {
-    kind: 'integer', fallback: 600 * secondMs, min: -secondMs, max: 31_536_000 * secondMs,
-    flag: {
-      names: ['--keep-alive'], value: 'seconds', key: 'keepAliveSeconds', unit: secondMs,
-      help: 'With several models: how long one stays loaded after its last request; 0 is no longer, '
-        + '-1 for ever',
-    },
-  },
-  maxModels: {
-    kind: 'integer', fallback: 0, min: 0, max: 1024,
-    flag: {
-      names: ['--max-models'],
-      help: 'With several models: most that are loaded at once; 0 is as many as memory holds',
-    },
-  },
-  maxMemoryBytes: {
-    kind: 'integer', fallback: 0, min: 0, max: 2 ** 30 * mebibyte,
-    flag: {
-      names: ['--max-memory'], value: 'MiB', key: 'maxMemoryMib', unit: mebibyte,
-      help: 'With several models: memory that they may take together; 0 is what the machine has free',
-    },
-  },
+  ...poolSettings,
   /** MiB on disk for conversations of unloaded models; below 0 a share of what is free. */
   sleepCacheMib: {
     kind: 'integer', fallback: -1, min: -1, max: 1 << 24,

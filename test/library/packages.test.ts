@@ -104,6 +104,7 @@ t.test('require() gives one library with import, errors included', async (t) => 
 const examples: Record<string, RegExp> = {
   'chat.js': /^> My name is Ada\.\n.+\n> What is my name\?\n.*Ada/,
   'commonjs.cjs': /^I'm the small model/,
+  'models.js': /^I'm the small model.*\n\d+ numbers say so, too\n$/,
   'object.js': /^Ana will be 8 next year\.\n$/,
   'search.js': /^0\.\d{3} The llama.*\n.*\n.*\n$/,
   'stream.js': /\S{20}|Too slow|tokens in/,

@@ -58,7 +58,7 @@ async function fill(folder: string): Promise<Places> {
 
 t.test('the store’s models are listed as recua list names them, whole ones alone, and found by all their names', async (t) => {
   const places = await fill(t.testdir());
-  const { list, find } = storeModels(places);
+  const { list, find } = storeModels({ places });
   t.strictSame((await list()).map(({ id }) => id), ['acme/big', 'acme/many-GGUF:Q4_K_M', 'acme/many-GGUF:Q8_0', 'builtin']);
   for (const name of ['tiny', 'acme/many-GGUF:Q4_K_M', 'acme/many-gguf:q4_k_m', 'many-Q4_K_M.gguf', 'many-Q4_K_M', 'hf.co/acme/many-GGUF/many-Q4_K_M.gguf']) {
     t.equal((await find(name)).id, 'acme/many-GGUF:Q4_K_M', name);
@@ -75,7 +75,7 @@ t.test('the store’s models are listed as recua list names them, whole ones alo
 t.test('what is pulled while the server runs is found at once, and what is removed goes after a moment', async (t) => {
   const places = await fill(t.testdir());
   let nowMs = 0;
-  const { list, find } = storeModels(places, () => nowMs);
+  const { list, find } = storeModels({ places, now: () => nowMs });
   t.equal((await list()).length, 4);
   put(places.hub, { repo: 'acme/new', file: 'new-Q4_0.gguf', bytes: model('new') });
   await t.rejects(find('acme/new'), { code: 'model_not_found' });

@@ -5,7 +5,7 @@ import { makeConfig } from '#recua/settings/config.js';
 import { RecuaError } from '#recua/errors.js';
 import { listen } from '#recua/server/listen.js';
 import type { RequestDefaults } from '#recua/request/sampling-fields.js';
-import { events, hello, post, until } from './app-under-test.js';
+import { events, hello, post, startApp, until } from './app-under-test.js';
 import { description, hang } from './fake-engine.js';
 import { FakePool } from './fake-pool.js';
 
@@ -30,6 +30,20 @@ t.test('a request goes to the model that it names, and the answer tells which th
   t.equal(JSON.parse(streamed[0]).system_fingerprint, 'llama.cpp-fake');
   t.same(pool.models.map(({ engine }) => engine.requests.length), [1, 2]);
   t.same(pool.models.map(({ leases }) => leases), [0, 0]);
+});
+
+t.test('a server of one model says that keep_alive changes nothing there, one of several obeys it', async (t) => {
+  const { url } = await startApp(t);
+  const { pool, url: several } = await startPool(t);
+  const asked = { ...hello, keep_alive: '5m' };
+  const warning = /^keep_alive changes nothing here: this server has one model/;
+  t.match((await (await post(url + path, asked)).json()).warnings, [warning]);
+  t.notOk('warnings' in await (await post(url + path, hello)).json());
+  const streamed = events(await (await post(url + path, { ...asked, stream: true })).text());
+  t.match(JSON.parse(streamed.at(-2)!).warnings, [warning]);
+  t.match((await (await post(`${url}/v1/embeddings`, { input: 'x', keep_alive: 0 })).json()).warnings, [warning]);
+  t.notOk('warnings' in await (await post(several + path, asked)).json());
+  t.strictSame(pool.keepAlives, [300_000]);
 });
 
 t.test('a model is let go however its answer ends', async (t) => {

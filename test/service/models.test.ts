@@ -76,6 +76,34 @@ t.test('chat, embeddings and reranking run at once through one port, each on its
   await t.rejects(client.chat.completions.create({ model: 'chatt', messages }), { status: 404, code: 'model_not_found', message: /Did you mean "chat"/ });
 });
 
+t.test('models of the config file have their settings, beside the rest of the store', async (t) => {
+  const folder = t.testdir();
+  copyFileSync(builtinPath, join(folder, 'chat.gguf'));
+  const config = join(folder, 'config.json');
+  writeFileSync(config, JSON.stringify({ port: 0, threads: 1, parallel: 1, models: { chat: { model: 'chat.gguf', context: 256 } } }));
+  const serve = async (...operands: string[]) => {
+    const running = start(['api', ...operands], { env: { RECUA_CONFIG: config, SERVICE_HOME: folder } });
+    t.teardown(async () => {
+      running.child.kill('SIGTERM');
+      await running.ended;
+    });
+    const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
+    return url!;
+  };
+  const url = await serve();
+  const ask = async (model: object) => (await post(url, '/v1/embeddings', { ...model, input: 'x' })).json();
+  t.equal((await ask({})).model, 'chat', 'the first is the default');
+  t.equal((await ask({ model: 'builtin' })).model, 'builtin');
+  const { data } = await (await fetch(`${url}/v1/models`)).json() as { data: { id: string; context_window?: number }[] };
+  t.match(data, [{ id: 'chat', context_window: 256 }, { id: 'builtin', context_window: 4096 }]);
+  const chosen = await (await fetch(`${await serve('chat')}/v1/models`)).json() as { data: object[] };
+  t.match(chosen.data, [{ id: 'chat', context_window: 256 }]);
+  t.equal(chosen.data.length, 1);
+  const single = await (await fetch(`${await serve('builtin')}/v1/models`)).json() as { data: object[] };
+  t.equal(single.data.length, 1);
+  t.notOk('pinned' in single.data[0]!, 'one model for good, as without models in the file');
+});
+
 t.test('models are loaded and unloaded on demand, and give their memory back', async (t) => {
   const { running, url, states } = await serveThree(t);
   const pid = running.child.pid!;

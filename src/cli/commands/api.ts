@@ -26,7 +26,7 @@ export const api = command({
   operands: '[model...]',
   summary: 'Start the HTTP API server',
   details: 'It listens at once; while the model loads, /health answers 503. With several models it serves these alone, each loaded at once; without one, every '
-    + 'model that recua list shows, each loaded when a request names it. A model that nobody asks for leaves after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
+    + 'model that recua list shows, each loaded when a request names it, and those in "models" of the config file with their settings. A model that nobody asks for leaves after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
     + 'Neither prompts nor answers are ever logged. To run it in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],

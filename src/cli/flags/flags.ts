@@ -20,6 +20,8 @@ export interface Flag<T> {
    * may set it.
    */
   readonly perCall?: boolean;
+  /** At the top of the config file an object may stand for the file that it names. */
+  readonly inline?: boolean;
   /** Turns the text of a value into the value; throws what was expected. */
   read(text: string): T;
 }

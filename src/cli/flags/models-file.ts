@@ -1,31 +1,30 @@
-// The file of `recua api --models`: which models a server has, by the names that clients use, and
-// how each is loaded and asked. Its words are the settings' own keys, with their ranges. Checked as
-// a whole before anything is loaded.
+// The file of `recua api --models`, and `models` of the config file: which models a server has, by
+// the names that clients use, and how each is loaded and asked. Its words are the settings' own
+// keys, with their ranges. Checked as a whole before anything is loaded.
 import { dirname, resolve } from 'node:path';
 import { answerSettings, samplerSettings } from '../../settings/answer.js';
-import { engineConfigSettings, type Config } from '../../settings/config.js';
+import { engineConfigSettings } from '../../settings/config.js';
 import type { Settings } from '../../settings/kinds.js';
 import { RecuaError } from '../../errors.js';
 import { nearest } from '../../models/names/nearest.js';
+import type { OwnSettings } from '../../models/served/catalogue.js';
 import { Fields } from '../../request/fields.js';
-import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { readSettings } from '../../request/setting-fields.js';
 import { readTextFile } from './setting-flags.js';
+import { configPath } from './settings.js';
 
 /** What the file says of a model. */
-export interface ModelSettings {
+export interface ModelSettings extends OwnSettings {
   /** A path, or a name of the store. */
   model: string;
   aliases: readonly string[];
-  /** How it is loaded and how long it stays, where that is another way than the server's. */
-  config: Partial<Config>;
-  defaults: Partial<RequestDefaults>;
-  pinned: boolean;
 }
 
 export interface ModelsFile {
   /** Where relative paths in it begin. */
   folder: string;
+  /** It is the config file: the store is served beside its models. */
+  isConfig: boolean;
   /** The name of the model that requests without one mean; the first, unless the file says so. */
   default: string;
   models: ReadonlyMap<string, ModelSettings>;
@@ -37,10 +36,13 @@ const loading = {
   context: contextSize, template: { kind: 'text', fallback: '' }, ...others,
   keepAlive: { kind: 'integer', fallback: 0, min: -1, max: 31_536_000 },
 } as const satisfies Settings;
-const known = ['model', 'aliases', 'pinned', ...Object.keys({ ...loading, ...answerSettings, ...samplerSettings })];
+const known = ['model', 'aliases', 'pinned', 'group', ...Object.keys({ ...loading, ...answerSettings, ...samplerSettings })];
 
-/** @throws RecuaError `file_unreadable`, `invalid_config` */
-export async function readModelsFile(path: string): Promise<ModelsFile> {
+/**
+ * Of the config file `models` alone is read here.
+ * @throws RecuaError `file_unreadable`, `invalid_config`
+ */
+export async function readModelsFile(path: string, configFile = configPath()): Promise<ModelsFile> {
   const text = await readTextFile(path);
   let content: unknown;
   try {
@@ -48,7 +50,9 @@ export async function readModelsFile(path: string): Promise<ModelsFile> {
   } catch (cause) {
     throw new RecuaError('invalid_config', `The models file ${path} is not valid JSON: ${(cause as Error).message}.`, { cause });
   }
-  const whole = object(content, path);
+  const isConfig = resolve(path) === configFile;
+  const read = object(content, path);
+  const whole: Record<string, unknown> = isConfig ? { models: read['models'] } : read;
   allow(whole, ['default', 'models'], path);
   const given = object(whole['models'], `${path}, key "models"`);
   const folder = dirname(resolve(path));
@@ -58,12 +62,19 @@ export async function readModelsFile(path: string): Promise<ModelsFile> {
   }
   if (models.size === 0) throw bad(path, 'expected at least one model in "models"', given);
   refuseTwice(models, path);
+  refusePinnedTwice(models, path);
   const [first] = models.keys();
   const chosen = whole['default'] ?? first;
   if (typeof chosen !== 'string' || !models.has(chosen)) {
     throw bad(`${path}, key "default"`, `expected one of ${[...models.keys()].join(', ')}`, chosen);
   }
-  return { folder, default: chosen, models };
+  return { folder, isConfig, default: chosen, models };
+}
+
+/** What the file says of the model of that name, with the name that it gives it. */
+export function findSettings(file: ModelsFile, name: string): [id: string, own: ModelSettings] | undefined {
+  const same = (one: string) => one.toLowerCase() === name.toLowerCase();
+  return [...file.models].find(([id, { aliases }]) => [id, ...aliases].some(same));
 }
 
 async function readModel(value: unknown, where: string, folder: string): Promise<ModelSettings> {
@@ -73,6 +84,7 @@ async function readModel(value: unknown, where: string, folder: string): Promise
   if (typeof model !== 'string' || model === '') throw bad(place(where, 'model'), 'expected the path of a GGUF file, a name that recua list shows, or builtin', model);
   if (!Array.isArray(aliases)) throw bad(place(where, 'aliases'), 'expected a list of names', aliases);
   if (typeof pinned !== 'boolean') throw bad(place(where, 'pinned'), 'expected true or false', pinned);
+  const group = given['group'] === undefined ? undefined : checkName(given['group'], place(where, 'group'));
   const { context, template, keepAlive, ...config } = settings(given, loading, where);
   return {
     model,
@@ -85,6 +97,7 @@ async function readModel(value: unknown, where: string, folder: string): Promise
     },
     defaults: { ...settings(given, answerSettings, where), sampling: settings(given, samplerSettings, where) },
     pinned,
+    ...(group === undefined ? {} : { group }),
   };
 }
 
@@ -105,6 +118,17 @@ function refuseTwice(models: ReadonlyMap<string, ModelSettings>, path: string): 
       if (owner !== undefined) throw new RecuaError('invalid_config', `${path}: expected each name once, got ${JSON.stringify(one)} for ${owner} and for ${name}.`);
       owners.set(one.toLowerCase(), name);
     }
+  }
+}
+
+/** Pinned ones would keep each other from being loaded. */
+function refusePinnedTwice(models: ReadonlyMap<string, ModelSettings>, path: string): void {
+  const owners = new Map<string, string>();
+  for (const [name, { pinned, group }] of models) {
+    if (!pinned || group === undefined) continue;
+    const owner = owners.get(group);
+    if (owner !== undefined) throw new RecuaError('invalid_config', `${path}: expected one pinned model at most in the group ${JSON.stringify(group)}, got ${owner} and ${name}.`);
+    owners.set(group, name);
   }
 }
 

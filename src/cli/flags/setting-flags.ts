@@ -43,7 +43,7 @@ function describe(setting: Setting, words: FlagWords & { fallback: unknown }): F
       if (setting.words) return integerOr(names, help, { ...range, words: setting.words });
       return integer(names, value ?? 'n', help, range);
     }
-    case 'text': return text(names, value ?? 'text', help, fallback as string);
+    case 'text': return { ...text(names, value ?? 'text', help, fallback as string), ...(words.inline ? { inline: true } : {}) };
     case 'choice': return choice(names, help, setting.choices, fallback as string);
     case 'switch': return fallback === true ? off(names, help) : on(names, help);
   }

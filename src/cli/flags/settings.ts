@@ -76,6 +76,10 @@ export class FlagSettings {
       }
       const command = places.get(key);
       if (!command) {
+        if (allFlags(commands).some((flag) => flag.inline && settingNames(flag).includes(key))) {
+          general.set(key, path);
+          continue;
+        }
         const flag = allFlags(commands).find((one) => !one.perCall && settingNames(one).includes(key));
         if (flag) readJson(flag, value, place(path, '', key));
       }

@@ -9,6 +9,7 @@ import { startPool } from '../../engine/gateway/pool.js';
 import { removeLeftOvers } from '../../engine/sleep/sleep-cache.js';
 import { singleModel } from '../../engine/gateway/single-model.js';
 import type { SingleModelPool } from '../../engine/gateway/single-model.js';
+import { deviceBudget } from '../../engine/offload.js';
 import type { ModelPool } from '../../engine/pool-api.js';
 import type { ModelDescription, Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
@@ -19,7 +20,7 @@ import type { RequestDefaults } from '../../request/sampling-fields.js';
 import { placeText } from '../devices.js';
 import { engineOptions } from '../flags/engine-flags.js';
 import { misuse } from '../flags/flags.js';
-import { readModelsFile } from '../flags/models-file.js';
+import { findSettings, readModelsFile } from '../flags/models-file.js';
 import type { LogFile } from './log-file.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
@@ -50,10 +51,12 @@ interface OpenServing {
 /** One model for good, unless several are named, or what only a pool can do is asked for. */
 export async function servingOf(names: readonly string[], config: Config): Promise<Serving> {
   const [only] = names;
-  const isPool = (['models', 'keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
+  const file = config.models === '' ? undefined : await readModelsFile(config.models);
+  // The config file gives its models their settings, and others are what they are without it.
+  const isOfFile = file !== undefined && !(file.isConfig && names.length === 1 && !findSettings(file, only!));
+  const isPool = isOfFile || (['keepAliveMs', 'maxModels', 'maxMemoryBytes'] as const).some((key) => config[key] !== defaults[key]);
   if (only !== undefined && names.length === 1 && !isPool) return await oneModel(only, config);
   if (config.alias !== '') throw misuse('The flag --alias names one model, and this server has several or unloads it. Name models in a file: recua api --models FILE');
-  const file = config.models === '' ? undefined : await readModelsFile(config.models);
   return severalServing(await severalModels({ names, file, config }), config);
 }
 
@@ -78,14 +81,16 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
 }
 
 function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes, sleepCacheMib }: Config): Serving {
-  const { catalogue, defaultsOf, preload, only, names } = models;
+  const { catalogue, defaultsOf, preload, only, names, devices } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,
     open(output, { logLevel }) {
-      const sleep = { limitBytes: sleepCacheMib * 2 ** 20 };
-      const pool = startPool(catalogue, { maxModels, maxMemoryBytes, sleep, log: engineLog(output.log), logLevel: engineLogLevel(logLevel) });
+      const pool = startPool(catalogue, {
+        maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: { limitBytes: sleepCacheMib * 2 ** 20 }, log: engineLog(output.log),
+        logLevel: engineLogLevel(logLevel),
+      });
       return { pool, defaultsOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
     },
   };

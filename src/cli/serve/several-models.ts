@@ -1,20 +1,20 @@
 // What `recua api` serves where that is not one model for good: the whole store, the models of its
 // operands, or those of a models file. Tells the pool which there are, and how each is loaded.
 // Called by api.
-import { dirname, resolve as whole, sep } from 'node:path';
+import { resolve as whole } from 'node:path';
+import type { Device } from '../../addon/addon.js';
 import { makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import type { Catalogue } from '../../engine/gateway/catalogue.js';
-import { RecuaError } from '../../errors.js';
-import { checkedFiles, readModelFile } from '../../models/gguf/model-file.js';
-import { estimateMemory } from '../../models/needs/memory.js';
+import { findGpus } from '../../engine/gateway/survey.js';
+import { readModelFile } from '../../models/gguf/model-file.js';
+import { makeCatalogue } from '../../models/served/catalogue.js';
 import { chosenModels, storeModels } from '../../models/served-models.js';
-import type { ServedModels } from '../../models/served-models.js';
-import { findModel, markUsed } from '../../models/store.js';
+import { findModel } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
-import { engineOptions } from '../flags/engine-flags.js';
 import { misuse } from '../flags/flags.js';
+import { findSettings } from '../flags/models-file.js';
 import type { ModelSettings, ModelsFile } from '../flags/models-file.js';
 
 export interface SeveralModels {
@@ -26,6 +26,8 @@ export interface SeveralModels {
   preload: readonly string[];
   /** The only one, where there is no other: what `recua serve` goes by. */
   only: StoredModel | undefined;
+  /** GPUs that some model may compute on. */
+  devices: readonly Device[];
 }
 
 export interface SeveralOptions {
@@ -54,12 +56,17 @@ export async function severalModels({ names, file, config }: SeveralOptions): Pr
     if (names.length > 0) anywhere.push(own ? name : nameAnywhere(name, model));
     if (own) settings.set(model.id, own);
   }
-  const models = chosen.length > 0 ? chosenModels(chosen, names.length > 0 ? chosen[0]!.id : file?.default) : storeModels();
+  const isWholeStore = names.length === 0 && (file?.isConfig ?? true);
+  const defaultId = names.length > 0 ? chosen[0]!.id : file?.default;
+  const models = isWholeStore ? storeModels({ first: chosen, defaultId }) : chosenModels(chosen, defaultId);
+  const configs = [config, ...[...settings.values()].map((own) => makeConfig({ ...config, ...own.config }))];
+  const devices = await findGpus(configs);
   return {
-    catalogue: makeCatalogue(models, config, settings),
+    catalogue: makeCatalogue({ models, config, settings, devices }),
+    devices,
     defaultsOf: (id) => settings.get(id)?.defaults ?? {},
     names: anywhere,
-    only: chosen.length === 1 ? chosen[0] : undefined,
+    only: chosen.length === 1 && !isWholeStore ? chosen[0] : undefined,
     preload: names.length > 0 ? chosen.map(({ id }) => id) : chosen.filter(({ id }) => settings.get(id)?.pinned).map(({ id }) => id),
   };
 }
@@ -73,38 +80,10 @@ export function nameAnywhere(name: string, { path }: StoredModel): string {
  * A name of the models file goes before all others. Only the names that it gives find its models.
  */
 async function resolve(name: string, file: ModelsFile | undefined): Promise<{ model: StoredModel; own: ModelSettings | undefined }> {
-  const same = (one: string) => one.toLowerCase() === name.toLowerCase();
-  const [id, own] = [...file?.models ?? []].find(([key, { aliases }]) => [key, ...aliases].some(same)) ?? [];
+  const [id, own] = (file && findSettings(file, name)) ?? [];
   if (!file || id === undefined || !own) return { model: await findModel(name), own: undefined };
   const stored = await findModel(own.model, { folder: file.folder });
-  return { model: { ...stored, id, aliases: own.aliases, unlisted: [] }, own };
-}
-
-function makeCatalogue(models: ServedModels, config: Config, settings: ReadonlyMap<string, ModelSettings>): Catalogue {
-  return {
-    list: () => models.list(),
-    find: (name) => models.find(name),
-    async plan({ id }) {
-      const stored = await models.find(id);
-      const file = await readModelFile(stored.path).catch((thrown: unknown) => refuse(thrown, id, stored.path));
-      await markUsed(stored);
-      const own = settings.get(id);
-      const ownConfig = makeConfig({ ...config, ...own?.config, model: stored.path });
-      const { keepAliveMs } = ownConfig;
-      return {
-        options: engineOptions(stored.path, ownConfig, file),
-        needBytes: estimateMemory(file, ownConfig).totalBytes,
-        fingerprint: JSON.stringify(checkedFiles(file)),
-        keepAliveMs: keepAliveMs < 0 ? Infinity : keepAliveMs,
-        pinned: own?.pinned ?? false,
-      };
-    },
-  };
-}
-
-/** A client hears what is wrong with a model's file, and not where on this machine it lies. */
-function refuse(thrown: unknown, id: string, path: string): never {
-  const error = RecuaError.from(thrown);
-  const message = error.message.replaceAll(dirname(path) + sep, '');
-  throw new RecuaError(error.code, `${id} cannot be loaded: ${message}`, { param: 'model', cause: thrown });
+  // Where the store is served, too, its own names mean this model.
+  const unlisted = file.isConfig ? [stored.id, ...stored.aliases] : [];
+  return { model: { ...stored, id, aliases: own.aliases, unlisted }, own };
 }

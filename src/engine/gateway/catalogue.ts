@@ -1,6 +1,7 @@
 // What a pool is told from above: which models there are, by which names, and how each is loaded.
 // The command line and the library make it from the store and the settings. Types only: the pool
 // does not read files.
+import type { FileChange } from '../pool-api.js';
 import type { EngineOptions } from '../protocol.js';
 
 /** A model that could be loaded. */
@@ -29,6 +30,8 @@ export interface LoadPlan {
   readonly keepAliveMs: number;
   /** It is unloaded when someone asks for that, and never else. */
   readonly pinned: boolean;
+  /** Of the models of one group at most one is loaded. */
+  readonly group?: string | undefined;
 }
 
 export interface Catalogue {
@@ -44,4 +47,6 @@ export interface Catalogue {
    * model.
    */
   plan(model: CatalogueModel): Promise<LoadPlan>;
+  /** What became of the file since then; undefined where it is the same. */
+  changeOf(plan: LoadPlan): Promise<FileChange | undefined>;
 }

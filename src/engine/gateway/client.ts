@@ -299,6 +299,8 @@ class EngineClient extends EngineRequests {
       return;
     }
     const gone = new Promise<void>((resolve) => (this.#whenGone = resolve));
+    // Who closes it waits for its end, beyond the last of our timers.
+    child.hold(true);
     child.send({ type: 'close', sleeps });
     const cancelTimer = setTimeout(() => {
       for (const id of this.requests.keys()) child.send({ type: 'cancel', id });

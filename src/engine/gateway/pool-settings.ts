@@ -17,7 +17,9 @@ export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
   loadTimeoutMs?: number;
   /** How conversations are kept of models that are unloaded; absent: not at all. */
   sleep?: SleepSettings;
+  /** What the machine has left now; undefined where it does not tell. Tests give their own. */
+  freeBytes?: () => number | undefined;
   /** How its engine processes are run. Tests give an entry with a fake addon. */
-  engines?: Pick<ClientSettings, 'entry' | 'restart' | 'watch'>;
+  engines?: Pick<ClientSettings, 'entry' | 'keepAlive' | 'restart' | 'watch'>;
   policy?: Partial<LeasePolicy>;
 }

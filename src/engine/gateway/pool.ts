@@ -2,18 +2,18 @@
 // of them are loaded and who works with them is decided by engine/leases; this drives it over real
 // processes and timers. Gateway process.
 import { RecuaError } from '../../errors.js';
-import type { Engine, EngineState, Log } from '../api.js';
+import type { Log } from '../api.js';
 import { Leases } from '../leases/leases.js';
 import type { LeaseCommand, LeaseEvent } from '../leases/events.js';
 import type { Lease, LeaseOptions, ModelPool, ModelState, PoolModel } from '../pool-api.js';
-import type { ModelDescription } from '../protocol.js';
+import { SleepCache } from '../sleep/sleep-cache.js';
+import { shareOfStash } from '../stash-budget.js';
 import { activityOf } from './activity.js';
-import type { Catalogue, CatalogueModel, LoadPlan } from './catalogue.js';
-import { startEngine } from './client.js';
-import { memoryForModels, residentBytes } from './memory-use.js';
+import type { Catalogue, CatalogueModel } from './catalogue.js';
+import { freeBytes, memoryForModels, ownBytes } from './memory-use.js';
 import type { PoolSettings } from './pool-settings.js';
 import { refusalError } from './refusal-error.js';
-import { SleepCache } from '../sleep/sleep-cache.js';
+import { ServedModel } from './served-model.js';
 
 export type { PoolSettings };
 
@@ -23,29 +23,10 @@ export function startPool(catalogue: Catalogue, settings: PoolSettings = {}): Mo
 }
 
 const defaultLoadTimeoutMs = 600_000;
-/** Between two looks at what a process takes. */
-const measureEveryMs = 10_000;
 const longestTimerMs = 2 ** 31 - 1;
 
-interface Served {
-  model: CatalogueModel;
-  plan: LoadPlan | undefined;
-  /** One for all who ask at the same time. */
-  planning: Promise<void> | undefined;
-  engine: Engine | undefined;
-  known: ModelDescription | undefined;
-  fraction: number;
-  /** Of the file that was loaded last. */
-  fingerprint: string | undefined;
-  loadTimer: NodeJS.Timeout | undefined;
-  measuredMs: number;
-  /** What listeners were told last. */
-  told: string;
-  whenUnloaded: (() => void)[];
-}
-
 interface Pending {
-  served: Served;
+  served: ServedModel;
   granted(): void;
   refused(error: RecuaError): void;
   onWait: LeaseOptions['onWait'];
@@ -57,8 +38,11 @@ class EnginePool implements ModelPool {
   readonly #log: Log;
   readonly #leases: Leases;
   readonly #sleep: SleepCache | undefined;
+  readonly #memoryBytes: number;
+  /** Memory that is not for models, where nobody said how much is. */
+  readonly #reserveBytes: number;
   /** Models that someone asked for. */
-  readonly #served = new Map<string, Served>();
+  readonly #served = new Map<string, ServedModel>();
   readonly #pending = new Map<number, Pending>();
   readonly #listeners = new Set<(model: PoolModel) => void>();
   #nextRequest = 1;
@@ -73,11 +57,15 @@ class EnginePool implements ModelPool {
     this.#settings = settings;
     this.#log = settings.log ?? (() => {});
     if (sleep) this.#sleep = new SleepCache(sleep, this.#log);
-    this.#leases = new Leases({ bytes: { memory: maxMemoryBytes || memoryForModels(), ...maxDeviceBytes }, maxModels }, policy);
+    const { bytes, reserveBytes } = maxMemoryBytes > 0 ? { bytes: maxMemoryBytes, reserveBytes: 0 } : memoryForModels();
+    this.#memoryBytes = bytes;
+    this.#reserveBytes = reserveBytes;
+    this.#leases = new Leases({ bytes: { memory: bytes, ...maxDeviceBytes }, maxModels }, policy);
   }
 
   async list(): Promise<readonly PoolModel[]> {
     const listed = await this.#catalogue.list();
+    await Promise.all([...this.#served.values()].map((served) => this.#lookAtFile(served)));
     const ids = new Set(listed.map(({ id }) => id));
     // A file that is gone does not end what was loaded from it.
     const more = [...this.#served.values()].filter(({ model, engine }) => engine && !ids.has(model.id)).map(({ model }) => model);
@@ -85,7 +73,10 @@ class EnginePool implements ModelPool {
   }
 
   async find(name: string | undefined): Promise<PoolModel> {
-    return this.#view(await this.#find(name));
+    const model = await this.#find(name);
+    const served = this.#served.get(model.id);
+    if (served) await this.#lookAtFile(served);
+    return this.#view(model);
   }
 
   async lease(name: string | undefined, options: LeaseOptions = {}): Promise<Lease> {
@@ -129,10 +120,8 @@ class EnginePool implements ModelPool {
     clearTimeout(this.#timer);
     for (const { refused } of [...this.#pending.values()]) refused(stopping());
     await Promise.all([...this.#served.values()].map(async (served) => {
-      clearTimeout(served.loadTimer);
-      await served.engine?.close(drainMs);
-      served.engine = undefined;
-      for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
+      await served.end(drainMs);
+      served.tellUnloaded();
     }));
     this.#sleep?.close();
   }
@@ -152,13 +141,14 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #serve(model: CatalogueModel): Served {
+  #serve(model: CatalogueModel): ServedModel {
     let served = this.#served.get(model.id);
     if (!served) {
-      served = {
-        model, plan: undefined, planning: undefined, engine: undefined, known: undefined, fraction: 0, fingerprint: undefined, loadTimer: undefined,
-        measuredMs: 0, told: 'unloaded', whenUnloaded: [],
-      };
+      const { engines, logLevel, loadTimeoutMs = defaultLoadTimeoutMs } = this.#settings;
+      served = new ServedModel(model, {
+        engines, loadTimeoutMs, sleep: this.#sleep, log: this.#log, ...(logLevel ? { logLevel } : {}),
+        tell: (event) => this.#tell(event), changed: () => this.#tellListeners(),
+      });
       this.#served.set(model.id, served);
     }
     served.model = model;
@@ -201,21 +191,21 @@ class EnginePool implements ModelPool {
     });
   }
 
-  async #plan(served: Served): Promise<void> {
-    const { id } = served.model;
+  async #plan(served: ServedModel): Promise<void> {
+    const { id } = served;
     try {
       const plan = await this.#catalogue.plan(served.model);
       served.plan = plan;
-      const { needBytes, deviceBytes, fingerprint, keepAliveMs, pinned, options: { parallel, queueSize } } = plan;
+      const { needBytes, deviceBytes, fingerprint, keepAliveMs, pinned, group, options: { parallel, queueSize } } = plan;
       const need = { memory: needBytes, ...deviceBytes };
-      this.#tell({ kind: 'planned', model: id, plan: { need, fingerprint, keepAliveMs, pinned, mostWaiting: parallel + queueSize } });
+      this.#tell({ kind: 'planned', model: id, plan: { need, fingerprint, keepAliveMs, pinned, group, mostWaiting: parallel + queueSize } });
     } finally {
       served.planning = undefined;
     }
   }
 
-  #lease(served: Served, request: number): Lease {
-    const { engine, known, model: { id } } = served;
+  #lease(served: ServedModel, request: number): Lease {
+    const { engine, known, id } = served;
     let released = false;
     return {
       id, engine: engine!, model: known!,
@@ -228,16 +218,23 @@ class EnginePool implements ModelPool {
     };
   }
 
-  /** Buffers are touched by work, so that what a process takes is known after it. */
-  #measure(served: Served): void {
-    const { id } = served.model;
+  #measure(served: ServedModel): void {
+    const { id } = served;
     const entry = this.#leases.model(id);
-    const nowMs = performance.now();
-    if (this.#closing || !entry || entry.phase !== 'ready' || entry.leases.size > 0 || nowMs - served.measuredMs < measureEveryMs) return;
-    served.measuredMs = nowMs;
-    const memory = residentBytes(served.engine?.pid);
-    // Of mapped weights the system may have dropped pages that come back.
-    if (memory !== undefined && memory >= entry.plan.need['memory']! / 2) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
+    if (this.#closing || entry?.phase !== 'ready' || entry.leases.size > 0 || !served.isDue()) return;
+    void this.#lookAtFile(served);
+    const memory = served.measure(entry.plan.need['memory']!);
+    if (memory !== undefined) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
+  }
+
+  /** What was loaded is served on, whatever becomes of its file. */
+  async #lookAtFile(served: ServedModel): Promise<void> {
+    const { id, engine, plan } = served;
+    if (!engine || !plan) return;
+    const change = await this.#catalogue.changeOf(plan);
+    if (served.engine !== engine || served.plan !== plan || served.fileChange === change) return;
+    served.fileChange = change;
+    if (change) this.#log('warn', `${id}: its file ${change === 'gone' ? 'is gone' : 'is another by now'}; what was loaded is served on, and the next load takes what is there`);
   }
 
   /** One event at a time: what comes of one may be told while it is worked on. */
@@ -248,12 +245,32 @@ class EnginePool implements ModelPool {
     this.#telling = true;
     try {
       for (let next = this.#untold.shift(); next; next = this.#untold.shift()) {
-        for (const command of this.#leases.handle(next, performance.now())) this.#obey(command);
+        for (const command of this.#leases.handle(next, performance.now(), this.#freeFor(next))) this.#obey(command);
       }
     } finally {
       this.#telling = false;
     }
+    // A program waits for what it asked for, not for models to leave.
+    if (this.#pending.size > 0) this.#timer?.ref();
+    else this.#timer?.unref();
     this.#tellListeners();
+  }
+
+  /**
+   * Memory for models beyond what those count for that have a process. Measured where it may decide
+   * of a load: other programs come and go.
+   */
+  #freeFor(event: LeaseEvent): { memory: number } | undefined {
+    const asks = event.kind === 'request' && this.#leases.model(event.model)?.phase !== 'ready';
+    if (!asks && !this.#leases.waitsForRoom) return undefined;
+    const free = (this.#settings.freeBytes ?? freeBytes)();
+    if (free === undefined) return undefined;
+    let promised = 0;
+    for (const { id, engine } of this.#served.values()) {
+      const need = engine === undefined ? 0 : this.#leases.model(id)?.need['memory'] ?? 0;
+      promised += Math.max(0, need - (ownBytes(engine?.pid) ?? 0));
+    }
+    return { memory: free - this.#reserveBytes - promised };
   }
 
   #obey(command: LeaseCommand): void {
@@ -261,12 +278,10 @@ class EnginePool implements ModelPool {
       clearTimeout(this.#timer);
       const delayMs = Math.min(longestTimerMs, Math.max(0, Math.ceil(command.atMs - performance.now())));
       this.#timer = setTimeout(() => this.#tell({ kind: 'tick' }), delayMs);
-      // Engine processes keep a program alive, this does not.
-      this.#timer.unref();
       return;
     }
     const served = this.#served.get(command.model)!;
-    if (command.kind === 'load') this.#load(served);
+    if (command.kind === 'load') served.load(this.#stashShare(served));
     else if (command.kind === 'unload') void this.#unload(served);
     else if (command.kind === 'grant') {
       const pending = this.#pending.get(command.request);
@@ -275,67 +290,18 @@ class EnginePool implements ModelPool {
     } else this.#pending.get(command.request)?.refused(refusalError(command.model, command.why));
   }
 
-  #load(served: Served): void {
-    const { model: { id }, plan } = served;
-    const { options, fingerprint } = plan!;
-    if (served.fingerprint !== undefined && served.fingerprint !== fingerprint) {
-      this.#log('info', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
-      this.#sleep?.drop(id);
-    }
-    served.fingerprint = fingerprint;
-    served.fraction = 0;
-    const engine = startEngine({ ...options, sleep: this.#sleep?.placeOf(id) }, {
-      ...this.#settings.engines,
-      log: (level, text) => this.#log(level, `${id}: ${text}`),
-      ...(this.#settings.logLevel ? { logLevel: this.#settings.logLevel } : {}),
-      onState: (state) => {
-        if (served.engine === engine) this.#engineTurned(served, state);
-      },
-    });
-    served.engine = engine;
-    this.#watchLoading(served);
-    engine.ready().then((known) => {
-      if (served.engine !== engine) return;
-      clearTimeout(served.loadTimer);
-      served.known = known;
-      const memory = residentBytes(engine.pid);
-      this.#tell({ kind: 'loaded', model: id, measured: memory === undefined ? undefined : { memory } });
-    }, (thrown: unknown) => {
-      if (served.engine === engine) this.#tell({ kind: 'failed', model: id, error: RecuaError.from(thrown).toPlain() });
-    });
+  #stashShare({ id }: ServedModel): number {
+    const taken = [...this.#served.values()].reduce((sum, { stashMib }) => sum + stashMib, 0);
+    const part = (this.#leases.model(id)?.need['memory'] ?? 0) / Math.max(1, this.#memoryBytes);
+    const { maxModels = 0 } = this.#settings;
+    return shareOfStash(maxModels > 0 ? Math.max(part, 1 / maxModels) : part, taken);
   }
 
-  /** Begins anew with each progress. */
-  #watchLoading(served: Served): void {
-    clearTimeout(served.loadTimer);
-    const { id } = served.model;
-    const timeoutMs = this.#settings.loadTimeoutMs ?? defaultLoadTimeoutMs;
-    served.loadTimer = setTimeout(() => {
-      const text = `${id} made no progress for ${Math.round(timeoutMs / 100) / 10} s while it was loaded (at ${Math.round(served.fraction * 100)} %), and was given up.`;
-      this.#log('error', text);
-      this.#tell({ kind: 'failed', model: id, error: new RecuaError('model_unusable', text).toPlain() });
-    }, timeoutMs);
-    served.loadTimer.unref();
-  }
-
-  async #unload(served: Served): Promise<void> {
-    clearTimeout(served.loadTimer);
-    await served.engine?.close(0, true);
-    served.engine = undefined;
-    await this.#sleep?.settle(served.model.id, [...this.#served.keys()]);
-    for (const unloaded of served.whenUnloaded.splice(0)) unloaded();
-    this.#tell({ kind: 'ended', model: served.model.id });
-  }
-
-  #engineTurned(served: Served, state: EngineState): void {
-    const { id } = served.model;
-    if (state.state === 'loading' || state.state === 'restarting') {
-      if (state.fraction > served.fraction && state.state === 'loading') this.#watchLoading(served);
-      served.fraction = state.fraction;
-    } else if (state.state === 'failed' && this.#leases.model(id)?.phase === 'ready') {
-      this.#tell({ kind: 'died', model: id, error: state.error.toPlain() });
-    }
-    this.#tellListeners();
+  async #unload(served: ServedModel): Promise<void> {
+    await served.end(0, true);
+    await this.#sleep?.settle(served.id, [...this.#served.keys()]);
+    this.#tell({ kind: 'ended', model: served.id });
+    served.tellUnloaded();
   }
 
   #tellListeners(): void {
@@ -352,7 +318,7 @@ class EnginePool implements ModelPool {
     }
   }
 
-  #state({ model: { id }, engine, known, fraction }: Served): ModelState {
+  #state({ id, engine, known, fraction }: ServedModel): ModelState {
     const entry = this.#leases.model(id);
     if (!entry || this.#closing) return { state: 'unloaded' };
     if (entry.phase === 'loading') return { state: 'loading', fraction };
@@ -371,7 +337,7 @@ class EnginePool implements ModelPool {
     const { id, aliases, createdSeconds } = model;
     const expiresMs = entry?.expiresMs;
     return {
-      id, aliases, createdSeconds, state: served ? this.#state(served) : { state: 'unloaded' }, known: served?.known,
+      id, aliases, createdSeconds, state: served ? this.#state(served) : { state: 'unloaded' }, known: served?.known, fileChange: served?.engine && served.fileChange,
       pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
       activity: activityOf(served?.engine, entry?.waiting.length),
       expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),

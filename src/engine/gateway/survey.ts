@@ -1,10 +1,12 @@
 // What native code there is on this machine and what it can do, as a process of its own finds it:
-// whatever breaks, breaks there. Called by the command line for `--list-devices` and `doctor`;
+// whatever breaks, breaks there. Called by the command line for `--list-devices` and `doctor`, and
+// before a pool of models;
 // survey-main.ts is the process.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Device, NativeBackend } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
+import { wantsGpu } from '../offload.js';
 import type { PlainError } from '../../errors.js';
 import type { BackendReport } from '../../addon/backends.js';
 import type { Attempt } from '../../addon/load.js';
@@ -24,6 +26,16 @@ export interface Survey {
   /** The backends for GPUs that are installed, loaded or not. */
   optional: BackendReport[];
   devices: Device[];
+}
+
+/**
+ * The GPUs that models may compute on; none where nobody wants one. What is wrong with them is told
+ * by the load that needs one.
+ */
+export async function findGpus(wishes: readonly Parameters<typeof wantsGpu>[0][]): Promise<Device[]> {
+  if (!wishes.some(wantsGpu)) return [];
+  const { devices } = await takeSurvey().catch(() => ({ devices: [] }));
+  return devices.filter(({ kind }) => kind !== 'cpu');
 }
 
 const entry = fileURLToPath(new URL('../../addon/survey-main.js', import.meta.url));

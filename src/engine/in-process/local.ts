@@ -9,7 +9,7 @@ import { deliver } from '../process/delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
 import { load } from '../process/load.js';
 import { listenToNative } from '../process/native-log.js';
-import { skippedText, wantsGpu } from '../process/offload.js';
+import { skippedText, wantsGpu } from '../offload.js';
 import { openOwnNative, type OpenedNative } from '../process/own-native.js';
 import type { EngineOptions, EngineStatus, ModelDescription } from '../protocol.js';
 

@@ -3,9 +3,14 @@
 
 /**
  * Bytes by place: `memory` is RAM, devices have their own names. A place that a budget does not
- * name has no bound.
+ * name has no bound. A group is a place that has room for one.
  */
 export type Bytes = Readonly<Record<string, number>>;
+
+/** The place of a group, of which at most one model has a process. */
+export function groupPlace(group: string): string {
+  return `group ${group}`;
+}
 
 export interface Budget {
   bytes: Bytes;
@@ -33,6 +38,11 @@ export function withMore(room: Room, freed: Bytes): Room {
 
 export function fits(need: Bytes, room: Room): boolean {
   return room.models >= 1 && Object.entries(need).every(([place, bytes]) => bytes <= (room.bytes[place] ?? Infinity));
+}
+
+/** A room that is no larger than these bytes anywhere. */
+export function atMostRoom(room: Room, bytes: Bytes): Room {
+  return { ...room, bytes: atMost(room.bytes, { ...room, bytes }) };
 }
 
 /** No more is taken than there is. */

@@ -44,5 +44,8 @@ export type LeaseCommand =
 export type Refusal =
   | { kind: 'failed'; error: PlainError }
   | { kind: 'queue_full'; most: number }
-  /** It needs more than there is; `pinned` is what models take that are never unloaded. */
-  | { kind: 'too_large'; need: Bytes; budget: Bytes; pinned: Bytes; maxModels: number; pinnedModels: number };
+  /**
+   * It needs more than there is; `pinned` is what models take that are never unloaded. `left`: the
+   * budget would do, but the machine has only so much for it now, if all others left that may.
+   */
+  | { kind: 'too_large'; need: Bytes; budget: Bytes; pinned: Bytes; left?: Bytes | undefined; maxModels: number; pinnedModels: number };

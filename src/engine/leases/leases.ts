@@ -3,7 +3,7 @@
 // tried again when something has changed. Pure: times come in as numbers and processes are someone
 // else's. Driven by engine/gateway/pool.
 import type { PlainError } from '../../errors.js';
-import { atMost, fits, isSound, shareDevice, wholeRoom, without, withMore, type Budget, type Bytes, type Room } from './budget.js';
+import { atMost, atMostRoom, fits, groupPlace, isSound, shareDevice, wholeRoom, without, withMore, type Budget, type Bytes, type Room } from './budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from './events.js';
 import { ModelEntry, type ModelPlan } from './model-entry.js';
 import { chooseVictims, defaultTurns, worth, type TurnPolicy } from './turns.js';
@@ -25,13 +25,14 @@ export const defaultPolicy: LeasePolicy = { ...defaultTurns, mostLoading: 2, ret
 const leastLoadMs = 200;
 
 export class Leases {
-  readonly #budget: Budget;
+  #budget: Budget;
   readonly #policy: LeasePolicy;
   readonly #models = new Map<string, ModelEntry>();
   #arrivals = 0;
   #unloads = 0;
   #commands: LeaseCommand[] = [];
   #wakeMs = Infinity;
+  #free: Bytes | undefined;
 
   constructor(budget: Budget, policy: Partial<LeasePolicy> = {}) {
     this.#budget = budget;
@@ -43,8 +44,18 @@ export class Leases {
     return this.#models.get(id);
   }
 
-  handle(event: LeaseEvent, nowMs: number): LeaseCommand[] {
+  /** Requests wait for a model that neither is there nor is loaded. */
+  get waitsForRoom(): boolean {
+    return [...this.#models.values()].some(waitsForRoom);
+  }
+
+  /**
+   * `free`: what the machine has left now, beyond what the models count for that have a process. A
+   * load is bound by it as by the budget. Absent: it was not measured.
+   */
+  handle(event: LeaseEvent, nowMs: number, free?: Bytes): LeaseCommand[] {
     this.#commands = [];
+    this.#free = free;
     // Whoever tells of it has no other.
     if (event.kind === 'tick') this.#wakeMs = Infinity;
     if (event.kind === 'planned') this.#planned(event.model, event.plan);
@@ -59,7 +70,8 @@ export class Leases {
     return entry;
   }
 
-  #planned(id: string, plan: ModelPlan): void {
+  #planned(id: string, given: ModelPlan): void {
+    const plan = this.#withGroup(given);
     const guessMs = leastLoadMs + (plan.need['memory'] ?? 0) / this.#policy.loadBytesPerMs;
     const entry = this.#models.get(id) ?? new ModelEntry(id, plan, guessMs);
     this.#models.set(id, entry);
@@ -69,6 +81,14 @@ export class Leases {
     }
     entry.plan = plan;
     if (!entry.present) entry.need = entry.measured ?? plan.need;
+  }
+
+  /** To have a process takes the group's only place. */
+  #withGroup(plan: ModelPlan): ModelPlan {
+    if (plan.group === undefined) return plan;
+    const place = { [groupPlace(plan.group)]: 1 };
+    this.#budget = { ...this.#budget, bytes: { ...this.#budget.bytes, ...place } };
+    return { ...plan, need: { ...plan.need, ...place } };
   }
 
   #happened(event: Exclude<LeaseEvent, { kind: 'planned' | 'tick' }>, entry: ModelEntry, nowMs: number): void {
@@ -204,13 +224,13 @@ export class Leases {
   #makeRoom(nowMs: number): number {
     const all = [...this.#models.values()];
     for (const entry of all) entry.draining = false;
-    const candidates = all.filter((entry) => entry.phase !== 'ready' && entry.phase !== 'loading' && entry.waiting.length > 0)
+    const candidates = all.filter(waitsForRoom)
       .sort((a, b) => a.waiting[0]!.arrival - b.waiting[0]!.arrival);
     /**
      * What is free now, and what will be when all have left that leave, less what candidates before
      * have a claim on.
      */
-    let now = this.#room();
+    let now = this.#free ? atMostRoom(this.#room(), this.#free) : this.#room();
     let later = all.filter((entry) => entry.phase === 'unloading').reduce((room, entry) => withMore(room, entry.need), now);
     let againMs = Infinity;
     let blocked = false;
@@ -260,6 +280,7 @@ export class Leases {
 
   #load(entry: ModelEntry, need: Bytes, nowMs: number): void {
     entry.need = need;
+    if (this.#free) this.#free = without({ bytes: this.#free, models: 0 }, need).bytes;
     entry.enter('loading', nowMs);
     this.#commands.push({ kind: 'load', model: entry.id });
   }
@@ -268,12 +289,17 @@ export class Leases {
    * What to count for a model that is to be loaded. One that can never fit is refused: undefined.
    */
   #needOf(entry: ModelEntry): Bytes | undefined {
-    const pinned = [...this.#models.values()].filter((one) => one.present && one.plan.pinned && one !== entry);
-    const most = pinned.reduce((room, one) => without(room, one.need), wholeRoom(this.#budget));
+    const present = [...this.#models.values()].filter((one) => one.present);
+    const pinned = present.filter((one) => one.plan.pinned && one !== entry);
+    const allowed = pinned.reduce((room, one) => without(room, one.need), wholeRoom(this.#budget));
+    const left = this.#free && present.filter((one) => !pinned.includes(one))
+      .reduce((room, one) => withMore(room, one.need), { bytes: this.#free, models: 0 }).bytes;
+    const most = left ? atMostRoom(allowed, left) : allowed;
     if (fits(entry.plan.need, most)) return atMost(entry.measured ?? entry.plan.need, most);
     const places = Object.keys(this.#budget.bytes);
     this.#refuseAll(entry, {
       kind: 'too_large', need: entry.plan.need, budget: this.#budget.bytes, maxModels: this.#budget.maxModels, pinnedModels: pinned.length,
+      ...(left && fits(entry.plan.need, allowed) ? { left } : {}),
       pinned: Object.fromEntries(places.map((place) => [place, pinned.reduce((sum, one) => sum + (one.need[place] ?? 0), 0)])),
     });
     return undefined;
@@ -295,4 +321,8 @@ export class Leases {
     }
     return false;
   }
+}
+
+function waitsForRoom({ phase, waiting }: ModelEntry): boolean {
+  return phase !== 'ready' && phase !== 'loading' && waiting.length > 0;
 }

@@ -16,6 +16,8 @@ export interface ModelPlan {
   fingerprint: string;
   keepAliveMs: number;
   pinned: boolean;
+  /** Of the models of one group at most one has a process. */
+  group?: string | undefined;
   /** Requests that may wait for it. */
   mostWaiting: number;
 }

@@ -1,7 +1,6 @@
 // Brings sequences into their slots, with the KV they share: the context calls that the prefix
 // cache's choices stand for. Called by the engine's loop between two steps, while the native thread
 // is idle.
-import { totalmem } from 'node:os';
 import type { NativeContext } from '../../addon/addon.js';
 import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
 import { joinFromQueue } from '../planning/scheduler.js';
@@ -14,17 +13,6 @@ const worthSteps = 2;
 const leastToCome = 16;
 /** Milliseconds per token moved, before any was: a small model on a slow machine. */
 const firstMoveCost = 0.01;
-
-/**
- * Bytes for a setting in MiB; -1 is an eighth of the machine's memory (or of what this process may
- * use), at most 8 GiB.
- */
-export function stashBudget(mib: number): number {
-  if (mib >= 0) return mib * 2 ** 20;
-  const limit = process.constrainedMemory?.() ?? 0;
-  const total = totalmem();
-  return Math.min(8 * 2 ** 30, (limit > 0 && limit < total ? limit : total) / 8);
-}
 
 export class Admission {
   readonly #context: NativeContext;

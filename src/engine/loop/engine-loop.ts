@@ -4,7 +4,8 @@
 // everything here runs on the engine process's JS thread.
 import type { NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { Admission, stashBudget } from './admission.js';
+import { Admission } from './admission.js';
+import { stashBudget } from '../stash-budget.js';
 import { Arrivals } from './arrivals.js';
 import { Wakeup } from './wakeup.js';
 import { Decisions, undecided } from './decisions.js';

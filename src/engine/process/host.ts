@@ -6,7 +6,7 @@ import { deliver } from './delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
 import { load } from './load.js';
 import { listenToNative } from './native-log.js';
-import { skippedText, wantsGpu } from './offload.js';
+import { skippedText, wantsGpu } from '../offload.js';
 import type { OpenedNative } from './own-native.js';
 import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type ToEngine } from '../protocol.js';
 

@@ -5,8 +5,8 @@ import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, Model
 import { RecuaError } from '../../errors.js';
 import { ensureChecked, fingerprintOf } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
-import { chooseOffload, settleOffload } from './offload.js';
-import type { OffloadChoice, SkippedBackend } from './offload.js';
+import { chooseOffload, settleOffload } from '../offload.js';
+import type { OffloadChoice, SkippedBackend } from '../offload.js';
 import { canRemoveParts, type LoadedModel } from '../loop/loaded.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 

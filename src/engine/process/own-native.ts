@@ -4,7 +4,7 @@ import type { NativeAddon } from '../../addon/addon.js';
 import { installedBackends, loadOptionalBackends } from '../../addon/backends.js';
 import { openAddon } from '../../addon/load.js';
 import type { OpenedAddon } from '../../addon/load.js';
-import { wantsGpu, type SkippedBackend } from './offload.js';
+import { wantsGpu, type SkippedBackend } from '../offload.js';
 import { spinCount, withEnvironment } from '../../system/open-mp.js';
 import type { EngineOptions } from '../protocol.js';
 

@@ -103,6 +103,13 @@ export function fingerprintOf(files: readonly CheckedFile[]): string {
   return createHash('sha256').update(files.map(({ mark }) => mark).join('\n')).digest('hex').slice(0, 32);
 }
 
+/** What became of a model's files since they were checked; undefined where they are the same. */
+export async function changeOf(checked: readonly CheckedFile[]): Promise<'changed' | 'gone' | undefined> {
+  const marks = await Promise.all(checked.map((file) => readMark(file.path)));
+  if (marks.includes(undefined)) return 'gone';
+  return marks.every((mark, i) => mark === checked[i]!.mark) ? undefined : 'changed';
+}
+
 /** What a file says it is quantised as, or the type that most of its bytes have. */
 export function quantisationOf(parts: readonly [Gguf, ...Gguf[]]): string {
   return fileTypes.get(count(parts[0].metadata.get('general.file_type'), -1)) ?? commonType(parts);

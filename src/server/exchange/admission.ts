@@ -21,8 +21,8 @@ export interface Exchange {
   check(body: Fields): void;
   /** The model of that name is being loaded, which may take long. */
   wait?(id: string): void;
-  /** Hands the request to the engine. */
-  begin(body: Fields, lease: Lease, signal: AbortSignal): void;
+  /** Hands the request to the engine. `warnings`: what the answer tells of besides. */
+  begin(body: Fields, lease: Lease, signal: AbortSignal, warnings: readonly string[]): void;
   /** Answers; resolves when nothing more is asked of the engine. */
   answer(): Promise<void>;
   /** The last word of an exchange that failed; false leaves the error to the app. */
@@ -72,7 +72,7 @@ async function admit({ pool, traffic }: Gateway, req: Request, res: Response, ex
   waits = false;
   try {
     signal.throwIfAborted();
-    exchange.begin(body, lease, signal);
+    exchange.begin(body, lease, signal, keepAliveMs !== undefined && pool.sole ? [staysAnyway] : []);
     traffic.count();
   } catch (thrown) {
     lease.release();
@@ -80,6 +80,8 @@ async function admit({ pool, traffic }: Gateway, req: Request, res: Response, ex
   }
   return lease;
 }
+
+const staysAnyway = 'keep_alive changes nothing here: this server has one model, which stays loaded as long as it runs.';
 
 /** The name that `model` asks for; undefined is the default. */
 export function readModelName(body: Fields): string | undefined {

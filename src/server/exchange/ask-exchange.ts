@@ -24,16 +24,22 @@ export function askRoute<Question>(
 ): RequestHandler {
   return inference(gateway, (res): Exchange => {
     let asking: Promise<object> | undefined;
+    let warnings: readonly string[] = [];
     const hold = (bytes: number): void => holdMore(res, bytes);
     return {
       check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel, hold: () => undefined }),
-      begin(body, lease, signal) {
+      begin(body, lease, signal, told) {
+        warnings = told;
         const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model, hold });
         asking = ask(question, lease, signal, () => lendBody(res), res);
         // The same error comes from `answer`.
         asking.catch(() => undefined);
       },
-      answer: async () => void res.json(await asking!),
+      async answer() {
+        const answer = await asking!;
+        // A list has no place for them.
+        res.json(warnings.length === 0 || Array.isArray(answer) ? answer : { ...answer, warnings });
+      },
     };
   });
 }

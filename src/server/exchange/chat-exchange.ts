@@ -42,6 +42,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   #asked: AskedRest<Asked> | undefined;
   #writer: AnswerWriter | undefined;
   #stream: Stream | undefined;
+  /** Of the whole exchange: the first answer tells them. */
+  #warnings: readonly string[] = [];
   #untilPing: NodeJS.Timeout | undefined;
   #held = false;
 
@@ -61,7 +63,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#untilPing = setTimeout(() => this.#open(this.#writerOf(id)), pingIntervalMs);
   }
 
-  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal): void {
+  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
+    this.#warnings = warnings;
     clearTimeout(this.#untilPing);
     const prompts = this.#read(body, id, model);
     this.#writerOf(id).computedBy?.(model);
@@ -150,7 +153,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
         begun?.();
         await sink(delta, index);
       }
-      const finish = await answer.finished;
+      const end = await answer.finished;
+      const finish = index === 0 && this.#warnings.length > 0 ? { ...end, warnings: [...end.warnings, ...this.#warnings] } : end;
       ended?.(finish, index);
       return finish;
     };

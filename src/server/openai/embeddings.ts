@@ -25,6 +25,7 @@ export function embeddings(gateway: Gateway): RequestHandler {
 class EmbeddingExchange implements Exchange {
   readonly #res: Response;
   #id = '';
+  #warnings: readonly string[] = [];
   #working: Promise<Embedded> | undefined;
   #format: Format = { encoding: 'float', dimensions: undefined };
 
@@ -37,7 +38,8 @@ class EmbeddingExchange implements Exchange {
     readFormat(body, anyModel);
   }
 
-  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal): void {
+  begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
+    this.#warnings = warnings;
     const inputs = readInputs(body, model);
     this.#format = readFormat(body, model);
     this.#id = id;
@@ -47,7 +49,7 @@ class EmbeddingExchange implements Exchange {
   async answer(): Promise<void> {
     const embedded = await this.#working!;
     noteTokens(this.#res, embedded.tokenCounts.reduce((sum, count) => sum + count, 0));
-    this.#res.type('json').send(await embeddingList(this.#id, embedded, this.#format));
+    this.#res.type('json').send(await embeddingList(this.#id, embedded, this.#format, this.#warnings));
   }
 }
 
@@ -87,7 +89,7 @@ function readText(text: string, param: string): string {
 }
 
 /** The response body as JSON text. */
-async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, { encoding, dimensions }: Format): Promise<string> {
+async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, { encoding, dimensions }: Format, warnings: readonly string[]): Promise<string> {
   const rows: string[] = [];
   let floats = 0;
   for (const [index, vector] of vectors.entries()) {
@@ -102,7 +104,8 @@ async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, 
   }
   const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
   const usage = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
-  return `{"object":"list","data":[${rows.join(',')}],"model":${JSON.stringify(model)},"usage":${usage}}`;
+  const told = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
+  return `{"object":"list","data":[${rows.join(',')}],"model":${JSON.stringify(model)},"usage":${usage}${told}}`;
 }
 
 /**

@@ -83,12 +83,14 @@ function activity({ activity: { running, waiting, tokensPerSecond } }: PoolModel
 }
 
 /** What it takes, and for how long it stays. */
-function residence({ sizeBytes, leases, pinned, expiresMs }: PoolModel): object {
+function residence({ sizeBytes, leases, pinned, expiresMs, fileChange }: PoolModel): object {
   return {
     memory_bytes: sizeBytes,
     requests: leases,
     pinned,
     expires_at: expiresMs === undefined ? null : Math.ceil(expiresMs / 1_000),
+    // The file that is loaded is not what there is now.
+    ...(fileChange === undefined ? {} : { file: fileChange }),
   };
 }
 

@@ -81,6 +81,16 @@ for (const [what, config, expected] of wrong) {
   });
 }
 
+t.test('models in the config file stand for the file that --models names', async (t) => {
+  const models = { chat: { model: 'builtin' } };
+  const { values, origins, path } = await read(t, 'api', [], { port: 1, models });
+  t.match(values, { models: path, port: 1 });
+  t.match(origins, { models: { from: 'file', path, section: '', key: 'models' } });
+  t.match((await read(t, 'api', ['--models', 'other.json'], { models })).values, { models: 'other.json' });
+  t.match((await read(t, 'api', [], { models: 'other.json' })).values, { models: 'other.json' });
+  await t.rejects(read(t, 'api', [], { api: { models } }), { code: 'invalid_config', message: /section "api", key "models": expected a text in quotes/ });
+});
+
 t.test('a bad variable is refused by its name', async (t) => {
   await t.rejects(read(t, 'api', [], {}, { RECUA_PORT: 'many' }), { code: 'invalid_config', message: /variable RECUA_PORT: Expected a whole number.*got "many"/ });
   await t.rejects(read(t, 'api', [], {}, { RECUA_MLOCK: 'perhaps' }), { code: 'invalid_config', message: /variable RECUA_MLOCK: expected true or false \(1 or 0\), got "perhaps"/ });

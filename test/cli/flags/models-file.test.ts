@@ -19,7 +19,7 @@ t.test('a models file gives each model its names and settings', async (t) => {
     models: {
       chat: {
         model: 'chat.gguf', aliases: ['gpt-4'], context: 8192, parallel: 2, gpuLayers: 'auto', template: 'own.jinja', pooling: 'mean', flashAttention: 'off', mmap: false,
-        temperature: 0.2, maxTokens: 64, topK: 5, minP: 0, keepAlive: -1, pinned: true,
+        temperature: 0.2, maxTokens: 64, topK: 5, minP: 0, keepAlive: -1, pinned: true, group: 'large',
       },
       embed: { model: 'owner/embed:Q8_0' },
     },
@@ -28,7 +28,7 @@ t.test('a models file gives each model its names and settings', async (t) => {
   t.equal(folder, t.testdirName);
   t.same([...models], [
     ['chat', {
-      model: 'chat.gguf', aliases: ['gpt-4'], pinned: true,
+      model: 'chat.gguf', aliases: ['gpt-4'], pinned: true, group: 'large',
       config: { gpuLayers: 'auto', flashAttention: 'off', mmap: false, pooling: 'mean', parallel: 2, contextSize: 8192, keepAliveMs: -1_000, chatTemplate: '{{ messages }}' },
       defaults: { temperature: 0.2, maxTokens: 64, sampling: { topK: 5, minP: 0 } },
     }],
@@ -46,11 +46,18 @@ t.test('what a models file gets wrong is told with its place', async (t) => {
     [one({ contxt: 1 }), /Did you mean context\?/], [one({ context: 'much' }), /model "chat": Expected an integer for context, got "much"/], [one({ context: -1 }), /for context, got -1/],
     [one({ parallel: 0 }), /from 1 to 256 for parallel, got 0/], [one({ pooling: 'best' }), /"rank".*for pooling/], [one({ pinned: 1 }), /true or false, got 1/],
     [one({ mmap: 'no' }), /for mmap/], [one({ topK: 'x' }), /model "chat": Expected an integer for topK/],
-    [one({ keepAlive: -2 }), /from -1 to .* for keepAlive, got -2/], [one({ aliases: 'gpt-4' }), /a list of names/], [one({ aliases: [''] }), /1 to 200 characters/],
+    [one({ keepAlive: -2 }), /from -1 to .* for keepAlive, got -2/], [one({ aliases: 'gpt-4' }), /a list of names/], [one({ aliases: [''] }), /1 to 200 characters/], [one({ group: 7 }), /key "group": expected a name of 1 to 200 characters, got 7/],
+    [{ models: { a: { model: 'x', pinned: true, group: 'g' }, b: { model: 'x', pinned: true, group: 'g' } } }, /one pinned model at most in the group "g", got a and b/],
     [one({ aliases: ['Chat'] }), /each name once, got "Chat" for chat and for chat/], [one({ aliases: ['default'] }), /means the default model already/],
     [{ ...one({}), default: 'other' }, /key "default": expected one of chat, got "other"/],
   ];
   for (const [content, message] of cases) await t.rejects(read(t, content), { code: 'invalid_config', message }, String(message));
   await t.rejects(read(t, one({ template: 'none.jinja' })), { code: 'file_unreadable' });
   await t.rejects(readModelsFile(join(t.testdir(), 'none.json')), { code: 'file_unreadable' });
+});
+
+t.test('of the config file its models alone are read, and its folder is where paths begin', async (t) => {
+  const path = join(t.testdir({ 'config.json': JSON.stringify({ port: 9000, models: { chat: { model: 'c.gguf' }, embed: { model: 'e.gguf' } } }) }), 'config.json');
+  t.match(await readModelsFile(path, path), { isConfig: true, default: 'chat', folder: t.testdirName });
+  await t.rejects(readModelsFile(path, '/elsewhere'), { code: 'invalid_config', message: /no key "port"/ });
 });

@@ -66,3 +66,20 @@ t.test('a models file names its models, and its settings go before the server’
   t.strictSame((await some.catalogue.list()).map(({ id }) => id), ['small'], 'operands choose among them');
   t.strictSame(some.preload, ['small']);
 });
+
+t.test('models of the config file have their settings, and the rest of the store is served beside them', async (t) => {
+  const folder = t.testdir({ 'config.json': JSON.stringify({ models: { small: { model: 'builtin', context: 256, group: 'one' }, copy: { model: 'copy.gguf' } } }) });
+  copyFileSync(builtinPath, join(folder, 'copy.gguf'));
+  const path = join(folder, 'config.json');
+  const file = await readModelsFile(path, path);
+  const { catalogue, preload, only } = await severalModels({ ...none, file, names: [] });
+  const ids = (await catalogue.list()).map(({ id }) => id);
+  t.strictSame(ids.slice(0, 2), ['small', 'copy']);
+  t.notOk(ids.includes('builtin'), 'a model of the store is there once');
+  t.strictSame([preload, only], [[], undefined]);
+  for (const name of ['', 'default', 'small', 'builtin']) t.equal((await catalogue.find(name)).id, 'small', name);
+  t.match(await catalogue.plan(await catalogue.find('builtin')), { options: { contextSize: 256 }, group: 'one' }, 'by any name with its settings');
+  const { catalogue: others } = await severalModels({ ...none, file: { ...file, models: new Map([['copy', file.models.get('copy')!]]) }, names: [] });
+  t.equal((await others.find('builtin')).id, 'builtin');
+  t.match(await others.plan(await others.find('builtin')), { options: { contextSize: 512 } });
+});

@@ -195,6 +195,25 @@ t.test('after repeated crashes it is held off with a reason, and tried again aft
   t.equal(await read(engine.complete(completion('x', { constraint: say('back') }))), 'back');
 });
 
+t.test('an engine that is closed when it tells of its failure is not started again', async (t) => {
+  const states: string[] = [];
+  const { engine } = start(t, {}, {}, {
+    restart: { crashes: 1, holdOffMs: 1 },
+    onState: ({ state }) => {
+      states.push(state);
+      if (state === 'failed') void engine.close(0);
+    },
+  });
+  await engine.ready();
+  t.equal(await code(engine.complete(completion(marks.kill)).finished), 'model_crashed');
+  await engine.close(0);
+  // Its pause is over by then, whatever comes of it.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  t.strictSame(states.slice(-2), ['failed', 'closed']);
+  t.match(engine.state, { state: 'closed' });
+  t.equal(engine.pid, undefined);
+});
+
 t.test('a model that does not load fails with its own code', async (t) => {
   const { engine } = start(t, { loadError: { code: 'invalid_gguf', message: 'not a GGUF file' } });
   t.equal(await code(engine.ready()), 'invalid_gguf');

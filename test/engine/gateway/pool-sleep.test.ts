@@ -31,6 +31,7 @@ function open(t: Test, settings: Partial<PoolSettings> = {}) {
     plan: async ({ id }) => ({
       options: { ...options, modelPath: paths[id]!, contextSize: 0, parallel: 2 }, needBytes: 100 * mib, fingerprint: fingerprints[id]!, keepAliveMs: 600_000, pinned: false,
     }),
+    changeOf: async () => undefined,
   };
   const log: string[] = [];
   const pool = startPool(catalogue, {

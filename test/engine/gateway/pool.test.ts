@@ -4,6 +4,7 @@ import type { Catalogue, CatalogueModel, LoadPlan } from '#recua/engine/gateway/
 import type { Lease, PoolModel } from '#recua/engine/pool-api.js';
 import { RecuaError } from '#recua/errors.js';
 import type { FakeOptions } from '../fake-addon.js';
+import { stashBudget } from '#recua/engine/stash-budget.js';
 import { completion, options, say } from '../requests.js';
 
 const entry = new URL('../fake-main.js', import.meta.url);
@@ -28,20 +29,26 @@ function open(t: Test, models: Record<string, FakeModel>, settings: PoolSettings
       if (!models[id]) throw new RecuaError('model_not_found', `There is no ${name}.`);
       return listed(id);
     },
+    changeOf: async (plan) => changes.get(plans.get(plan)!),
     plan: async ({ id }) => {
       planned.push(id);
       const { fake = {}, ...more } = models[id]!;
       // Whoever is loaded next is forked with it.
       process.env.FAKE_ADDON = JSON.stringify(fake);
-      return { options, needBytes: 600 * mib, fingerprint: '1', keepAliveMs: 600_000, pinned: false, ...more };
+      const plan: LoadPlan = { options, needBytes: 600 * mib, fingerprint: '1', keepAliveMs: 600_000, pinned: false, ...more };
+      plans.set(plan, id);
+      return plan;
     },
   };
+  // What became of loaded files, by the models' ids.
+  const plans = new Map<LoadPlan, string>();
+  const changes = new Map<string, 'changed' | 'gone'>();
   const log: string[] = [];
   const pool = startPool(catalogue, {
-    maxMemoryBytes: 1000 * mib, engines: { entry, restart: { delayMs: 1 } }, log: (level, text) => log.push(`${level} ${text}`), ...settings,
+    maxMemoryBytes: 1000 * mib, freeBytes: () => Infinity, engines: { entry, restart: { delayMs: 1 } }, log: (level, text) => log.push(`${level} ${text}`), ...settings,
   });
   t.teardown(() => pool.close(0));
-  return { pool, planned, log, catalogue, models };
+  return { pool, planned, log, catalogue, models, changes };
 }
 
 const failure = (promise: Promise<unknown>) => promise.then(() => ({ code: 'none' }), (error: unknown) => error as RecuaError);
@@ -179,6 +186,61 @@ t.test('a load that makes no progress is given up and told', async (t) => {
   t.notOk(alive(pid), 'its process is ended');
 });
 
+t.test('a process that stops while it loads is killed and told of', async (t) => {
+  const { pool } = open(t, { hangs: { fake: { loadMs: 3_600_000 } }, other: {} }, { loadTimeoutMs: 3_000, maxMemoryBytes: 2000 * mib });
+  const other = await pool.lease('other');
+  const waiting = failure(pool.lease('hangs'));
+  while ((await pool.find('hangs')).pid === undefined) await new Promise(setImmediate);
+  const pid = (await pool.find('hangs')).pid!;
+  process.kill(pid, 'SIGSTOP');
+  t.match(await waiting, { code: 'model_unusable', message: /hangs made no progress for 3 s/ });
+  t.match(await failure(pool.lease('hangs')), { code: 'model_unusable' }, 'and not tried again at once');
+  t.equal(await complete(other, 'fine'), 'fine', 'the other model notices nothing');
+  while (alive(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal((await pool.find('hangs')).pid, undefined);
+});
+
+t.test('memory is measured before each load: an idle model leaves, and what cannot fit is refused with the table', async (t) => {
+  let free = Infinity;
+  const { pool } = open(t, { a: {}, b: {}, c: {} }, { maxMemoryBytes: 5000 * mib, freeBytes: () => free });
+  (await pool.lease('a')).release();
+  free = 800 * mib;
+  (await pool.lease('b')).release();
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'unloaded'], 'the budget would have held both');
+  free = 100 * mib;
+  const refused = await failure(pool.lease('c'));
+  t.match(refused, { code: 'model_too_large', status: 507, message: /memory: 600 MiB needed, \d+ MiB left on this machine now; other programs have the rest/ });
+  t.match((await pool.find('b')).state, { state: 'ready' }, 'nothing left in vain');
+  free = Infinity;
+  (await pool.lease('c')).release();
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready']);
+});
+
+t.test('of a group one model is loaded at a time', async (t) => {
+  const { pool } = open(t, { a: { group: 'one' }, b: { group: 'one' }, c: {} }, { maxMemoryBytes: 5000 * mib });
+  for (const id of ['a', 'c', 'b']) (await pool.lease(id)).release();
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready']);
+});
+
+t.test('devices have memory of their own, which is not RAM', async (t) => {
+  const gpu = (bytes: number) => ({ needBytes: 100 * mib, deviceBytes: { CUDA0: bytes * mib } });
+  const { pool } = open(t, { a: gpu(600), b: gpu(600), c: gpu(300), d: gpu(1200) }, { maxMemoryBytes: 5000 * mib, maxDeviceBytes: { CUDA0: 1000 * mib } });
+  for (const id of ['a', 'c']) (await pool.lease(id)).release();
+  t.match((await pool.list()).map(({ state }) => state.state), ['ready', 'unloaded', 'ready', 'unloaded']);
+  (await pool.lease('b')).release();
+  t.match((await pool.list()).map(({ state }) => state.state), ['unloaded', 'ready', 'ready', 'unloaded']);
+  t.match(await failure(pool.lease('d')), { code: 'model_too_large', message: /CUDA0: 1\.2 GiB needed, 1000 MiB there for models/ });
+});
+
+t.test('models share the memory for conversations that one would have', async (t) => {
+  const echo = new URL('../options-main.js', import.meta.url);
+  const { pool } = open(t, { a: { options: { ...options, cacheRamMib: -1 } }, own: { options: { ...options, cacheRamMib: 7 } } }, { engines: { entry: echo, restart: { delayMs: 1 } }, maxMemoryBytes: 1200 * mib });
+  const told = async (id: string) => Number(/cacheRamMib is (\d+)/.exec(((await failure(pool.lease(id))) as RecuaError).message)?.[1]);
+  const whole = stashBudget(-1) / mib;
+  t.equal(await told('a'), Math.floor(Math.floor(whole) / 2), 'its part of the models’ memory');
+  t.equal(await told('own'), 7, 'what its settings say');
+});
+
 t.test('an unload waits for answers that run; a request after it loads anew', async (t) => {
   const { pool } = open(t, { a: {} });
   const lease = await pool.lease('a');
@@ -219,14 +281,21 @@ t.test('who gives up while waiting leaves nothing behind', async (t) => {
 });
 
 t.test('a file that is another when it is loaded again is told of; one that is gone is served until then', async (t) => {
-  const { pool, models, log } = open(t, { a: {}, b: {} }, { maxMemoryBytes: 2000 * mib });
+  const { pool, models, log, changes } = open(t, { a: {}, b: {} }, { maxMemoryBytes: 2000 * mib });
   (await pool.lease('a')).release();
+  t.equal((await pool.find('a')).fileChange, undefined);
+  changes.set('a', 'changed');
   models.a!.fingerprint = '2';
   (await pool.lease('a')).release();
   t.notMatch(log.join(), /changed/);
+  t.match(await pool.list(), [{ fileChange: 'changed' }, { fileChange: undefined }]);
+  t.equal((await pool.find('a')).fileChange, 'changed');
+  t.equal(log.filter((line) => /warn a: its file is another by now; what was loaded is served on/.test(line)).length, 1, 'told once');
+  changes.clear();
   await pool.unload('a');
+  t.equal((await pool.find('a')).fileChange, undefined);
   (await pool.lease('a')).release();
-  t.match(log.join(), /info a: its file or its settings changed/);
+  t.match(log.join(), /warn a: its file or its settings changed/);
   delete models.a;
   const lease = await pool.lease('A');
   t.equal(await complete(lease, 'still'), 'still');

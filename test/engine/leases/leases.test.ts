@@ -1,5 +1,6 @@
 import t from 'tap';
 import { random } from '../requests.js';
+import { Leases } from '#recua/engine/leases/leases.js';
 import { SimulatedMachine, type Asked, type SimulatedModel } from './simulated-machine.js';
 
 function model(id: string, bytes: number, more: Partial<SimulatedModel> = {}): SimulatedModel {
@@ -217,6 +218,67 @@ t.test('a small model does not wait behind a large one that waits, and the large
   t.end();
 });
 
+t.test('of a group one model is loaded at a time, though memory would hold all; others stay', (t) => {
+  const models = [model('chat', 1, { group: 'large' }), model('code', 1, { group: 'large' }), model('embed', 1)];
+  const m = machine(10, models);
+  m.ask(models[2]!, 10);
+  m.run(5_000);
+  const clients = [client(m, models[0]!, 20, 50), client(m, models[1]!, 20, 50)];
+  m.run(300_000);
+  t.strictSame(m.breaches, []);
+  t.equal(clients.flat().filter((one) => one.grantedMs !== undefined).length, 40);
+  t.ok(m.counts.load > 2, 'they took turns');
+  t.equal(m.processes.get('embed')?.life, 0, 'the one of no group was never unloaded');
+  t.end();
+});
+
+t.test('a pinned model keeps the others of its group out, and they are told', (t) => {
+  const models = [model('chat', 1, { group: 'large', pinned: true }), model('code', 1, { group: 'large' })];
+  const m = machine(10, models);
+  m.ask(models[0]!, 10);
+  m.run(5_000);
+  t.match(m.ask(models[1]!, 10).refused, { kind: 'too_large', need: { 'group large': 1 }, pinned: { 'group large': 1 } });
+  t.end();
+});
+
+t.test('what other programs take bounds a load: an idle model leaves for it, and what cannot fit is refused', (t) => {
+  const models = [model('a', 4), model('b', 4), model('c', 6), model('busy', 4)];
+  const m = machine(10, models);
+  m.foreign = 0;
+  m.ask(models[0]!, 10);
+  m.run(5_000);
+  m.foreign = 5;
+  const b = m.ask(models[1]!, 10);
+  t.notOk(b.refused);
+  m.run(10_000);
+  t.ok(b.grantedMs);
+  t.strictSame([...m.processes.keys()], ['b'], 'the budget would have held both');
+  t.match(m.ask(models[2]!, 10).refused, { kind: 'too_large', need: { memory: 6 }, budget: { memory: 10 }, left: { memory: 5 } });
+  t.strictSame([...m.processes.keys()], ['b'], 'nothing leaves in vain');
+  m.ask(models[1]!, 20_000);
+  m.run(11_000);
+  const waits = m.ask(models[3]!, 10);
+  t.notOk(waits.refused, 'there is room for it when the other has left');
+  m.foreign = 0;
+  const c = m.ask(models[2]!, 10);
+  m.run(100_000);
+  t.ok(waits.grantedMs && c.grantedMs, 'the other program is gone');
+  t.strictSame(m.breaches, []);
+  t.end();
+});
+
+t.test('a tick that comes too early is followed by another', (t) => {
+  const leases = new Leases({ bytes: { memory: 10 }, maxModels: 0 });
+  const plan = { need: { memory: 1 }, fingerprint: '1', keepAliveMs: 5_000, pinned: false, mostWaiting: 1 };
+  leases.handle({ kind: 'planned', model: 'a', plan }, 0);
+  t.match(leases.handle({ kind: 'request', model: 'a', request: 1 }, 0), [{ kind: 'load' }]);
+  t.match(leases.handle({ kind: 'loaded', model: 'a' }, 1_000), [{ kind: 'grant' }]);
+  t.match(leases.handle({ kind: 'release', model: 'a', request: 1 }, 2_000), [{ kind: 'wake', atMs: 7_000 }]);
+  t.match(leases.handle({ kind: 'tick' }, 6_999.5), [{ kind: 'wake', atMs: 7_000 }], 'who told of it has no other');
+  t.match(leases.handle({ kind: 'tick' }, 7_000), [{ kind: 'unload', model: 'a' }]);
+  t.end();
+});
+
 const most = { loadMs: 3000, runMs: 2000, unloadMs: 500, models: 6 };
 /**
  * Each other model may have its turn before: it lasts two swaps or ten seconds, until its last
@@ -249,9 +311,10 @@ function history(seed: number): SimulatedMachine {
   const models = Array.from({ length: 2 + int(most.models - 1) }, (_, i) => model(`m${i}`, 1 + int(7), {
     pinned: chance() < 0.1, keepAliveMs: pick([0, 500, 20_000, 600_000, Infinity]), mostWaiting: pick([3, 1000]),
     load: () => ({ ms: 1 + int(most.loadMs), fails: chance() < 0.1 }), unloadMs: () => 1 + int(most.unloadMs),
-    ...(chance() < 0.15 ? { takes: 1 + int(11) } : {}),
+    ...(chance() < 0.15 ? { takes: 1 + int(11) } : {}), group: pick([undefined, undefined, undefined, 'one', 'two']),
   }));
   const m = machine(6 + int(5), models, pick([0, 0, 0, 1, 2]));
+  if (chance() < 0.5) m.foreign = 0;
   const rush = pick([20, 200, 2000]);
   let atMs = 0;
   for (let i = 0; i < 60; i++) {
@@ -265,7 +328,8 @@ function history(seed: number): SimulatedMachine {
       } else if (dice < 0.78) m.crash(one);
       else if (dice < 0.86) {
         if (m.leases.model(one.id)) m.tell({ kind: 'unload', model: one.id });
-      } else if (dice < 0.92) one.fingerprint = `${one.id} ${i}`;
+      } else if (dice < 0.9) one.fingerprint = `${one.id} ${i}`;
+      else if (dice < 0.94) m.foreign = m.foreign === undefined ? undefined : int(6);
       else m.tell({ kind: 'tick' });
     });
   }

@@ -1,7 +1,7 @@
 // A machine of processes that are numbers: does what a pool's leases command, in simulated time,
 // and notes each breach of what they promise. Used by the tests of engine/leases.
 import { Leases, type LeasePolicy } from '#recua/engine/leases/leases.js';
-import type { Budget } from '#recua/engine/leases/budget.js';
+import { groupPlace, type Budget } from '#recua/engine/leases/budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from '#recua/engine/leases/events.js';
 import type { ModelPlan } from '#recua/engine/leases/model-entry.js';
 
@@ -45,6 +45,8 @@ export class SimulatedMachine {
   readonly counts = { load: 0, unload: 0, grant: 0, refuse: 0, wake: 0, died: 0 };
   readonly log: string[] = [];
   nowMs = 0;
+  /** What other programs have of the memory; undefined: the machine does not tell. */
+  foreign: number | undefined;
   #lives = 0;
   #requests = 0;
   #agenda: { atMs: number; order: number; what: () => void }[] = [];
@@ -109,11 +111,17 @@ export class SimulatedMachine {
 
   tell(event: LeaseEvent): void {
     this.log.push(`${Math.round(this.nowMs)} ${JSON.stringify(event)}`);
-    for (const command of this.leases.handle(event, this.nowMs)) {
+    for (const command of this.leases.handle(event, this.nowMs, this.#free())) {
       this.log.push(`    ${JSON.stringify(command)}`);
       this.counts[command.kind]++;
       this.#obey(command);
     }
+  }
+
+  #free(): { memory: number } | undefined {
+    if (this.foreign === undefined) return undefined;
+    const counted = [...this.processes].map(([id, { bytes }]) => Math.max(bytes, this.leases.model(id)!.need['memory']!));
+    return { memory: this.budget.bytes['memory']! - this.foreign - counted.reduce((sum, bytes) => sum + bytes, 0) };
   }
 
   #breach(text: string): void {
@@ -137,7 +145,9 @@ export class SimulatedMachine {
     const all = [...this.processes.values()];
     const taken = all.reduce((sum, one) => sum + one.bytes, 0);
     // Of one that took more than was foreseen, nobody knew before.
-    if (taken > this.budget.bytes['memory']!) this.#breach(`${id} makes ${taken} bytes`);
+    if (taken + (this.foreign ?? 0) > this.budget.bytes['memory']!) this.#breach(`${id} makes ${taken} bytes beside ${this.foreign ?? 0}`);
+    const others = this.models.filter((one) => one.id !== id && one.group !== undefined && one.group === model.group && this.processes.has(one.id));
+    if (others.length > 0) this.#breach(`${id} is loaded beside ${others.map((one) => one.id).join()} in the ${groupPlace(model.group!)}`);
     if (this.budget.maxModels > 0 && all.length > this.budget.maxModels) this.#breach(`${id} makes ${all.length} models`);
     if (all.filter(({ state }) => state === 'loading').length > 2) this.#breach(`${id} is the third to load`);
     const { ms, fails } = model.load();

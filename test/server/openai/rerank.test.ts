@@ -13,6 +13,11 @@ async function startReranker(t: Test) {
 
 const request = { query: 'which', documents: ['short', 'the longest of them', 'of middle size'] };
 
+t.test('a server of one model warns that keep_alive changes nothing', async (t) => {
+  const { url } = await startReranker(t);
+  t.match(await (await post(`${url}/v1/rerank`, { ...request, keep_alive: 0 })).json(), { warnings: [/^keep_alive changes nothing here/] });
+});
+
 t.test('documents come in the order of relevance, with their places and the tokens used', async (t) => {
   const { url } = await startReranker(t);
   for (const path of ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking']) {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Device } from '#recua/addon/addon.js';
-import { chooseOffload, settleOffload, skippedText, wantsGpu } from '#recua/engine/process/offload.js';
-import type { SkippedBackend } from '#recua/engine/process/offload.js';
+import { chooseOffload, settleOffload, skippedText, wantsGpu } from '#recua/engine/offload.js';
+import type { SkippedBackend } from '#recua/engine/offload.js';
 import type { LayerNeed } from '#recua/engine/protocol.js';
 
 const gib = 1024 ** 3;

@@ -1,9 +1,9 @@
 // Which devices a model is given to, and how many of its layers: from what was asked for and what
-// there is. Called by load.
-import { isNoGpu } from '../../settings/config.js';
-import type { Device } from '../../addon/addon.js';
-import { RecuaError } from '../../errors.js';
-import type { EngineOptions, LayerNeed, Offload } from '../protocol.js';
+// there is. Called by engine/process/load, and before a load to foresee it (models/served).
+import { isNoGpu } from '../settings/config.js';
+import type { Device } from '../addon/addon.js';
+import { RecuaError } from '../errors.js';
+import type { EngineOptions, LayerNeed, Offload } from './protocol.js';
 
 /** What became of an optional backend: addon/backends.ts has it whole. */
 export interface SkippedBackend {
@@ -28,6 +28,15 @@ type Wanted = Pick<EngineOptions, 'gpuLayers' | 'device' | 'requireGpu' | 'layer
  * misses.
  */
 const reserveBytes = 1024 ** 3;
+
+/**
+ * What models may have of each device: what is free, less the reserve; one that does not tell has
+ * no bound.
+ */
+export function deviceBudget(devices: readonly Device[]): Record<string, number> {
+  const telling = devices.filter(({ kind, memoryTotalBytes }) => kind !== 'cpu' && memoryTotalBytes > 0);
+  return Object.fromEntries(telling.map(({ name, memoryFreeBytes }) => [name, Math.max(0, memoryFreeBytes - reserveBytes)]));
+}
 
 /** Whether the optional backends are worth loading at all. */
 export function wantsGpu({ gpuLayers, device, requireGpu }: Wanted): boolean {

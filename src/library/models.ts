@@ -1,0 +1,299 @@
+// Several models of which each is loaded when it is asked for, as programs use them: the pool of
+// `recua api`, with a lease as a Model. Made by openModels; createServer serves it.
+import { EventEmitter } from 'node:events';
+import { deviceBudget } from '../engine/offload.js';
+import { startPool } from '../engine/gateway/pool.js';
+import { findGpus } from '../engine/gateway/survey.js';
+import type { FileChange, Lease, LeaseOptions as PoolLeaseOptions, ModelPool, ModelState, PoolModel } from '../engine/pool-api.js';
+import { RecuaError } from '../errors.js';
+import { readModelFile } from '../models/gguf/model-file.js';
+import { makeCatalogue, type OwnSettings } from '../models/served/catalogue.js';
+import { chosenModels, storeModels, type ServedModels } from '../models/served-models.js';
+import { findModel, type StoredModel } from '../models/store.js';
+import { checkName, wrongType, wrongValue } from '../request/fields.js';
+import { readSettings } from '../request/setting-fields.js';
+import { engineConfigSettings, makeConfig, type Config } from '../settings/config.js';
+import type { OptionsOf } from '../settings/kinds.js';
+import { poolSettings } from '../settings/server.js';
+import { Model, modelInfo, type ModelInfo } from './model.js';
+import { openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
+
+/** One of several models: what it is, and how it is loaded where that is not as the others are. */
+export interface ModelOptions extends OptionsOf<typeof engineConfigSettings> {
+  /** The path of a GGUF file, a model of the store, or `builtin`. */
+  model: string;
+  /** Other names that find it. */
+  aliases?: readonly string[] | undefined;
+  /** How long it stays loaded after its last lease; below 0 for ever. */
+  keepAliveMs?: number | undefined;
+  /** Loaded before `openModels` resolves, and never unloaded for another. Default `false`. */
+  pinned?: boolean | undefined;
+  /** Of the models of one group at most one is loaded at a time. */
+  group?: string | undefined;
+}
+
+/** Which models there are, how they are loaded, and how much they may take. */
+export interface OpenOptions extends OptionsOf<typeof engineConfigSettings>, OptionsOf<typeof poolSettings> {
+  /**
+   * The models by their names; the first is the one that is meant where none is named. Default: all
+   * that `recua list` shows.
+   */
+  models?: Readonly<Record<string, ModelOptions>> | undefined;
+  /** Called with lines of the log from the first moment on, as the `log` event is. */
+  onLog?: LoadOptions['onLog'];
+}
+
+/** How a model is borrowed. */
+export interface LeaseOptions {
+  /** Stays loaded for so long after this; below 0 for ever. Default: as the model is set. */
+  keepAliveMs?: number | undefined;
+  /** Called while the model loads, with the part that is done, 0 to 1. */
+  onProgress?: ((fraction: number) => void) | undefined;
+  /** Aborts the waiting, which then rejects with `cancelled`. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What one of several models is at. */
+export interface ModelStatus {
+  id: string;
+  aliases: readonly string[];
+  /** `unloading` goes as soon as what it works on is done. */
+  state: ModelState['state'];
+  /** Of a model that is loading: the part that is done, 0 to 1. */
+  fraction?: number;
+  /** Of a model that failed: why. It is tried again when something changed. */
+  error?: RecuaError;
+  /** What it was when it was last loaded. */
+  info: Omit<ModelInfo, 'path'> | undefined;
+  /**
+   * Its file is another by now, or there is none: what was loaded is used on, and the next load
+   * takes what is there.
+   */
+  fileChange?: FileChange;
+  /** Process that computes it; undefined while there is none. */
+  pid: number | undefined;
+  /** What it takes, or is expected to take; 0 where nobody knows. */
+  memoryBytes: number;
+  pinned: boolean;
+  /** Leases and requests that hold it or wait for it. */
+  leases: number;
+  /** When it is unloaded if nobody asks for it; undefined: never, or not loaded. */
+  expires: Date | undefined;
+}
+
+/** Arguments of the listeners, by event. */
+export interface ModelsEvents {
+  /** A model's state is another, or how far its load is. */
+  change: [status: ModelStatus];
+  /** A line of the log. Neither prompts nor answers are ever logged. */
+  log: [level: 'debug' | 'info' | 'warn' | 'error', text: string];
+}
+
+const pools = new WeakMap<Models, ModelPool>();
+
+/** What is behind several models, for createServer. */
+export function poolOf(models: Models): ModelPool {
+  const pool = pools.get(models);
+  if (!pool) throw wrongType('models', 'models of openModels()', models);
+  return pool;
+}
+
+/**
+ * Several models, each in a process of its own that is started when somebody asks for it.
+ * {@link openModels} makes them.
+ *
+ * Who leases a model gives it back with the model's `dispose()`; who opened the models ends them
+ * all with theirs. A model that is leased is never unloaded for another.
+ */
+export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposable {
+  readonly #pool: ModelPool;
+  readonly #served: ServedModels;
+  readonly #leased = new Map<Model, Lease>();
+  #disposing: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(pool: ModelPool, served: ServedModels) {
+    super();
+    this.#pool = pool;
+    this.#served = served;
+    pools.set(this, pool);
+    pool.onChange((model) => {
+      for (const [leased, lease] of this.#leased) {
+        // While it is on its way out nothing happens to the engine.
+        if (lease.id === model.id && model.state.state !== 'unloading') leased.heed(lease.engine.state);
+      }
+      this.emit('change', status(model));
+    });
+  }
+
+  /**
+   * Borrows a model: loads it where it is not loaded, which may mean that another one leaves. It
+   * stays loaded until the model that comes is given back by `dispose()`:
+   *
+   * ```ts
+   * await using chat = await models.lease('chat');
+   * console.log((await chat.chat('Hello!')).content);
+   * ```
+   *
+   * @param name its name or an alias; without one the first
+   * @throws RecuaError (as a rejection) `model_not_found`, what loading throws, `model_too_large`
+   *   where it cannot fit, `queue_full`, `cancelled`, `closed`
+   */
+  async lease(name?: string, options: LeaseOptions = {}): Promise<Model> {
+    const fields = openOptions(options, ['keepAliveMs', 'onProgress', 'signal']);
+    const keepAliveMs = fields.integer('keepAliveMs', poolSettings.keepAliveMs);
+    const onProgress = readFunction<(fraction: number) => void>(fields, 'onProgress');
+    const signal = readSignal(fields);
+    if (name !== undefined && typeof name !== 'string') throw wrongType('name', 'the name of a model', name);
+    const wish: PoolLeaseOptions = {
+      ...(keepAliveMs === undefined ? {} : { keepAliveMs: keepAliveMs < 0 ? Infinity : keepAliveMs }),
+      ...(signal ? { signal } : {}),
+      onWait: (state) => {
+        if (state.state === 'loading') onProgress?.(state.fraction);
+      },
+    };
+    const lease = await this.#asking(() => this.#pool.lease(name, wish));
+    const { path } = await this.#served.find(lease.id).catch(() => ({ path: '' }));
+    onProgress?.(1);
+    const model: Model = new Model({
+      engine: lease.engine, description: lease.model, path,
+      served: { id: lease.id, aliases: [], createdSeconds: 0 },
+      release: () => {
+        this.#leased.delete(model);
+        lease.release();
+      },
+    });
+    this.#leased.set(model, lease);
+    return model;
+  }
+
+  /** All models, loaded or not. */
+  async list(): Promise<ModelStatus[]> {
+    return (await this.#asking(() => this.#pool.list())).map(status);
+  }
+
+  /** Loads a model, if it is not, and waits until it is there. */
+  async load(name: string): Promise<ModelStatus> {
+    return status(await this.#asking(() => this.#pool.load(checkName(name, 'name', mostNameLength))));
+  }
+
+  /** Unloads a model as soon as nobody works with it, and waits for that. */
+  async unload(name: string): Promise<ModelStatus> {
+    return status(await this.#asking(() => this.#pool.unload(checkName(name, 'name', mostNameLength))));
+  }
+
+  /**
+   * Ends all of them, leased or not. It may be called at any time and more than once; running
+   * answers reject with `closed`.
+   *
+   * @param options `drainMs`: how long running answers may go on until then (default 0)
+   */
+  dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
+    return (this.#disposing ??= this.#pool.close(options.drainMs ?? 0));
+  }
+
+  /** `dispose()`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+
+  async #asking<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await ask();
+    } catch (thrown) {
+      throw thrown instanceof RecuaError && thrown.code === 'shutting_down' ? new RecuaError('closed', 'The models were disposed of.') : thrown;
+    }
+  }
+}
+
+/**
+ * Opens several models. None is loaded yet but those that are pinned.
+ *
+ * ```ts
+ * await using models = await openModels({
+ *   models: { chat: { model: 'chat.gguf', contextSize: 8192 }, embed: { model: 'embed.gguf' } },
+ *   maxModels: 1,
+ * });
+ * ```
+ *
+ * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `invalid_gguf`, and
+ *   `invalid_type` or `invalid_value` for options; of pinned models what loading throws
+ */
+export async function openModels(options: OpenOptions = {}): Promise<Models> {
+  const fields = openOptions(options, ['models', 'onLog', ...Object.keys(engineConfigSettings), ...Object.keys(poolSettings)]);
+  const onLog = readFunction<NonNullable<LoadOptions['onLog']>>(fields, 'onLog');
+  const given = readSettings(fields, { ...engineConfigSettings, ...poolSettings });
+  const config = makeConfig({ ...given });
+  const wanted = Object.entries(fields.object('models') ?? {}).map(([name, one]) => readModel(name, one));
+  const [chosen, settings] = await findAll(wanted);
+  const devices = await findGpus([config, ...wanted.map((one) => makeConfig({ ...config, ...one.config }))]);
+  const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id) : storeModels();
+  const { maxModels, maxMemoryBytes } = config;
+  const pool = startPool(makeCatalogue({ models: served, config, settings, devices }), {
+    maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), engines: { keepAlive: false },
+    log: (level, text) => {
+      onLog?.(level, text);
+      models.emit('log', level, text);
+    },
+  });
+  const models = new Models(pool, served);
+  try {
+    for (const { id } of chosen) if (settings.get(id)?.pinned) await pool.load(id);
+  } catch (thrown) {
+    await pool.close(0);
+    throw thrown;
+  }
+  return models;
+}
+
+const mostNameLength = 200;
+
+interface WantedModel extends OwnSettings {
+  name: string;
+  model: string;
+  aliases: string[];
+}
+
+function readModel(name: string, options: unknown): WantedModel {
+  checkName(name, 'models', mostNameLength);
+  const known = ['model', 'aliases', 'pinned', 'group', 'keepAliveMs', ...Object.keys(engineConfigSettings)];
+  const fields = openOptions(options as object, known, `models.${name}`);
+  const model = fields.string('model');
+  if (model === undefined || model === '') throw wrongType(fields.param('model'), 'the path of a GGUF file, a model of the store, or builtin', model);
+  const group = fields.string('group');
+  const config: Partial<Config> = readSettings(fields, { ...engineConfigSettings, keepAliveMs: poolSettings.keepAliveMs });
+  const aliases = (fields.array('aliases', mostNameLength) ?? []).map((alias, index) => checkName(alias, fields.param(`aliases[${index}]`), mostNameLength));
+  for (const one of [name, ...aliases]) if (one.toLowerCase() === 'default') throw wrongValue('models', 'a name; "default" means the first model already', one);
+  return { name, model, aliases, config, defaults: {}, pinned: fields.boolean('pinned') ?? false, ...(group === undefined ? {} : { group }) };
+}
+
+/** The files, each looked at; nothing is loaded where one is no model. */
+async function findAll(wanted: readonly WantedModel[]): Promise<[StoredModel[], Map<string, OwnSettings>]> {
+  const chosen: StoredModel[] = [];
+  const owners = new Map<string, string>();
+  const pinned = new Map<string, string>();
+  for (const { name, model, aliases, ...own } of wanted) {
+    for (const one of [name, ...aliases]) {
+      const owner = owners.get(one.toLowerCase());
+      if (owner !== undefined) throw new RecuaError('invalid_value', `Expected each name once, got ${JSON.stringify(one)} for ${owner} and for ${name}.`, { param: 'models' });
+      owners.set(one.toLowerCase(), name);
+    }
+    const other = own.pinned && own.group !== undefined ? pinned.get(own.group) : undefined;
+    if (other !== undefined) throw new RecuaError('invalid_value', `Expected one pinned model at most in the group ${own.group}, got ${other} and ${name}.`, { param: 'models' });
+    if (own.pinned && own.group !== undefined) pinned.set(own.group, name);
+    const stored = await findModel(model);
+    await readModelFile(stored.path);
+    chosen.push({ ...stored, id: name, aliases, unlisted: [] });
+  }
+  return [chosen, new Map(wanted.map((one) => [one.name, one]))];
+}
+
+function status({ id, aliases, state, known, sizeBytes, pinned, leases, expiresMs, fileChange, pid }: PoolModel): ModelStatus {
+  return {
+    id, aliases, state: state.state, info: known && modelInfo(id, known), memoryBytes: sizeBytes, pinned, leases, pid,
+    expires: expiresMs === undefined ? undefined : new Date(expiresMs),
+    ...(state.state === 'loading' ? { fraction: state.fraction } : {}),
+    ...(fileChange === undefined ? {} : { fileChange }),
+    ...(state.state === 'failed' ? { error: RecuaError.fromPlain(state.error) } : {}),
+  };
+}

@@ -1,0 +1,65 @@
+// How each of a server's models is loaded, as its file and the settings are now: what a pool asks
+// before each load. Made by the command line and by the library's pool.
+import { dirname, sep } from 'node:path';
+import type { Device } from '../../addon/addon.js';
+import type { Catalogue } from '../../engine/gateway/catalogue.js';
+import { RecuaError } from '../../errors.js';
+import type { RequestDefaults } from '../../request/sampling-fields.js';
+import { makeConfig, type Config } from '../../settings/config.js';
+import { changeOf, checkedFiles, readModelFile } from '../gguf/model-file.js';
+import { engineOptions } from '../needs/engine-options.js';
+import type { ServedModels } from '../served-models.js';
+import { markUsed } from '../store.js';
+import { foreseePlacement } from './placement.js';
+
+/** What one model is given, where that is another than the server's. */
+export interface OwnSettings {
+  /** How it is loaded and how long it stays. */
+  config: Partial<Config>;
+  /** What requests mean that say nothing. */
+  defaults: Partial<RequestDefaults>;
+  pinned: boolean;
+  /** Of the models of one group at most one is loaded. */
+  group?: string | undefined;
+}
+
+export interface CatalogueParts {
+  models: ServedModels;
+  /** For models whose own settings say nothing else. */
+  config: Config;
+  /** By the models' ids. */
+  settings: ReadonlyMap<string, OwnSettings>;
+  /** GPUs, as they are without any of these models; none where nobody wants one. */
+  devices: readonly Device[];
+}
+
+export function makeCatalogue({ models, config, settings, devices }: CatalogueParts): Catalogue {
+  return {
+    list: () => models.list(),
+    find: (name) => models.find(name),
+    changeOf: ({ options: { checked = [] } }) => changeOf(checked),
+    async plan({ id }) {
+      const stored = await models.find(id);
+      const file = await readModelFile(stored.path).catch((thrown: unknown) => refuse(thrown, id, stored.path));
+      await markUsed(stored);
+      const own = settings.get(id);
+      const ownConfig = makeConfig({ ...config, ...own?.config, model: stored.path });
+      const { keepAliveMs } = ownConfig;
+      return {
+        options: engineOptions(stored.path, ownConfig, file),
+        ...foreseePlacement(file, ownConfig, devices),
+        fingerprint: JSON.stringify(checkedFiles(file)),
+        keepAliveMs: keepAliveMs < 0 ? Infinity : keepAliveMs,
+        pinned: own?.pinned ?? false,
+        group: own?.group,
+      };
+    },
+  };
+}
+
+/** A client hears what is wrong with a model's file, and not where on this machine it lies. */
+function refuse(thrown: unknown, id: string, path: string): never {
+  const error = RecuaError.from(thrown);
+  const message = error.message.replaceAll(dirname(path) + sep, '');
+  throw new RecuaError(error.code, `${id} cannot be loaded: ${message}`, { param: 'model', cause: thrown });
+}

@@ -1,0 +1,165 @@
+import { once } from 'node:events';
+import { copyFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import t, { type Test } from 'tap';
+import { createServer, loadModel, openModels, type Models, type OpenOptions } from 'recua';
+import { builtinPath } from '#recua/models/store.js';
+import { codeOf, endless } from './modes.js';
+
+/** Small contexts: these tests are about coming and going. */
+async function open(t: Test, more: OpenOptions = {}): Promise<Models> {
+  const embed = join(t.testdir(), 'embed.gguf');
+  copyFileSync(builtinPath, embed);
+  const models = await openModels({
+    models: { chat: { model: 'builtin', aliases: ['gpt-4o'] }, embed: { model: embed, contextSize: 256 } }, contextSize: 512, parallel: 2, threads: 1, ...more,
+  });
+  t.teardown(() => models.dispose());
+  return models;
+}
+
+const states = async (models: Models) => (await models.list()).map(({ id, state }) => `${id} ${state}`);
+
+async function serve(t: Test, app: ReturnType<typeof createServer>): Promise<string> {
+  const server = app.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+t.test('a model is leased by name, works as a loaded one, and is given back', async (t) => {
+  const models = await open(t);
+  t.strictSame(await states(models), ['chat unloaded', 'embed unloaded']);
+  const fractions: number[] = [];
+  const [chat, same, embed] = await Promise.all([
+    models.lease('gpt-4o', { onProgress: (fraction) => fractions.push(fraction) }), models.lease(), models.lease('embed'),
+  ]);
+  t.equal(fractions.at(-1), 1);
+  t.match(chat.info, { id: 'chat', path: builtinPath, contextSize: 512 });
+  t.match(embed.info, { id: 'embed', contextSize: 256 });
+  t.ok((await chat.chat('Hello!', { temperature: 0, maxTokens: 4 })).content);
+  t.equal((await embed.embed('llama')).length, embed.info.embeddingSize);
+  t.match(await models.list(), [{ id: 'chat', state: 'ready', leases: 2, aliases: ['gpt-4o'], expires: undefined, info: { id: 'chat' } }, { leases: 1 }]);
+
+  const long = same.complete('x', endless);
+  await long[Symbol.asyncIterator]().next();
+  const running = chat.complete('x', endless);
+  await running[Symbol.asyncIterator]().next();
+  await chat.dispose();
+  t.equal(await codeOf(running), 'closed', 'what runs here ends with it');
+  t.equal(await codeOf(chat.embed('x')), 'closed');
+  await chat.dispose();
+  t.match(await models.list(), [{ state: 'ready', leases: 1 }, {}]);
+  long.cancel();
+  t.equal(await codeOf(long), 'cancelled', 'the other lease went on');
+  const drained = same.chat('Hello!', { maxTokens: 4 });
+  await drained[Symbol.asyncIterator]().next();
+  await same.dispose({ drainMs: 600_000 });
+  t.ok((await drained).content);
+  const [idle] = await models.list();
+  t.equal(idle?.leases, 0);
+  t.ok(idle!.expires! > new Date(), 'it stays for who asks next');
+  t.equal((await models.unload('chat')).state, 'unloaded');
+  t.equal((await models.load('chat')).state, 'ready');
+  await models.dispose();
+  t.equal(await codeOf(embed.embed('x')), 'closed');
+  for (const late of [models.lease('chat'), models.load('chat')]) t.equal(await codeOf(late), 'closed');
+});
+
+t.test('one of two has room: leases take turns, and changes are told', async (t) => {
+  const models = await open(t, { maxModels: 1 });
+  const heard: string[] = [];
+  models.on('change', ({ id, state }) => heard.push(`${id} ${state}`));
+  const chat = await models.lease('chat', { keepAliveMs: -1 });
+  await chat[Symbol.asyncDispose]();
+  const embed = await models.lease('embed');
+  t.strictSame(await states(models), ['chat unloaded', 'embed ready']);
+  const waiting = new AbortController();
+  const second = models.lease('chat', { signal: waiting.signal });
+  waiting.abort();
+  t.equal(await codeOf(second), 'cancelled');
+  await embed.dispose();
+  t.strictSame([...new Set(heard)].filter((one) => /ready|unloaded/.test(one)).slice(0, 3), ['chat ready', 'chat unloaded', 'embed ready']);
+});
+
+t.test('a leased model tells of its crash, and comes back by itself', async (t) => {
+  const models = await open(t);
+  const chat = await models.lease('chat');
+  const events: string[] = [];
+  for (const name of ['crashed', 'ready'] as const) chat.on(name, () => events.push(name));
+  const running = chat.complete('x', endless);
+  await running[Symbol.asyncIterator]().next();
+  const [leased] = await models.list();
+  process.kill(leased!.pid!, 'SIGKILL');
+  t.equal(await codeOf(running), 'model_crashed');
+  t.ok((await chat.chat('Hello!', { maxTokens: 2 })).content);
+  t.strictSame(events, ['crashed', 'ready']);
+});
+
+t.test('createServer serves several models, and leaves them to the program', async (t) => {
+  const models = await open(t);
+  const url = await serve(t, createServer({ models, maxTokens: 3 }));
+  const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
+  const [said, embedded, leased] = await Promise.all([
+    client.chat.completions.create({ model: 'gpt-4o', messages: [{ role: 'user', content: 'Hello!' }] }),
+    client.embeddings.create({ model: 'embed', input: 'llama' }),
+    models.lease('chat'),
+  ]);
+  t.match(said, { model: 'chat', usage: { completion_tokens: 3 } });
+  t.equal(embedded.data.length, 1);
+  t.same((await client.models.list()).data.map(({ id }) => id), ['chat', 'embed']);
+  await t.rejects(client.embeddings.create({ model: 'nobody', input: 'x' }), { status: 404, code: 'model_not_found' });
+  t.ok((await leased.chat('Hello!', { maxTokens: 2 })).content);
+  await models.dispose();
+  t.equal((await fetch(`${url}/v1/embeddings`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model":"embed","input":"x"}' })).status, 503);
+});
+
+t.test('/models/sse of a server for one model tells what happens to it', async (t) => {
+  const model = await loadModel('builtin', { contextSize: 256, threads: 1 });
+  t.teardown(() => model.dispose());
+  const url = await serve(t, createServer(model, { pingIntervalMs: 60_000 }));
+  const response = await fetch(`${url}/models/sse`);
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  await model.dispose();
+  let text = '';
+  while (!/unloaded/.test(text)) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    text += value;
+  }
+  t.match(text, /"model":"builtin","event":"status_change","data":\{"status":"unloaded"\}/);
+  await reader.cancel();
+});
+
+t.test('wrong options are told with their place, and nothing is opened', async (t) => {
+  const refused = async (options: object, expected: { code: string; param?: string; message?: RegExp }) => t.rejects(openModels(options as OpenOptions), expected);
+  await refused({ models: { a: {} } }, { code: 'invalid_type', param: 'models.a.model' });
+  await refused({ models: { a: 'builtin' } }, { code: 'invalid_type', param: 'models.a' });
+  await refused({ models: { a: { model: 'builtin', context: 1 } } }, { code: 'invalid_value', param: 'models.a.context' });
+  await refused({ models: { a: { model: 'builtin', contextSize: -1 } } }, { code: 'invalid_value', param: 'models.a.contextSize' });
+  await refused({ models: { a: { model: 'builtin' }, b: { model: 'builtin', aliases: ['A'] } } }, { code: 'invalid_value', message: /each name once, got "A" for a and for b/ });
+  await refused({ models: { default: { model: 'builtin' } } }, { code: 'invalid_value' });
+  const pinned = { model: 'builtin', pinned: true, group: 'one' };
+  await refused({ models: { a: pinned, b: pinned } }, { code: 'invalid_value', message: /one pinned model at most in the group one, got a and b/ });
+  await refused({ models: { a: { model: '/none.gguf' } } }, { code: 'model_not_found' });
+  await refused({ maxModels: -1 }, { code: 'invalid_value', param: 'maxModels' });
+  await refused({ model: 'builtin' }, { code: 'invalid_value', param: 'model' });
+  t.throws(() => createServer({ models: {} as Models }), { code: 'invalid_type', param: 'models' });
+  const models = await open(t);
+  t.throws(() => createServer({ models, alias: 'x' } as object as { models: Models }), { code: 'invalid_value', param: 'alias' });
+  t.equal(await codeOf(models.lease('nobody')), 'model_not_found');
+  t.equal(await codeOf(models.lease('chat', { keepAlive: 1 } as object)), 'invalid_value');
+});
+
+t.test('pinned models are there at once, and without models the store is served', async (t) => {
+  const pinned = await openModels({ models: { chat: { model: 'builtin', pinned: true, contextSize: 256, parallel: 1 } }, threads: 1 });
+  t.match(await pinned.list(), [{ state: 'ready', pinned: true, expires: undefined }]);
+  await pinned.dispose();
+  const store = await openModels();
+  t.ok((await states(store)).includes('builtin unloaded'));
+  await store.dispose();
+});

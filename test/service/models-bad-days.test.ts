@@ -1,0 +1,144 @@
+// What a server of several models does when much goes wrong at once, over real processes.
+import { spawnSync } from 'node:child_process';
+import { appendFileSync, copyFileSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { builtinPath } from '#recua/models/store.js';
+import { start } from '../cli/recua.js';
+import { post } from './service.js';
+
+interface ListedModel {
+  id: string;
+  file?: string;
+  status: { value: string };
+}
+
+async function serve(t: Test, folder: string, models: Record<string, object>, ...flags: string[]) {
+  const file = join(folder, 'models.json');
+  writeFileSync(file, JSON.stringify({ models }));
+  const running = start(['api', '--models', file, '--port', '0', '--threads', '1', '--ctx-size', '256', '--parallel', '1', ...flags]);
+  t.teardown(async () => {
+    if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGTERM');
+    await running.ended;
+  });
+  const [, url] = await running.saw(/Recua listens on (http:\/\/\S+)/);
+  const list = async () => (await (await fetch(`${url}/v1/models`)).json() as { data: ListedModel[] }).data;
+  const state = async (id: string) => (await list()).find((model) => model.id === id)!;
+  const ask = async (model: string, more: object = {}) => {
+    const response = await post(url!, '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello!' }], temperature: 0, max_tokens: 2, ...more });
+    return await response.json() as { model?: string; error?: { code: string; message: string } };
+  };
+  return { running, pid: running.child.pid!, url: url!, list, state, ask };
+}
+
+const children = (pid: number): number[] => spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' }).stdout.split('\n').map(Number).filter((one) => one > 0);
+const pause = () => new Promise((resolve) => setTimeout(resolve, 20));
+
+/** An orphan that is dead may stay a zombie where nobody reaps it. */
+function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !existsSync('/proc/self/stat') || !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+t.test('two clients ask for 20 models at once where two have room: all are answered', async (t) => {
+  const folder = t.testdir();
+  const names = Array.from({ length: 20 }, (_, i) => `model-${i}`);
+  for (const name of names) symlinkSync(builtinPath, join(folder, `${name}.gguf`));
+  const { pid, ask } = await serve(t, folder, Object.fromEntries(names.map((name) => [name, { model: `${name}.gguf` }])), '--max-models', '2');
+  let done = false;
+  let most = 0;
+  const watching = (async () => {
+    while (!done) {
+      most = Math.max(most, children(pid).length);
+      await pause();
+    }
+  })();
+  const clients = await Promise.all([names, names.toReversed()].map((order) => Promise.all(order.map((name) => ask(name)))));
+  done = true;
+  await watching;
+  t.strictSame(clients[0]!.map(({ model }) => model), names);
+  t.strictSame(clients[1]!.map(({ model }) => model), names.toReversed());
+  t.ok(most >= 1 && most <= 2, `${most} processes at once`);
+});
+
+t.test('a file that vanishes or changes while it is loaded is served on, told, and loaded anew the next time', async (t) => {
+  const folder = t.testdir();
+  const path = join(folder, 'chat.gguf');
+  copyFileSync(builtinPath, path);
+  const { running, url, ask, state } = await serve(t, folder, { chat: { model: 'chat.gguf' } });
+  t.equal((await ask('chat')).model, 'chat');
+  t.notOk((await state('chat')).file);
+  copyFileSync(builtinPath, `${path}.new`);
+  appendFileSync(`${path}.new`, '\0');
+  renameSync(`${path}.new`, path);
+  t.match(await state('chat'), { status: { value: 'loaded' }, file: 'changed' });
+  await running.saw(/chat: its file is another by now; what was loaded is served on/);
+  t.equal((await ask('chat')).model, 'chat');
+  await post(url, '/models/unload', { model: 'chat' });
+  t.equal((await ask('chat')).model, 'chat');
+  await running.saw(/chat: its file or its settings changed since it was loaded last/);
+  t.notOk((await state('chat')).file);
+  rmSync(path);
+  t.match(await state('chat'), { status: { value: 'loaded' }, file: 'gone' });
+  t.equal((await ask('chat')).model, 'chat', 'what is loaded is served on');
+  await post(url, '/models/unload', { model: 'chat' });
+  t.match(await ask('chat'), { error: { code: 'model_not_found', message: /chat cannot be loaded: There is no file chat\.gguf/ } });
+  writeFileSync(path, 'no model');
+  t.match(await ask('chat'), { error: { code: 'invalid_gguf' } });
+  if (process.platform !== 'win32') {
+    rmSync(path);
+    spawnSync('mkfifo', [path]);
+    t.match(await ask('chat'), { error: { code: 'file_unreadable', message: /not a regular file/ } }, 'nobody waits for a pipe');
+  }
+  rmSync(path);
+  copyFileSync(builtinPath, path);
+  t.equal((await ask('chat')).model, 'chat', 'and it is back');
+});
+
+t.test('an engine that dies is told to its own requests; the others notice nothing', async (t) => {
+  const folder = t.testdir();
+  for (const name of ['a', 'b']) copyFileSync(builtinPath, join(folder, `${name}.gguf`));
+  const { pid, ask, url } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } });
+  await ask('a');
+  const [engineOfA] = children(pid);
+  await ask('b');
+  const long = { stream: true, max_tokens: 200, ignore_eos: true };
+  const stream = async (model: string) => (await post(url, '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello!' }], ...long })).body!;
+  const other = new Response(await stream('b')).text();
+  const reader = (await stream('a')).pipeThrough(new TextDecoderStream()).getReader();
+  await reader.read();
+  process.kill(engineOfA!, 'SIGKILL');
+  let text = '';
+  for (let next = await reader.read(); !next.done; next = await reader.read()) text += next.value;
+  t.match(text, /"code":"model_crashed"/);
+  t.match(await other, /"finish_reason":"length"[^]*\[DONE\]/);
+  t.equal((await ask('a')).model, 'a', 'it is back');
+});
+
+t.test('when the gateway is killed, all engines end', async (t) => {
+  const folder = t.testdir();
+  for (const name of ['a', 'b']) copyFileSync(builtinPath, join(folder, `${name}.gguf`));
+  const { running, pid, ask } = await serve(t, folder, { a: { model: 'a.gguf' }, b: { model: 'b.gguf' } });
+  await Promise.all([ask('a'), ask('b')]);
+  const engines = children(pid);
+  t.equal(engines.length, 2);
+  ask('b', { max_tokens: 200, ignore_eos: true }).catch(() => undefined);
+  running.child.kill('SIGKILL');
+  await running.ended;
+  while (engines.some(alive)) await pause();
+  t.notOk(engines.some(alive));
+});
+
+t.test('a gateway that serves nobody is small', { skip: process.platform === 'win32' && 'by ps' }, async (t) => {
+  const folder = t.testdir();
+  copyFileSync(builtinPath, join(folder, 'a.gguf'));
+  const { pid, ask, url } = await serve(t, folder, { a: { model: 'a.gguf' } });
+  await ask('a');
+  await post(url, '/models/unload', { model: 'a' });
+  const [kib] = spawnSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' }).stdout.split('\n').map(Number);
+  t.ok(kib! > 1_000 && kib! * 1024 < 90_000_000, `${Math.round(kib! / 1024)} MiB`);
+});
