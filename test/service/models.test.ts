@@ -101,7 +101,7 @@ t.test('models of the config file have their settings, beside the rest of the st
   t.equal(chosen.data.length, 1);
   const single = await (await fetch(`${await serve('builtin')}/v1/models`)).json() as { data: object[] };
   t.equal(single.data.length, 1);
-  t.notOk('pinned' in single.data[0]!, 'one model for good, as without models in the file');
+  t.match(single.data[0], { pinned: true, expires_at: null }, 'one model for good, as without models in the file');
 });
 
 t.test('models are loaded and unloaded on demand, and give their memory back', async (t) => {

@@ -113,7 +113,7 @@ t.test('what a model kept is dropped when its file is another', async (t) => {
   Object.assign(fingerprints, { a: '2' });
   Object.assign(paths, { a: copy });
   t.equal((await turn(pool, 'a', said, questions[1]!)).usage.cachedTokens, 0);
-  t.match(log.join('\n'), /info a: its file or its settings changed/);
+  t.match(log.join('\n'), /warn a: its file or its settings changed/);
 });
 
 t.test('close() removes everything', async (t) => {
