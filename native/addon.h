@@ -274,14 +274,6 @@ private:
   std::shared_ptr<ContextCore> core;
 };
 
-// --- team.cpp Of `threads` that may compute, how many shall for a step of so many rows. One less
-// than there are cores where the step is so small that those who bring its tokens to the client
-// (JavaScript, the gateway) would hold it up on theirs.
-int32_t team_for(const llama_model *model, size_t rows, int32_t threads);
-// The compute thread, before a step of `threads` threads: gives each a core of its own, where all
-// cores are needed.
-void settle_team(int32_t threads);
-
 // --- embed.cpp
 class Embedder : public Napi::ObjectWrap<Embedder> {
 public:

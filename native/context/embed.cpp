@@ -1,6 +1,7 @@
 // Pooled embedding vectors, or a reranker's scores, of many inputs in one call, on a context of
 // their own.
 #include "addon.h"
+#include "machine/team.h"
 
 #include "ggml.h"
 #include "gguf.h"

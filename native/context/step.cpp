@@ -1,6 +1,7 @@
 // The hot path: a batch in, tokens out: one per asking row, or more where guesses were evaluated
 // behind it and came true. Runs on the compute thread.
 #include "addon.h"
+#include "machine/team.h"
 
 #include <algorithm>
 

@@ -1,17 +1,20 @@
-// The threads that compute a step: how many, and where each runs. Called by step.cpp and embed.cpp
-// on the compute thread.
+// The team of threads of team.h.
 //
 // They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as
 // many as cores, the system's scheduler now and then puts two on one core, because a third program
 // ran on the other for a moment; until it mends that, a step takes several times as long. With
 // fewer threads than cores there is room, and the scheduler is left alone; and where ggml itself
 // places threads (numa.h), so is ggml.
-#include "addon.h"
+#include "machine/team.h"
 #include "machine/numa.h"
 
+#include <llama.h>
+
 #if defined(__linux__) && defined(_OPENMP)
-#include <sched.h>
+#include <condition_variable>
+#include <mutex>
 #include <omp.h>
+#include <sched.h>
 #endif
 
 namespace recua {
@@ -32,6 +35,7 @@ const cpu_set_t &allowed() {
 }
 
 thread_local bool settled = false;
+thread_local int32_t team_size = 1; // of the last step
 
 void settle_on(int32_t index) {
   for (int32_t core = 0; core < CPU_SETSIZE; core++) {
@@ -57,6 +61,7 @@ int32_t team_for(const llama_model *model, size_t rows, int32_t threads) {
 }
 
 void settle_team(int32_t threads) {
+  team_size = threads;
   if (numa::on()) return;
   const bool place = threads > 1 && threads == CPU_COUNT(&allowed());
   if (!place && !settled) return; // as it is for all of the team: they are placed and freed together
@@ -69,10 +74,34 @@ void settle_team(int32_t threads) {
   }
 }
 
+void team_asleep(const std::function<void()> &work) {
+  if (team_size == 1 || omp_in_parallel() != 0) return work(); // there are no others, or they sleep already
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool done = false;
+  // Not of another size, for which OpenMP would make threads or end some. From here on the others
+  // go to sleep; one that a third program keeps from its core does it late, and is not waited for.
+#pragma omp parallel num_threads(team_size)
+  {
+    std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
+    if (omp_get_thread_num() == 0) {
+      work();
+      lock.lock();
+      done = true;
+      lock.unlock();
+      wake.notify_all();
+    } else {
+      lock.lock();
+      wake.wait(lock, [&done] { return done; });
+    }
+  }
+}
+
 #else
 
 int32_t team_for(const llama_model *, size_t, int32_t threads) { return threads; }
 void settle_team(int32_t) {}
+void team_asleep(const std::function<void()> &work) { work(); }
 
 #endif
 

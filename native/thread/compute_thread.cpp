@@ -1,6 +1,7 @@
 // The compute thread of compute_thread.h: which lane's turn it is, and when the thread begins and
 // ends.
 #include "thread/compute_thread.h"
+#include "machine/team.h"
 #include "thread/machine_turn.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -39,28 +41,37 @@ struct Thread {
     return found;
   }
 
+  // Waits for work, and for this process's turn at the cores. Empty once the thread is to end.
+  void next_turn(std::unique_lock<std::mutex> &lock, std::optional<turn::Turn> &turn) {
+    wake.wait(lock, [this] { return halting || next() != nullptr; });
+    if (halting) return;
+    running = next();
+    latest_us = std::max(latest_us, running->used_us);
+    lock.unlock();
+    turn.emplace(running->cores, [lane = running] { return lane->closed.load(); });
+  }
+
   void loop() {
     std::unique_lock<std::mutex> lock(mutex);
-    while (true) {
-      wake.wait(lock, [this] { return halting || next() != nullptr; });
-      if (halting) return;
-      running = next();
-      latest_us = std::max(latest_us, running->used_us);
+    std::optional<turn::Turn> turn;
+    next_turn(lock, turn);
+    while (turn) {
       std::function<bool()> &slice = running->jobs.front(); // a deque's elements stay where they are
-      lock.unlock();
-      bool more = false;
-      std::chrono::steady_clock::duration taken{};
-      {
-        const turn::Turn turn(running->cores, [lane = running] { return lane->closed.load(); });
-        const auto start = std::chrono::steady_clock::now();
-        more = slice();
-        taken = std::chrono::steady_clock::now() - start;
-      }
-      lock.lock();
-      running->used_us += std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
-      if (!more) running->jobs.pop_front();
-      running = nullptr;
-      idle.notify_all();
+      const auto start = std::chrono::steady_clock::now();
+      const bool more = slice();
+      const auto taken = std::chrono::steady_clock::now() - start;
+      const auto go_on = [&] {
+        turn.reset();
+        lock.lock();
+        running->used_us += std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+        if (!more) running->jobs.pop_front();
+        running = nullptr;
+        idle.notify_all();
+        next_turn(lock, turn);
+      };
+      // The team leaves the cores before another process gets them.
+      if (turn->wanted()) team_asleep(go_on);
+      else go_on();
     }
   }
 

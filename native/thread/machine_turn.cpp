@@ -1,5 +1,6 @@
 // The file of machine_turn.h: a row for each process, under a mutex that outlives who dies with it.
 #include "thread/machine_turn.h"
+#include "machine/team.h"
 
 #if defined(__linux__)
 
@@ -26,7 +27,7 @@ namespace recua::turn {
 
 namespace {
 
-constexpr uint32_t known_layout = 1;
+#define RECUA_TURN_LAYOUT "1" // of the file, in its name: versions of Recua that differ do not meet
 constexpr size_t most_processes = 64;
 constexpr int64_t look_again_ms = 20;   // for processes that died
 constexpr int64_t longest_wait_ms = 5000; // for a step of another process
@@ -40,7 +41,6 @@ struct Row {
 };
 
 struct Shared {
-  uint32_t layout;
   uint32_t size;
   pthread_mutex_t mutex;
   std::atomic<uint32_t> changes; // waited on
@@ -100,7 +100,6 @@ bool make(const std::string &path) {
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(&shared->mutex, &attributes);
     pthread_mutexattr_destroy(&attributes);
-    shared->layout = known_layout;
     shared->size = sizeof(Shared);
     munmap(memory, sizeof(Shared));
   }
@@ -121,7 +120,7 @@ Shared *map(const std::string &path) {
   close(file);
   if (memory == MAP_FAILED) return nullptr;
   auto *shared = static_cast<Shared *>(memory);
-  if (shared->layout == known_layout && shared->size == sizeof(Shared)) return shared;
+  if (shared->size == sizeof(Shared)) return shared;
   munmap(memory, sizeof(Shared));
   return nullptr;
 }
@@ -183,6 +182,26 @@ void tell_change(Shared &shared) {
   syscall(SYS_futex, reinterpret_cast<uint32_t *>(&shared.changes), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// Until it is this process's turn, or there is no need to wait for that any more.
+void wait(Shared &shared, Process &me, const std::function<bool()> &given_up) {
+  const int64_t until_ms = now_ms() + longest_wait_ms;
+  while (true) {
+    const uint32_t seen = shared.changes;
+    {
+      const Lock lock(shared);
+      const bool too_long = now_ms() >= until_ms;
+      for (size_t i = 0; too_long && i < most_processes; i++) me.in_vain[i] = shared.rows[i].ticket;
+      if (too_long || given_up() || !must_wait(shared, me)) {
+        me.row->computes = 1;
+        return;
+      }
+    }
+    sleep_until_change(shared, seen);
+    const Lock lock(shared);
+    leave_out_the_dead(shared);
+  }
+}
+
 } // namespace
 
 bool share(const std::string &name) {
@@ -191,9 +210,9 @@ bool share(const std::string &name) {
   if (me.shared != nullptr) return true;
   // What a mutex looks like is the C library's own.
 #ifdef __GLIBC__
-  const std::string path = name + "-glibc";
+  const std::string path = name + "-" RECUA_TURN_LAYOUT "-glibc";
 #else
-  const std::string path = name + "-other";
+  const std::string path = name + "-" RECUA_TURN_LAYOUT "-other";
 #endif
   Shared *shared = map(path);
   if (shared == nullptr && make(path)) shared = map(path);
@@ -224,37 +243,26 @@ Turn::Turn(int32_t threads, const std::function<bool()> &given_up) {
   if (shared == nullptr || threads == 0) return;
   taken = true;
   me.taken++;
-  bool waits = false;
-  int64_t until_ms = 0;
   {
     const Lock lock(*shared);
     me.row->threads = threads;
     me.row->ticket = ++shared->tickets;
-    waits = must_wait(*shared, me);
-    if (!waits) me.row->computes = 1;
-  }
-  if (!waits) return;
-  me.waited++;
-  until_ms = now_ms() + longest_wait_ms;
-  while (true) {
-    const uint32_t seen = shared->changes;
-    {
-      const Lock lock(*shared);
-      const bool too_long = now_ms() >= until_ms;
-      for (size_t i = 0; too_long && i < most_processes; i++) me.in_vain[i] = shared->rows[i].ticket;
-      if (too_long || given_up() || !must_wait(*shared, me)) {
-        me.row->computes = 1;
-        return;
-      }
+    if (!must_wait(*shared, me)) {
+      me.row->computes = 1;
+      return;
     }
-    sleep_until_change(*shared, seen);
-    const Lock lock(*shared);
-    leave_out_the_dead(*shared);
   }
+  me.waited++;
+  team_asleep([&] { wait(*shared, me, given_up); });
 }
 
-// The threads of our team go on spinning for a moment, which keeps them from the next process's. To
-// end the team instead costs more: each step would make its threads anew (docs/performance.md).
+bool Turn::wanted() const {
+  if (!taken) return false;
+  Process &me = process();
+  const Lock lock(*me.shared);
+  return others_wait(*me.shared, me);
+}
+
 Turn::~Turn() {
   if (!taken) return;
   Process &me = process();
@@ -279,6 +287,7 @@ bool share(const std::string &) { return false; }
 Counts counts() { return {}; }
 Turn::Turn(int32_t, const std::function<bool()> &) {}
 Turn::~Turn() { (void)taken; }
+bool Turn::wanted() const { return false; }
 
 } // namespace recua::turn
 

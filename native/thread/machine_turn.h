@@ -34,6 +34,9 @@ public:
   Turn(const Turn &) = delete;
   Turn &operator=(const Turn &) = delete;
 
+  // Whether another process waits for these cores.
+  bool wanted() const;
+
 private:
   bool taken = false;
 };
