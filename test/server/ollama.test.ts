@@ -62,6 +62,12 @@ t.test('the ollama client gets the sentence of an error', async (t) => {
   await t.rejects(client.chat({ model: 'default', messages: [{ role: 'robot', content: 'x' }] }), { status_code: 400, message: /messages\[0\]\.role/ });
 });
 
+t.test('someone is there', async (t) => {
+  const url = await subjectUrl(t);
+  t.equal((await fetch(url, { method: 'HEAD' })).status, 200);
+  t.match(await (await fetch(url)).text(), /Recua is running/);
+});
+
 t.test('no messages, or an empty prompt, load the model', async (t) => {
   const url = await subjectUrl(t);
   t.match(await (await post(`${url}/api/chat`, { model: 'default', messages: [] })).json(), { message: { content: '' }, done: true, done_reason: 'load' });

@@ -90,19 +90,25 @@ export function readModelName(body: Fields): string | undefined {
   return name;
 }
 
-const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+const unitsMs: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
 /**
- * How long the model stays after this request: seconds, or a text such as "10m"; negative is for
- * ever.
+ * How long the model stays after this request: seconds, or a duration as Ollama writes it ("10m",
+ * "1h30m"); negative is for ever.
  */
 export function readKeepAlive(body: Fields): number | undefined {
   const value = body.get('keep_alive');
   if (value === undefined) return undefined;
-  const [, number, unit] = typeof value === 'string' ? /^(-?\d{1,9})(ms|s|m|h)?$/.exec(value.trim()) ?? [] : [undefined, value, 's'];
-  const ms = Number(number) * unitsMs[unit ?? 's']!;
-  if (typeof value === 'boolean' || typeof value === 'object' || !Number.isFinite(ms)) {
-    throw wrongValue('keep_alive', 'seconds, or a text such as "10m" or "1h", or -1 for ever', value);
-  }
+  const ms = typeof value === 'number' ? value * 1_000 : typeof value === 'string' ? durationMs(value.trim()) : NaN;
+  if (!Number.isFinite(ms)) throw wrongValue('keep_alive', 'seconds, or a text such as "10m" or "1h30m", or -1 for ever', value);
   return ms < 0 ? Infinity : ms;
+}
+
+/** NaN for what is no duration. */
+function durationMs(text: string): number {
+  const [, sign, rest = ''] = /^([+-]?)(.{1,40})$/.exec(text) ?? [];
+  const parts = /^\d{1,9}$/.test(rest) ? [[rest, rest, 's']] : [...rest.matchAll(/(\d{1,9}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)/gy)];
+  if (parts.length === 0 || parts.reduce((length, [all]) => length + (all?.length ?? 0), 0) !== rest.length) return NaN;
+  const ms = parts.reduce((sum, [, number, unit]) => sum + Number(number) * unitsMs[unit!]!, 0);
+  return sign === '-' ? -ms : ms;
 }

@@ -34,6 +34,8 @@ export const ollama: Dialect = {
       { method: 'get', paths: ['/api/tags'], handler: models.tags },
       { method: 'get', paths: ['/api/ps'], handler: models.ps },
       { method: 'get', paths: ['/api/version'], handler: models.version },
+      // Clients look here first whether there is someone.
+      { method: 'get', paths: ['/'], handler: (_req, res) => void res.type('text').send('Recua is running. GET /v1/models lists its models.\n') },
     ];
   },
 };
