@@ -16,7 +16,9 @@ interface ListedModel {
 async function serve(t: Test, folder: string, models: Record<string, object>, ...flags: string[]) {
   const file = join(folder, 'models.json');
   writeFileSync(file, JSON.stringify({ models }));
-  const running = start(['api', '--models', file, '--port', '0', '--threads', '1', '--ctx-size', '256', '--parallel', '1', ...flags]);
+  const running = start(['api', '--models', file, '--port', '0', '--threads', '1', '--ctx-size', '256', '--parallel', '1', ...flags], {
+    bare: process.platform !== 'win32',
+  });
   t.teardown(async () => {
     if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGTERM');
     await running.ended;
