@@ -3,7 +3,7 @@
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
-import { writeTools, type ReadTool } from '../request/tool-text.js';
+import { chooseByWord, maxToolName, maxTools, offerNamed, writeTools, type Choice, type ReadTool } from '../request/tool-text.js';
 import { toJson, type Message, type ToolCall } from './messages.js';
 import { checkBySchema, jsonSchemaOf, type FromSchema, type Schema } from './schema.js';
 
@@ -53,8 +53,6 @@ export function tool<const S extends Schema>(definition: Tool<S>): Tool<S> {
   return definition;
 }
 
-const maxTools = 1_024;
-const maxNameLength = 256;
 
 /** The tools of a request, for the engine. */
 export function readTools(fields: Fields): Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'> {
@@ -73,7 +71,7 @@ function describeTool(name: string, fields: Fields): ReadTool {
     tool: {
       type: 'function',
       function: {
-        name: checkName(name, 'tools', maxNameLength),
+        name: checkName(name, 'tools', maxToolName),
         ...(description === undefined ? {} : { description }),
         parameters: parameters === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(parameters as Schema, fields.param('parameters')),
       },
@@ -82,18 +80,13 @@ function describeTool(name: string, fields: Fields): ReadTool {
   };
 }
 
-function choose(choice: unknown, tools: ReadTool[]): { offered: ReadTool[]; toolChoice: ChatRequest['toolChoice'] } {
-  if (choice === undefined || choice === 'auto') return { offered: tools, toolChoice: 'auto' };
-  if (choice === 'none') return { offered: tools, toolChoice: 'none' };
-  if (choice === 'required') {
-    if (tools.length === 0) throw wrongValue('toolChoice', 'tools to choose from', choice);
-    return { offered: tools, toolChoice: 'required' };
-  }
+function choose(choice: unknown, tools: ReadTool[]): Choice {
+  const byWord = chooseByWord(choice, tools, 'toolChoice');
+  if (byWord) return byWord;
   if (!isObject(choice)) throw wrongValue('toolChoice', "'auto', 'required', 'none' or { name }", choice);
-  // "This one" is "some one" where it is the only one offered.
-  const named = tools.filter(({ tool }) => tool.function.name === choice['name']);
-  if (named.length === 0) throw wrongValue('toolChoice.name', 'the name of one of the tools', choice['name']);
-  return { offered: named, toolChoice: 'required' };
+  const { name } = choice;
+  if (typeof name !== 'string') throw wrongValue('toolChoice.name', 'the name of one of the tools', name);
+  return { offered: offerNamed(tools, [name], 'toolChoice.name'), toolChoice: 'required' };
 }
 
 /** The results of calls as messages; undefined where one of them is for the program to answer. */

@@ -1,12 +1,55 @@
-// The tools of a request as the engine takes them: their JSON, and what errors must know of each.
-// Called by those who read requests.
+// The tools of a request: what all who read requests have in common, and as the engine takes them:
+// their JSON, and what errors must know of each.
 import type { ChatRequest, Tool } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
+import { wrongValue, type Fields } from './fields.js';
+
+/** OpenAI ends at 128; agents with several tool servers pass it. */
+export const maxTools = 1_024;
+export const maxToolName = 256;
 
 /** A tool that was read, and the request's field that its parameters come from. */
 export interface ReadTool {
   tool: Tool;
   param: string;
+}
+
+/** `schema` names the field of its parameters. */
+export function readTool(fields: Fields, schema: string): ReadTool {
+  const tool: Tool = { type: 'function', function: { name: fields.name('name', maxToolName) } };
+  const description = fields.string('description');
+  const parameters = fields.object(schema);
+  const strict = fields.boolean('strict');
+  if (description !== undefined) tool.function.description = description;
+  if (parameters !== undefined) tool.function.parameters = parameters;
+  if (strict !== undefined) tool.function.strict = strict;
+  return { tool, param: fields.param(schema) };
+}
+
+/** What the model is offered, and whether it has to call. */
+export interface Choice {
+  offered: ReadTool[];
+  toolChoice: ChatRequest['toolChoice'];
+}
+
+/** What OpenAI's words say; undefined where `choice`, the field `param`, is none of them. */
+export function chooseByWord(choice: unknown, tools: ReadTool[], param: string): Choice | undefined {
+  if (choice === undefined || choice === 'auto') return { offered: tools, toolChoice: 'auto' };
+  if (choice === 'none') return { offered: tools, toolChoice: 'none' };
+  return choice === 'required' ? { offered: tools, toolChoice: requireSome(tools, choice, param) } : undefined;
+}
+
+/** A call is required: there must be something to call. */
+export function requireSome(tools: ReadTool[], word: string, param: string): 'required' {
+  if (tools.length === 0) throw wrongValue(param, 'tools to choose from', word);
+  return 'required';
+}
+
+/** "This one" is "some one" where it is the only one offered. `param` is where the names stand. */
+export function offerNamed(tools: ReadTool[], names: readonly string[], param: string): ReadTool[] {
+  const named = tools.filter(({ tool }) => names.includes(tool.function.name));
+  if (named.length === 0) throw wrongValue(param, 'the name of one of the tools', names.length === 1 ? names[0] : names);
+  return named;
 }
 
 /** @throws RecuaError `invalid_type` for what JSON cannot hold. */

@@ -1,8 +1,8 @@
 // A running server over HTTP, for commands that ask one. What the server refuses comes as its own
 // error, and where nobody answers, the error says who was asked and what to do.
 import type { RequestInit, Response } from 'node-fetch';
-import { RecuaError, errorTable } from '../../errors.js';
-import type { ErrorCode } from '../../errors.js';
+import { RecuaError } from '../../errors.js';
+import { readError } from '../../server/openai/asking.js';
 import { misuse } from '../flags/flags.js';
 
 /** What only reads is answered at once, or the server is stuck. */
@@ -54,7 +54,7 @@ export class ServerClient {
     }
     if (response.ok) return response;
     const text = await response.text().catch(() => '');
-    throw readError(text) ?? unreachable(this.url, `answers ${init.method} ${path} with HTTP ${response.status}: it is no Recua server, or of another version`);
+    throw readError(jsonOf(text)) ?? unreachable(this.url, `answers ${init.method} ${path} with HTTP ${response.status}: it is no Recua server, or of another version`);
   }
 
   async #json(method: string, path: string, response: Response, signal?: AbortSignal): Promise<unknown> {
@@ -96,21 +96,12 @@ export function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
-/** The error that a server's answer tells; undefined where it tells none. */
-function readError(text: string): RecuaError | undefined {
-  let value: unknown;
+function jsonOf(text: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
     return undefined;
   }
-  const { code, message, param, type: _, ...more } = ((value as { error?: unknown } | null)?.error ?? {}) as Record<string, unknown>;
-  if (typeof message !== 'string' || typeof code !== 'string' || !Object.hasOwn(errorTable, code)) return undefined;
-  const details = Object.fromEntries(Object.entries(more).filter((entry): entry is [string, number | string] => ['number', 'string'].includes(typeof entry[1])));
-  const error = new RecuaError(code as ErrorCode, message, { param: typeof param === 'string' ? param : undefined, details });
-  // It happened in the server, whose log has where.
-  delete error.stack;
-  return error;
 }
 
 function unreachable(url: string, how: string, cause?: unknown): RecuaError {

@@ -68,7 +68,7 @@ export class ChatReader {
       return undefined;
     }
     const chunk = JSON.parse(data) as ChatCompletionChunk | { error: unknown };
-    if ('error' in chunk) throw readError(chunk.error);
+    if ('error' in chunk) throw readError(chunk) ?? new RecuaError('internal_error', `The server told an error that is none of Recua's: ${data}`);
     this.#usage = chunk.usage ?? this.#usage;
     const [choice] = chunk.choices;
     if (!choice) return undefined;
@@ -102,11 +102,12 @@ export class ChatReader {
   }
 }
 
-function readError(value: unknown): RecuaError {
-  const { code, message, param, type: _, ...more } = (value ?? {}) as Record<string, unknown>;
-  const known = typeof code === 'string' && Object.hasOwn(errorTable, code) ? code as ErrorCode : 'internal_error';
+/** The error that an error body tells; undefined where it is none of ours. */
+export function readError(body: unknown): RecuaError | undefined {
+  const { code, message, param, type: _, ...more } = ((body as { error?: unknown } | null)?.error ?? {}) as Record<string, unknown>;
+  if (typeof message !== 'string' || typeof code !== 'string' || !Object.hasOwn(errorTable, code)) return undefined;
   const details = Object.fromEntries(Object.entries(more).filter((entry): entry is [string, number | string] => ['number', 'string'].includes(typeof entry[1])));
-  const error = new RecuaError(known, String(message), { param: typeof param === 'string' ? param : undefined, details });
+  const error = new RecuaError(code as ErrorCode, message, { param: typeof param === 'string' ? param : undefined, details });
   // It happened in the server, whose log has where.
   delete error.stack;
   return error;

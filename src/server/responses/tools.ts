@@ -1,11 +1,8 @@
 // `tools` and `tool_choice` of a request. Called by response-request. Pure. A custom tool, which
 // takes a text instead of JSON, is a function of one text to the model.
-import type { ChatRequest, Tool } from '../../engine/protocol.js';
-import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
-import { writeTools, type ReadTool } from '../../request/tool-text.js';
-
-const maxTools = 1_024;
-const maxNameLength = 256;
+import type { ChatRequest } from '../../engine/protocol.js';
+import { describe, Fields, isObject, wrongType } from '../../request/fields.js';
+import { chooseByWord, maxToolName, maxTools, offerNamed, readTool, writeTools, type Choice, type ReadTool } from '../../request/tool-text.js';
 
 export interface ResponseTools {
   request: Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'>;
@@ -21,7 +18,7 @@ export function readTools(body: Fields): ResponseTools {
   (body.array('tools', maxTools) ?? []).forEach((value, index) => {
     const fields = Fields.of(value, `tools[${index}]`);
     const type = fields.string('type');
-    if (type === 'function') tools.push(readFunction(fields));
+    if (type === 'function') tools.push(readTool(fields, 'parameters'));
     else if (type === 'custom') {
       tools.push(readCustom(fields, warnings));
       custom.push(tools.at(-1)!.tool.function.name);
@@ -33,19 +30,8 @@ export function readTools(body: Fields): ResponseTools {
   return { request: { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') }, custom, warnings };
 }
 
-function readFunction(fields: Fields): ReadTool {
-  const tool: Tool = { type: 'function', function: { name: fields.name('name', maxNameLength) } };
-  const description = fields.string('description');
-  const parameters = fields.object('parameters');
-  const strict = fields.boolean('strict');
-  if (description !== undefined) tool.function.description = description;
-  if (parameters !== undefined) tool.function.parameters = parameters;
-  if (strict !== undefined) tool.function.strict = strict;
-  return { tool, param: fields.param('parameters') };
-}
-
 function readCustom(fields: Fields, warnings: string[]): ReadTool {
-  const name = fields.name('name', maxNameLength);
+  const name = fields.name('name', maxToolName);
   const format = fields.fields('format');
   const definition = format?.string('definition');
   if (definition !== undefined) warnings.push(`The grammar of the tool ${name} is told to the model and not enforced.`);
@@ -62,28 +48,17 @@ function readCustom(fields: Fields, warnings: string[]): ReadTool {
   };
 }
 
-function choose(body: Fields, tools: ReadTool[]): { offered: ReadTool[]; toolChoice: ChatRequest['toolChoice'] } {
+function choose(body: Fields, tools: ReadTool[]): Choice {
   const choice = body.get('tool_choice');
-  if (choice === undefined || choice === 'auto') return { offered: tools, toolChoice: 'auto' };
-  if (choice === 'none') return { offered: tools, toolChoice: 'none' };
-  if (choice === 'required') {
-    if (tools.length === 0) throw wrongValue('tool_choice', 'tools to choose from', choice);
-    return { offered: tools, toolChoice: 'required' };
-  }
+  const byWord = chooseByWord(choice, tools, 'tool_choice');
+  if (byWord) return byWord;
   if (!isObject(choice)) throw wrongType('tool_choice', '"auto", "none", "required" or an object', choice);
   const fields = Fields.of(choice, 'tool_choice');
   const type = fields.word('type', ['function', 'custom', 'allowed_tools']);
   if (type === undefined) throw wrongType(fields.param('type'), 'a type', undefined);
   if (type === 'allowed_tools') {
-    const names = (fields.array('tools', maxTools) ?? []).map((tool, index) => Fields.of(tool, `tool_choice.tools[${index}]`).name('name', maxNameLength));
-    return { offered: named(tools, names, 'tool_choice.tools'), toolChoice: fields.word('mode', ['auto', 'required']) ?? 'auto' };
+    const names = (fields.array('tools', maxTools) ?? []).map((tool, index) => Fields.of(tool, `tool_choice.tools[${index}]`).name('name', maxToolName));
+    return { offered: offerNamed(tools, names, 'tool_choice.tools'), toolChoice: fields.word('mode', ['auto', 'required']) ?? 'auto' };
   }
-  // "This one" is "some one" where it is the only one offered.
-  return { offered: named(tools, [fields.name('name', maxNameLength)], 'tool_choice.name'), toolChoice: 'required' };
-}
-
-function named(tools: ReadTool[], names: readonly string[], param: string): ReadTool[] {
-  const found = tools.filter(({ tool }) => names.includes(tool.function.name));
-  if (found.length === 0) throw wrongValue(param, 'names of the tools', names);
-  return found;
+  return { offered: offerNamed(tools, [fields.name('name', maxToolName)], 'tool_choice.name'), toolChoice: 'required' };
 }

@@ -1,17 +1,17 @@
 import t from 'tap';
-import { prepareChat, type PreparedPrompt } from '#recua/engine/prompts/chat.js';
+import { prepareChat, type AnswerParser, type PreparedPrompt } from '#recua/engine/prompts/chat.js';
 import type { EngineEvent } from '#recua/engine/protocol.js';
 import { Generation } from '#recua/engine/loop/generation.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
 import { chat, openEngine } from '../requests.js';
 
 /** An answer whose tokens come at times of the test's own. */
-async function answering(generateMs: number | undefined) {
+async function answering(generateMs: number | undefined, parser?: AnswerParser) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;
   const prepared: PreparedPrompt = await prepareChat({ model, contextSize: 2_000, cancelled: new Int32Array(1), guesses: false }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
   const sequence = new Sequence(prepared.tokens, 1_000, 2_000);
-  const request = new Generation(1, sequence, prepared, 0);
+  const request = new Generation(1, sequence, parser ? { ...prepared, parser } : prepared, 0);
   sequence.join(0, 0);
   sequence.advance(prepared.tokens.length);
   request.start(1);
@@ -50,4 +50,19 @@ t.test('an answer without such a time goes on', async (t) => {
   give('b\n', 1e9);
   t.equal(sequence.state, 'decode');
   await engine.close();
+});
+
+t.test('tokens of thoughts are counted, with the mark before them', async (t) => {
+  const parser = (reasoning: string): AnswerParser => ({
+    reasoning, push: () => undefined, end: (_whole, finishReason) => ({ delta: undefined, finishReason, warnings: [] }), close: () => undefined,
+  });
+  // A token is a byte here.
+  for (const [reasoning, tokens] of [['abc', '<t>abc'.length], ['', undefined]] as const) {
+    const { give, events, engine } = await answering(1_000, parser(reasoning));
+    give('<t>abc</t>yes', 500);
+    give('\n', 1_600);
+    const done = events.at(-1);
+    t.equal(done?.kind === 'done' ? done.usage.reasoningTokens : 'no end', tokens);
+    await engine.close();
+  }
 });
