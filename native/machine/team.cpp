@@ -53,6 +53,58 @@ void settle_on(int32_t index) {
 // others.
 constexpr uint64_t small_step = 16 << 20;
 
+// Where the threads of a team sleep while the first one works.
+class Rest {
+public:
+  // On the others, until end().
+  void sleep() {
+    std::unique_lock<std::mutex> lock(mutex);
+    uint64_t done = 0;
+    while (true) {
+      wake.wait(lock, [&] { return ended || (common != nullptr && turn != done); });
+      if (ended) return;
+      done = turn;
+      at_work++;
+      lock.unlock();
+      (*common)();
+      lock.lock();
+      at_work--;
+      left.notify_one();
+    }
+  }
+
+  // On the first.
+  void wake_for(const std::function<void()> &work) {
+    std::unique_lock<std::mutex> lock(mutex);
+    common = &work;
+    turn++;
+    lock.unlock();
+    wake.notify_all();
+    work();
+    lock.lock();
+    common = nullptr; // who has not begun need not
+    left.wait(lock, [this] { return at_work == 0; });
+  }
+
+  void end() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      ended = true;
+    }
+    wake.notify_all();
+  }
+
+private:
+  std::mutex mutex;
+  std::condition_variable wake, left;
+  const std::function<void()> *common = nullptr;
+  uint64_t turn = 0;
+  int32_t at_work = 0;
+  bool ended = false;
+};
+
+thread_local Rest *rest = nullptr; // that of the team this thread is the first of
+
 } // namespace
 
 int32_t team_for(const llama_model *model, size_t rows, int32_t threads) {
@@ -76,25 +128,27 @@ void settle_team(int32_t threads) {
 
 void team_asleep(const std::function<void()> &work) {
   if (team_size == 1 || omp_in_parallel() != 0) return work(); // there are no others, or they sleep already
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool done = false;
+  Rest here;
   // Not of another size, for which OpenMP would make threads or end some. From here on the others
   // go to sleep; one that a third program keeps from its core does it late, and is not waited for.
 #pragma omp parallel num_threads(team_size)
   {
-    std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
     if (omp_get_thread_num() == 0) {
+      rest = &here;
       work();
-      lock.lock();
-      done = true;
-      lock.unlock();
-      wake.notify_all();
+      rest = nullptr;
+      here.end();
     } else {
-      lock.lock();
-      wake.wait(lock, [&done] { return done; });
+      here.sleep();
     }
   }
+}
+
+void team_waits(const std::function<void()> &work) {
+  if (rest != nullptr) return rest->wake_for(work);
+  if (team_size == 1 || omp_in_parallel() != 0) return work();
+#pragma omp parallel num_threads(team_size)
+  work();
 }
 
 #else
@@ -102,6 +156,7 @@ void team_asleep(const std::function<void()> &work) {
 int32_t team_for(const llama_model *, size_t, int32_t threads) { return threads; }
 void settle_team(int32_t) {}
 void team_asleep(const std::function<void()> &work) { work(); }
+void team_waits(const std::function<void()> &work) { work(); }
 
 #endif
 

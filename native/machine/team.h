@@ -22,4 +22,9 @@ void settle_team(int32_t threads);
 // given.
 void team_asleep(const std::function<void()> &work);
 
+// Does the work on all threads of the team at once, within team_asleep() or not: to wait for what
+// wakes them together, so that none has to be woken by another. Returns on this thread when it did
+// its own; every thread must end soon after the first.
+void team_waits(const std::function<void()> &work);
+
 } // namespace recua

@@ -172,9 +172,11 @@ bool others_wait(const Shared &shared, const Process &me) {
   });
 }
 
-void sleep_until_change(Shared &shared, uint32_t seen) {
+// False where nothing changed for so long.
+bool sleep_until_change(Shared &shared, uint32_t seen) {
   const timespec most{0, look_again_ms * 1000000};
-  syscall(SYS_futex, reinterpret_cast<uint32_t *>(&shared.changes), FUTEX_WAIT, seen, &most, nullptr, 0);
+  return syscall(SYS_futex, reinterpret_cast<uint32_t *>(&shared.changes), FUTEX_WAIT, seen, &most, nullptr, 0) == 0 ||
+         errno != ETIMEDOUT;
 }
 
 void tell_change(Shared &shared) {
@@ -182,24 +184,29 @@ void tell_change(Shared &shared) {
   syscall(SYS_futex, reinterpret_cast<uint32_t *>(&shared.changes), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Until it is this process's turn, or there is no need to wait for that any more.
-void wait(Shared &shared, Process &me, const std::function<bool()> &given_up) {
+// Until it is this process's turn, or there is no need to wait for that any more. On all threads of
+// the team: whoever finds it out sets `over`, and the others, woken by the same change, go on.
+void wait(Shared &shared, Process &me, const std::function<bool()> &given_up, std::atomic<bool> &over) {
   const int64_t until_ms = now_ms() + longest_wait_ms;
+  bool told = true;
   while (true) {
     const uint32_t seen = shared.changes;
     {
       const Lock lock(shared);
+      if (over) return;
       const bool too_long = now_ms() >= until_ms;
       for (size_t i = 0; too_long && i < most_processes; i++) me.in_vain[i] = shared.rows[i].ticket;
       if (too_long || given_up() || !must_wait(shared, me)) {
         me.row->computes = 1;
-        return;
+        over = true;
+        break;
       }
     }
-    sleep_until_change(shared, seen);
+    told = sleep_until_change(shared, seen);
     const Lock lock(shared);
     leave_out_the_dead(shared);
   }
+  if (!told) tell_change(shared); // nobody woke the others
 }
 
 } // namespace
@@ -253,7 +260,8 @@ Turn::Turn(int32_t threads, const std::function<bool()> &given_up) {
     }
   }
   me.waited++;
-  team_asleep([&] { wait(*shared, me, given_up); });
+  std::atomic<bool> over{false};
+  team_waits([&] { wait(*shared, me, given_up, over); });
 }
 
 bool Turn::wanted() const {
