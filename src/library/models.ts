@@ -57,7 +57,9 @@ export interface LeaseOptions {
 export interface ModelStatus {
   id: string;
   aliases: readonly string[];
-  /** `unloading` goes as soon as what it works on is done. */
+  /**
+   * `sleeping` has conversations on disk; `unloading` goes as soon as what it works on is done.
+   */
   state: ModelState['state'];
   /** Of a model that is loading: the part that is done, 0 to 1. */
   fraction?: number;
@@ -177,7 +179,10 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
     return status(await this.#asking(() => this.#pool.load(checkName(name, 'name', mostNameLength))));
   }
 
-  /** Unloads a model as soon as nobody works with it, and waits for that. */
+  /**
+   * Unloads a model as soon as nobody works with it, and waits for that. It is `sleeping` then
+   * where its conversations are kept on disk, else `unloaded`.
+   */
   async unload(name: string): Promise<ModelStatus> {
     return status(await this.#asking(() => this.#pool.unload(checkName(name, 'name', mostNameLength))));
   }
@@ -228,9 +233,10 @@ export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const [chosen, settings] = await findAll(wanted);
   const devices = await findGpus([config, ...wanted.map((one) => makeConfig({ ...config, ...one.config }))]);
   const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id) : storeModels();
-  const { maxModels, maxMemoryBytes } = config;
+  const { maxModels, maxMemoryBytes, sleepCacheBytes } = config;
   const pool = startPool(makeCatalogue({ models: served, config, settings, devices }), {
-    maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), engines: { keepAlive: false },
+    maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices),
+    sleep: { limitBytes: sleepCacheBytes }, engines: { keepAlive: false },
     log: (level, text) => {
       onLog?.(level, text);
       models.emit('log', level, text);

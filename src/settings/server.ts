@@ -38,6 +38,19 @@ export const poolSettings = {
       help: 'With several models: memory that they may take together; 0 is what the machine has free',
     },
   },
+  /**
+   * Disk space for the conversations of models that are unloaded, in bytes, which go on where they
+   * were when their model is back; 0 keeps none, below 0, the default, is a tenth of what is free,
+   * at most 8 GiB.
+   */
+  sleepCacheBytes: {
+    kind: 'integer', fallback: -mebibyte, min: -mebibyte, max: 2 ** 24 * mebibyte,
+    flag: {
+      names: ['--sleep-cache'], value: 'MiB', key: 'sleepCacheMib', unit: mebibyte,
+      help: 'With several models: disk space for conversations whose model is unloaded, so that it '
+        + 'goes on where it was; 0 keeps none, -1 is a tenth of what is free, at most 8 GiB',
+    },
+  },
 } as const satisfies Settings;
 
 /** In the order of help. */
@@ -123,15 +136,6 @@ export const serverSettings = {
     },
   },
   ...poolSettings,
-  /** MiB on disk for conversations of unloaded models; below 0 a share of what is free. */
-  sleepCacheMib: {
-    kind: 'integer', fallback: -1, min: -1, max: 1 << 24,
-    flag: {
-      names: ['--sleep-cache'], value: 'mib',
-      help: 'With several models: disk space for conversations whose model is unloaded, so that it '
-        + 'goes on where it was; 0 keeps none, -1 is a tenth of what is free, at most 8 GiB',
-    },
-  },
   logLevel: {
     kind: 'choice', fallback: 'info', choices: ['debug', 'info', 'warn', 'error', 'silent'],
     flag: { names: ['--log-level'], help: 'How much to tell' },

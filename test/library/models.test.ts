@@ -63,7 +63,7 @@ t.test('a model is leased by name, works as a loaded one, and is given back', as
   const [idle] = await models.list();
   t.equal(idle?.leases, 0);
   t.ok(idle!.expires! > new Date(), 'it stays for who asks next');
-  t.equal((await models.unload('chat')).state, 'unloaded');
+  t.equal((await models.unload('chat')).state, 'sleeping', 'what was said is kept');
   t.equal((await models.load('chat')).state, 'ready');
   await models.dispose();
   t.equal(await codeOf(embed.embed('x')), 'closed');
@@ -84,6 +84,24 @@ t.test('one of two has room: leases take turns, and changes are told', async (t)
   t.equal(await codeOf(second), 'cancelled');
   await embed.dispose();
   t.strictSame([...new Set(heard)].filter((one) => /ready|unloaded/.test(one)).slice(0, 3), ['chat ready', 'chat unloaded', 'embed ready']);
+});
+
+t.test('a conversation goes on after its model was unloaded, unless nothing is to be kept', async (t) => {
+  const prompt = `Tell me about ${'llamas and alpacas, '.repeat(12)}`;
+  for (const [sleepCacheBytes, kept] of [[undefined, true], [0, false]] as const) {
+    const models = await open(t, { maxModels: 1, sleepCacheBytes });
+    const ask = async (name: string) => {
+      await using model = await models.lease(name);
+      return await model.complete(prompt, { maxTokens: 2, temperature: 0 });
+    };
+    const first = await ask('chat');
+    await ask('embed');
+    t.equal((await states(models))[0], kept ? 'chat sleeping' : 'chat unloaded');
+    const again = await ask('chat');
+    t.equal(again.content, first.content);
+    t.equal(again.usage.cachedTokens, kept ? again.usage.promptTokens - 1 : 0);
+    await models.dispose();
+  }
 });
 
 t.test('a leased model tells of its crash, and comes back by itself', async (t) => {

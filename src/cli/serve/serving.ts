@@ -80,7 +80,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
   };
 }
 
-function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes, sleepCacheMib }: Config): Serving {
+function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes, sleepCacheBytes }: Config): Serving {
   const { catalogue, defaultsOf, preload, only, names, devices } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
@@ -88,7 +88,7 @@ function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes, slee
     title,
     open(output, { logLevel }) {
       const pool = startPool(catalogue, {
-        maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: { limitBytes: sleepCacheMib * 2 ** 20 }, log: engineLog(output.log),
+        maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: { limitBytes: sleepCacheBytes }, log: engineLog(output.log),
         logLevel: engineLogLevel(logLevel),
       });
       return { pool, defaultsOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
