@@ -2,6 +2,7 @@
 // to tap; a test's source names it too (`npm test -- test/models/gguf/gguf.test.ts`). The last line
 // is `N passed, N failed`.
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { eslint } from './lint.mjs';
 import { ensurePeers } from './peers.mjs';
@@ -39,7 +40,7 @@ async function tap(args) {
   const chosen = args.map((argument) => argument.replace(/^(?:\.\/)?test\/(.*)\.ts$/, 'dist-test/$1.js'));
   const bin = join(place.nodeModules, 'tap', 'dist', 'esm', 'run.mjs');
   // Tests load models and start servers; how long that takes is no part of what they test.
-  const command = [bin, 'run', '--timeout=600', ...chosen];
+  const command = [bin, 'run', '--timeout=600', ...jobs(args), ...chosen];
   const showsItself = process.stdout.isTTY || args.some((argument) => /^(-R|--reporter)/.test(argument));
   const { code, text } = await (showsItself ? tapDrawn(command) : tapPlain(command));
   const counts = countTap(text);
@@ -47,6 +48,16 @@ async function tap(args) {
   // failed test.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
   return { code, ...counts };
+}
+
+/**
+ * tap leaves one core of a few free, and most tests wait more than they compute. Those that count
+ * threads, memory or turns run alone: `serial` in package.json.
+ */
+function jobs(args) {
+  const cores = availableParallelism();
+  const chosen = args.some((argument) => /^(-j|--jobs)/.test(argument));
+  return chosen || cores > 4 ? [] : [`--jobs=${cores}`];
 }
 
 /** By tap's own reporter, with the raw result in a file beside. */
