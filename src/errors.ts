@@ -32,7 +32,7 @@ export const errorTable = {
   rerank_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model is no reranker: it cannot score documents for a query.' },
   chat_unsupported: { status: 400, type: 'invalid_request_error', meaning: 'The model has no chat template or cannot generate text.' },
   model_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No model of that name is served, or no such file exists.' },
-  response_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No response of that id is stored: it never was, was deleted, gave way to newer ones, or the server has started anew since.' },
+  response_not_found: { status: 404, type: 'invalid_request_error', meaning: 'No response of that id is stored: it never was, was deleted, or gave way to newer ones.' },
   route_not_found: { status: 404, type: 'not_found_error', meaning: 'No such path in this API.' },
   method_not_allowed: { status: 405, type: 'invalid_request_error', meaning: 'The path exists, the method does not; `Allow` lists those that do.' },
   body_too_large: { status: 413, type: 'invalid_request_error', meaning: 'The request body is over the limit.' },

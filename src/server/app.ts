@@ -10,6 +10,8 @@ import type { Dialect, Route } from './exchange/dialect.js';
 import { errorHandler } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health } from './health.js';
+import { Inner } from './http/inner.js';
+import { KeptFolder } from './kept/kept-folder.js';
 import { jsonBody } from './body/json-body.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
@@ -32,14 +34,16 @@ export interface AppOptions {
   /** Given by listen, which drains it. */
   traffic?: Traffic;
   log?: Log;
+  /** Where responses are kept; absent: in a folder that is gone when the process ends. */
+  keepIn?: string | undefined;
 }
 
 export function createApp(options: AppOptions): Express {
   const { pool, config, traffic = new Traffic(), log = () => undefined } = options;
   const { temperature, maxTokens } = config;
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
-  const gateway: Gateway = { pool, config, defaultsOf, traffic, log };
   const app = express();
+  const gateway: Gateway = { pool, config, defaultsOf, traffic, log, kept: new KeptFolder(options.keepIn), inner: new Inner(app) };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
@@ -70,7 +74,7 @@ export function createApp(options: AppOptions): Express {
 function route(app: Express, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
   const path = app.route(one.paths as unknown as string).all(...before, (_req, _res, next) => next());
   const all = [one, ...(one.also ? [one.also] : [])];
-  for (const { method, handler } of all) path[method](...(method === 'post' ? body : []), handler);
+  for (const { method, handler, bodiless } of all) path[method](...(method === 'post' && !bodiless ? body : []), handler);
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');
   path.all((req: Request, res: Response) => {
     res.set('Allow', allow);

@@ -58,5 +58,5 @@ t.test('the client gets errors as the classes it knows', async (t) => {
   const client = await startClient(t);
   await t.rejects(client.responses.create({ ...ask, input: [] }), { status: 400, code: 'invalid_value', param: 'input' });
   await t.rejects(client.responses.create({ ...ask, model: 'gpt-x' }), { status: 404, code: 'model_not_found' });
-  await t.rejects(client.responses.create({ ...ask, background: true }), { status: 400, code: 'unsupported_parameter', param: 'background' });
+  await t.rejects(client.responses.create({ ...ask, background: true, store: false }), { status: 400, code: 'invalid_value', param: 'store' });
 });
