@@ -16,6 +16,8 @@ import { jsonBody } from './body/json-body.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
 import { anthropic } from './anthropic/dialect.js';
+import { batches } from './batches/dialect.js';
+import { files } from './files/dialect.js';
 import { llamaServer } from './llama-server/dialect.js';
 import { ollama } from './ollama/dialect.js';
 import { openai } from './openai/dialect.js';
@@ -24,7 +26,7 @@ import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
 
-const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama];
+const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches];
 
 export interface AppOptions {
   pool: ModelPool;

@@ -123,6 +123,9 @@ export class Inner {
 }
 
 
+/** The reason of work that is done while nobody waits for the server. */
+export class IdleWork {}
+
 /** Why the server asks itself; undefined where somebody else asks. */
 export function reasonOf(req: Pick<Request, 'socket'>): object | undefined {
   return req.socket instanceof InnerSocket ? (req.socket as InnerSocket).reason : undefined;
