@@ -13,6 +13,7 @@ import { health } from './health.js';
 import { Inner } from './http/inner.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { jsonBody } from './body/json-body.js';
+import type { ModelShelf } from './http/shelf.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
 import { anthropic } from './anthropic/dialect.js';
@@ -38,6 +39,8 @@ export interface AppOptions {
   log?: Log;
   /** Where responses are kept; absent: in a folder that is gone when the process ends. */
   keepIn?: string | undefined;
+  /** Absent: models are neither pulled nor deleted by requests. */
+  shelf?: ModelShelf | undefined;
 }
 
 export function createApp(options: AppOptions): Express {
@@ -45,7 +48,7 @@ export function createApp(options: AppOptions): Express {
   const { temperature, maxTokens } = config;
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
-  const gateway: Gateway = { pool, config, defaultsOf, traffic, log, kept: new KeptFolder(options.keepIn), inner: new Inner(app) };
+  const gateway: Gateway = { pool, config, defaultsOf, traffic, log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
@@ -76,7 +79,7 @@ export function createApp(options: AppOptions): Express {
 function route(app: Express, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
   const path = app.route(one.paths as unknown as string).all(...before, (_req, _res, next) => next());
   const all = [one, ...(one.also ? [one.also] : [])];
-  for (const { method, handler, bodiless } of all) path[method](...(method === 'post' && !bodiless ? body : []), handler);
+  for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? body : []), handler);
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');
   path.all((req: Request, res: Response) => {
     res.set('Allow', allow);

@@ -16,8 +16,10 @@ export interface Route {
   handler: RequestHandler;
   /** A POST whose body says nothing, or is read by the handler. */
   bodiless?: boolean;
+  /** A DELETE that says in its body what goes. */
+  takesBody?: boolean;
   /** What another method does at the same paths. */
-  also?: Pick<Route, 'method' | 'handler' | 'bodiless'>;
+  also?: Pick<Route, 'method' | 'handler' | 'bodiless' | 'takesBody'>;
 }
 
 export interface Dialect {

@@ -5,6 +5,7 @@ import type { ModelPool } from '../../engine/pool-api.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import type { KeptFolder } from '../kept/kept-folder.js';
 import type { Inner } from './inner.js';
+import type { ModelShelf } from './shelf.js';
 import type { Traffic } from './traffic.js';
 
 export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
@@ -19,5 +20,7 @@ export interface Gateway {
   readonly kept: KeptFolder;
   /** Requests of its own. */
   readonly inner: Inner;
+  /** The store of models; undefined where a program serves models of its own. */
+  readonly shelf: ModelShelf | undefined;
   readonly log: Log;
 }

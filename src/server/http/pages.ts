@@ -18,6 +18,17 @@ export function refusePages(req: Request, _res: Response, next: NextFunction): v
   next();
 }
 
+/** Behind it: what changes the store is for those who sit at the machine. Express middleware. */
+export function refuseRemote(req: Request, _res: Response, next: NextFunction): void {
+  const address = req.socket.remoteAddress?.replace(/^::ffff:/, '');
+  const { forwarded, 'x-forwarded-for': forwardedFor } = req.headers;
+  const isHere = address === undefined || address === '::1' || address.startsWith('127.');
+  if (!isHere || forwarded !== undefined || forwardedFor !== undefined) {
+    throw new RecuaError('client_refused', "Only clients on the server's own machine may change which models it has; on that machine there are recua pull, rm and cp.");
+  }
+  next();
+}
+
 function isForeignPage({ origin, host = '', 'user-agent': agent = '', 'sec-fetch-site': site }: Request['headers']): boolean {
   const isBrowser = origin !== undefined || site !== undefined || agent.startsWith('Mozilla/');
   if (!isBrowser) return false;
