@@ -1,6 +1,6 @@
 // When lines of batches may be worked on: while nobody waits for the server, and nobody has for a
-// moment, since people ask again. When somebody comes, lines go on only where there is room for all;
-// the newest give way, and are done anew later.
+// moment, since people ask again. When somebody comes, lines go on only where there is room for
+// all; the newest give way, and are done anew later.
 import type { Traffic } from '../http/traffic.js';
 
 /** How long nobody must have waited. */
@@ -41,10 +41,13 @@ export class Idle {
       stop.removeEventListener('abort', wake);
     }
     const own = new AbortController();
+    const end = (): void => own.abort(stop.reason);
+    stop.addEventListener('abort', end, { once: true });
     this.#lines.push(own);
     try {
-      return await work(AbortSignal.any([own.signal, stop]));
+      return await work(own.signal);
     } finally {
+      stop.removeEventListener('abort', end);
       this.#lines.splice(this.#lines.indexOf(own), 1);
       this.#wake();
     }

@@ -26,6 +26,8 @@ const passing: ReadonlySet<number> = new Set([408, 429, 499, 503]);
 const mostCrashes = 3;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
+/** Node's timers count in 32 bits. */
+const longestTimerMs = 2 ** 31 - 1;
 
 type Line = { customId: string; response: object } | { customId: string; error: { code: string; message: string } };
 
@@ -33,6 +35,9 @@ export class BatchWork {
   readonly record: BatchRecord;
   readonly #places: Places;
   readonly #stop = new AbortController();
+  /** No line is worked on any more: the batch is stopped, or its time is over. */
+  readonly #end = new AbortController();
+  readonly #timer: NodeJS.Timeout;
   #cancelled = false;
   #output!: LineFile;
   #errors!: LineFile;
@@ -40,6 +45,9 @@ export class BatchWork {
   constructor(record: BatchRecord, places: Places) {
     this.record = record;
     this.#places = places;
+    const leftMs = Math.min(Math.max(0, record.batch.expires_at * 1_000 - Date.now()), longestTimerMs);
+    this.#timer = setTimeout(() => this.#end.abort(), leftMs);
+    this.#timer.unref();
   }
 
   /** Lines that are being worked on are left; what is done is given. */
@@ -48,12 +56,13 @@ export class BatchWork {
     if (batch.status === 'finalizing' || batch.completed_at !== null) return;
     this.#cancelled = true;
     await this.#enter('cancelling');
-    this.#stop.abort();
+    this.stop();
   }
 
   /** The server stops: the batch goes on when it starts again. */
   stop(): void {
     this.#stop.abort();
+    this.#end.abort();
   }
 
   async run(): Promise<void> {
@@ -61,7 +70,7 @@ export class BatchWork {
     const { store, files, gateway } = this.#places;
     if (batch.status === 'cancelling') {
       this.#cancelled = true;
-      this.#stop.abort();
+      this.stop();
     }
     const path = await store.inputOf(batch.id);
     const { requests, problems } = await checkRequests(path, batch.endpoint, gateway.config.bodyLimitBytes);
@@ -78,8 +87,9 @@ export class BatchWork {
     try {
       if (batch.status === 'validating') await this.#enter('in_progress');
       await this.#all(requests.filter(({ customId }) => !done.has(customId)), input);
-      if (this.#cancelled || !this.#stop.signal.aborted) await this.#end();
+      if (this.#cancelled || !this.#stop.signal.aborted) await this.#conclude();
     } finally {
+      clearTimeout(this.#timer);
       await input.close();
       await this.#output.close();
       await this.#errors.close();
@@ -105,7 +115,7 @@ export class BatchWork {
       if (Date.now() >= expiresMs) return await this.#write({ customId, error: { code: 'batch_expired', message: 'The batch expired before this request was worked on.' } });
       const reply = await this.#ask(request, input).catch((thrown: unknown) => thrown as Error);
       // It gave way, its time was over, or the batch was stopped.
-      if (reply instanceof Error && ['AbortError', 'TimeoutError'].includes(reply.name)) continue;
+      if (reply instanceof Error && reply.name === 'AbortError') continue;
       const { status, requestId, body } = reply instanceof Error ? { status: 503, requestId: '', body: Buffer.alloc(0) } : reply;
       if (!passing.has(status) && !(status === 500 && isCrash(body) && ++crashes < mostCrashes)) {
         return await this.#write({ customId, response: { status_code: status, request_id: requestId, body: JSON.parse(body.toString()) as unknown } }, status !== 200);
@@ -118,8 +128,7 @@ export class BatchWork {
   async #ask(request: BatchRequest, input: FileHandle): Promise<InnerReply> {
     const { idle, gateway } = this.#places;
     const { endpoint } = this.record.batch;
-    const expires = AbortSignal.timeout(Math.min(Math.max(0, this.record.batch.expires_at * 1_000 - Date.now()), 2 ** 31 - 1));
-    return await idle.line(AbortSignal.any([this.#stop.signal, expires]), async (signal) => (
+    return await idle.line(this.#end.signal, async (signal) => (
       await gateway.inner.ask({ path: endpoint, body: await bodyOf(input, request, endpoint), reason: new IdleWork(), signal })
     ));
   }
@@ -142,7 +151,7 @@ export class BatchWork {
     else counts.completed++;
   }
 
-  async #end(): Promise<void> {
+  async #conclude(): Promise<void> {
     const { record, record: { batch, outputId, errorId, outputSeconds } } = this;
     const { files, store } = this.#places;
     const expired = !this.#cancelled && Date.now() >= batch.expires_at * 1_000;

@@ -1,5 +1,6 @@
 // Files that clients upload and that batches write: the bytes of each, and beside them a small file
-// that says what it is, which comes last. Private to the user; several servers may share the folder.
+// that says what it is, which comes last. Private to the user; several servers may share the
+// folder.
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';

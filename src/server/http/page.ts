@@ -1,4 +1,5 @@
-// A page of a list, as OpenAI's clients turn them: `limit` entries behind the one that `after` names.
+// A page of a list, as OpenAI's clients turn them: `limit` entries behind the one that `after`
+// names.
 import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
 import type { Query } from './query.js';

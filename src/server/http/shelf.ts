@@ -1,5 +1,5 @@
-// The store of models, as routes see it that change it. Implemented by cli/serve/model-shelf, and by
-// fakes in tests.
+// The store of models, as routes see it that change it. Implemented by cli/serve/model-shelf, and
+// by fakes in tests.
 
 export interface PulledFile {
   /** Such as `sha256:…`. */
@@ -20,7 +20,9 @@ export interface ModelShelf {
   remove(name: string): Promise<void>;
   /** A second name; no bytes are copied. */
   copy(source: string, name: string): Promise<void>;
-  /** What the header of the model's file says, long lists as null; undefined where there is none. */
+  /**
+   * What the header of the model's file says, long lists as null; undefined where there is none.
+   */
   describe(name: string): Promise<ShelfModel | undefined>;
 }
 

@@ -10,7 +10,6 @@ import { RecuaError } from '../../errors.js';
 export class KeptFolder {
   readonly #parent: string | undefined;
   #root: Promise<string> | undefined;
-  readonly #known = new Set<string>();
 
   /** @param parent others may write to it: what is kept is in a folder of the user's there. */
   constructor(parent?: string) {
@@ -29,8 +28,8 @@ export class KeptFolder {
   async of(name: string): Promise<string> {
     try {
       const folder = join(await (this.#root ??= this.#open()), name);
-      if (!this.#known.has(folder)) await mkdir(folder, { recursive: true, mode: 0o700 });
-      this.#known.add(folder);
+      // Each time: somebody may tidy up while the server runs.
+      await mkdir(folder, { recursive: true, mode: 0o700 });
       return folder;
     } catch (thrown) {
       // What was in the way may be gone the next time.

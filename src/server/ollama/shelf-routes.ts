@@ -1,5 +1,5 @@
-// POST /api/pull and /api/copy, DELETE /api/delete: they change which models are on this machine, so
-// only clients on it may ask.
+// POST /api/pull and /api/copy, DELETE /api/delete: they change which models are on this machine,
+// so only clients on it may ask.
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { Fields, wrongType } from '../../request/fields.js';

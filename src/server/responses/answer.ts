@@ -104,11 +104,11 @@ export class ResponseWriter implements AnswerWriter {
   }
 
   async whole([{ content, reasoning, toolCalls }]: readonly [WholeAnswer], [finish]: readonly [Finish]): Promise<object> {
-    if (reasoning !== '') this.#add(reasoningItem(this.#itemId('rs'), reasoning, 'completed'));
-    if (content !== '' || toolCalls.length === 0) this.#add(messageItem(this.#itemId('msg'), content, 'completed'));
+    if (reasoning !== '') this.#complete(reasoningItem(this.#itemId('rs'), reasoning, 'completed'));
+    if (content !== '' || toolCalls.length === 0) this.#complete(messageItem(this.#itemId('msg'), content, 'completed'));
     for (const { id, name, arguments: text } of toolCalls) {
       const isCustom = this.#asked.customTools.includes(name);
-      this.#add(callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), id, name, text, 'completed', isCustom));
+      this.#complete(callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), id, name, text, 'completed', isCustom));
     }
     if (finish.finishReason === 'length') this.#output.at(-1)!.status = 'incomplete';
     return await this.#finished(finish);
@@ -153,7 +153,7 @@ export class ResponseWriter implements AnswerWriter {
   }
 
   /** An item that is complete. */
-  #add(item: Item): void {
+  #complete(item: Item): void {
     if (item.type === 'reasoning' && this.#asked.seals) item.encrypted_content = sealed(item.content[0].text);
     this.#output.push(item);
   }
@@ -200,7 +200,7 @@ export class ResponseWriter implements AnswerWriter {
       frames.push(this.#event('response.custom_tool_call_input.delta', { ...at, delta: input }), this.#event('response.custom_tool_call_input.done', { ...at, input }));
     }
     const index = this.#output.length;
-    this.#add(item);
+    this.#complete(item);
     frames.push(this.#event('response.output_item.done', { output_index: index, item: wire(item) }));
     return frames;
   }

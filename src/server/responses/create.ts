@@ -59,10 +59,12 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
 }
 
 /** Events from that number on. The run goes on where its client goes. */
-export async function streamRun({ traffic }: Gateway, res: Response, run: BackgroundRun, sequence: number): Promise<void> {
+export async function streamRun({ traffic, config }: Gateway, res: Response, run: BackgroundRun, sequence: number): Promise<void> {
   const signal = traffic.enter(res);
   const stream = new Stream(res, sse);
-  stream.open({ afterMs: 0, frame: () => ({ data: '' }) });
+  // As OpenAI keeps a silent stream open: no event of the response.
+  const alive = 'keepalive';
+  stream.open({ afterMs: config.pingIntervalMs, frame: () => ({ event: alive, data: { type: alive, sequence_number: run.sequence - 1 } }) });
   for await (const frame of run.from(sequence)) {
     if (signal.aborted && res.destroyed) return;
     stream.send(frame);

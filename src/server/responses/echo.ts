@@ -20,7 +20,6 @@ export function echoOf(body: Fields, { temperature, topP, presencePenalty, frequ
     text: textOf(body),
     tool_choice: body.get('tool_choice') ?? 'auto',
     tools: (body.array('tools', maxTools) ?? []).map(wholeTool),
-    top_logprobs: 0,
     top_p: topP,
     truncation: 'disabled',
     user: body.string('user') ?? null,

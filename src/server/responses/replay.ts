@@ -24,7 +24,7 @@ export function replay({ response, lastEvent }: StoredResponse, after?: number):
 interface WireItem {
   id: string;
   type: string;
-  content?: { type: string; text: string }[];
+  content?: { type: string; text: string; logprobs?: object[] }[];
   name?: string;
   arguments?: string;
   input?: string;
@@ -37,7 +37,7 @@ function addItem(add: (type: string, data: object) => void, item: WireItem, inde
   (item.content ?? []).forEach((part, content) => {
     if (!isObject(part)) return;
     const place = { ...at, content_index: content };
-    const more = part.type === 'output_text' ? { logprobs: [] } : {};
+    const more = part.type === 'output_text' ? { logprobs: part.logprobs ?? [] } : {};
     add('response.content_part.added', { ...place, part: { ...part, text: '' } });
     add(`response.${part.type}.delta`, { ...place, delta: part.text, ...more });
     add(`response.${part.type}.done`, { ...place, text: part.text, ...more });

@@ -65,7 +65,8 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
     warnings: tools.warnings,
     seals: include.includes('reasoning.encrypted_content'),
     background,
-    echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null } },
+    echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: 0,
+      reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null } },
   };
 }
 

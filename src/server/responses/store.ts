@@ -1,6 +1,6 @@
 // Responses that a later request may go on from, or ask for: a file each, which the user alone can
-// read, the newest up to a bound of their bytes and their age. Several servers may share the folder.
-// Made by dialect.
+// read, the newest up to a bound of their bytes and their age. Several servers may share the
+// folder. Made by dialect.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';

@@ -62,7 +62,8 @@ t.test('Codex asks, has its tool run, and goes on with what it was given', async
     { type: 'function_call', name: 'shell_command', call_id: 'call_1', arguments: '{"command":"ls"}' },
   ]);
 
-  // It gives items back without their ids, and thoughts by what is sealed where their text is hidden.
+  // It gives items back without their ids, and thoughts by what is sealed where their text is
+  // hidden.
   const given = items.map(({ id: _, status: _status, ...item }) => (item['type'] === 'reasoning' ? { ...item, content: null } : item));
   app.engine.script = async function* () {
     yield { content: 'One file: a.txt' };
