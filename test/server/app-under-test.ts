@@ -1,6 +1,9 @@
 // Starts the server that the tests talk to. openai.test and fuzz.test ask for nothing but a URL, so
 // that the same tests run over a real engine: RECUA_TEST_URL=http://127.0.0.1:8080 names a running
 // server, or give startApp an engine.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import { makeConfig, type Config } from '#recua/settings/config.js';
 import type { Engine } from '#recua/engine/api.js';
@@ -24,6 +27,16 @@ export async function startApp(t: Test, config: Partial<Config> = {}, engine: En
   const listening = await listen({ pool: singleModel(engine, served), config: makeConfig({ port: 0, ...config }), log, ...more });
   t.teardown(() => listening.close(0));
   return { ...listening, engine, logged };
+}
+
+/**
+ * A folder that is there until the app has ended: t.testdir() is taken away while it may still
+ * write.
+ */
+export function ownFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'recua-kept-test-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  return folder;
 }
 
 /** Where the tests that suit any engine find their server. */

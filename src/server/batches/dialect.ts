@@ -13,6 +13,8 @@ import { Idle } from './idle.js';
 import { BatchQueue } from './queue.js';
 import { endpoints } from './requests.js';
 
+/** Worked on at once, however many the engine takes: each holds its request and its answer. */
+const mostLines = 8;
 const usualPage = 20;
 const mostPage = 100;
 const maxIdLength = 256;
@@ -25,7 +27,7 @@ export const batches: Dialect = {
   routes(gateway) {
     const store = new BatchStore(gateway.kept);
     const files = new FileStore(gateway.kept);
-    const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, gateway.config.parallel) });
+    const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines)) });
     if (gateway.kept.isLasting) queue.resume().catch((thrown: unknown) => gateway.log('debug', `Batches do not go on: ${RecuaError.from(thrown).message}`));
     const find = async (id: string): Promise<BatchRecord> => queue.find(id) ?? await store.get(id);
     const idOf = (req: Request): string => String(req.params['id']);

@@ -14,6 +14,8 @@ export class BatchQueue {
   readonly #places: Places;
   readonly #waiting: string[] = [];
   #work: BatchWork | undefined;
+  /** Resolves when it is known whether the next one can be worked on here. */
+  #picked: Promise<unknown> = Promise.resolve();
   #isBusy = false;
 
   constructor(places: Places) {
@@ -43,12 +45,12 @@ export class BatchQueue {
 
   async cancel(record: BatchRecord): Promise<BatchRecord> {
     const { id } = record.batch;
+    await this.#picked;
     if (this.#work?.record.batch.id === id) {
       await this.#work.cancel();
       return this.#work.record;
     }
-    const at = this.#waiting.indexOf(id);
-    if (at < 0) throw new RecuaError('invalid_value', `The batch ${id} is worked on by another server; only that can cancel it.`);
+    if (!this.#waiting.includes(id)) throw new RecuaError('invalid_value', `The batch ${id} is worked on by another server; only that can cancel it.`);
     record.batch.status = 'cancelling';
     record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
     await this.#places.store.put(record);
@@ -58,20 +60,13 @@ export class BatchQueue {
   async #go(): Promise<void> {
     if (this.#isBusy) return;
     this.#isBusy = true;
-    const { store, gateway } = this.#places;
-    for (let id = this.#waiting.shift(); id !== undefined && !gateway.traffic.draining; id = this.#waiting.shift()) {
+    for (let id = this.#waiting.shift(); id !== undefined && !this.#places.gateway.traffic.draining; id = this.#waiting.shift()) {
       let lock: Lock | undefined;
       try {
-        lock = await tryLock(await store.lockOf(id));
-        if (!lock) {
-          // Another server has it, or one that is about to end.
-          setTimeout(() => this.add(id), lockedMs).unref();
-          continue;
-        }
-        const record = await store.get(id);
-        if (isOver(record.batch)) continue;
-        this.#work = new BatchWork(record, this.#places);
-        await this.#work.run();
+        const picking = this.#pick(id);
+        this.#picked = picking.catch(() => undefined);
+        lock = await picking;
+        await this.#work?.run();
       } catch (thrown) {
         await this.#fail(id, RecuaError.from(thrown));
       } finally {
@@ -80,6 +75,20 @@ export class BatchQueue {
       }
     }
     this.#isBusy = false;
+  }
+
+  /** Sets the work, where there is some for this server. */
+  async #pick(id: string): Promise<Lock | undefined> {
+    const { store } = this.#places;
+    const lock = await tryLock(await store.lockOf(id));
+    if (!lock) {
+      // Another server has it, or one that is about to end.
+      setTimeout(() => this.add(id), lockedMs).unref();
+      return undefined;
+    }
+    const record = await store.get(id);
+    if (!isOver(record.batch)) this.#work = new BatchWork(record, this.#places);
+    return lock;
   }
 
   /** Not for what a request did: its files cannot be used. */

@@ -10,13 +10,18 @@ import type { ResponseStore, StoredResponse, WireResponse } from './store.js';
 
 /** That wait or run; more are refused. */
 const mostUnfinished = 128;
+/** What their bodies take as text, and what they repeat of them. */
+const mostUnfinishedBytes = 2 ** 27;
 /** Of those that have ended, for who comes back. */
-const mostEvents = 100_000;
+const mostEndedBytes = 2 ** 25;
+/** An event of a few letters, with what is around it. */
+const bytesPerEvent = 256;
 
 export class BackgroundRun implements Beginning {
   readonly response: WireResponse;
   readonly input: readonly object[];
   readonly previous: string | undefined;
+  readonly #bodyBytes: number;
   readonly #events: Frame[] = [];
   readonly #abort = new AbortController();
   readonly #waiting: (() => void)[] = [];
@@ -24,7 +29,8 @@ export class BackgroundRun implements Beginning {
   #ended: StoredResponse | undefined;
   #isCancelled = false;
 
-  constructor({ response, input, previous }: StoredResponse) {
+  constructor({ response, input, previous }: StoredResponse, bodyBytes: number) {
+    this.#bodyBytes = bodyBytes;
     this.response = response;
     this.input = input;
     this.previous = previous;
@@ -34,6 +40,11 @@ export class BackgroundRun implements Beginning {
 
   get sequence(): number {
     return this.#events.length;
+  }
+
+  /** Memory that it takes, about. */
+  get bytes(): number {
+    return this.#bodyBytes + this.#events.length * bytesPerEvent;
   }
 
   get isCancelled(): boolean {
@@ -123,12 +134,16 @@ export class BackgroundRuns {
    * @throws RecuaError `queue_full`; what storing throws
    */
   async start(stored: StoredResponse, body: object): Promise<BackgroundRun> {
-    const unfinished = [...this.#runs.values()].filter(({ ended }) => !ended).length;
-    if (unfinished >= mostUnfinished) throw new RecuaError('queue_full', `${unfinished} responses are being made in the background; wait until some are complete.`);
+    const text = JSON.stringify({ ...body, stream: true });
+    const unfinished = [...this.#runs.values()].filter(({ ended }) => !ended);
+    const bytes = unfinished.reduce((sum, run) => sum + run.bytes, 0);
+    if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + text.length > mostUnfinishedBytes)) {
+      throw new RecuaError('queue_full', `${unfinished.length} responses are being made in the background; wait until some are complete.`);
+    }
     await this.#store.put({ ...stored, owner: await ownIdentity() });
-    const run = new BackgroundRun(stored);
+    const run = new BackgroundRun(stored, text.length);
     this.#runs.set(stored.response.id, run);
-    void this.#work(run, JSON.stringify({ ...body, stream: true }));
+    void this.#work(run, text);
     return run;
   }
 
@@ -165,10 +180,10 @@ export class BackgroundRuns {
 
   #forget(): void {
     const ended = [...this.#runs].filter(([, run]) => run.ended);
-    let events = ended.reduce((sum, [, run]) => sum + run.sequence, 0);
+    let bytes = ended.reduce((sum, [, run]) => sum + run.bytes, 0);
     for (const [id, run] of ended) {
-      if (events <= mostEvents) break;
-      events -= run.sequence;
+      if (bytes <= mostEndedBytes) break;
+      bytes -= run.bytes;
       this.#runs.delete(id);
     }
   }

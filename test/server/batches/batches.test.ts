@@ -5,7 +5,7 @@ import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import type { BatchRecord } from '#recua/server/batches/batch-store.js';
-import { post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 
 interface Started {
@@ -14,7 +14,7 @@ interface Started {
   folder: string;
 }
 
-async function start(t: Test, keepIn = t.testdir(), engine = new FakeEngine()): Promise<Started> {
+async function start(t: Test, keepIn = ownFolder(t), engine = new FakeEngine()): Promise<Started> {
   const app = await startApp(t, {}, engine, { keepIn });
   const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
   return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept) };
@@ -181,7 +181,7 @@ t.test('a batch is cancelled, with what is done', async (t) => {
 });
 
 t.test('a restarted server goes on; the uploaded file may be gone', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   before.app.engine.script = async function* (request, signal) {
     if (messagesOf(request)[0]!.content === 'say a') yield { content: 'first' };
@@ -203,7 +203,7 @@ t.test('a restarted server goes on; the uploaded file may be gone', async (t) =>
 });
 
 t.test('a batch whose time is over gives what is done', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   before.app.engine.script = hang;
   const { id } = await create(before, [line('a')]);
@@ -219,7 +219,7 @@ t.test('a batch whose time is over gives what is done', async (t) => {
 });
 
 t.test('of two servers over one folder one works on a batch', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   const one = await start(t, keepIn);
   one.app.engine.script = hang;
   const { id } = await create(one, [line('a')]);

@@ -6,10 +6,10 @@ import OpenAI, { toFile } from 'openai';
 import t, { type Test } from 'tap';
 import { FileStore } from '#recua/server/files/file-store.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
-import { startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { ownFolder, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { FakeEngine } from '../fake-engine.js';
 
-async function start(t: Test, keepIn = t.testdir()): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
+async function start(t: Test, keepIn = ownFolder(t)): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
   const app = await startApp(t, {}, new FakeEngine(), { keepIn });
   const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
   return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept, 'files') };
@@ -20,7 +20,7 @@ const send = async (client: OpenAI, text: string, name = 'in.jsonl'): Promise<Op
 );
 
 t.test('a file is sent, listed, given back and deleted, across restarts', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   const text = '{"a":"ä"}\n'.repeat(10_000);
   const file = await send(before.client, text, '../../ä"x".jsonl');
@@ -129,7 +129,7 @@ t.test('pages of strangers are refused, programs and own pages are not', async (
 });
 
 t.test('there is a limit to each file, to all, and to their number', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   const { client } = await start(t, keepIn);
   await send(client, 'x'.repeat(1_000));
   const kept = new KeptFolder(keepIn);

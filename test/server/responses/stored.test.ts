@@ -4,14 +4,16 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
+import type { Gateway } from '#recua/server/http/gateway.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { BackgroundRuns } from '#recua/server/responses/background.js';
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
-import { post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 
 type Stored = OpenAI.Responses.Response;
 
-async function start(t: Test, keepIn = t.testdir()): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
+async function start(t: Test, keepIn = ownFolder(t)): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
   const app = await startApp(t, {}, new FakeEngine(), { keepIn });
   const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
   return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept, 'responses') };
@@ -28,7 +30,7 @@ async function ended(client: OpenAI, id: string): Promise<Stored> {
 }
 
 t.test('a response is there after a restart, and the conversation goes on', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   const first = await before.client.responses.create(ask);
   await before.app.close(0);
@@ -72,7 +74,7 @@ t.test('a file that is damaged is no response', async (t) => {
 });
 
 t.test('an answer that cannot be stored is given, and says so', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   // A file is in the way.
   const kept = join(keepIn, process.getuid ? `kept-${process.getuid()}` : 'kept');
   writeFileSync(kept, '');
@@ -162,6 +164,20 @@ t.test('a response in the background is cancelled, waiting or running', async (t
   await t.rejects(client.responses.cancel(id), { status: 400, code: 'invalid_value', message: /not made in the background/ });
 });
 
+t.test('there is a limit to what waits in the background, in number and in size', async (t) => {
+  const { app } = await start(t);
+  app.engine.acceptAfter = new Promise(() => undefined);
+  const all = await Promise.all(Array.from({ length: 140 }, () => post(`${app.url}/v1/responses`, { ...ask, background: true })));
+  t.ok(all.some(({ status }) => status === 429) && all.filter(({ status }) => status === 200).length >= 100, 'by number');
+  const gateway = { inner: { ask: () => new Promise(() => undefined) } } as unknown as Gateway;
+  const runs = new BackgroundRuns(gateway, new ResponseStore(new KeptFolder(ownFolder(t))));
+  const begin = async (digit: string): Promise<unknown> => (
+    await runs.start({ response: { id: `resp_${digit.repeat(48)}`, status: 'queued' } as WireResponse, input: [] }, { input: 'x'.repeat(2 ** 26) })
+  );
+  t.ok(await begin('a'));
+  await t.rejects(begin('b'), { code: 'queue_full' }, 'by size');
+});
+
 t.test('one that is deleted while it is made is gone', async (t) => {
   const { client, app, folder } = await start(t);
   app.engine.script = hang;
@@ -204,7 +220,7 @@ t.test('the stream of a response is taken up where it broke', async (t) => {
 });
 
 t.test('a stored response streams as it would have been made', async (t) => {
-  const keepIn = t.testdir();
+  const keepIn = ownFolder(t);
   const before = await start(t, keepIn);
   const { id } = await before.client.responses.create({ ...ask, background: true });
   const made = await ended(before.client, id);
@@ -234,7 +250,7 @@ t.test('what a server was making when it was killed has failed', async (t) => {
 });
 
 t.test('the store keeps to its bytes and its age', async (t) => {
-  const folder = t.testdir();
+  const folder = ownFolder(t);
   const store = new ResponseStore(new KeptFolder(folder), { bytes: 1_400, ageMs: 60_000, writes: 1 });
   const idOf = (digit: string): string => `resp_${digit.repeat(48)}`;
   const place = join(folder, readKept(folder), 'responses');
