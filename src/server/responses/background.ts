@@ -140,9 +140,15 @@ export class BackgroundRuns {
     if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + text.length > mostUnfinishedBytes)) {
       throw new RecuaError('queue_full', `${unfinished.length} responses are being made in the background; wait until some are complete.`);
     }
-    await this.#store.put({ ...stored, owner: await ownIdentity() });
+    // Counted from now on.
     const run = new BackgroundRun(stored, text.length);
     this.#runs.set(stored.response.id, run);
+    try {
+      await this.#store.put({ ...stored, owner: await ownIdentity() });
+    } catch (thrown) {
+      this.drop(stored.response.id);
+      throw thrown;
+    }
     void this.#work(run, text);
     return run;
   }
