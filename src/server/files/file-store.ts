@@ -32,6 +32,13 @@ const abandonedMs = 3_600_000;
 
 export const fileBounds = { files: 10_000, bytes: 16 * 2 ** 30, fileBytes: 2 ** 29 };
 
+/** What one upload may take. */
+export interface Room {
+  bytes: number;
+  /** It takes no more: what it has taken is a file, or gone. */
+  release(): void;
+}
+
 /** A place for a file's bytes; nobody sees it until it is described. */
 export interface Draft {
   id: string;
@@ -41,14 +48,19 @@ export interface Draft {
 export class FileStore {
   readonly #kept: KeptFolder;
   readonly #bounds: typeof fileBounds;
+  /** For uploads that arrive just now. */
+  #promisedBytes = 0;
 
   constructor(kept: KeptFolder, bounds = fileBounds) {
     this.#kept = kept;
     this.#bounds = bounds;
   }
 
-  /** Bytes that a further file may have. @throws RecuaError `disk_full` where there are too many */
-  async room(): Promise<number> {
+  /**
+   * Room for a further file, of which `mostBytes` can come.
+   * @throws RecuaError `disk_full` where there are too many, or too large ones
+   */
+  async room(mostBytes = Infinity): Promise<Room> {
     const folder = await this.#folder();
     let count = 0;
     let bytes = 0;
@@ -62,10 +74,14 @@ export class FileStore {
       bytes += found.size;
       if (name.endsWith(described)) count++;
     }
+    bytes += this.#promisedBytes;
     const { files, bytes: most, fileBytes } = this.#bounds;
     if (count >= files) throw new RecuaError('disk_full', `There are ${count} files, which is the limit; delete some.`);
     if (bytes >= most) throw new RecuaError('disk_full', `All files together have ${bytes} bytes, which is over the limit of ${most}; delete some.`);
-    return Math.min(fileBytes, most - bytes);
+    const allowed = Math.min(fileBytes, most - bytes);
+    const promised = Math.min(allowed, mostBytes);
+    this.#promisedBytes += promised;
+    return { bytes: allowed, release: () => void (this.#promisedBytes -= promised) };
   }
 
   async draft(): Promise<Draft> {

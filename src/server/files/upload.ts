@@ -25,10 +25,11 @@ export async function upload(req: Request, res: Response, store: FileStore): Pro
   if (!/^multipart\/form-data\b/i.test(type)) {
     throw new RecuaError('unsupported_media_type', `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`);
   }
-  const mostBytes = await store.room();
-  if (Number(req.headers['content-length'] ?? 0) > mostBytes + mostFrameBytes) throw tooLarge(mostBytes);
+  const declared = Number(req.headers['content-length'] ?? Infinity);
   const draft = await store.draft();
+  const { bytes: mostBytes, release } = await store.room(declared);
   try {
+    if (declared !== Infinity && declared > mostBytes + mostFrameBytes) throw tooLarge(mostBytes);
     letSend(req, res);
     const { fields, filename } = await new Form(req, draft.path, mostBytes).read();
     const purpose = fields.word('purpose', purposes);
@@ -39,6 +40,8 @@ export async function upload(req: Request, res: Response, store: FileStore): Pro
   } catch (thrown) {
     await rm(draft.path, { force: true });
     throw keepingError(thrown, 'The folder of files');
+  } finally {
+    release();
   }
 }
 
