@@ -16,6 +16,14 @@ const freshMs = 5_000;
 const unknownMs = 500;
 const mostNearNames = 3;
 
+/** Changes that this process made. */
+let changes = 0;
+
+/** This process changed the store: what was read before counts no more. */
+export function storeChanged(): void {
+  changes++;
+}
+
 export interface ServedModels {
   list(): Promise<readonly StoredModel[]>;
   /**
@@ -51,17 +59,18 @@ export interface StoreOptions {
  * server runs.
  */
 export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId }: StoreOptions = {}): ServedModels {
-  let read: { inventory: Inventory; index: NameIndex; atMs: number } | undefined;
+  let read: { inventory: Inventory; index: NameIndex; atMs: number; changes: number } | undefined;
   let reading: Promise<NonNullable<typeof read>> | undefined;
   const byDefault = first.find(({ id }) => id === defaultId);
   const scan = async () => {
+    const before = changes;
     const inventory = await readInventory(places);
     const names = new Set(first.map(({ id }) => id.toLowerCase()));
     const others = (await runnableModels(inventory)).filter(({ id, path }) => !names.has(id.toLowerCase()) && !first.some((one) => one.path === path));
-    return (read = { inventory, index: new NameIndex([...first, ...others]), atMs: now() });
+    return (read = { inventory, index: new NameIndex([...first, ...others]), atMs: now(), changes: before });
   };
   const notOlderThan = (ms: number) => (
-    read && now() - read.atMs < ms ? Promise.resolve(read) : (reading ??= scan().finally(() => (reading = undefined)))
+    read && read.changes === changes && now() - read.atMs < ms ? Promise.resolve(read) : (reading ??= scan().finally(() => (reading = undefined)))
   );
   return {
     list: async () => (await notOlderThan(freshMs)).index.models,

@@ -10,10 +10,15 @@ import type { Dialect, Route } from './exchange/dialect.js';
 import { errorHandler } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health } from './health.js';
+import { Inner } from './http/inner.js';
+import { KeptFolder } from './kept/kept-folder.js';
 import { jsonBody } from './body/json-body.js';
+import type { ModelShelf } from './http/shelf.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
 import { anthropic } from './anthropic/dialect.js';
+import { batches } from './batches/dialect.js';
+import { files } from './files/dialect.js';
 import { llamaServer } from './llama-server/dialect.js';
 import { ollama } from './ollama/dialect.js';
 import { openai } from './openai/dialect.js';
@@ -22,7 +27,7 @@ import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
 
-const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama];
+const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches];
 
 export interface AppOptions {
   pool: ModelPool;
@@ -32,14 +37,18 @@ export interface AppOptions {
   /** Given by listen, which drains it. */
   traffic?: Traffic;
   log?: Log;
+  /** Where responses are kept; absent: in a folder that is gone when the process ends. */
+  keepIn?: string | undefined;
+  /** Absent: models are neither pulled nor deleted by requests. */
+  shelf?: ModelShelf | undefined;
 }
 
 export function createApp(options: AppOptions): Express {
   const { pool, config, traffic = new Traffic(), log = () => undefined } = options;
   const { temperature, maxTokens } = config;
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
-  const gateway: Gateway = { pool, config, defaultsOf, traffic, log };
   const app = express();
+  const gateway: Gateway = { pool, config, defaultsOf, traffic, log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
@@ -70,7 +79,7 @@ export function createApp(options: AppOptions): Express {
 function route(app: Express, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
   const path = app.route(one.paths as unknown as string).all(...before, (_req, _res, next) => next());
   const all = [one, ...(one.also ? [one.also] : [])];
-  for (const { method, handler } of all) path[method](...(method === 'post' ? body : []), handler);
+  for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? body : []), handler);
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');
   path.all((req: Request, res: Response) => {
     res.set('Allow', allow);

@@ -1,10 +1,14 @@
 // Starts the server that the tests talk to. openai.test and fuzz.test ask for nothing but a URL, so
 // that the same tests run over a real engine: RECUA_TEST_URL=http://127.0.0.1:8080 names a running
 // server, or give startApp an engine.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import { makeConfig, type Config } from '#recua/settings/config.js';
 import type { Engine } from '#recua/engine/api.js';
 import { singleModel } from '#recua/engine/gateway/single-model.js';
+import type { AppOptions } from '#recua/server/app.js';
 import { listen, type Listening } from '#recua/server/listen.js';
 import { FakeEngine } from './fake-engine.js';
 
@@ -16,13 +20,23 @@ export interface AppUnderTest<Kind extends Engine = FakeEngine> extends Listenin
 }
 
 export async function startApp(t: Test, config?: Partial<Config>): Promise<AppUnderTest>;
-export async function startApp<Kind extends Engine>(t: Test, config: Partial<Config>, engine: Kind): Promise<AppUnderTest<Kind>>;
-export async function startApp(t: Test, config: Partial<Config> = {}, engine: Engine = new FakeEngine()): Promise<AppUnderTest<Engine>> {
+export async function startApp<Kind extends Engine>(t: Test, config: Partial<Config>, engine: Kind, more?: Partial<AppOptions>): Promise<AppUnderTest<Kind>>;
+export async function startApp(t: Test, config: Partial<Config> = {}, engine: Engine = new FakeEngine(), more: Partial<AppOptions> = {}): Promise<AppUnderTest<Engine>> {
   const logged: string[] = [];
   const log = (level: string, text: string): void => void logged.push(`${level} ${text}`);
-  const listening = await listen({ pool: singleModel(engine, served), config: makeConfig({ port: 0, ...config }), log });
+  const listening = await listen({ pool: singleModel(engine, served), config: makeConfig({ port: 0, ...config }), log, ...more });
   t.teardown(() => listening.close(0));
   return { ...listening, engine, logged };
+}
+
+/**
+ * A folder that is there until the app has ended: t.testdir() is taken away while it may still
+ * write.
+ */
+export function ownFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'recua-kept-test-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  return folder;
 }
 
 /** Where the tests that suit any engine find their server. */

@@ -66,9 +66,10 @@ const routes: { path: string; body: object; error: RegExp }[] = [
     body: {
       model: 'default', max_output_tokens: 3, instructions: 'Be short.', stream: false, reasoning: { effort: 'low' }, text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' } } },
       tools: [{ type: 'function', name: 'f', parameters: { type: 'object' } }, { type: 'custom', name: 'g', format: { type: 'grammar', syntax: 'regex', definition: 'x' } }],
-      tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'f' }] }, store: false,
+      tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'f' }] }, store: false, background: false, previous_response_id: '',
+      include: ['reasoning.encrypted_content'], metadata: { a: 'b' }, max_tool_calls: 3, prompt_cache_key: 'k',
       input: [
-        { role: 'user', content: [{ type: 'input_text', text: 'hi' }] }, { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'x' }] },
+        { role: 'user', content: [{ type: 'input_text', text: 'hi' }] }, { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'x' }], encrypted_content: 'recua:eA==' },
         { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' }, { type: 'function_call_output', call_id: 'a', output: 'r' },
       ],
     },
@@ -84,6 +85,10 @@ const routes: { path: string; body: object; error: RegExp }[] = [
   { path: '/api/generate', error: /^\{"error":"/, body: { model: 'default', prompt: 'hi', system: 's', raw: true, stream: false, format: { type: 'object' }, options: { num_predict: 3 } } },
   { path: '/api/embed', error: /^\{"error":"/, body: { model: 'default', input: ['a', 'b'], truncate: true } },
   { path: '/v1/completions', error: /^\{"error":\{.*"code":"\w+"/, body: { prompt: ['a', [1, 2]], n: 2, max_tokens: 2, echo: false, stop: ['x'], seed: 1, stream: false } },
+  {
+    path: '/v1/batches', error: /^\{"error":\{.*"code":"\w+"/,
+    body: { input_file_id: 'file-x', endpoint: '/v1/chat/completions', completion_window: '24h', metadata: { a: 'b' }, output_expires_after: { anchor: 'created_at', seconds: 3_600 } },
+  },
   { path: '/tokenize', error: /^\{"error":\{.*"code":"\w+"/, body: { content: 'a b', with_pieces: true, add_special: true } },
   { path: '/detokenize', error: /^\{"error":\{.*"code":"\w+"/, body: { tokens: [1, 2, 3] } },
 ];
@@ -107,6 +112,23 @@ for (const { path, body, error } of routes) {
     t.equal((await fetch(`${url}/health`)).status, 200);
   });
 }
+
+t.test('what stands behind a question mark, and in a path, gets 2xx or 4xx', async (t) => {
+  const url = await subjectUrl(t);
+  const { id } = await (await post(`${url}/v1/responses`, { input: 'hi', max_output_tokens: 1 })).json() as { id: string };
+  const paths = [`/v1/responses/${id}`, `/v1/responses/${id}/input_items`, '/v1/files', '/v1/batches', '/v1/files/file-x/content', '/v1/batches/batch_x'];
+  const names = ['limit', 'after', 'order', 'stream', 'starting_after', 'purpose', 'include[]', '__proto__'];
+  const values = ['', '0', '-1', '1', '1e9', '99999999999999999999', 'true', 'asc', 'x', '%00', '%', '%F0%9F%92%A5', 'a'.repeat(3_000)];
+  const wrong: string[] = [];
+  for (let done = 0; done < 200; done++) {
+    const query = Array.from({ length: below(4) }, () => `${pick(names)}=${pick(values)}`).join('&');
+    const path = `${random() < 0.1 ? `${pick(paths)}${pick(['/', '%', '%2f..', '/x', '%00'])}` : pick(paths)}?${query}`;
+    const res = await fetch(url + path, { method: pick(['GET', 'GET', 'GET', 'HEAD', 'PUT']) });
+    await res.text();
+    if (res.status >= 500) wrong.push(`${res.status} for ${path.slice(0, 200)}`);
+  }
+  t.strictSame(wrong, []);
+});
 
 t.test('a body of 64 MiB is a 413', async (t) => {
   const url = await subjectUrl(t);

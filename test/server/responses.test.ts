@@ -2,7 +2,7 @@
 // could say.
 import OpenAI from 'openai';
 import t from 'tap';
-import { subjectUrl } from './app-under-test.js';
+import { post, subjectUrl } from './app-under-test.js';
 
 const ask = { model: 'default', input: 'Say hello to the whole world, please.', temperature: 0, max_output_tokens: 40 };
 
@@ -20,6 +20,16 @@ t.test('a response comes whole and streamed with the same result', async (t) => 
   t.equal(final.output_text, whole.output_text);
   t.equal(final.status, whole.status);
   t.equal(final.usage?.output_tokens, whole.usage?.output_tokens);
+});
+
+t.test('whole and streamed responses agree in every field', async (t) => {
+  const url = await subjectUrl(t);
+  const ask = { model: 'default', input: 'Say hello to the whole world, please.', temperature: 0, max_output_tokens: 12, metadata: { a: 'b' }, instructions: 'Be short.', store: false };
+  const read = async (more: object): Promise<string> => await (await post(`${url}/v1/responses`, { ...ask, ...more })).text();
+  // What cannot be the same: ids, times, and how much of the prompt was there already.
+  const plain = (text: string): unknown => JSON.parse(text, (key, value: unknown) => (['id', 'created_at', 'completed_at', 'cached_tokens'].includes(key) ? null : value));
+  const last = (await read({ stream: true })).trim().split('\n').at(-1)!.replace(/^data: /, '');
+  t.strictSame((plain(last) as { response: unknown }).response, plain(await read({})));
 });
 
 t.test('events are numbered without a gap and end with the response', async (t) => {
@@ -58,5 +68,5 @@ t.test('the client gets errors as the classes it knows', async (t) => {
   const client = await startClient(t);
   await t.rejects(client.responses.create({ ...ask, input: [] }), { status: 400, code: 'invalid_value', param: 'input' });
   await t.rejects(client.responses.create({ ...ask, model: 'gpt-x' }), { status: 404, code: 'model_not_found' });
-  await t.rejects(client.responses.create({ ...ask, background: true }), { status: 400, code: 'unsupported_parameter', param: 'background' });
+  await t.rejects(client.responses.create({ ...ask, background: true, store: false }), { status: 400, code: 'invalid_value', param: 'store' });
 });

@@ -12,7 +12,7 @@ const children = (pid: number): string => execFileSync('ps', ['-o', 'pid=', '--p
 
 t.test('the suites of the clients pass over the real engine', async (t) => {
   const { url } = await startService(t, ['--parallel', '4']);
-  for (const name of ['openai', 'responses', 'anthropic', 'ollama']) {
+  for (const name of ['openai', 'responses', 'responses/compliance', 'anthropic', 'ollama']) {
     await t.spawn(process.execPath, [suite(name)], { env: { ...process.env, RECUA_TEST_URL: url } }, `${name} client`);
   }
 });

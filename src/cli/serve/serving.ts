@@ -14,6 +14,7 @@ import type { ModelPool } from '../../engine/pool-api.js';
 import type { ModelDescription, Offload } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
+import { findPlaces } from '../../models/places.js';
 import { findModel, markUsed } from '../../models/store.js';
 import type { StoredModel } from '../../models/store.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
@@ -21,6 +22,7 @@ import { placeText } from '../devices.js';
 import { engineOptions } from '../flags/engine-flags.js';
 import { misuse } from '../flags/flags.js';
 import { findSettings, readModelsFile } from '../flags/models-file.js';
+import { modelShelf } from './model-shelf.js';
 import type { LogFile } from './log-file.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
@@ -137,7 +139,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
   try {
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../../server/listen.js');
-    const server = await listen({ pool, config, log, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    const server = await listen({ pool, config, log, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;
     });

@@ -34,7 +34,10 @@ function readSystem(body: Fields): ChatMessage | undefined {
  * request. Of the same length, so that all behind it is found evaluated.
  */
 function withoutChecksum(text: string): string {
-  return text.replace(/^(x-anthropic-billing-header:[^\n]{0,200}?\bcch=)([^;\s]{1,64})/, (_all, head: string, sum: string) => head + 'f'.repeat(sum.length));
+  const blank = (_all: string, head: string, sum: string): string => head + 'f'.repeat(sum.length);
+  return text.replace(/^x-anthropic-billing-header:[^\n]{0,200}/, (line) => (
+    line.replace(/(\bcch=)([^;\s]{1,64})/, blank).replace(/(\bcc_version=\d+\.\d+\.\d+\.)([^;\s]{1,64})/, blank)
+  ));
 }
 
 function readMessage(fields: Fields): ChatMessage[] {

@@ -29,6 +29,11 @@ export function isKeptWaiting(req: IncomingMessage): boolean {
   return waitingForWord.has(req);
 }
 
+/** The body is wanted: a client that waits for a word gets it. */
+export function letSend(req: IncomingMessage, res: Response): void {
+  if (waitingForWord.delete(req)) res.writeContinue();
+}
+
 /** All bytes of the body; none where there is none. What they take is added to the share. */
 export async function readBody(req: Request, res: Response, limitBytes: number, share: BodyShare): Promise<Buffer> {
   const declared = Number(req.headers['content-length'] ?? 0);
@@ -39,7 +44,7 @@ export async function readBody(req: Request, res: Response, limitBytes: number, 
     throw new RecuaError('unsupported_media_type',
       `Expected a body as it is or compressed by gzip, deflate or br, got Content-Encoding ${JSON.stringify(encoding.slice(0, 40))}.`);
   }
-  if (waitingForWord.delete(req)) res.writeContinue();
+  letSend(req, res);
   const inflater = decompress?.();
   const source: Readable = inflater ? req.pipe(inflater) : req;
   try {

@@ -4,7 +4,7 @@ import type { Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { ChatRequest, Rendered } from '../../engine/protocol.js';
 import type { Fields } from '../../request/fields.js';
-import { holdMore, lendBody } from '../body/json-body.js';
+import { lendBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { anyModel, inference, type Exchange } from './admission.js';
 import type { ChatContext } from './dialect.js';
@@ -25,12 +25,11 @@ export function askRoute<Question>(
   return inference(gateway, (res): Exchange => {
     let asking: Promise<object> | undefined;
     let warnings: readonly string[] = [];
-    const hold = (bytes: number): void => holdMore(res, bytes);
     return {
-      check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel, hold: () => undefined }),
+      check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel }),
       begin(body, lease, signal, told) {
         warnings = told;
-        const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model, hold });
+        const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model });
         asking = ask(question, lease, signal, () => lendBody(res), res);
         // The same error comes from `answer`.
         asking.catch(() => undefined);

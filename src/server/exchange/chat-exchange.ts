@@ -8,7 +8,7 @@ import type { Delta } from '../../engine/protocol.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
-import { holdMore, lendBody } from '../body/json-body.js';
+import { lendBody } from '../body/json-body.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { noteTokens } from '../http/request-log.js';
@@ -45,7 +45,6 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** Of the whole exchange: the first answer tells them. */
   #warnings: readonly string[] = [];
   #untilPing: NodeJS.Timeout | undefined;
-  #held = false;
 
   constructor(gateway: Gateway, res: Response, dialect: ChatDialect<Asked>) {
     this.#gateway = gateway;
@@ -103,15 +102,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   }
 
   #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
-    const { prompts, ...asked } = this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model, hold: (bytes) => this.#hold(bytes) });
+    const { prompts, ...asked } = this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model });
     this.#asked = asked;
     return prompts;
-  }
-
-  /** Once, though the body may be read twice. */
-  #hold(bytes: number): void {
-    if (!this.#held) holdMore(this.#res, bytes);
-    this.#held = true;
   }
 
   #writerOf(id: string): AnswerWriter {
@@ -130,7 +123,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const said: WholeAnswer[] = [];
     const finishes = await this.#all((delta, index) => (said[index] ??= new WholeAnswer()).add(delta));
     this.#note(finishes);
-    this.#res.json(writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
+    this.#res.json(await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
   }
 
   async #write(writer: AnswerWriter, stream: Stream): Promise<void> {
@@ -142,7 +135,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       (finish, index) => stream.send(...writer.ended?.(finish, index) ?? []),
     );
     this.#note(finishes);
-    stream.send(...writer.ending(finishes));
+    stream.send(...await writer.ending(finishes));
     stream.end();
   }
 

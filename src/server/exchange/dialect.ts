@@ -14,8 +14,12 @@ export interface Route {
   method: 'get' | 'post' | 'delete';
   paths: readonly string[];
   handler: RequestHandler;
+  /** A POST whose body says nothing, or is read by the handler. */
+  bodiless?: boolean;
+  /** A DELETE that says in its body what goes. */
+  takesBody?: boolean;
   /** What another method does at the same paths. */
-  also?: Pick<Route, 'method' | 'handler'>;
+  also?: Pick<Route, 'method' | 'handler' | 'bodiless' | 'takesBody'>;
 }
 
 export interface Dialect {
@@ -28,11 +32,6 @@ export interface Dialect {
 export interface ChatContext {
   defaults: RequestDefaults;
   model: Pick<ModelDescription, 'vocabSize' | 'contextSize'>;
-  /**
-   * To be called before JSON of so many bytes is read beside the body. Throws where there is no
-   * memory for it.
-   */
-  hold(bytes: number): void;
 }
 
 export type EngineRequest = ChatRequest | CompletionRequest;
@@ -71,8 +70,8 @@ export interface AnswerWriter {
   /** One of the answers is complete. */
   ended?(finish: Finish, index: number): Frame[];
   /** All are. */
-  ending(finishes: readonly Finish[]): Frame[];
+  ending(finishes: readonly Finish[]): Frame[] | Promise<Frame[]>;
   /** The last word of a stream that failed. */
   failure(error: RecuaError): Frame[];
-  whole(said: readonly WholeAnswer[], finishes: readonly Finish[]): object;
+  whole(said: readonly WholeAnswer[], finishes: readonly Finish[]): object | Promise<object>;
 }

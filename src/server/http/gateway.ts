@@ -3,6 +3,9 @@
 import type { Config } from '../../settings/config.js';
 import type { ModelPool } from '../../engine/pool-api.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
+import type { KeptFolder } from '../kept/kept-folder.js';
+import type { Inner } from './inner.js';
+import type { ModelShelf } from './shelf.js';
 import type { Traffic } from './traffic.js';
 
 export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
@@ -13,5 +16,11 @@ export interface Gateway {
   /** What requests for the model of that id mean where they say nothing. */
   readonly defaultsOf: (id: string) => RequestDefaults;
   readonly traffic: Traffic;
+  /** What outlives the server. */
+  readonly kept: KeptFolder;
+  /** Requests of its own. */
+  readonly inner: Inner;
+  /** The store of models; undefined where a program serves models of its own. */
+  readonly shelf: ModelShelf | undefined;
   readonly log: Log;
 }

@@ -2,6 +2,7 @@
 // Made by app; routes enter their requests, listen drains them. Gateway process.
 import type { Response } from 'express';
 import { RecuaError } from '../../errors.js';
+import { IdleWork, reasonOf } from './inner.js';
 
 /**
  * A client that takes nothing of what is there for it is given up after so long, and its work with
@@ -14,6 +15,9 @@ const stalledWhileStoppingMs = 1_000;
 export class Traffic {
   readonly #running = new Map<Response, AbortController>();
   readonly #whenIdle: (() => void)[] = [];
+  #lines = 0;
+  #watch: () => void = () => undefined;
+  readonly #whenDraining: (() => void)[] = [];
   #draining = false;
   #total = 0;
 
@@ -30,6 +34,21 @@ export class Traffic {
     return this.#running.size;
   }
 
+  /** Requests that somebody waits for. */
+  get people(): number {
+    return this.#running.size - this.#lines;
+  }
+
+  /** Called when one of these comes or goes; for one listener. */
+  watchPeople(watch: () => void): void {
+    this.#watch = watch;
+  }
+
+  /** Called when a stop begins. */
+  onDrain(listener: () => void): void {
+    this.#whenDraining.push(listener);
+  }
+
   /** Throws `shutting_down` once a drain has begun. */
   admit(): void {
     if (this.#draining) throw new RecuaError('shutting_down', 'The server is stopping and takes no new work.');
@@ -43,8 +62,13 @@ export class Traffic {
     this.admit();
     const controller = new AbortController();
     this.#running.set(res, controller);
+    const isLine = reasonOf(res.req) instanceof IdleWork;
+    if (isLine) this.#lines++;
+    else this.#watch();
     const leave = (): void => {
       if (!this.#running.delete(res)) return;
+      if (isLine) this.#lines--;
+      else this.#watch();
       if (!res.writableFinished) controller.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.'));
       if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     };
@@ -70,6 +94,7 @@ export class Traffic {
   /** From now on nothing enters, and clients that take nothing are not waited for. */
   drain(): void {
     this.#draining = true;
+    for (const listener of this.#whenDraining) listener();
     for (const res of this.#running.keys()) res.setTimeout(this.#stalledMs);
   }
 

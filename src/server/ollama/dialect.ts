@@ -8,7 +8,9 @@ import { readChat, readGenerate, type OllamaBody } from './chat-request.js';
 import { embed } from './embed.js';
 import { errorBody } from './error-body.js';
 import { modelRoutes } from './models.js';
+import { named } from './names.js';
 import { orResidence } from './residence.js';
+import { shelfRoutes } from './shelf-routes.js';
 
 const chat: ChatDialect<OllamaBody> = {
   framing: ndjson,
@@ -26,11 +28,15 @@ export const ollama: Dialect = {
   before: [shapeErrors(errorBody)],
   routes: (gateway) => {
     const models = modelRoutes(gateway);
+    const shelf = shelfRoutes(gateway);
     return [
-      { method: 'post', paths: ['/api/chat'], handler: orResidence(gateway, 'messages', chatRoute(gateway, chat)) },
-      { method: 'post', paths: ['/api/generate'], handler: orResidence(gateway, 'prompt', chatRoute(gateway, generate)) },
-      { method: 'post', paths: ['/api/embed', '/api/embeddings'], handler: embed(gateway) },
-      { method: 'post', paths: ['/api/show'], handler: models.show },
+      { method: 'post', paths: ['/api/chat'], handler: named(gateway, orResidence(gateway, 'messages', chatRoute(gateway, chat))) },
+      { method: 'post', paths: ['/api/generate'], handler: named(gateway, orResidence(gateway, 'prompt', chatRoute(gateway, generate))) },
+      { method: 'post', paths: ['/api/embed', '/api/embeddings'], handler: named(gateway, embed(gateway)) },
+      { method: 'post', paths: ['/api/show'], handler: named(gateway, models.show) },
+      { method: 'post', paths: ['/api/pull'], handler: shelf.pull },
+      { method: 'post', paths: ['/api/copy'], handler: shelf.copy },
+      { method: 'delete', paths: ['/api/delete'], takesBody: true, handler: shelf.remove },
       { method: 'get', paths: ['/api/tags'], handler: models.tags },
       { method: 'get', paths: ['/api/ps'], handler: models.ps },
       { method: 'get', paths: ['/api/version'], handler: models.version },

@@ -1,5 +1,5 @@
 // The models as Ollama's clients list them: GET /api/tags, /api/ps, /api/version, POST /api/show.
-// Of a model that was never loaded here no more is told than its name.
+// Of a model that was never loaded here the lists tell no more than its name; show reads its file.
 import { createHash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
@@ -8,11 +8,12 @@ import { Fields, wrongType } from '../../request/fields.js';
 import { takeBody } from '../body/json-body.js';
 import { readModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
+import type { ShelfModel } from '../http/shelf.js';
 
 /** The release of Ollama whose API this is: clients ask for it before they use what is newer. */
 const apiVersion = '0.12.6';
 
-export function modelRoutes({ pool }: Gateway): Record<'tags' | 'ps' | 'show' | 'version', RequestHandler> {
+export function modelRoutes({ pool, shelf }: Gateway): Record<'tags' | 'ps' | 'show' | 'version', RequestHandler> {
   return {
     tags: async (_req: Request, res: Response) => void res.json({ models: (await pool.list()).map(entry) }),
     ps: async (_req: Request, res: Response) => {
@@ -23,7 +24,9 @@ export function modelRoutes({ pool }: Gateway): Record<'tags' | 'ps' | 'show' | 
       const body = Fields.of(takeBody(req));
       const name = readModelName(body) ?? body.string('name');
       if (!name) throw wrongType('model', 'the name of a model', name);
-      res.json(shown(await pool.find(name)));
+      const model = await pool.find(name);
+      // One whose file cannot be read is shown as it was when it was loaded.
+      res.json(shown(model, await shelf?.describe(model.id).catch(() => undefined)));
     },
     version: (_req: Request, res: Response) => void res.json({ version: apiVersion }),
   };
@@ -42,7 +45,7 @@ function entry(model: PoolModel): object {
   };
 }
 
-function details(known: ModelDescription | undefined): object {
+function details(known: Pick<ModelDescription, 'architecture' | 'parameters' | 'fileType'> | undefined): object {
   const family = known?.architecture ?? '';
   return {
     parent_model: '', format: 'gguf', family, families: family === '' ? [] : [family],
@@ -67,27 +70,45 @@ function residence({ expiresMs, known, sizeBytes }: PoolModel): object {
   };
 }
 
-function shown(model: PoolModel): object {
+function shown(model: PoolModel, file: ShelfModel | undefined): object {
   const { known, createdSeconds } = model;
-  if (!known) return { details: details(undefined), modified_at: new Date(createdSeconds * 1_000).toISOString(), model_info: {} };
-  const { architecture, chatTemplate, contextTrain, contextSize, embeddingSize, layers, parameters, canGenerate, canEmbed } = known;
+  const template = known?.chatTemplate ?? textOf(file, 'tokenizer.chat_template');
+  const parameters = known ? `num_ctx ${known.contextSize}` : '';
+  const license = textOf(file, 'general.license');
   return {
-    template: chatTemplate,
-    parameters: `num_ctx ${contextSize}`,
-    details: details(known),
+    modelfile: `# What Ollama calls a Modelfile has no meaning here.\nFROM ${model.id}\n`,
+    parameters,
+    template,
+    ...(license === '' ? {} : { license }),
+    details: known || !file ? details(known) : details({ architecture: file.architecture, parameters: file.parameters, fileType: file.quantisation }),
     modified_at: new Date(createdSeconds * 1_000).toISOString(),
-    model_info: {
-      'general.architecture': architecture,
-      'general.parameter_count': parameters,
-      [`${architecture}.context_length`]: contextTrain,
-      [`${architecture}.embedding_length`]: embeddingSize,
-      [`${architecture}.block_count`]: layers,
-    },
-    capabilities: [
-      ...(canGenerate ? ['completion'] : []),
-      ...(canGenerate && /\btools\b/.test(chatTemplate) ? ['tools'] : []),
-      ...(canGenerate && /enable_thinking|reasoning_content|<think>/.test(chatTemplate) ? ['thinking'] : []),
-      ...(canEmbed ? ['embedding'] : []),
-    ],
+    model_info: { ...file?.metadata, ...infoOf(known), ...(file ? { 'general.parameter_count': file.parameters } : {}) },
+    capabilities: capabilitiesOf(known ?? { canGenerate: file !== undefined, canEmbed: file !== undefined }, template),
   };
+}
+
+function textOf(file: ShelfModel | undefined, key: string): string {
+  const value = file?.metadata[key];
+  return typeof value === 'string' ? value : '';
+}
+
+function infoOf(known: ModelDescription | undefined): object {
+  if (!known) return {};
+  const { architecture, contextTrain, embeddingSize, layers, parameters } = known;
+  return {
+    'general.architecture': architecture,
+    'general.parameter_count': parameters,
+    [`${architecture}.context_length`]: contextTrain,
+    [`${architecture}.embedding_length`]: embeddingSize,
+    [`${architecture}.block_count`]: layers,
+  };
+}
+
+function capabilitiesOf({ canGenerate, canEmbed }: Pick<ModelDescription, 'canGenerate' | 'canEmbed'>, template: string): string[] {
+  return [
+    ...(canGenerate ? ['completion'] : []),
+    ...(canGenerate && /\btools\b/.test(template) ? ['tools'] : []),
+    ...(canGenerate && /enable_thinking|reasoning_content|<think>/.test(template) ? ['thinking'] : []),
+    ...(canEmbed ? ['embedding'] : []),
+  ];
 }

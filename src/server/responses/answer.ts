@@ -1,60 +1,65 @@
 // The words of Responses on the way out: the engine's deltas and numbers → items, whole or as
 // events. Called by server/exchange. The way in is response-request.
-import { randomBytes } from 'node:crypto';
 import type { Finish } from '../../engine/api.js';
 import type { Delta, Usage } from '../../engine/protocol.js';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
-import type { RecuaError } from '../../errors.js';
+import { RecuaError } from '../../errors.js';
 import type { AnswerWriter, AskedRest, ChatAsked } from '../exchange/dialect.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Frame } from '../http/stream.js';
-import { callItem, inputOf, messageItem, reasoningItem, wire, type Item } from './output-items.js';
+import { callItem, inputOf, itemId, messageItem, newResponseId, reasoningItem, sealed, storedInput, wire, type Item } from './output-items.js';
 import type { ResponseBody } from './response-request.js';
-import type { ResponseStore } from './store.js';
+import type { StoredResponse, WireResponse } from './store.js';
 
 export type ResponseAsked = ChatAsked & Omit<ResponseBody, 'request'>;
 
-type Status = 'in_progress' | 'completed' | 'incomplete' | 'failed';
+type Status = WireResponse['status'];
 
-/** With the fields of the request that it repeats. */
-interface WireResponse {
-  id: string;
-  object: 'response';
-  created_at: number;
-  completed_at: number | null;
-  status: Status;
-  background: false;
-  error: { code: string; message: string } | null;
-  incomplete_details: { reason: string } | null;
-  model: string;
-  output: readonly object[];
-  usage: object | null;
-  warnings?: string[];
+/** One that is made in the background: its beginning was told before the answer begins. */
+export interface Beginning {
+  readonly response: WireResponse;
+  /** The number of the next event. */
+  readonly sequence: number;
+  /** Its client asked for its end. */
+  readonly isCancelled: boolean;
+  /** What it is by now. */
+  follow(now: () => WireResponse): void;
+  tell(frame: Frame): void;
+  /** It failed, or was cancelled. */
+  settle(stored: StoredResponse): void;
 }
 
+type Save = (stored: StoredResponse) => Promise<void>;
+
 export class ResponseWriter implements AnswerWriter {
-  readonly #id = `resp_${randomBytes(24).toString('hex')}`;
-  readonly #created = Math.floor(Date.now() / 1_000);
+  readonly #id: string;
+  readonly #created: number;
   readonly #asked: AskedRest<ResponseAsked>;
   readonly #model: string;
-  readonly #store: ResponseStore;
+  readonly #save: Save;
+  readonly #background: Beginning | undefined;
   /** Items that are complete. */
   readonly #output: Item[] = [];
-  #sequence = 0;
+  #sequence: number;
   /** The item that is being written, and of which call it is. */
   #open: Item | undefined;
   #openCall: number | undefined;
 
-  constructor(asked: AskedRest<ResponseAsked>, model: string, store: ResponseStore) {
+  constructor(asked: AskedRest<ResponseAsked>, model: string, save: Save, background?: Beginning) {
     this.#asked = asked;
     this.#model = model;
-    this.#store = store;
+    this.#save = save;
+    this.#background = background;
+    this.#id = background?.response.id ?? newResponseId();
+    this.#created = background?.response.created_at ?? Math.floor(Date.now() / 1_000);
+    this.#sequence = background?.sequence ?? 0;
   }
 
   opening(): Frame[] {
     const response = this.#response('in_progress', []);
-    return [this.#event('response.created', { response }), this.#event('response.in_progress', { response })];
+    this.#background?.follow(() => this.#response('in_progress', [...this.#output, ...(this.#open ? [this.#open] : [])]));
+    return [...(this.#background ? [] : [this.#event('response.created', { response })]), this.#event('response.in_progress', { response })];
   }
 
   ping(): Frame {
@@ -63,12 +68,12 @@ export class ResponseWriter implements AnswerWriter {
 
   deltas({ reasoning, content, toolCalls }: Delta): Frame[] {
     const frames: Frame[] = [];
-    if (reasoning) frames.push(...this.#enter('reasoning', () => reasoningItem('', 'in_progress')), ...this.#text('reasoning_text', reasoning));
-    if (content) frames.push(...this.#enter('message', () => messageItem('', 'in_progress')), ...this.#text('output_text', content));
+    if (reasoning) frames.push(...this.#enter('reasoning', () => reasoningItem(this.#itemId('rs'), '', 'in_progress')), ...this.#text('reasoning_text', reasoning));
+    if (content) frames.push(...this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')), ...this.#text('output_text', content));
     for (const call of toolCalls ?? []) {
       const name = call.name ?? '';
       const isCustom = this.#asked.customTools.includes(name);
-      frames.push(...this.#enter('call', () => callItem(call.id || newToolCallId(), name, '', 'in_progress', isCustom), call.index));
+      frames.push(...this.#enter('call', () => callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), call.id || newToolCallId(), name, '', 'in_progress', isCustom), call.index));
       const item = this.#open!;
       if (!call.arguments || item.type === 'message' || item.type === 'reasoning') continue;
       item.arguments += call.arguments;
@@ -78,28 +83,38 @@ export class ResponseWriter implements AnswerWriter {
     return frames;
   }
 
-  ending([finish]: readonly [Finish]): Frame[] {
+  async ending([finish]: readonly [Finish]): Promise<Frame[]> {
+    const last = this.#open ?? this.#output.at(-1);
+    // Who says nothing says an empty message.
+    const empty = !last || last.type === 'reasoning' ? this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')) : [];
     const left = this.#leave(finish.finishReason === 'length' ? 'incomplete' : 'completed');
-    const response = this.#finished(finish);
-    return [...left, this.#event(response.status === 'incomplete' ? 'response.incomplete' : 'response.completed', { response })];
+    const response = await this.#finished(finish, this.#sequence);
+    return [...empty, ...left, this.#event(response.status === 'incomplete' ? 'response.incomplete' : 'response.completed', { response })];
   }
 
   failure(error: RecuaError): Frame[] {
-    const { message, code, param } = errorBody(error).error;
+    const { type, message, code, param } = errorBody(error).error;
     const left = this.#leave('incomplete');
-    const response = { ...this.#response('failed', this.#output), error: { code, message } };
-    return [...left, this.#event('response.failed', { response }), this.#event('error', { code, message, param })];
+    const cancelled = this.#background?.isCancelled ?? false;
+    const response: WireResponse = { ...this.#response(cancelled ? 'cancelled' : 'failed', this.#output), error: cancelled ? null : { code, message } };
+    this.#background?.settle(this.#stored(response, this.#sequence));
+    // There is no event of its own for that: it is an answer that ends before its time.
+    if (cancelled) return [...left, this.#event('response.incomplete', { response })];
+    return [...left, this.#event('response.failed', { response }), this.#event('error', { code, message, param, error: { type, code, message, param } })];
   }
 
-  whole([{ content, reasoning, toolCalls }]: readonly [WholeAnswer], [finish]: readonly [Finish]): object {
-    const status = finish.finishReason === 'length' ? 'incomplete' : 'completed';
-    if (reasoning !== '') this.#output.push(reasoningItem(reasoning, 'completed'));
-    if (content !== '' || toolCalls.length === 0) this.#output.push(messageItem(content, toolCalls.length > 0 ? 'completed' : status));
-    for (const { id, name, arguments: text } of toolCalls) this.#output.push(callItem(id, name, text, status, this.#asked.customTools.includes(name)));
-    return this.#finished(finish);
+  async whole([{ content, reasoning, toolCalls }]: readonly [WholeAnswer], [finish]: readonly [Finish]): Promise<object> {
+    if (reasoning !== '') this.#complete(reasoningItem(this.#itemId('rs'), reasoning, 'completed'));
+    if (content !== '' || toolCalls.length === 0) this.#complete(messageItem(this.#itemId('msg'), content, 'completed'));
+    for (const { id, name, arguments: text } of toolCalls) {
+      const isCustom = this.#asked.customTools.includes(name);
+      this.#complete(callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), id, name, text, 'completed', isCustom));
+    }
+    if (finish.finishReason === 'length') this.#output.at(-1)!.status = 'incomplete';
+    return await this.#finished(finish);
   }
 
-  #finished({ finishReason, usage, warnings }: Finish): WireResponse {
+  async #finished({ finishReason, usage, warnings }: Finish, lastEvent?: number): Promise<WireResponse> {
     const cut = finishReason === 'length';
     const all = [...this.#asked.warnings, ...warnings];
     const response: WireResponse = {
@@ -109,16 +124,38 @@ export class ResponseWriter implements AnswerWriter {
       usage: wireUsage(usage),
       ...(all.length === 0 ? {} : { warnings: all }),
     };
-    const { store, input, previous } = this.#asked;
-    if (store) this.#store.put(this.#id, response, input, previous);
-    return response;
+    if (!this.#asked.store) return response;
+    let given = response;
+    try {
+      await this.#save(this.#stored(response, lastEvent));
+    } catch (thrown) {
+      // The answer is there, and worth more than a place to keep it.
+      given = { ...response, store: false, warnings: [...all, `The response is not stored: ${RecuaError.from(thrown).message}`] };
+    }
+    this.#background?.settle(this.#stored(given, lastEvent));
+    return given;
+  }
+
+  #stored(response: WireResponse, lastEvent?: number): StoredResponse {
+    const { input, previous } = this.#asked;
+    return { response, input: storedInput(input, this.#id), previous, lastEvent };
   }
 
   #response(status: Status, output: readonly Item[]): WireResponse {
     return {
-      id: this.#id, object: 'response', created_at: this.#created, completed_at: null, status, background: false, error: null, incomplete_details: null,
-      model: this.#model, output: output.map(wire), usage: null, ...this.#asked.echo,
+      id: this.#id, object: 'response', created_at: this.#created, completed_at: null, status, background: this.#background !== undefined,
+      error: null, incomplete_details: null, model: this.#model, output: output.map(wire), usage: null, store: this.#asked.store, ...this.#asked.echo,
     };
+  }
+
+  #itemId(kind: 'msg' | 'rs' | 'fc' | 'ctc'): string {
+    return itemId(kind, this.#id, this.#output.length);
+  }
+
+  /** An item that is complete. */
+  #complete(item: Item): void {
+    if (item.type === 'reasoning' && this.#asked.seals) item.encrypted_content = sealed(item.content[0].text);
+    this.#output.push(item);
   }
 
   /** The item of that kind, begun if need be. */
@@ -127,6 +164,7 @@ export class ResponseWriter implements AnswerWriter {
     const same = kind === 'call' ? this.#openCall === call && open !== undefined && open !== 'message' && open !== 'reasoning' : open === kind;
     if (same) return [];
     const left = this.#leave('completed');
+    // Its number is that of the items before it.
     const item = (this.#open = make());
     this.#openCall = call;
     const added = this.#event('response.output_item.added', { output_index: this.#output.length, item: wire(item) });
@@ -161,8 +199,9 @@ export class ResponseWriter implements AnswerWriter {
       const input = inputOf(item);
       frames.push(this.#event('response.custom_tool_call_input.delta', { ...at, delta: input }), this.#event('response.custom_tool_call_input.done', { ...at, input }));
     }
-    frames.push(this.#event('response.output_item.done', { output_index: this.#output.length, item: wire(item) }));
-    this.#output.push(item);
+    const index = this.#output.length;
+    this.#complete(item);
+    frames.push(this.#event('response.output_item.done', { output_index: index, item: wire(item) }));
     return frames;
   }
 
@@ -171,7 +210,9 @@ export class ResponseWriter implements AnswerWriter {
   }
 
   #event(type: string, data: object): Frame {
-    return { event: type, data: { type, sequence_number: this.#sequence++, ...data } };
+    const frame: Frame = { event: type, data: { type, sequence_number: this.#sequence++, ...data } };
+    this.#background?.tell(frame);
+    return frame;
   }
 }
 

@@ -1,46 +1,59 @@
 // OpenAI's Responses: which path is answered by which route. Mounted by app.
-import type { Request } from 'express';
+import { renderRoute } from '../exchange/ask-exchange.js';
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect, Route } from '../exchange/dialect.js';
-import { renderRoute } from '../exchange/ask-exchange.js';
 import type { Gateway } from '../http/gateway.js';
+import { reasonOf } from '../http/inner.js';
 import { sse } from '../http/stream.js';
 import { ResponseWriter, type ResponseAsked } from './answer.js';
+import { BackgroundRun, BackgroundRuns } from './background.js';
+import { readEarlier, startRun } from './create.js';
+import type { Earlier } from './items.js';
 import { readResponseRequest } from './response-request.js';
+import { cancelStored, inputItems, removeStored, showStored } from './stored-routes.js';
 import { ResponseStore } from './store.js';
 
 export const responses: Dialect = {
   before: [],
-  routes: (gateway) => routesOver(gateway, new ResponseStore()),
+  routes: (gateway) => routesOver(gateway, new ResponseStore(gateway.kept)),
 };
 
 function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
-  const create: ChatDialect<ResponseAsked> = {
+  const runs = new BackgroundRuns(gateway, store);
+  const answering = (earlier: Earlier, run?: BackgroundRun): ChatDialect<ResponseAsked> => ({
     framing: sse,
     keepsBody: true,
     read(body, context) {
-      const { request, ...asked } = readResponseRequest(body, context, store);
+      const { request, ...asked } = readResponseRequest(body, context, earlier);
       return { ...asked, prompts: [[request]] };
     },
-    writer: (asked, model) => new ResponseWriter(asked, model, store),
-  };
+    writer: (asked, model) => new ResponseWriter(asked, model, (stored) => store.put(stored), run),
+  });
   const paths = (rest: string): string[] => [`/v1/responses${rest}`, `/responses${rest}`];
+  const places = { gateway, store, runs };
   return [
-    { method: 'post', paths: paths(''), handler: chatRoute(gateway, create) },
+    {
+      method: 'post', paths: paths(''),
+      async handler(req, res, next) {
+        const earlier = await readEarlier(req, res, store);
+        const reason = reasonOf(req);
+        const run = reason instanceof BackgroundRun ? reason : undefined;
+        if (!run && await startRun(places, req, res, earlier)) return;
+        await chatRoute(gateway, answering(earlier, run))(req, res, next);
+      },
+    },
     {
       method: 'post', paths: paths('/input_tokens'),
-      handler: renderRoute(gateway, (body, context) => readResponseRequest(body, context, store), ({ tokenCount }) => (
-        { object: 'response.input_tokens', input_tokens: tokenCount }
-      )),
+      async handler(req, res, next) {
+        const earlier = await readEarlier(req, res, store);
+        const count = renderRoute(gateway, (body, context) => readResponseRequest(body, context, earlier), ({ tokenCount }) => (
+          { object: 'response.input_tokens', input_tokens: tokenCount }
+        ));
+        await count(req, res, next);
+      },
     },
-    { method: 'get', paths: paths('/:id/input_items'), handler: (req, res) => void res.type('json').send(store.get(idOf(req)).input) },
-    {
-      method: 'get', paths: paths('/:id'), handler: (req, res) => void res.type('json').send(store.get(idOf(req)).response),
-      also: { method: 'delete', handler: (req, res) => void res.json(store.remove(idOf(req))) },
-    },
+    { method: 'get', paths: paths('/:id/input_items'), handler: inputItems(places) },
+    { method: 'post', paths: paths('/:id/cancel'), bodiless: true, handler: cancelStored(places) },
+    { method: 'get', paths: paths('/:id'), handler: showStored(places), also: { method: 'delete', handler: removeStored(places) } },
   ];
-}
-
-function idOf(req: Request): string {
-  return String(req.params['id']);
 }

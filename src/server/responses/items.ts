@@ -4,6 +4,7 @@
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { unsealed } from './output-items.js';
 
 const maxItems = 10_000;
 const maxParts = 10_000;
@@ -14,17 +15,48 @@ function itemsOf(input: string | readonly unknown[]): readonly unknown[] {
   return typeof input === 'string' ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }] : input;
 }
 
-/** `before`: items of the responses that this one goes on from. */
-export function readItems(body: Fields, before: readonly object[]): { messages: ChatMessage[]; items: readonly object[] } {
+/** What a request refers to, and its body does not hold. */
+export interface Earlier {
+  /** Items of the responses that this one goes on from. */
+  before: readonly object[];
+  /** Items of stored responses, by their ids. */
+  items: ReadonlyMap<string, object>;
+}
+
+export const nothingEarlier: Earlier = { before: [], items: new Map() };
+
+/** Items named by their ids alone. */
+export function referencesOf(input: unknown): string[] {
+  if (!Array.isArray(input)) return [];
+  return input.flatMap((item: unknown) => {
+    const id = isObject(item) && isReference(item) ? item['id'] : undefined;
+    return typeof id === 'string' ? [id] : [];
+  });
+}
+
+/** Clients leave the type out. */
+function isReference(item: Record<string, unknown>): boolean {
+  return item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined && typeof item['id'] === 'string');
+}
+
+function resolve(item: unknown, index: number, earlier: Earlier): unknown {
+  if (!isObject(item) || !isReference(item)) return item;
+  const param = `input[${index}].id`;
+  const found = earlier.items.get(String(item['id']));
+  if (!found) throw new RecuaError('response_not_found', `There is no item ${describe(item['id'])} for ${param}: its response was never stored, was deleted, or gave way to newer ones.`, { param });
+  return found;
+}
+
+export function readItems(body: Fields, earlier: Earlier): { messages: ChatMessage[]; items: readonly object[] } {
   const input = body.get('input');
   if (typeof input !== 'string' && !Array.isArray(input)) throw wrongType('input', 'a string or an array of items', input);
   if (Array.isArray(input)) body.array('input', maxItems);
-  const items = itemsOf(input as string | unknown[]);
+  const items = itemsOf(input as string | unknown[]).map((item, index) => resolve(item, index, earlier));
   if (items.length === 0) throw wrongValue('input', 'at least one item', input);
   const reader = new ItemReader();
   const instructions = body.string('instructions');
   if (instructions) reader.add({ role: 'system', content: instructions });
-  before.forEach((item, index) => reader.read(Fields.of(item, `previous_response_id[${index}]`)));
+  earlier.before.forEach((item, index) => reader.read(Fields.of(item, `previous_response_id[${index}]`)));
   items.forEach((item, index) => reader.read(Fields.of(item, `input[${index}]`)));
   return { messages: reader.messages, items: items as object[] };
 }
@@ -79,8 +111,8 @@ class ItemReader {
 
   #reasoning(item: Fields): void {
     const parts = (item.array('content', maxParts) ?? []).map((part, index) => Fields.of(part, `${item.param('content')}[${index}]`).string('text') ?? '');
-    const text = parts.join('');
-    // Summaries are not what the model thought, and encrypted thoughts are others'.
+    // Summaries are not what the model thought, and what another server sealed cannot be read.
+    const text = parts.join('') || unsealed(item.string('encrypted_content') ?? '') || '';
     if (text !== '') this.#begin({ role: 'assistant', content: null, reasoning_content: text });
   }
 

@@ -1,5 +1,6 @@
 // The items that a response consists of. Pure, but for new ids. Called by answer.
 import { randomBytes } from 'node:crypto';
+import { isObject } from '../../request/fields.js';
 
 type Status = 'in_progress' | 'completed' | 'incomplete';
 
@@ -30,21 +31,63 @@ export interface CallItem extends Common {
 
 export type Item =
   | (Common & { type: 'message'; role: 'assistant'; content: [TextPart] })
-  | (Common & { type: 'reasoning'; summary: []; content: [ThoughtPart] })
+  | (Common & { type: 'reasoning'; summary: []; content: [ThoughtPart]; encrypted_content?: string })
   | CallItem;
 
-export function messageItem(text: string, status: Status): Item {
-  return { id: newId('msg'), type: 'message', role: 'assistant', status, content: [{ type: 'output_text', text, annotations: [], logprobs: [] }] };
+export function newResponseId(): string {
+  return `resp_${randomBytes(24).toString('hex')}`;
 }
 
-export function reasoningItem(text: string, status: Status): Item {
-  return { id: newId('rs'), type: 'reasoning', status, summary: [], content: [{ type: 'reasoning_text', text }] };
+/** It names its response: a later request may refer to the item alone. */
+export function itemId(kind: 'msg' | 'rs' | 'fc' | 'ctc' | 'in', responseId: string, index: number): string {
+  return `${kind}_${responseId.slice('resp_'.length)}${index.toString(16).padStart(4, '0')}`;
+}
+
+/** The response that an item belongs to; undefined for ids that are none of ours. */
+export function responseOf(id: string): string | undefined {
+  const [, hex] = /^[a-z]+_([0-9a-f]{48})[0-9a-f]{4,8}$/.exec(id) ?? [];
+  return hex === undefined ? undefined : `resp_${hex}`;
+}
+
+/** Input as it is stored: each item has an id, and a message's text is a part. */
+export function storedInput(items: readonly object[], responseId: string): object[] {
+  return items.map((item, index) => {
+    const { id, type, role, content, ...rest } = item as Record<string, unknown>;
+    const own = typeof id === 'string' && id !== '' ? id : itemId('in', responseId, index);
+    if (type !== 'message' && !(type === undefined && role !== undefined)) return { ...item, id: own };
+    const parts = typeof content === 'string' ? [{ type: role === 'assistant' ? 'output_text' : 'input_text', text: content }] : content;
+    return { id: own, type: 'message', role, ...rest, content: parts };
+  });
+}
+
+export function idOf(item: unknown): unknown {
+  return isObject(item) ? item['id'] : undefined;
+}
+
+export function messageItem(id: string, text: string, status: Status): Item {
+  return { id, type: 'message', role: 'assistant', status, content: [{ type: 'output_text', text, annotations: [], logprobs: [] }] };
+}
+
+export function reasoningItem(id: string, text: string, status: Status): Item {
+  return { id, type: 'reasoning', status, summary: [], content: [{ type: 'reasoning_text', text }] };
 }
 
 /** `isCustom`: the tool takes a text instead of JSON. */
-export function callItem(callId: string, name: string, text: string, status: Status, isCustom: boolean): Item {
+export function callItem(id: string, callId: string, name: string, text: string, status: Status, isCustom: boolean): Item {
   const type = isCustom ? 'custom_tool_call' : 'function_call';
-  return { id: newId(isCustom ? 'ctc' : 'fc'), type, status, call_id: callId, name, arguments: text };
+  return { id, type, status, call_id: callId, name, arguments: text };
+}
+
+const seal = 'recua:';
+
+/** Thoughts for clients that give back no others; nobody here has a secret to keep from them. */
+export function sealed(text: string): string {
+  return seal + Buffer.from(text).toString('base64');
+}
+
+/** Undefined for what another server sealed. */
+export function unsealed(text: string): string | undefined {
+  return text.startsWith(seal) ? Buffer.from(text.slice(seal.length), 'base64').toString() : undefined;
 }
 
 /** As clients see it, apart from what is still being written. */
@@ -65,8 +108,4 @@ export function inputOf({ arguments: text }: CallItem): string {
   } catch {
     return text;
   }
-}
-
-function newId(kind: string): string {
-  return `${kind}_${randomBytes(24).toString('hex')}`;
 }

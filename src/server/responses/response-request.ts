@@ -3,11 +3,11 @@
 // name; unknown fields are ignored.
 import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
-import { describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
+import { checkName, describe, int32Max, isObject, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
-import { readItems } from './items.js';
-import type { ResponseStore } from './store.js';
+import { echoOf } from './echo.js';
+import { readItems, type Earlier } from './items.js';
 import { readTools } from './tools.js';
 
 export interface ResponseBody {
@@ -18,6 +18,9 @@ export interface ResponseBody {
   /** Input items, without those of the responses before. */
   input: readonly object[];
   customTools: readonly string[];
+  /** Thoughts are told in the form, too, that clients give back without reading it. */
+  seals: boolean;
+  background: boolean;
   warnings: readonly string[];
   /** Fields that the response repeats. */
   echo: Readonly<Record<string, unknown>>;
@@ -25,14 +28,13 @@ export interface ResponseBody {
 
 /** Fields that would change the answer, each with the values that ask for nothing. */
 const unsupported: Record<string, (value: unknown) => boolean> = {
-  background: (value) => value === false,
   conversation: () => false,
   prompt: () => false,
   truncation: (value) => value === 'disabled',
   top_logprobs: (value) => value === 0,
 };
 
-export function readResponseRequest(body: Fields, { defaults, model, hold }: ChatContext, before: Pick<ResponseStore, 'history'>): ResponseBody {
+export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, earlier: Earlier): ResponseBody {
   for (const [name, isNeutral] of Object.entries(unsupported)) {
     const value = body.get(name);
     if (value === undefined || isNeutral(value)) continue;
@@ -40,12 +42,15 @@ export function readResponseRequest(body: Fields, { defaults, model, hold }: Cha
   }
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const previous = body.string('previous_response_id') || undefined;
-  const { messages, items } = readItems(body, previous === undefined ? [] : before.history(previous, hold));
+  const { messages, items } = readItems(body, earlier);
   const tools = readTools(body);
   const reasoning = body.fields('reasoning');
   const effort = reasoning?.word('effort', efforts);
   const most = body.integer('max_output_tokens', { min: 1, max: int32Max });
+  const background = body.boolean('background') ?? false;
   const store = body.boolean('store') ?? true;
+  if (background && !store) throw wrongValue('store', 'true where background is, since the response is asked for later', store);
+  const include = (body.array('include', maxIncluded) ?? []).map((what, index) => checkName(what, `include[${index}]`, maxNameLength));
   return {
     request: {
       messages: JSON.stringify(messages), ...tools.request, constraint: readFormat(body), sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
@@ -58,28 +63,15 @@ export function readResponseRequest(body: Fields, { defaults, model, hold }: Cha
     input: items,
     customTools: tools.custom,
     warnings: tools.warnings,
-    echo: {
-      instructions: body.string('instructions') ?? null,
-      max_output_tokens: most ?? null,
-      metadata: body.object('metadata') ?? {},
-      parallel_tool_calls: body.boolean('parallel_tool_calls') ?? true,
-      previous_response_id: previous ?? null,
-      reasoning: { effort: effort ?? null, summary: null },
-      service_tier: 'default',
-      store,
-      temperature: sampling.temperature,
-      text: body.object('text') ?? { format: { type: 'text' } },
-      tool_choice: body.get('tool_choice') ?? 'auto',
-      tools: body.array('tools', maxEcho) ?? [],
-      top_logprobs: 0,
-      top_p: sampling.topP,
-      truncation: 'disabled',
-      user: body.string('user') ?? null,
-    },
+    seals: include.includes('reasoning.encrypted_content'),
+    background,
+    echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: 0,
+      reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null } },
   };
 }
 
-const maxEcho = 1_024;
+const maxIncluded = 64;
+const maxNameLength = 256;
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 
 function readFormat(body: Fields): Constraint {

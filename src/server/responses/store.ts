@@ -1,90 +1,160 @@
-// Responses that a later request may go on from, or ask for: in memory, the newest up to a bound of
-// their bytes, until the server ends. Made by dialect.
+// Responses that a later request may go on from, or ask for: a file each, which the user alone can
+// read, the newest up to a bound of their bytes and their age. Several servers may share the
+// folder. Made by dialect.
+import { readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
+import { describe } from '../../request/fields.js';
+import type { ProcessIdentity } from '../../system/process-identity.js';
+import { readSmallFile } from '../../system/small-file.js';
+import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 
-/** Of all that is stored, as JSON text. */
-const mostBytes = 64 << 20;
+/** As OpenAI keeps them. */
+const mostAgeMs = 30 * 86_400_000;
+const mostBytes = 2 ** 30;
+/** Longer than any text can be that was a request's. */
+const mostFileBytes = 2 ** 29;
+/** Writes between two looks at what is too much. */
+const writesPerSweep = 200;
+/** A draft that old belongs to a process that ended. */
+const draftMs = 3_600_000;
 /** A conversation of so many responses is longer than any context. */
 const mostSteps = 10_000;
 
-/** Each as the bytes of JSON text, so that those who ask for it at once share them. */
-export interface StoredResponse {
-  response: Buffer;
-  /** Of a list of its own input items, without those of the responses before. */
-  input: Buffer;
-  /** The response that it goes on from. */
-  previous: string | undefined;
+/** As clients see it: OpenAI's object. */
+export interface WireResponse {
+  id: string;
+  object: 'response';
+  created_at: number;
+  completed_at: number | null;
+  status: 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
+  background: boolean;
+  error: { code: string; message: string } | null;
+  incomplete_details: { reason: string } | null;
+  model: string;
+  output: readonly object[];
+  usage: object | null;
+  store: boolean;
+  warnings?: string[];
 }
 
+export interface StoredResponse {
+  response: WireResponse;
+  /** Its own input items, without those of the responses before. */
+  input: readonly object[];
+  /** The response that it goes on from. */
+  previous?: string | undefined;
+  /** The number of the event that ended its stream, where it had one. */
+  lastEvent?: number | undefined;
+  /** Who works on it. */
+  owner?: ProcessIdentity | undefined;
+}
+
+const idForm = /^resp_[0-9a-f]{48}$/;
+const ending = '.json';
+
 export class ResponseStore {
-  /** The longest untouched first. */
-  readonly #entries = new Map<string, StoredResponse>();
-  readonly #mostBytes: number;
-  #bytes = 0;
+  readonly #kept: KeptFolder;
+  readonly #bounds: { bytes: number; ageMs: number; writes: number };
+  #writes = 0;
+  #sweeping: Promise<void> = Promise.resolve();
 
-  constructor(bytes = mostBytes) {
-    this.#mostBytes = bytes;
+  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = mostAgeMs, writes = writesPerSweep } = {}) {
+    this.#kept = kept;
+    this.#bounds = { bytes, ageMs, writes };
   }
 
-  put(id: string, response: { output: readonly object[] }, items: readonly object[], previous: string | undefined): void {
-    const entry = { response: Buffer.from(JSON.stringify(response)), input: Buffer.from(JSON.stringify(listOf(items))), previous };
-    this.#drop(id);
-    this.#entries.set(id, entry);
-    this.#bytes += sizeOf(entry);
-    for (const [oldest] of this.#entries) {
-      if (this.#bytes <= this.#mostBytes) break;
-      this.#drop(oldest);
+  /** @throws RecuaError `disk_full`, `store_unwritable` */
+  async put(stored: StoredResponse): Promise<void> {
+    const folder = await this.#kept.of('responses');
+    const path = join(folder, stored.response.id + ending);
+    try {
+      // A file is there whole or not at all; what the power takes with it is not worth a wait.
+      await writeFileAtomic(path, JSON.stringify(stored), { mode: 0o600, fsync: false });
+    } catch (thrown) {
+      throw keepingError(thrown, path);
     }
-  }
-
-  /** @throws RecuaError `response_not_found` */
-  get(id: string, param?: string): StoredResponse {
-    const entry = this.#entries.get(id);
-    if (!entry) {
-      const name = id.length > 80 ? `a string of ${id.length} characters` : JSON.stringify(id);
-      throw new RecuaError('response_not_found',
-        `There is no response ${name}: it was never stored, was deleted, gave way to newer ones, or the server has started anew since.`, { param });
-    }
-    this.#entries.delete(id);
-    this.#entries.set(id, entry);
-    return entry;
+    if (this.#writes++ % this.#bounds.writes === 0) this.#sweeping = this.#sweeping.then(() => this.#sweep(folder)).catch(() => undefined);
   }
 
   /**
-   * All items of the conversation up to that response, its output included. `hold` is told before
-   * how many bytes of JSON they are, and may throw.
+   * `hold` is told how many bytes of JSON it is before they are parsed, and may throw.
+   * @throws RecuaError `response_not_found`
    */
-  history(id: string, hold: (bytes: number) => void): object[] {
+  async get(id: string, param?: string, hold: (bytes: number) => void = () => undefined): Promise<StoredResponse> {
+    const text = idForm.test(id) ? await this.#read(id) : undefined;
+    if (text === undefined) throw notFound(id, param);
+    hold(text.length);
+    try {
+      return JSON.parse(text) as StoredResponse;
+    } catch {
+      throw notFound(id, param);
+    }
+  }
+
+  /** All items of the conversation up to that response, its output included. */
+  async history(id: string, hold: (bytes: number) => void): Promise<object[]> {
     const steps: StoredResponse[] = [];
-    for (let next: string | undefined = id; next !== undefined; next = steps[0]!.previous) {
-      steps.unshift(this.get(next, 'previous_response_id'));
+    for (let next: string | undefined = id; next !== undefined; next = steps.at(-1)!.previous) {
+      const step: StoredResponse = await this.get(next, 'previous_response_id', hold);
+      const { status } = step.response;
+      if (status === 'queued' || status === 'in_progress') {
+        throw new RecuaError('invalid_value', `The response ${next} is still being worked on: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
+      }
+      steps.push(step);
       if (steps.length > mostSteps) throw new RecuaError('invalid_value', `Expected fewer than ${mostSteps} responses before this one.`, { param: 'previous_response_id' });
     }
-    hold(steps.reduce((sum, step) => sum + sizeOf(step), 0));
-    return steps.flatMap(({ response, input }) => [
-      ...(JSON.parse(input.toString()) as { data: object[] }).data, ...(JSON.parse(response.toString()) as { output: object[] }).output,
-    ]);
+    return steps.reverse().flatMap(({ response, input }) => [...input, ...response.output]);
   }
 
   /** @throws RecuaError `response_not_found` */
-  remove(id: string): object {
-    this.get(id);
-    this.#drop(id);
+  async remove(id: string): Promise<object> {
+    const path = idForm.test(id) ? join(await this.#kept.of('responses'), id + ending) : undefined;
+    if (path === undefined) throw notFound(id);
+    await rm(path).catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'ENOENT' ? notFound(id) : keepingError(cause, path);
+    });
     return { id, object: 'response.deleted', deleted: true };
   }
 
-  #drop(id: string): void {
-    const entry = this.#entries.get(id);
-    if (entry) this.#bytes -= sizeOf(entry);
-    this.#entries.delete(id);
+  /** Resolves when what was too much is gone. */
+  async settled(): Promise<void> {
+    await this.#sweeping;
+  }
+
+  async #read(id: string): Promise<string | undefined> {
+    const path = join(await this.#kept.of('responses'), id + ending);
+    try {
+      if (Date.now() - (await stat(path)).mtimeMs > this.#bounds.ageMs) return undefined;
+      return await readSmallFile(path, mostFileBytes);
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+      throw keepingError(cause, path);
+    }
+  }
+
+  /** What is too old goes, then the oldest of what is too much. */
+  async #sweep(folder: string): Promise<void> {
+    const nowMs = Date.now();
+    const found: { path: string; ageMs: number; bytes: number }[] = [];
+    for (const name of await readdir(folder)) {
+      const path = join(folder, name);
+      const state = await stat(path).catch(() => undefined);
+      if (!state) continue;
+      const ageMs = nowMs - state.mtimeMs;
+      if (ageMs > (name.endsWith(ending) ? this.#bounds.ageMs : draftMs)) await rm(path, { force: true });
+      else found.push({ path, ageMs, bytes: state.size });
+    }
+    let bytes = found.reduce((sum, one) => sum + one.bytes, 0);
+    for (const one of found.sort((a, b) => b.ageMs - a.ageMs)) {
+      if (bytes <= this.#bounds.bytes) break;
+      await rm(one.path, { force: true });
+      bytes -= one.bytes;
+    }
   }
 }
 
-function sizeOf({ response, input }: StoredResponse): number {
-  return response.length + input.length;
-}
-
-function listOf(items: readonly object[]): object {
-  const ids = items.map((item) => (item as { id?: string }).id ?? null);
-  return { object: 'list', data: items, first_id: ids[0] ?? null, last_id: ids.at(-1) ?? null, has_more: false };
+function notFound(id: string, param?: string): RecuaError {
+  return new RecuaError('response_not_found', `There is no response ${describe(id)}: it was never stored, was deleted, or gave way to newer ones.`, { param });
 }

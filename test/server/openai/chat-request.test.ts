@@ -10,7 +10,7 @@ const messages = [{ role: 'user', content: 'hi' }];
 const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } };
 
 function read(body: object): ChatBody {
-  return readChatRequest(Fields.of(body), { defaults: makeConfig({}), model: description, hold: () => undefined });
+  return readChatRequest(Fields.of(body), { defaults: makeConfig({}), model: description });
 }
 
 t.test('what is not said has the documented default', async (t) => {

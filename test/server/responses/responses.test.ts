@@ -4,7 +4,6 @@ import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Delta } from '#recua/engine/protocol.js';
 import { RecuaError } from '#recua/errors.js';
-import { ResponseStore } from '#recua/server/responses/store.js';
 import { post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, hang, messagesOf } from '../fake-engine.js';
 
@@ -122,9 +121,9 @@ t.test('tools and formats reach the engine; what runs elsewhere is left out and 
 
 const refusals: [body: object, param: string][] = [
   [{}, 'input'], [{ input: 3 }, 'input'], [{ input: [{}] }, 'input[0].type'], [{ input: [{ role: 'robot', content: 'x' }] }, 'input[0].role'],
-  [{ input: [{ role: 'user', content: [{ type: 'input_image' }] }] }, 'input[0].content[0]'], [{ input: [{ type: 'item_reference', id: 'x' }] }, 'input[0].type'],
+  [{ input: [{ role: 'user', content: [{ type: 'input_image' }] }] }, 'input[0].content[0]'], [{ input: [{ type: 'computer_call', id: 'x' }] }, 'input[0].type'],
   [{ input: [{ type: 'function_call', name: 'f' }] }, 'input[0].arguments'], [{ input: 'x', conversation: 'c' }, 'conversation'],
-  [{ input: 'x', truncation: 'auto' }, 'truncation'], [{ input: 'x', tools: [{}] }, 'tools[0].type'], [{ input: 'x', max_output_tokens: 0 }, 'max_output_tokens'],
+  [{ input: 'x', include: 'all' }, 'include'], [{ input: 'x', background: true, store: false }, 'store'], [{ input: 'x', tools: [{}] }, 'tools[0].type'], [{ input: 'x', max_output_tokens: 0 }, 'max_output_tokens'],
 ];
 
 t.test('what cannot be meant is refused, with the field', async (t) => {
@@ -164,16 +163,4 @@ t.test('a body counts until its response has ended: that repeats it', async (t) 
   await until(() => app.engine.running.size === 0);
   app.engine.script = echo;
   t.equal((await post(`${app.url}/v1/responses`, { input, max_output_tokens: 1 })).status, 200);
-});
-
-t.test('the store keeps to its bytes: the longest untouched goes first', (t) => {
-  const store = new ResponseStore(1_000);
-  const put = (id: string): void => store.put(id, { output: [{ text: 'x'.repeat(250) }] }, [], undefined);
-  for (const id of ['a', 'b']) put(id);
-  store.get('a');
-  put('c');
-  t.throws(() => store.get('b'), { code: 'response_not_found' });
-  t.ok(store.get('a'));
-  t.ok(store.get('c'));
-  t.end();
 });

@@ -1,0 +1,88 @@
+// The store of models for requests that change it: what recua pull, rm and cp do, asked over HTTP.
+// Paths mean nothing here, and what is removed is named exactly: nobody can be asked.
+import { RecuaError } from '../../errors.js';
+import { carryOut, planRemoval } from '../../models/cache/removal.js';
+import { checkSpace, makePlan } from '../../models/download/download-plan.js';
+import { download } from '../../models/download/download.js';
+import type { DownloadTarget } from '../../models/download/download.js';
+import type { MetadataValue } from '../../models/gguf/gguf.js';
+import { readModelFile } from '../../models/gguf/model-file.js';
+import { chooseModel, groupModels } from '../../models/hub/gguf-files.js';
+import { Hub } from '../../models/hub/hub.js';
+import type { HubFile } from '../../models/hub/hub.js';
+import { recommend } from '../../models/hub/recommendation.js';
+import { readInventory } from '../../models/lookup.js';
+import { readRepositoryName } from '../../models/names/repository-name.js';
+import { nameModel } from '../../models/naming.js';
+import { findPlaces } from '../../models/places.js';
+import { storeChanged } from '../../models/served-models.js';
+import { builtinPath, findRunnable } from '../../models/store.js';
+import type { ModelShelf, Pull, ShelfModel } from '../../server/http/shelf.js';
+import { machineBytes } from '../pull-listing.js';
+
+const connections = 4;
+
+export function modelShelf(): ModelShelf {
+  return { open: openPull, remove, copy, describe };
+}
+
+/** Without a quantisation it is the one that recua pull would recommend for this machine. */
+async function openPull(name: string, signal: AbortSignal): Promise<Pull> {
+  const hub = await Hub.fromEnvironment();
+  const { repo, revision = 'main', word, file } = readRepositoryName(name, hub.endpoint);
+  const commit = await hub.commitOf(repo, revision, signal);
+  const { files } = await hub.list(repo, commit, signal);
+  const wanted = word ?? file ?? recommend(groupModels(files), machineBytes())?.files[0].path;
+  if (wanted === undefined) throw new RecuaError('repository_file_not_found', `No model of ${repo} fits this machine. Name one: ${repo}:<quantisation>`);
+  const model = chooseModel(repo, files, wanted);
+  const cache = findPlaces().hub;
+  const targets = model.files.map((one): DownloadTarget => ({ cache, repo, revision, commit, file: one }));
+  checkSpace(await makePlan(targets, false), cache);
+  const told = targets.map(({ file: one }) => ({ digest: digestOf(one), totalBytes: one.sizeBytes }));
+  return {
+    files: told,
+    async run(tell) {
+      for (const [index, target] of targets.entries()) {
+        const onProgress = (doneBytes: number): void => tell(told[index]!, doneBytes);
+        onProgress(0);
+        await download(hub, target, { force: false, connections, signal, onProgress, onPhase: () => undefined, onNote: () => undefined });
+        onProgress(target.file.sizeBytes);
+      }
+      storeChanged();
+    },
+  };
+}
+
+/** The hub knows large files by their SHA-256, others by git's name for them. */
+function digestOf({ etag, hash }: HubFile): string {
+  return `${hash}:${etag}`;
+}
+
+async function remove(name: string): Promise<void> {
+  const inventory = await readInventory(findPlaces());
+  const plan = await planRemoval(inventory, [name]);
+  const [guess] = plan.guessed;
+  if (guess) throw new RecuaError('model_not_found', `There is no model of exactly the name ${name}. Did you mean ${guess.meant}?`, { param: 'model' });
+  await carryOut(plan, inventory);
+  storeChanged();
+}
+
+async function copy(source: string, name: string): Promise<void> {
+  const places = findPlaces();
+  if (!await findRunnable(await readInventory(places), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
+  await nameModel(places, source, name, false);
+  storeChanged();
+}
+
+async function describe(name: string): Promise<ShelfModel | undefined> {
+  const path = name === 'builtin' ? builtinPath : (await findRunnable(await readInventory(findPlaces()), name).catch(() => undefined))?.path;
+  if (path === undefined) return undefined;
+  const { parts: [{ metadata }], architecture, parameters, quantisation, sizeBytes } = await readModelFile(path);
+  return { metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])), architecture, parameters, quantisation, sizeBytes };
+}
+
+/** Lists and long texts are null, as Ollama has them where nobody asks for all. */
+function plainOf(value: MetadataValue): unknown {
+  if (typeof value === 'bigint') return Number(value);
+  return typeof value === 'object' ? null : value;
+}

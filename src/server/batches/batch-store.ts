@@ -1,0 +1,126 @@
+// The record of each batch, and the file of its requests, which outlives the uploaded one. Private
+// to the user; several servers may share the folder, of which one works on a batch.
+import { randomBytes } from 'node:crypto';
+import { copyFile, link, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+import { RecuaError } from '../../errors.js';
+import { describe } from '../../request/fields.js';
+import { readSmallFile } from '../../system/small-file.js';
+import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+
+export interface BatchProblem {
+  code: string;
+  line: number | null;
+  message: string;
+  param: string | null;
+}
+
+type Moment = `${'in_progress' | 'finalizing' | 'completed' | 'failed' | 'expired' | 'cancelling' | 'cancelled'}_at`;
+
+/** As OpenAI's clients know it. */
+export interface Batch extends Record<Moment, number | null> {
+  id: string;
+  object: 'batch';
+  endpoint: string;
+  errors: { object: 'list'; data: BatchProblem[] } | null;
+  input_file_id: string;
+  completion_window: string;
+  status: 'validating' | 'failed' | 'in_progress' | 'finalizing' | 'completed' | 'expired' | 'cancelling' | 'cancelled';
+  output_file_id: string | null;
+  error_file_id: string | null;
+  created_at: number;
+  expires_at: number;
+  request_counts: { total: number; completed: number; failed: number };
+  metadata: Record<string, unknown> | null;
+}
+
+export interface BatchRecord {
+  batch: Batch;
+  /** Files that the answers and the errors go to, listed once the batch has ended. */
+  outputId: string;
+  errorId: string;
+  /** How long these are kept. */
+  outputSeconds: number | undefined;
+}
+
+const idForm = /^batch_[0-9a-f]{48}$/;
+const described = '.json';
+const mostRecordBytes = 4 * 2 ** 20;
+/** Beyond them the oldest of those that have ended are forgotten. */
+const mostBatches = 1_000;
+
+export const newBatchId = (): string => `batch_${randomBytes(24).toString('hex')}`;
+
+export function isOver({ status }: Batch): boolean {
+  return status === 'failed' || status === 'completed' || status === 'expired' || status === 'cancelled';
+}
+
+export class BatchStore {
+  readonly #kept: KeptFolder;
+
+  constructor(kept: KeptFolder) {
+    this.#kept = kept;
+  }
+
+  async put(record: BatchRecord): Promise<void> {
+    const path = await this.#pathOf(record.batch.id, described);
+    await writeFileAtomic(path, JSON.stringify(record), { mode: 0o600, fsync: false }).catch((thrown: unknown) => {
+      throw keepingError(thrown, path);
+    });
+  }
+
+  /** @throws RecuaError `batch_not_found` */
+  async get(id: string): Promise<BatchRecord> {
+    const record = idForm.test(id) ? await this.#read(id) : undefined;
+    if (!record) throw new RecuaError('batch_not_found', `There is no batch ${describe(id)}.`);
+    return record;
+  }
+
+  /** The newest first. */
+  async list(): Promise<BatchRecord[]> {
+    const names = await readdir(await this.#kept.of('batches'));
+    const ids = names.filter((name) => name.endsWith(described)).map((name) => name.slice(0, -described.length)).filter((id) => idForm.test(id));
+    const found = (await Promise.all(ids.map((id) => this.#read(id)))).filter((record) => record !== undefined);
+    return found.sort((a, b) => b.batch.created_at - a.batch.created_at || (a.batch.id < b.batch.id ? 1 : -1));
+  }
+
+  /** Makes room for one more. */
+  async forgetOldest(): Promise<void> {
+    const over = (await this.list()).slice(mostBatches - 1).filter(({ batch }) => isOver(batch));
+    for (const { batch } of over) await rm(await this.#pathOf(batch.id, described), { force: true });
+  }
+
+  /** The batch has its requests for itself, whatever becomes of the uploaded file. */
+  async takeInput(id: string, path: string): Promise<void> {
+    const own = await this.inputOf(id);
+    await link(path, own).catch(() => copyFile(path, own)).catch((thrown: unknown) => {
+      throw keepingError(thrown, own);
+    });
+  }
+
+  async inputOf(id: string): Promise<string> {
+    return await this.#pathOf(id, '.input');
+  }
+
+  async dropInput(id: string): Promise<void> {
+    await rm(await this.inputOf(id), { force: true });
+  }
+
+  /** Held by the server that works on it. */
+  async lockOf(id: string): Promise<string> {
+    return await this.#pathOf(id, '.lock');
+  }
+
+  async #pathOf(id: string, ending: string): Promise<string> {
+    return join(await this.#kept.of('batches'), id + ending);
+  }
+
+  async #read(id: string): Promise<BatchRecord | undefined> {
+    try {
+      return JSON.parse(await readSmallFile(await this.#pathOf(id, described), mostRecordBytes)) as BatchRecord;
+    } catch {
+      return undefined;
+    }
+  }
+}

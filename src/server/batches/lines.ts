@@ -1,0 +1,97 @@
+// Files of JSON lines: read line by line wherever they end, and written so that a line is there
+// whole or not at all, whatever ends the process.
+import { open, type FileHandle } from 'node:fs/promises';
+
+const pieceBytes = 1 << 20;
+const lineFeed = 0x0a;
+
+export interface Line {
+  offset: number;
+  /** Without its line feed; cut off where the line is too long. */
+  bytes: Buffer;
+  length: number;
+  /** It ends with a line feed, and not with the file. */
+  isWhole: boolean;
+}
+
+/** Lines up to so many bytes are given as they are; of longer ones only the beginning. */
+export async function* linesOf(path: string, mostBytes: number): AsyncGenerator<Line> {
+  const file = await open(path, 'r');
+  try {
+    let offset = 0;
+    let length = 0;
+    let pieces: Buffer[] = [];
+    let held = 0;
+    const take = (part: Buffer): void => {
+      length += part.length;
+      if (held >= mostBytes) return;
+      // A copy: the piece is read into again.
+      pieces.push(Buffer.from(part.subarray(0, mostBytes - held)));
+      held += pieces.at(-1)!.length;
+    };
+    const line = (isWhole: boolean): Line => {
+      const one = { offset, bytes: Buffer.concat(pieces), length, isWhole };
+      offset += length + 1;
+      [length, held, pieces] = [0, 0, []];
+      return one;
+    };
+    const piece = Buffer.alloc(pieceBytes);
+    for (;;) {
+      const { bytesRead } = await file.read(piece, 0, pieceBytes);
+      if (bytesRead === 0) break;
+      let from = 0;
+      for (let at = piece.indexOf(lineFeed); at >= 0 && at < bytesRead; at = piece.indexOf(lineFeed, from)) {
+        take(piece.subarray(from, at));
+        from = at + 1;
+        yield line(true);
+      }
+      take(piece.subarray(from, bytesRead));
+    }
+    if (length > 0) yield line(false);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Adds lines to a file that only this process writes. */
+export class LineFile {
+  readonly #file: FileHandle;
+  #size: number;
+  #last: Promise<void> = Promise.resolve();
+
+  private constructor(file: FileHandle, size: number) {
+    this.#file = file;
+    this.#size = size;
+  }
+
+  /** What was written in part when a process ended is taken away. `size`: up to its last line. */
+  static async open(path: string, size: number): Promise<LineFile> {
+    const file = await open(path, 'a', 0o600);
+    await file.truncate(size);
+    return new LineFile(file, size);
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  async add(value: object): Promise<void> {
+    const bytes = Buffer.from(`${JSON.stringify(value)}\n`);
+    const added = this.#last.then(async () => {
+      try {
+        await this.#file.appendFile(bytes);
+        this.#size += bytes.length;
+      } catch (cause) {
+        await this.#file.truncate(this.#size).catch(() => undefined);
+        throw cause;
+      }
+    });
+    this.#last = added.catch(() => undefined);
+    await added;
+  }
+
+  async close(): Promise<void> {
+    await this.#last;
+    await this.#file.close();
+  }
+}

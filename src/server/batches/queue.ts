@@ -1,0 +1,105 @@
+// Which batch is worked on: the oldest that has not ended and that no other server works on, one
+// after the other. Made by dialect.
+import { RecuaError } from '../../errors.js';
+import { tryLock, type Lock } from '../../system/lock-file.js';
+import { isOver, type BatchRecord } from './batch-store.js';
+import { BatchWork, type Places } from './work.js';
+
+/** That wait or are worked on; more are refused. */
+const mostWaiting = 100;
+/** When to look again after a batch that another server works on. */
+const lockedMs = 2_000;
+
+export class BatchQueue {
+  readonly #places: Places;
+  readonly #waiting: string[] = [];
+  #work: BatchWork | undefined;
+  /** Resolves when it is known whether the next one can be worked on here. */
+  #picked: Promise<unknown> = Promise.resolve();
+  #isBusy = false;
+
+  constructor(places: Places) {
+    this.#places = places;
+    places.gateway.traffic.onDrain(() => this.#work?.stop());
+  }
+
+  /** What an earlier run of the server left. */
+  async resume(): Promise<void> {
+    const left = (await this.#places.store.list()).filter(({ batch }) => !isOver(batch));
+    for (const { batch } of left.reverse()) this.add(batch.id);
+  }
+
+  get isFull(): boolean {
+    return this.#waiting.length >= mostWaiting;
+  }
+
+  add(id: string): void {
+    this.#waiting.push(id);
+    void this.#go();
+  }
+
+  /** As it is just now, where it is worked on here. */
+  find(id: string): BatchRecord | undefined {
+    return this.#work?.record.batch.id === id ? this.#work.record : undefined;
+  }
+
+  async cancel(record: BatchRecord): Promise<BatchRecord> {
+    const { id } = record.batch;
+    await this.#picked;
+    if (this.#work?.record.batch.id === id) {
+      await this.#work.cancel();
+      return this.#work.record;
+    }
+    if (!this.#waiting.includes(id)) throw new RecuaError('invalid_value', `The batch ${id} is worked on by another server; only that can cancel it.`);
+    record.batch.status = 'cancelling';
+    record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
+    await this.#places.store.put(record);
+    return record;
+  }
+
+  async #go(): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    for (let id = this.#waiting.shift(); id !== undefined && !this.#places.gateway.traffic.draining; id = this.#waiting.shift()) {
+      let lock: Lock | undefined;
+      try {
+        const picking = this.#pick(id);
+        this.#picked = picking.catch(() => undefined);
+        lock = await picking;
+        await this.#work?.run();
+      } catch (thrown) {
+        await this.#fail(id, RecuaError.from(thrown));
+      } finally {
+        this.#work = undefined;
+        await lock?.release();
+      }
+    }
+    this.#isBusy = false;
+  }
+
+  /** Sets the work, where there is some for this server. */
+  async #pick(id: string): Promise<Lock | undefined> {
+    const { store } = this.#places;
+    const lock = await tryLock(await store.lockOf(id));
+    if (!lock) {
+      // Another server has it, or one that is about to end.
+      setTimeout(() => this.add(id), lockedMs).unref();
+      return undefined;
+    }
+    const record = await store.get(id);
+    if (!isOver(record.batch)) this.#work = new BatchWork(record, this.#places);
+    return lock;
+  }
+
+  /** Not for what a request did: its files cannot be used. */
+  async #fail(id: string, { code, message }: RecuaError): Promise<void> {
+    const { store, gateway } = this.#places;
+    gateway.log('error', `${id} ${code}: ${message}`);
+    const record = this.#work?.record;
+    if (!record) return;
+    record.batch.status = 'failed';
+    record.batch.failed_at = Math.floor(Date.now() / 1_000);
+    record.batch.errors = { object: 'list', data: [{ code, message, param: null, line: null }] };
+    await store.put(record).catch(() => undefined);
+  }
+}

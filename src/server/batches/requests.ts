@@ -1,0 +1,73 @@
+// The requests of a batch: each line of its file is checked before the first is worked on, and read
+// again when it is its turn.
+import type { FileHandle } from 'node:fs/promises';
+import { RecuaError } from '../../errors.js';
+import { Fields, wrongType, wrongValue } from '../../request/fields.js';
+import { linesOf } from './lines.js';
+import type { BatchProblem } from './batch-store.js';
+
+/** As OpenAI takes them. */
+const mostRequests = 50_000;
+const mostProblems = 100;
+const mostIdLength = 512;
+
+export const endpoints = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses'] as const;
+
+/** Where the line of a request is. */
+export interface BatchRequest {
+  customId: string;
+  offset: number;
+  length: number;
+}
+
+export async function checkRequests(path: string, endpoint: string, mostBytes: number): Promise<{ requests: BatchRequest[]; problems: BatchProblem[] }> {
+  const requests: BatchRequest[] = [];
+  const problems: BatchProblem[] = [];
+  const known = new Set<string>();
+  let number = 0;
+  for await (const { bytes, length, offset } of linesOf(path, mostBytes)) {
+    number++;
+    if (length <= mostBytes && bytes.toString().trim() === '') continue;
+    try {
+      if (length > mostBytes) throw new RecuaError('body_too_large', `Expected lines of at most ${mostBytes} bytes, got one of ${length}.`);
+      const { customId } = readRequest(bytes, endpoint);
+      if (known.has(customId)) throw new RecuaError('invalid_value', `Expected another custom_id in each line, got ${JSON.stringify(customId.slice(0, 80))} again.`, { param: 'custom_id' });
+      known.add(customId);
+      requests.push({ customId, offset, length });
+      if (requests.length > mostRequests) throw new RecuaError('invalid_value', `Expected at most ${mostRequests} requests.`);
+    } catch (thrown) {
+      const { code, message, param } = RecuaError.from(thrown);
+      problems.push({ code, message, param: param ?? null, line: number });
+      if (problems.length >= mostProblems || requests.length > mostRequests) break;
+    }
+  }
+  if (requests.length === 0 && problems.length === 0) problems.push({ code: 'invalid_value', message: 'The file has no requests.', param: 'input_file_id', line: null });
+  return { requests, problems };
+}
+
+/** The text of a request's body. */
+export async function bodyOf(file: FileHandle, { offset, length }: BatchRequest, endpoint: string): Promise<string> {
+  const bytes = Buffer.alloc(length);
+  await file.read(bytes, 0, length, offset);
+  return JSON.stringify(readRequest(bytes, endpoint).body);
+}
+
+function readRequest(bytes: Buffer, endpoint: string): { customId: string; body: object } {
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString());
+  } catch (cause) {
+    throw new RecuaError('invalid_json', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
+  }
+  const line = Fields.of(value, 'line');
+  const customId = line.name('custom_id', mostIdLength);
+  line.word('method', ['POST']);
+  const url = line.string('url');
+  if (url !== endpoint) throw wrongValue('url', `${endpoint}, the endpoint of the batch`, url);
+  const body = line.object('body');
+  if (body === undefined) throw wrongType('body', 'an object', undefined);
+  for (const name of ['stream', 'background']) {
+    if (body[name] === true) throw wrongValue(`body.${name}`, 'none in a batch', true);
+  }
+  return { customId, body };
+}

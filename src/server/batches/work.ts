@@ -1,0 +1,192 @@
+// Works on one batch, from wherever it was left: requests that have a line in one of its two files
+// are done. Each line is written whole, so a process that is killed loses the lines it worked on,
+// which are then done anew, and writes none twice.
+import { randomBytes } from 'node:crypto';
+import { open, type FileHandle } from 'node:fs/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { RecuaError } from '../../errors.js';
+import type { FileStore } from '../files/file-store.js';
+import type { Gateway } from '../http/gateway.js';
+import { IdleWork, type InnerReply } from '../http/inner.js';
+import type { BatchRecord, BatchStore } from './batch-store.js';
+import type { Idle } from './idle.js';
+import { LineFile, linesOf } from './lines.js';
+import { bodyOf, checkRequests, type BatchRequest } from './requests.js';
+
+export interface Places {
+  gateway: Gateway;
+  store: BatchStore;
+  files: FileStore;
+  idle: Idle;
+}
+
+/** What may be otherwise when it is tried again. */
+const passing: ReadonlySet<number> = new Set([408, 429, 499, 503]);
+/** An engine that died of a request may do so again. */
+const mostCrashes = 3;
+const firstPauseMs = 500;
+const longestPauseMs = 30_000;
+/** Node's timers count in 32 bits. */
+const longestTimerMs = 2 ** 31 - 1;
+
+type Line = { customId: string; response: object } | { customId: string; error: { code: string; message: string } };
+
+export class BatchWork {
+  readonly record: BatchRecord;
+  readonly #places: Places;
+  readonly #stop = new AbortController();
+  /** No line is worked on any more: the batch is stopped, or its time is over. */
+  readonly #end = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  #cancelled = false;
+  #output!: LineFile;
+  #errors!: LineFile;
+
+  constructor(record: BatchRecord, places: Places) {
+    this.record = record;
+    this.#places = places;
+    const leftMs = Math.min(Math.max(0, record.batch.expires_at * 1_000 - Date.now()), longestTimerMs);
+    this.#timer = setTimeout(() => this.#end.abort(), leftMs);
+    this.#timer.unref();
+  }
+
+  /** Lines that are being worked on are left; what is done is given. */
+  async cancel(): Promise<void> {
+    const { batch } = this.record;
+    if (batch.status === 'finalizing' || batch.completed_at !== null) return;
+    this.#cancelled = true;
+    await this.#enter('cancelling');
+    this.stop();
+  }
+
+  /** The server stops: the batch goes on when it starts again. */
+  stop(): void {
+    this.#stop.abort();
+    this.#end.abort();
+  }
+
+  async run(): Promise<void> {
+    const { batch, outputId, errorId } = this.record;
+    const { store, files, gateway } = this.#places;
+    if (batch.status === 'cancelling') {
+      this.#cancelled = true;
+      this.stop();
+    }
+    const path = await store.inputOf(batch.id);
+    const { requests, problems } = await checkRequests(path, batch.endpoint, gateway.config.bodyLimitBytes);
+    if (problems.length > 0) {
+      batch.errors = { object: 'list', data: problems };
+      return await this.#enter('failed');
+    }
+    const done = new Set<string>();
+    this.#output = await openLines(await files.pathOf(outputId), done);
+    const completed = done.size;
+    this.#errors = await openLines(await files.pathOf(errorId), done);
+    batch.request_counts = { total: requests.length, completed, failed: done.size - completed };
+    const input = await open(path, 'r');
+    try {
+      if (batch.status === 'validating') await this.#enter('in_progress');
+      await this.#all(requests.filter(({ customId }) => !done.has(customId)), input);
+      if (this.#cancelled || !this.#stop.signal.aborted) await this.#conclude();
+    } finally {
+      clearTimeout(this.#timer);
+      await input.close();
+      await this.#output.close();
+      await this.#errors.close();
+    }
+  }
+
+  /** As many at once as the engine takes. */
+  async #all(requests: readonly BatchRequest[], input: FileHandle): Promise<void> {
+    const next = requests[Symbol.iterator]();
+    const worker = async (): Promise<void> => {
+      for (let one = next.next(); !one.done && !this.#stop.signal.aborted; one = next.next()) await this.#one(one.value, input);
+    };
+    await Promise.all(Array.from({ length: this.#places.idle.slots }, worker));
+  }
+
+  async #one(request: BatchRequest, input: FileHandle): Promise<void> {
+    const { signal } = this.#stop;
+    const { customId } = request;
+    const expiresMs = this.record.batch.expires_at * 1_000;
+    let crashes = 0;
+    let pauseMs = firstPauseMs;
+    while (!signal.aborted) {
+      if (Date.now() >= expiresMs) return await this.#write({ customId, error: { code: 'batch_expired', message: 'The batch expired before this request was worked on.' } });
+      const reply = await this.#ask(request, input).catch((thrown: unknown) => thrown as Error);
+      // It gave way, its time was over, or the batch was stopped.
+      if (reply instanceof Error && reply.name === 'AbortError') continue;
+      const { status, requestId, body } = reply instanceof Error ? { status: 503, requestId: '', body: Buffer.alloc(0) } : reply;
+      if (!passing.has(status) && !(status === 500 && isCrash(body) && ++crashes < mostCrashes)) {
+        return await this.#write({ customId, response: { status_code: status, request_id: requestId, body: JSON.parse(body.toString()) as unknown } }, status !== 200);
+      }
+      await wait(pauseMs, undefined, { signal }).catch(() => undefined);
+      pauseMs = Math.min(2 * pauseMs, longestPauseMs);
+    }
+  }
+
+  async #ask(request: BatchRequest, input: FileHandle): Promise<InnerReply> {
+    const { idle, gateway } = this.#places;
+    const { endpoint } = this.record.batch;
+    return await idle.line(this.#end.signal, async (signal) => (
+      await gateway.inner.ask({ path: endpoint, body: await bodyOf(input, request, endpoint), reason: new IdleWork(), signal })
+    ));
+  }
+
+  async #write(line: Line, failed = true): Promise<void> {
+    const { customId, ...rest } = line;
+    const { request_counts: counts } = this.record.batch;
+    const value = { id: `batch_req_${randomBytes(24).toString('hex')}`, custom_id: customId, response: null, error: null, ...rest };
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+      try {
+        await (failed ? this.#errors : this.#output).add(value);
+        break;
+      } catch (thrown) {
+        this.#places.gateway.log('warn', `${this.record.batch.id} waits, its answers cannot be written: ${RecuaError.from(thrown).message}`);
+        await wait(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined);
+        if (this.#stop.signal.aborted) return;
+      }
+    }
+    if (failed) counts.failed++;
+    else counts.completed++;
+  }
+
+  async #conclude(): Promise<void> {
+    const { record, record: { batch, outputId, errorId, outputSeconds } } = this;
+    const { files, store } = this.#places;
+    const expired = !this.#cancelled && Date.now() >= batch.expires_at * 1_000;
+    if (!this.#cancelled && !expired) await this.#enter('finalizing');
+    const about = { purpose: 'batch_output', ...(outputSeconds === undefined ? {} : { expires_at: Math.floor(Date.now() / 1_000) + outputSeconds }) };
+    if (this.#output.size > 0) batch.output_file_id = (await files.describe(outputId, { ...about, filename: `${batch.id}_output.jsonl` })).id;
+    if (this.#errors.size > 0) batch.error_file_id = (await files.describe(errorId, { ...about, filename: `${batch.id}_error.jsonl` })).id;
+    await this.#enter(this.#cancelled ? 'cancelled' : expired ? 'expired' : 'completed');
+    await store.dropInput(record.batch.id);
+  }
+
+  async #enter(status: Exclude<BatchRecord['batch']['status'], 'validating'>): Promise<void> {
+    const { batch } = this.record;
+    batch.status = status;
+    batch[`${status}_at`] = Math.floor(Date.now() / 1_000);
+    await this.#places.store.put(this.record);
+  }
+}
+
+/** Reads which requests have a line, and cuts off a last one that is not whole. */
+async function openLines(path: string, done: Set<string>): Promise<LineFile> {
+  let size = 0;
+  const read = async (): Promise<void> => {
+    for await (const { bytes, isWhole, offset, length } of linesOf(path, Infinity)) {
+      if (!isWhole) break;
+      done.add((JSON.parse(bytes.toString()) as { custom_id: string }).custom_id);
+      size = offset + length + 1;
+    }
+  };
+  await read().catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'ENOENT') throw cause;
+  });
+  return await LineFile.open(path, size);
+}
+
+function isCrash(body: Buffer): boolean {
+  return /"code":"model_(crashed|stuck)"/.test(body.toString());
+}

@@ -1,0 +1,57 @@
+// OpenAI's files: which path is answered by which route. Mounted by app.
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type { Request } from 'express';
+import { wrongValue } from '../../request/fields.js';
+import type { Dialect } from '../exchange/dialect.js';
+import { refusePages } from '../http/pages.js';
+import { Query } from '../http/query.js';
+import { pageOf } from '../http/page.js';
+import { FileStore } from './file-store.js';
+import { upload } from './upload.js';
+
+const mostPage = 10_000;
+
+export const files: Dialect = {
+  before: [refusePages],
+  routes({ kept, traffic }) {
+    const store = new FileStore(kept);
+    const idOf = (req: Request): string => String(req.params['id']);
+    return [
+      {
+        method: 'get', paths: ['/v1/files', '/files'],
+        async handler(req, res) {
+          const query = new Query(req);
+          const purpose = query.text('purpose');
+          const all = (await store.list()).filter((file) => purpose === undefined || file.purpose === purpose);
+          if (query.word('order', ['asc', 'desc']) === 'asc') all.reverse();
+          res.json(pageOf(all, query, mostPage, mostPage));
+        },
+        also: {
+          method: 'post', bodiless: true,
+          async handler(req, res) {
+            traffic.admit();
+            res.json(await upload(req, res, store));
+          },
+        },
+      },
+      {
+        method: 'get', paths: ['/v1/files/:id', '/files/:id'], handler: async (req, res) => void res.json(await store.get(idOf(req))),
+        also: { method: 'delete', handler: async (req, res) => void res.json(await store.remove(idOf(req))) },
+      },
+      {
+        method: 'get', paths: ['/v1/files/:id/content', '/files/:id/content'],
+        async handler(req, res) {
+          const { id, bytes } = await store.get(idOf(req));
+          const from = createReadStream(await store.pathOf(id), bytes === 0 ? {} : { end: bytes - 1 });
+          // What a stranger uploaded is shown by no browser as a page of this server.
+          res.set({ 'Content-Type': 'application/octet-stream', 'Content-Length': String(bytes), 'X-Content-Type-Options': 'nosniff', 'Content-Disposition': 'attachment' });
+          // A client that leaves early is no failure of ours.
+          await pipeline(from, res).catch((cause: unknown) => {
+            if (!res.destroyed) throw wrongValue('id', 'a file that can be read', (cause as Error).message);
+          });
+        },
+      },
+    ];
+  },
+};

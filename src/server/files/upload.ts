@@ -1,0 +1,135 @@
+// POST /v1/files: a form with one file and what it is for. The bytes go to the disk as they come;
+// nothing of them is held in memory.
+import { createWriteStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import busboy from 'busboy';
+import type { Request, Response } from 'express';
+import { RecuaError } from '../../errors.js';
+import { describe, Fields, wrongType, wrongValue } from '../../request/fields.js';
+import { letSend } from '../body/body-reader.js';
+import { keepingError } from '../kept/kept-folder.js';
+import type { FileObject, FileStore } from './file-store.js';
+
+/** What OpenAI's API has files for; here only batches use them. */
+const purposes = ['batch', 'assistants', 'fine-tune', 'vision', 'user_data', 'evals'] as const;
+const limits = { files: 1, fields: 16, parts: 20, fieldNameSize: 100, fieldSize: 4_096, headerPairs: 100 };
+const mostNameLength = 255;
+/** Of a form, beside its file. */
+const mostFrameBytes = 2 ** 20;
+const shortestSeconds = 3_600;
+const longestSeconds = 2_592_000;
+
+export async function upload(req: Request, res: Response, store: FileStore): Promise<FileObject> {
+  const type = req.headers['content-type'] ?? '';
+  if (!/^multipart\/form-data\b/i.test(type)) {
+    throw new RecuaError('unsupported_media_type', `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`);
+  }
+  const declared = Number(req.headers['content-length'] ?? Infinity);
+  const draft = await store.draft();
+  const { bytes: mostBytes, release } = await store.room(declared);
+  try {
+    if (declared !== Infinity && declared > mostBytes + mostFrameBytes) throw tooLarge(mostBytes);
+    letSend(req, res);
+    const { fields, filename } = await new Form(req, draft.path, mostBytes).read();
+    const purpose = fields.word('purpose', purposes);
+    if (purpose === undefined) throw wrongType('purpose', `one of ${purposes.join(', ')}`, undefined);
+    if (filename === undefined) throw wrongType('file', 'a file', undefined);
+    const expires = readExpiry(fields);
+    return await store.publish(draft, { filename, purpose, ...(expires === undefined ? {} : { expires_at: expires }) });
+  } catch (thrown) {
+    await rm(draft.path, { force: true });
+    throw keepingError(thrown, 'The folder of files');
+  } finally {
+    release();
+  }
+}
+
+class Form {
+  readonly #req: Request;
+  readonly #path: string;
+  readonly #mostBytes: number;
+  readonly #fields: Record<string, string> = {};
+  #filename: string | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(req: Request, path: string, mostBytes: number) {
+    this.#req = req;
+    this.#path = path;
+    this.#mostBytes = mostBytes;
+  }
+
+  async read(): Promise<{ fields: Fields; filename: string | undefined }> {
+    const parser = this.#parser();
+    try {
+      await this.#feed(parser);
+      await this.#writing;
+    } catch (thrown) {
+      // Not the request: its client is to hear why.
+      this.#req.unpipe(parser);
+      parser.destroy();
+      await this.#writing.catch(() => undefined);
+      throw thrown;
+    }
+    return { fields: Fields.of(this.#fields), filename: this.#filename };
+  }
+
+  #parser(): busboy.Busboy {
+    try {
+      return busboy({ headers: this.#req.headers, limits: { ...limits, fileSize: this.#mostBytes }, defParamCharset: 'utf8' });
+    } catch (cause) {
+      throw broken(cause);
+    }
+  }
+
+  #feed(parser: busboy.Busboy): Promise<void> {
+    const req = this.#req;
+    return new Promise<void>((resolve, reject) => {
+      parser.on('error', (cause: unknown) => reject(broken(cause)));
+      parser.on('file', (name, file, { filename }) => {
+        if (name !== 'file' || this.#filename !== undefined) return void file.resume();
+        this.#filename = nameOf(filename);
+        file.once('limit', () => reject(tooLarge(this.#mostBytes)));
+        this.#writing = pipeline(file, createWriteStream(this.#path, { flags: 'wx', mode: 0o600 }));
+        this.#writing.catch(reject);
+      });
+      parser.on('field', (name, value, { valueTruncated }) => {
+        if (valueTruncated) reject(wrongValue(name, `at most ${limits.fieldSize} bytes`, value));
+        Object.defineProperty(this.#fields, name, { value, enumerable: true, configurable: true, writable: true });
+      });
+      const surplus = (): void => reject(new RecuaError('invalid_value', 'The form has more parts than a file and what it is for.', { param: 'file' }));
+      parser.on('partsLimit', surplus).on('filesLimit', surplus).on('fieldsLimit', surplus);
+      parser.once('close', resolve);
+      const gone = (): void => {
+        if (!req.complete) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));
+      };
+      req.once('close', gone).once('error', gone);
+      if (req.destroyed) gone();
+      req.pipe(parser);
+    });
+  }
+}
+
+function tooLarge(mostBytes: number): RecuaError {
+  return new RecuaError('body_too_large', `The file is over the limit of ${mostBytes} bytes.`);
+}
+
+function broken(cause: unknown): RecuaError {
+  return new RecuaError('invalid_value', `The form cannot be read: ${(cause as Error).message}.`, { cause });
+}
+
+/** Its last part, as a label: no file here has it. */
+function nameOf(given: string | undefined): string {
+  const name = (given ?? '').split(/[\\/]/).at(-1)!.replace(/[\u0000-\u001f\u007f]/g, '').slice(0, mostNameLength);
+  return name || 'file';
+}
+
+function readExpiry(fields: Fields): number | undefined {
+  const anchor = fields.string('expires_after[anchor]');
+  const given = fields.string('expires_after[seconds]');
+  if (anchor === undefined && given === undefined) return undefined;
+  if (anchor !== 'created_at') throw wrongValue('expires_after[anchor]', '"created_at"', anchor);
+  const seconds = /^\d{1,9}$/.test(given ?? '') ? Number(given) : NaN;
+  if (!(seconds >= shortestSeconds && seconds <= longestSeconds)) throw wrongValue('expires_after[seconds]', `an integer from ${shortestSeconds} to ${longestSeconds}`, given);
+  return Math.floor(Date.now() / 1_000) + seconds;
+}

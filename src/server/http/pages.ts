@@ -1,0 +1,54 @@
+// Any page may ask a model, as the specification wants it (see cors). What lists or changes what
+// lies on the disk is not for pages of strangers, which a browser opens on this very machine: they
+// could read files that were uploaded, or have models fetched. Programs are not asked where they
+// come from: whoever reaches the server may use it.
+import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import type { NextFunction, Request, Response } from 'express';
+import { RecuaError } from '../../errors.js';
+
+/** Of programs whose windows are drawn by a browser: no page of the web has such an origin. */
+const programs = /^(app|file|tauri|vscode-webview|vscode-file):$/;
+
+/** Express middleware. */
+export function refusePages(req: Request, _res: Response, next: NextFunction): void {
+  if (isForeignPage(req.headers)) {
+    throw new RecuaError('client_refused', 'Pages of other sites may not use this route: only programs, and pages of this machine that call it localhost or by its address.');
+  }
+  next();
+}
+
+/** Behind it: what changes the store is for those who sit at the machine. Express middleware. */
+export function refuseRemote(req: Request, _res: Response, next: NextFunction): void {
+  const address = req.socket.remoteAddress?.replace(/^::ffff:/, '');
+  const { forwarded, 'x-forwarded-for': forwardedFor } = req.headers;
+  const isHere = address === undefined || address === '::1' || address.startsWith('127.');
+  if (!isHere || forwarded !== undefined || forwardedFor !== undefined) {
+    throw new RecuaError('client_refused', "Only clients on the server's own machine may change which models it has; on that machine there are recua pull, rm and cp.");
+  }
+  next();
+}
+
+function isForeignPage({ origin, host = '', 'user-agent': agent = '', 'sec-fetch-site': site }: Request['headers']): boolean {
+  const isBrowser = origin !== undefined || site !== undefined || agent.startsWith('Mozilla/');
+  if (!isBrowser) return false;
+  const from = origin === undefined ? undefined : addressOf(origin);
+  if (from && programs.test(from.protocol)) return false;
+  // A name can be made to mean this machine by whoever owns it.
+  const own = addressOf(`http://${host}`)?.hostname;
+  if (own === undefined || !isOwnName(own)) return true;
+  if (origin === undefined) return site === 'cross-site';
+  return from === undefined || (from.hostname !== own && !isLoopback(from.hostname));
+}
+
+function addressOf(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
+function isOwnName(name: string): boolean {
+  return isIP(name.replace(/^\[|\]$/g, '')) !== 0 || isLoopback(name) || name === hostname().toLowerCase();
+}
+
+function isLoopback(name: string): boolean {
+  return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || (isIP(name) === 4 && name.startsWith('127.'));
+}

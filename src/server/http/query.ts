@@ -1,0 +1,35 @@
+// Reads what stands behind the question mark of a path, with the same sentences as fields of a
+// body. Used by routes that list.
+import type { Request } from 'express';
+import { checkNumber, wrongType, wrongValue } from '../../request/fields.js';
+
+export class Query {
+  readonly #given: URLSearchParams;
+
+  constructor({ url }: Pick<Request, 'url'>) {
+    const at = url.indexOf('?');
+    this.#given = new URLSearchParams(at < 0 ? '' : url.slice(at + 1));
+  }
+
+  text(name: string): string | undefined {
+    return this.#given.get(name) || undefined;
+  }
+
+  boolean(name: string): boolean | undefined {
+    const value = this.text(name);
+    if (value === undefined || value === 'true' || value === 'false') return value === undefined ? undefined : value === 'true';
+    throw wrongType(name, 'true or false', value);
+  }
+
+  integer(name: string, min: number, max: number): number | undefined {
+    const value = this.text(name);
+    if (value === undefined) return undefined;
+    return checkNumber(/^-?\d{1,16}$/.test(value) ? Number(value) : value, name, { min, max }, true);
+  }
+
+  word<Word extends string>(name: string, words: readonly Word[]): Word | undefined {
+    const value = this.text(name);
+    if (value === undefined || (words as readonly string[]).includes(value)) return value as Word | undefined;
+    throw wrongValue(name, `one of ${words.map((word) => JSON.stringify(word)).join(', ')}`, value);
+  }
+}

@@ -1,0 +1,25 @@
+// Names as Ollama's clients write them: what has no tag is called `name:latest` by some. Around the
+// routes that take a model.
+import type { Request, RequestHandler, Response } from 'express';
+import { isObject } from '../../request/fields.js';
+import type { Gateway } from '../http/gateway.js';
+
+const latest = ':latest';
+
+export function named({ pool }: Pick<Gateway, 'pool'>, handler: RequestHandler): RequestHandler {
+  return async (req: Request, res: Response, next) => {
+    const body: unknown = req.body;
+    if (isObject(body)) {
+      for (const field of ['model', 'name']) {
+        const name = Object.hasOwn(body, field) ? body[field] : undefined;
+        // It may be the name of one all the same.
+        if (typeof name === 'string' && name.endsWith(latest) && !await pool.find(name).then(() => true, () => false)) body[field] = withoutLatest(name);
+      }
+    }
+    await handler(req, res, next);
+  };
+}
+
+export function withoutLatest(name: string): string {
+  return name.endsWith(latest) ? name.slice(0, -latest.length) : name;
+}

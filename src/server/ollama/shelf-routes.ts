@@ -1,0 +1,85 @@
+// POST /api/pull and /api/copy, DELETE /api/delete: they change which models are on this machine,
+// so only clients on it may ask.
+import type { Request, RequestHandler, Response } from 'express';
+import { RecuaError } from '../../errors.js';
+import { Fields, wrongType } from '../../request/fields.js';
+import { takeBody } from '../body/json-body.js';
+import { logError } from '../http/error-reply.js';
+import type { Gateway } from '../http/gateway.js';
+import { refusePages, refuseRemote } from '../http/pages.js';
+import type { ModelShelf, Pull } from '../http/shelf.js';
+import { ndjson, Stream } from '../http/stream.js';
+import { failureOf } from '../http/traffic.js';
+import { errorBody } from './error-body.js';
+import { withoutLatest } from './names.js';
+
+const maxNameLength = 4_096;
+/** Between two lines of progress. */
+const lineMs = 100;
+
+export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove', RequestHandler> {
+  const guarded = (handler: (body: Fields, shelf: ModelShelf, res: Response) => Promise<void>): RequestHandler => async (req: Request, res: Response) => {
+    refusePages(req, res, () => undefined);
+    refuseRemote(req, res, () => undefined);
+    if (!gateway.shelf) throw new RecuaError('model_fixed', 'This server has the models of its program; they are neither pulled, copied nor deleted by requests.');
+    await handler(Fields.of(takeBody(req)), gateway.shelf, res);
+  };
+  return {
+    pull: guarded(async (body, shelf, res) => {
+      const stream = body.boolean('stream') ?? true;
+      const signal = gateway.traffic.enter(res);
+      const pull = await shelf.open(withoutLatest(readName(body)), signal).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
+      if (stream) return await tell(gateway, pull, res, signal);
+      await pull.run(() => undefined).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
+      res.json({ status: 'success' });
+    }),
+    copy: guarded(async (body, shelf, res) => {
+      await shelf.copy(withoutLatest(body.name('source', maxNameLength)), withoutLatest(body.name('destination', maxNameLength)));
+      res.status(200).end();
+    }),
+    remove: guarded(async (body, shelf, res) => {
+      const name = withoutLatest(readName(body));
+      await unload(gateway, name);
+      await shelf.remove(name);
+      res.status(200).end();
+    }),
+  };
+}
+
+async function tell({ config, log }: Gateway, pull: Pull, res: Response, signal: AbortSignal): Promise<void> {
+  const stream = new Stream(res, ndjson);
+  let line: object = { status: 'pulling manifest' };
+  stream.open({ afterMs: config.pingIntervalMs, frame: () => ({ data: line }) });
+  const send = (next: object): void => stream.send({ data: (line = next) });
+  send(line);
+  let toldMs = -Infinity;
+  try {
+    await pull.run((file, doneBytes) => {
+      const nowMs = performance.now();
+      const isWhole = doneBytes >= file.totalBytes;
+      if (!isWhole && nowMs - toldMs < lineMs) return;
+      toldMs = nowMs;
+      const { digest, totalBytes } = file;
+      send({ status: `pulling ${digest.replace(/^.*:/, '').slice(0, 12)}`, digest, total: totalBytes, completed: doneBytes });
+    });
+    for (const status of ['verifying sha256 digest', 'writing manifest', 'success']) send({ status });
+  } catch (thrown) {
+    const error = failureOf(thrown, signal);
+    logError(log, res, error);
+    send(errorBody(error));
+  }
+  stream.end();
+}
+
+/** Its memory goes with it. One model that is served for good stays as it was loaded. */
+async function unload({ pool }: Gateway, name: string): Promise<void> {
+  if (pool.sole) return;
+  const model = await pool.find(name).catch(() => undefined);
+  if (model && model.state.state !== 'unloaded') await pool.unload(model.id).catch(() => undefined);
+}
+
+function readName(body: Fields): string {
+  const name = body.string('model') ?? body.string('name');
+  if (!name || name.length > maxNameLength) throw wrongType('model', 'the name of a model', name);
+  return name;
+}

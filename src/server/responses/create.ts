@@ -1,0 +1,74 @@
+// Before a response is made: what its request refers to is read, and one for the background is
+// checked, stored and begun. Called by dialect.
+import type { Request, Response } from 'express';
+import { Fields, isObject } from '../../request/fields.js';
+import { holdMore, takeBody } from '../body/json-body.js';
+import { anyModel, readModelName } from '../exchange/admission.js';
+import type { Gateway } from '../http/gateway.js';
+import { sse, Stream } from '../http/stream.js';
+import type { BackgroundRun, BackgroundRuns } from './background.js';
+import { nothingEarlier, referencesOf, type Earlier } from './items.js';
+import { idOf, newResponseId, responseOf, storedInput } from './output-items.js';
+import { readResponseRequest } from './response-request.js';
+import type { ResponseStore, WireResponse } from './store.js';
+
+export interface Places {
+  gateway: Gateway;
+  store: ResponseStore;
+  runs: BackgroundRuns;
+}
+
+/** Of responses that a request takes single items from. */
+const mostReferred = 1_000;
+
+/** What the body refers to. Its memory counts with the body's. */
+export async function readEarlier(req: Request, res: Response, store: ResponseStore): Promise<Earlier> {
+  const body: unknown = req.body;
+  if (!isObject(body)) return nothingEarlier;
+  const hold = (bytes: number): void => holdMore(res, bytes);
+  const previous = body['previous_response_id'];
+  const before = typeof previous === 'string' && previous !== '' ? await store.history(previous, hold) : [];
+  const references = referencesOf(body['input']);
+  if (references.length === 0) return { before, items: new Map() };
+  const owners = [...new Set(references.map(responseOf))].slice(0, mostReferred);
+  const items = new Map<string, object>();
+  for (const owner of owners) {
+    // What is missing is told with its place in the input.
+    const stored = owner === undefined ? undefined : await store.get(owner, undefined, hold).catch(() => undefined);
+    for (const item of [...stored?.input ?? [], ...stored?.response.output ?? []]) items.set(String(idOf(item)), item);
+  }
+  return { before, items };
+}
+
+/** Whether the request asked for the background: then it is answered. */
+export async function startRun({ gateway, runs }: Places, req: Request, res: Response, earlier: Earlier): Promise<boolean> {
+  if (!isObject(req.body) || req.body['background'] === undefined || req.body['background'] === false || req.body['background'] === null) return false;
+  const body = takeBody(req) as Record<string, unknown>;
+  const fields = Fields.of(body);
+  const { id: model } = await gateway.pool.find(readModelName(fields));
+  const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier);
+  const id = newResponseId();
+  const response: WireResponse = {
+    id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,
+    error: null, incomplete_details: null, model, output: [], usage: null, store: true, ...asked.echo,
+  };
+  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous }, body);
+  if (asked.stream) await streamRun(gateway, res, run, 0);
+  else res.json(response);
+  return true;
+}
+
+/** Events from that number on. The run goes on where its client goes. */
+export async function streamRun({ traffic, config }: Gateway, res: Response, run: BackgroundRun, sequence: number): Promise<void> {
+  const signal = traffic.enter(res);
+  const stream = new Stream(res, sse);
+  // As OpenAI keeps a silent stream open: no event of the response.
+  const alive = 'keepalive';
+  stream.open({ afterMs: config.pingIntervalMs, frame: () => ({ event: alive, data: { type: alive, sequence_number: run.sequence - 1 } }) });
+  for await (const frame of run.from(sequence)) {
+    if (signal.aborted && res.destroyed) return;
+    stream.send(frame);
+    await stream.writable();
+  }
+  stream.end();
+}

@@ -1,0 +1,233 @@
+// OpenAI's batches by the official client, over the fake engine.
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import OpenAI, { toFile } from 'openai';
+import t, { type Test } from 'tap';
+import { RecuaError } from '#recua/errors.js';
+import type { BatchRecord } from '#recua/server/batches/batch-store.js';
+import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
+
+interface Started {
+  client: OpenAI;
+  app: AppUnderTest;
+  folder: string;
+}
+
+async function start(t: Test, keepIn = ownFolder(t), engine = new FakeEngine()): Promise<Started> {
+  const app = await startApp(t, {}, engine, { keepIn });
+  const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
+  return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept) };
+}
+
+const chat = '/v1/chat/completions';
+const line = (id: string, more: object = {}, url = chat): object => ({ custom_id: id, method: 'POST', url, body: { model: 'default', messages: [{ role: 'user', content: `say ${id}` }], ...more } });
+const jsonl = (lines: readonly (object | string)[]): string => lines.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join('\n');
+
+async function create({ client }: Started, lines: readonly (object | string)[], endpoint: OpenAI.BatchCreateParams['endpoint'] = chat): Promise<OpenAI.Batch> {
+  const file = await client.files.create({ file: await toFile(Buffer.from(jsonl(lines)), 'in.jsonl'), purpose: 'batch' });
+  return await client.batches.create({ input_file_id: file.id, endpoint, completion_window: '24h', metadata: { job: 'a' } });
+}
+
+async function ended(client: OpenAI, id: string): Promise<OpenAI.Batch> {
+  for (;;) {
+    const batch = await client.batches.retrieve(id);
+    if (['completed', 'failed', 'expired', 'cancelled'].includes(batch.status)) return batch;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+interface Answer {
+  custom_id: string;
+  response: { status_code: number; body: Record<string, unknown> } | null;
+  error: { code: string } | null;
+}
+
+async function answers(client: OpenAI, id: string | null | undefined): Promise<Answer[]> {
+  if (!id) return [];
+  return (await (await client.files.content(id)).text()).trimEnd().split('\n').map((text) => JSON.parse(text) as Answer);
+}
+
+t.test('a batch is answered line by line, errors apart', async (t) => {
+  const started = await start(t);
+  const { client } = started;
+  const batch = await create(started, [line('a'), line('b', { top_p: 9 }), line('c'), '']);
+  t.match(batch, { id: /^batch_/, object: 'batch', status: 'validating', endpoint: chat, metadata: { job: 'a' }, request_counts: { total: 0 } });
+  const done = await ended(client, batch.id);
+  t.match(done, { status: 'completed', request_counts: { total: 3, completed: 2, failed: 1 }, errors: null, input_file_id: batch.input_file_id });
+  t.ok(done.in_progress_at && done.finalizing_at && done.completed_at);
+  const good = await answers(client, done.output_file_id);
+  t.strictSame(good.map(({ custom_id: id }) => id).sort(), ['a', 'c']);
+  for (const { custom_id: id, response } of good) t.match(response, { status_code: 200, request_id: /^req_/, body: { object: 'chat.completion', choices: [{ message: { content: `say ${id}` } }] } });
+  t.match(await answers(client, done.error_file_id), [{ custom_id: 'b', response: { status_code: 400, body: { error: { param: 'top_p' } } } }]);
+  t.match(await client.files.retrieve(done.output_file_id!), { purpose: 'batch_output', filename: `${batch.id}_output.jsonl` });
+  t.strictSame((await client.batches.list()).data, [done]);
+});
+
+t.test('all four endpoints', async (t) => {
+  const started = await start(t);
+  const bodies = [[chat, {}], ['/v1/completions', { prompt: 'x' }], ['/v1/embeddings', { input: ['x', 'y'] }], ['/v1/responses', { input: 'x' }]] as const;
+  for (const [endpoint, body] of bodies) {
+    const { id } = await create(started, [{ ...line('a', {}, endpoint), body: { model: 'default', messages: [{ role: 'user', content: 'x' }], ...body } }], endpoint);
+    const { output_file_id: output, status, error_file_id: errors } = await ended(started.client, id);
+    t.equal(status, 'completed', endpoint);
+    t.strictSame(await answers(started.client, errors), [], endpoint);
+    t.equal((await answers(started.client, output)).length, 1, endpoint);
+  }
+});
+
+const unfit: [what: string, lines: (object | string)[], code: string, param: string | null][] = [
+  ['no requests', [''], 'invalid_value', 'input_file_id'],
+  ['no JSON', [line('a'), '{'], 'invalid_json', null],
+  ['no id', [{ ...line('a'), custom_id: undefined }], 'invalid_type', 'line.custom_id'],
+  ['an id twice', [line('a'), line('a')], 'invalid_value', 'custom_id'],
+  ['another endpoint', [line('a', {}, '/v1/embeddings')], 'invalid_value', 'url'],
+  ['a route of its own', [line('a', {}, '/models/unload')], 'invalid_value', 'url'],
+  ['no body', [{ ...line('a'), body: 'x' }], 'invalid_type', 'line.body'],
+  ['a stream', [line('a', { stream: true })], 'invalid_value', 'body.stream'],
+  ['another method', [{ ...line('a'), method: 'GET' }], 'invalid_value', 'line.method'],
+];
+
+t.test('a file that is no list of requests fails as a whole', async (t) => {
+  const started = await start(t);
+  for (const [what, lines, code, param] of unfit) {
+    const batch = await ended(started.client, (await create(started, lines)).id);
+    t.match(batch, { status: 'failed', errors: { data: [{ code, param }] } }, what);
+  }
+  t.equal(started.app.engine.requests.length, 0);
+});
+
+t.test('a batch that cannot be is refused at once', async (t) => {
+  const { app, client } = await start(t);
+  const file = await client.files.create({ file: await toFile(Buffer.from('x'), 'x'), purpose: 'batch' });
+  const ask = { input_file_id: file.id, endpoint: chat, completion_window: '24h' };
+  for (const [more, status, param] of [
+    [{ endpoint: '/v1/models' }, 400, 'endpoint'], [{ endpoint: undefined }, 400, 'endpoint'], [{ input_file_id: 'file-x' }, 404, 'input_file_id'],
+    [{ input_file_id: '../x' }, 404, 'input_file_id'], [{ completion_window: '24 hours' }, 400, 'completion_window'], [{ completion_window: '31d' }, 400, 'completion_window'],
+  ] as const) {
+    const response = await post(`${app.url}/v1/batches`, { ...ask, ...more });
+    t.equal(response.status, status, param);
+    t.match(await response.json(), { error: { param } });
+  }
+  for (const id of ['x', `batch_${'a'.repeat(48)}`, '..%2f..%2fx']) {
+    t.equal((await fetch(`${app.url}/v1/batches/${id}`)).status, 404);
+    t.equal((await fetch(`${app.url}/v1/batches/${id}/cancel`, { method: 'POST' })).status, 404);
+  }
+});
+
+t.test('lines give way to people, and are done later', async (t) => {
+  const started = await start(t);
+  const { app, client } = started;
+  app.engine.script = hang;
+  let open!: () => void;
+  const gate = new Promise<void>((resolve) => (open = resolve));
+  const { id } = await create(started, Array.from({ length: 6 }, (_, index) => line(`${index}`)));
+  await until(() => app.engine.running.size === 4);
+  t.equal(app.engine.requests.length, 4, 'no more than run at once');
+  app.engine.script = async function* (request) {
+    await gate;
+    yield* echo(request);
+  };
+  const person = (): Promise<Response> => post(`${app.url}${chat}`, { messages: [{ role: 'user', content: 'person' }] });
+  const people = [person()];
+  await until(() => app.engine.requests.length === 5 && app.engine.running.size === 4);
+  t.equal(messagesOf(app.engine.requests[4]!)[0]!.content, 'person');
+  t.equal(app.engine.cancelled, 1, 'one line gave way');
+  people.push(person(), person(), person());
+  await until(() => app.engine.requests.length === 8 && app.engine.running.size === 4);
+  t.equal(app.engine.cancelled, 4, 'all lines did');
+  open();
+  for (const response of await Promise.all(people)) t.equal(response.status, 200);
+  const done = await ended(client, id);
+  t.match(done.request_counts, { total: 6, completed: 6, failed: 0 });
+  t.strictSame((await answers(client, done.output_file_id)).map(({ custom_id: custom }) => custom).sort(), ['0', '1', '2', '3', '4', '5']);
+});
+
+t.test('what passes is tried again, and a crash three times', async (t) => {
+  const started = await start(t);
+  const { app, client } = started;
+  let tries = 0;
+  app.engine.script = async function* (request) {
+    const { content } = messagesOf(request)[0]!;
+    if (content === 'say crash') throw new RecuaError('model_crashed', 'The engine process died.');
+    if (++tries === 1) throw new RecuaError('queue_full', 'Full.');
+    yield { content: 'well' };
+  };
+  const { id } = await create(started, [line('a'), line('crash')]);
+  const done = await ended(client, id);
+  t.match(done.request_counts, { total: 2, completed: 1, failed: 1 });
+  t.match(await answers(client, done.error_file_id), [{ custom_id: 'crash', response: { status_code: 500, body: { error: { code: 'model_crashed' } } } }]);
+  t.equal(app.engine.requests.length, 5);
+});
+
+t.test('a batch is cancelled, with what is done', async (t) => {
+  const started = await start(t);
+  const { app, client } = started;
+  app.engine.script = async function* (request, signal) {
+    if (messagesOf(request)[0]!.content === 'say a') yield { content: 'first' };
+    else yield* hang(request, signal);
+  };
+  const { id } = await create(started, [line('a'), line('b')]);
+  await until(() => app.engine.requests.length === 2 && app.engine.running.size === 1);
+  const waiting = await create(started, [line('c')]);
+  t.equal((await client.batches.cancel(id)).status, 'cancelling');
+  t.equal((await client.batches.cancel(waiting.id)).status, 'cancelling');
+  const done = await ended(client, id);
+  t.match(done, { status: 'cancelled', request_counts: { total: 2, completed: 1 } });
+  t.match(await answers(client, done.output_file_id), [{ custom_id: 'a' }]);
+  t.equal((await ended(client, waiting.id)).status, 'cancelled');
+  await t.rejects(client.batches.cancel(id), { status: 400, code: 'invalid_value', message: /has ended/ });
+  t.equal(app.engine.running.size, 0);
+});
+
+t.test('a restarted server goes on; the uploaded file may be gone', async (t) => {
+  const keepIn = ownFolder(t);
+  const before = await start(t, keepIn);
+  before.app.engine.script = async function* (request, signal) {
+    if (messagesOf(request)[0]!.content === 'say a') yield { content: 'first' };
+    else yield* hang(request, signal);
+  };
+  const { id, input_file_id: input } = await create(before, [line('a'), line('b')]);
+  await until(() => before.app.engine.requests.length === 2 && before.app.engine.running.size === 1);
+  await before.client.files.delete(input);
+  await before.app.close(0);
+  // As a process leaves it that was killed while it wrote.
+  const record = JSON.parse(readFileSync(join(before.folder, 'batches', `${id}.json`), 'utf8')) as BatchRecord;
+  appendFileSync(join(before.folder, 'files', record.outputId), '{"id":"batch_req_1","custom_id":"b","resp');
+  const { client, app, folder } = await start(t, keepIn);
+  const done = await ended(client, id);
+  t.match(done, { status: 'completed', request_counts: { total: 2, completed: 2, failed: 0 } });
+  t.strictSame((await answers(client, done.output_file_id)).map(({ custom_id: custom }) => custom), ['a', 'b']);
+  t.strictSame(app.engine.requests.map((request) => messagesOf(request)[0]!.content), ['say b'], 'what was done is not done again');
+  await until(() => readdirSync(join(folder, 'batches')).join() === `${id}.json`);
+});
+
+t.test('a batch whose time is over gives what is done', async (t) => {
+  const keepIn = ownFolder(t);
+  const before = await start(t, keepIn);
+  before.app.engine.script = hang;
+  const { id } = await create(before, [line('a')]);
+  await until(() => before.app.engine.running.size === 1);
+  await before.app.close(0);
+  const path = join(before.folder, 'batches', `${id}.json`);
+  const record = JSON.parse(readFileSync(path, 'utf8')) as BatchRecord;
+  writeFileSync(path, JSON.stringify({ ...record, batch: { ...record.batch, expires_at: record.batch.created_at - 1 } }));
+  const { client } = await start(t, keepIn);
+  const done = await ended(client, id);
+  t.match(done, { status: 'expired', request_counts: { total: 1, completed: 0, failed: 1 } });
+  t.match(await answers(client, done.error_file_id), [{ custom_id: 'a', response: null, error: { code: 'batch_expired' } }]);
+});
+
+t.test('of two servers over one folder one works on a batch', async (t) => {
+  const keepIn = ownFolder(t);
+  const one = await start(t, keepIn);
+  one.app.engine.script = hang;
+  const { id } = await create(one, [line('a')]);
+  await until(() => one.app.engine.running.size === 1);
+  const two = await start(t, keepIn);
+  t.equal((await two.client.batches.retrieve(id)).status, 'in_progress');
+  await t.rejects(two.client.batches.cancel(id), { status: 400, code: 'invalid_value', message: /another server/ });
+  await one.app.close(0);
+  t.match(await ended(two.client, id), { status: 'completed', request_counts: { completed: 1 } });
+  t.equal(two.app.engine.requests.length, 1);
+});

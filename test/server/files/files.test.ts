@@ -1,0 +1,143 @@
+// OpenAI's files by the official client, and by those that mean no good.
+import { readdirSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import OpenAI, { toFile } from 'openai';
+import t, { type Test } from 'tap';
+import { FileStore } from '#recua/server/files/file-store.js';
+import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { ownFolder, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { FakeEngine } from '../fake-engine.js';
+
+async function start(t: Test, keepIn = ownFolder(t)): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
+  const app = await startApp(t, {}, new FakeEngine(), { keepIn });
+  const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
+  return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept, 'files') };
+}
+
+const send = async (client: OpenAI, text: string, name = 'in.jsonl'): Promise<OpenAI.FileObject> => (
+  await client.files.create({ file: await toFile(Buffer.from(text), name), purpose: 'batch' })
+);
+
+t.test('a file is sent, listed, given back and deleted, across restarts', async (t) => {
+  const keepIn = ownFolder(t);
+  const before = await start(t, keepIn);
+  const text = '{"a":"ä"}\n'.repeat(10_000);
+  const file = await send(before.client, text, '../../ä"x".jsonl');
+  t.match(file, { id: /^file-/, object: 'file', bytes: Buffer.byteLength(text), filename: /^ä.*\.jsonl$/, purpose: 'batch', status: 'processed' });
+  await before.app.close(0);
+  const { client, folder } = await start(t, keepIn);
+  t.strictSame(await client.files.retrieve(file.id), file);
+  t.equal(await (await client.files.content(file.id)).text(), text);
+  t.strictSame((await client.files.list()).data, [file]);
+  if (process.platform !== 'win32') for (const name of readdirSync(folder)) t.equal(statSync(join(folder, name)).mode & 0o777, 0o600);
+  t.match(await client.files.delete(file.id), { id: file.id, deleted: true });
+  await t.rejects(client.files.retrieve(file.id), { status: 404, code: 'file_not_found' });
+  await t.rejects(client.files.content(file.id), { status: 404, code: 'file_not_found' });
+  t.strictSame(readdirSync(folder), []);
+});
+
+t.test('files come in pages, of one purpose if asked', async (t) => {
+  const { client } = await start(t);
+  for (let index = 0; index < 5; index++) await send(client, 'x', `${index}.jsonl`);
+  await client.files.create({ file: await toFile(Buffer.from('x'), 'other'), purpose: 'user_data', expires_after: { anchor: 'created_at', seconds: 3_600 } });
+  const names = new Set<string>();
+  for await (const file of client.files.list({ limit: 2, purpose: 'batch' })) names.add(file.filename);
+  t.equal(names.size, 5);
+  const [other] = (await client.files.list({ purpose: 'user_data' })).data;
+  t.equal(other!.expires_at, other!.created_at + 3_600);
+});
+
+/** A form as text; `\n` stands for the line ends of HTTP. */
+function form(text: string): { method: string; headers: Record<string, string>; body: string } {
+  return { method: 'POST', headers: { 'content-type': 'multipart/form-data; boundary=b' }, body: text.replaceAll('\n', '\r\n') };
+}
+
+const part = (head: string, body: string): string => `--b\nContent-Disposition: form-data; ${head}\n\n${body}\n`;
+const purpose = part('name="purpose"', 'batch');
+const file = part('name="file"; filename="f"', 'x');
+
+const broken: [what: string, request: object, status: number, param: string | null][] = [
+  ['no file', form(`${purpose}--b--\n`), 400, 'file'],
+  ['no purpose', form(`${file}--b--\n`), 400, 'purpose'],
+  ['a purpose of its own', form(`${part('name="purpose"', 'mine')}${file}--b--\n`), 400, 'purpose'],
+  ['two files', form(`${purpose}${file}${file}--b--\n`), 400, 'file'],
+  ['fields without end', form(`${purpose}${part('name="x"', 'y').repeat(100)}${file}--b--\n`), 400, 'file'],
+  ['a long field', form(`${part('name="purpose"', 'b'.repeat(10_000))}${file}--b--\n`), 400, 'purpose'],
+  ['no end', form(`${purpose}${file}`), 400, null],
+  ['noise', form('noise'), 400, null],
+  ['no boundary', { ...form('x'), headers: { 'content-type': 'multipart/form-data' } }, 400, null],
+  ['JSON', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }, 415, null],
+  ['a long wait', form(`${purpose}${part('name="expires_after[anchor]"', 'created_at')}${part('name="expires_after[seconds]"', '1e99')}${file}--b--\n`), 400, 'expires_after[seconds]'],
+];
+
+t.test('what is no file is refused and leaves nothing', async (t) => {
+  const { app, folder } = await start(t);
+  for (const [what, request, status, param] of broken) {
+    const response = await fetch(`${app.url}/v1/files`, request);
+    t.equal(response.status, status, what);
+    t.match(await response.json(), { error: { param } }, what);
+  }
+  t.strictSame(readdirSync(folder), []);
+});
+
+t.test('a client that goes away in the middle leaves nothing', async (t) => {
+  const { app, folder } = await start(t);
+  const socket = connect(app.port, '127.0.0.1').on('error', () => undefined);
+  socket.write(`POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000000\r\n\r\n${(purpose + part('name="file"; filename="f"', 'x'.repeat(100_000))).replaceAll('\n', '\r\n')}`);
+  await until(() => files(folder).length === 1);
+  socket.destroy();
+  await until(() => files(folder).length === 0);
+  t.pass('gone');
+});
+
+function files(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+t.test('ids lead nowhere else', async (t) => {
+  const { app } = await start(t);
+  for (const id of ['..%2f..%2fpackage.json', 'file-..', `file-${'a'.repeat(48)}`, 'x'.repeat(5_000), 'a%00b']) {
+    for (const [method, rest] of [['GET', ''], ['DELETE', ''], ['GET', '/content']]) t.equal((await fetch(`${app.url}/v1/files/${id}${rest}`, { method: method! })).status, 404);
+  }
+});
+
+t.test('pages of strangers are refused, programs and own pages are not', async (t) => {
+  const { app } = await start(t);
+  const ask = async (headers: Record<string, string>): Promise<number> => await new Promise((resolve, reject) => {
+    const socket = connect(app.port, '127.0.0.1').on('error', reject);
+    socket.once('data', (data) => {
+      resolve(Number(/^HTTP\/1.1 (\d+)/.exec(data.toString())?.[1]));
+      socket.destroy();
+    });
+    socket.write(`GET /v1/files HTTP/1.1\r\n${Object.entries({ Host: `127.0.0.1:${app.port}`, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
+  });
+  const browser = { 'User-Agent': 'Mozilla/5.0' };
+  t.equal(await ask({}), 200);
+  t.equal(await ask({ Host: 'models.lan' }), 200, 'a program calls it as it likes');
+  t.equal(await ask({ ...browser, Origin: 'http://localhost:3000' }), 200);
+  t.equal(await ask({ ...browser, Origin: 'app://obsidian.md', Host: 'localhost' }), 200);
+  const strangers: Record<string, string>[] = [
+    { Origin: 'https://example.com' }, { Origin: 'null' }, { Origin: 'https://localhost.example.com' }, { 'Sec-Fetch-Site': 'cross-site' },
+    { ...browser, Host: 'rebound.example.com' }, { ...browser, Host: 'rebound.example.com', Origin: 'http://rebound.example.com' },
+  ];
+  for (const headers of strangers) t.equal(await ask(headers), 403, JSON.stringify(headers));
+});
+
+t.test('there is a limit to each file, to all, and to their number', async (t) => {
+  const keepIn = ownFolder(t);
+  const { client } = await start(t, keepIn);
+  await send(client, 'x'.repeat(1_000));
+  const kept = new KeptFolder(keepIn);
+  t.equal((await new FileStore(kept, { files: 2, bytes: 10_000, fileBytes: 500 }).room()).bytes, 500);
+  const store = new FileStore(kept, { files: 2, bytes: 2_000, fileBytes: 500 });
+  const first = await store.room();
+  t.ok((await store.room()).bytes < 500, 'what arrives at the same time counts');
+  first.release();
+  await t.rejects(new FileStore(kept, { files: 2, bytes: 1_000, fileBytes: 500 }).room(), { code: 'disk_full', status: 507 });
+  await t.rejects(new FileStore(kept, { files: 1, bytes: 10_000, fileBytes: 500 }).room(), { code: 'disk_full' });
+});

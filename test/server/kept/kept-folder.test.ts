@@ -1,0 +1,52 @@
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { root } from '../../cli/recua.js';
+
+const own = process.getuid ? `kept-${process.getuid()}` : 'kept';
+const posix = { skip: process.platform === 'win32' };
+
+t.test('a folder is made for the user alone, and again where it was taken away', posix, async (t) => {
+  const parent = join(t.testdir(), 'a', 'b');
+  const kept = new KeptFolder(parent);
+  t.equal(kept.isLasting, true);
+  const folder = await kept.of('things');
+  t.equal(folder, join(parent, own, 'things'));
+  for (const one of [folder, join(parent, own)]) t.equal(statSync(one).mode & 0o777, 0o700);
+  rmSync(parent, { recursive: true });
+  t.equal(await kept.of('things'), folder);
+  t.equal(statSync(join(parent, own)).mode & 0o777, 0o700);
+});
+
+t.test('one that others may read is closed to them; what is no folder of the user’s is not used', posix, async (t) => {
+  const parent = t.testdir();
+  mkdirSync(join(parent, own));
+  chmodSync(join(parent, own), 0o755);
+  await new KeptFolder(parent).of('things');
+  t.equal(statSync(join(parent, own)).mode & 0o777, 0o700);
+  rmSync(join(parent, own), { recursive: true });
+  mkdirSync(join(parent, 'elsewhere'));
+  symlinkSync(join(parent, 'elsewhere'), join(parent, own));
+  const kept = new KeptFolder(parent);
+  await t.rejects(kept.of('things'), { code: 'store_unwritable' }, 'a link');
+  t.strictSame(readdirSync(join(parent, 'elsewhere')), []);
+  rmSync(join(parent, own));
+  writeFileSync(join(parent, own), '');
+  await t.rejects(kept.of('things'), { code: 'store_unwritable' }, 'a file');
+  rmSync(join(parent, own));
+  t.ok(await kept.of('things'), 'it is tried again');
+});
+
+t.test('without a place nothing is there before it is needed, nor when the process has ended', (t) => {
+  const module = new URL('../../../dist/server/kept/kept-folder.js', import.meta.url).href;
+  const program = `const { KeptFolder } = await import(${JSON.stringify(module)}); const kept = new KeptFolder();
+    process.stdout.write(JSON.stringify([kept.isLasting, await kept.of('things')]));`;
+  const [isLasting, folder] = JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd: root, encoding: 'utf8' })) as [boolean, string];
+  t.equal(isLasting, false);
+  t.ok(folder.startsWith(join(tmpdir(), 'recua-kept-')), folder);
+  t.notOk(existsSync(join(folder, '..')));
+  t.end();
+});

@@ -1,0 +1,108 @@
+// Ollama's pull, delete and copy by its official client, against `recua api` and a hub of our own.
+import { existsSync, readFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+import { connect } from 'node:net';
+import { Ollama } from 'ollama';
+import t, { type Test } from 'tap';
+import { root, start } from '../../cli/recua.js';
+import { commit, FakeHub, sha256, type FakeFile } from '../../models/fake-hub.js';
+import { isAbsent, isInstalled, snapshotOf } from '../../models/hub-pull.js';
+import { post, startApp } from '../app-under-test.js';
+
+const bytes = readFileSync(`${root}/builtin/builtin.gguf`);
+const file: FakeFile = { path: 'model-Q8_0.gguf', bytes };
+const small: FakeFile = { path: 'model-Q4_0.gguf', bytes };
+
+interface Started {
+  client: Ollama;
+  hub: FakeHub;
+  folder: string;
+  url: string;
+  port: number;
+}
+
+async function startServer(t: Test, flags: readonly string[] = []): Promise<Started> {
+  const hub = await FakeHub.start(t, [{ name: 'owner/model', files: [file, small] }]);
+  const folder = t.testdir();
+  const running = start(['api', '--port', '0', ...flags], { env: hub.environment(folder) });
+  t.teardown(async () => {
+    running.child.kill('SIGTERM');
+    await running.ended;
+  });
+  const [, port] = await running.saw(/Recua listens on http:\/\/\S+:(\d+)/);
+  const url = `http://127.0.0.1:${port}`;
+  return { client: new Ollama({ host: url }), hub, folder, url, port: Number(port) };
+}
+
+t.test('a model is pulled with its progress, shown, copied, used and deleted', async (t) => {
+  const { client, folder, url } = await startServer(t);
+  const lines = [];
+  for await (const line of await client.pull({ model: 'hf.co/owner/model:Q8_0', stream: true })) lines.push(line);
+  t.match(lines[0], { status: 'pulling manifest' });
+  t.match(lines.find(({ digest }) => digest), { status: `pulling ${sha256(bytes).slice(0, 12)}`, digest: `sha256:${sha256(bytes)}`, total: bytes.length });
+  t.ok(lines.some(({ completed, total }) => completed === total && total === bytes.length), 'it was told to be whole');
+  t.strictSame(lines.slice(-3).map(({ status }) => status), ['verifying sha256 digest', 'writing manifest', 'success']);
+  t.ok(isInstalled(folder, file));
+  t.match(await client.pull({ model: 'owner/model:Q8_0' }), { status: 'success' }, 'again');
+  const name = 'owner/model:Q8_0';
+  t.strictSame((await client.list()).models.map((model) => model.name).sort(), ['builtin', 'owner/model']);
+  const shown = await client.show({ model: name });
+  t.match(shown, { details: { format: 'gguf', quantization_level: /./, parameter_size: /./ }, template: /./ });
+  t.ok(shown.capabilities.includes('completion'), 'though it was never loaded');
+  const info = shown.model_info as unknown as Record<string, unknown>;
+  t.equal(info['tokenizer.ggml.tokens'], null, 'long lists are left out');
+  t.equal(typeof info[`${String(info['general.architecture'])}.attention.head_count`], 'number');
+  await client.copy({ source: name, destination: 'mine' });
+  const answer = await client.chat({ model: 'mine:latest', messages: [{ role: 'user', content: 'hi' }], options: { num_predict: 2 } });
+  t.match(answer, { model: 'owner/model', done: true });
+  t.equal((await post(`${url}/api/copy`, { source: '/etc/passwd', destination: 'x' })).status, 404);
+  t.equal((await post(`${url}/api/copy`, { source: name, destination: '../x' })).status, 400);
+  await t.rejects(client.delete({ model: 'owner/mode' }), { status_code: 404, message: /model/ });
+  await client.delete({ model: 'mine:latest' });
+  t.ok(existsSync(snapshotOf(folder, file.path, 'owner/model', commit)), 'a second name goes alone');
+  await client.delete({ model: name });
+  t.ok(isAbsent(folder, file));
+  t.strictSame((await client.list()).models.map((model) => model.name), ['builtin']);
+});
+
+t.test('what the hub has not is an error, before the first line', async (t) => {
+  const { client, hub, url } = await startServer(t);
+  await t.rejects(client.pull({ model: 'owner/model:Q2_K' }), { status_code: 404, message: /Q2_K/ });
+  await t.rejects(client.pull({ model: 'llama3.2' }), { message: /llama3\.2/ });
+  t.equal((await post(`${url}/api/pull`, {})).status, 400);
+  hub.onBytes = ({ response }) => {
+    response.writeHead(404).end();
+    return true;
+  };
+  const text = await (await post(`${url}/api/pull`, { model: 'owner/model:Q8_0' })).text();
+  t.match(text.trim().split('\n').map((line) => JSON.parse(line) as object).at(-1), { error: /./, code: /./ });
+});
+
+t.test('only clients on this machine, and no pages of strangers, change the store', async (t) => {
+  const { url, hub, port } = await startServer(t, ['--host', '0.0.0.0']);
+  const asked = hub.requests.length;
+  const ask = async (headers: Record<string, string>): Promise<number> => (await post(`${url}/api/pull`, { model: 'owner/model:Q8_0' }, headers)).status;
+  t.equal(await ask({ origin: 'https://example.com' }), 403);
+  t.equal(await ask({ 'x-forwarded-for': '10.0.0.1' }), 403);
+  t.equal((await fetch(`${url}/api/delete`, { method: 'DELETE', headers: { 'content-type': 'application/json', origin: 'https://example.com' }, body: '{"model":"x"}' })).status, 403);
+  const other = Object.values(networkInterfaces()).flat().find((one) => one?.family === 'IPv4' && !one.internal)?.address;
+  if (other !== undefined) {
+    const status = await new Promise((resolve, reject) => {
+      const socket = connect({ port, host: other, localAddress: other }).on('error', reject);
+      socket.once('data', (data) => {
+        resolve(data.toString().split(' ')[1]);
+        socket.destroy();
+      });
+      socket.write('POST /api/pull HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 35\r\n\r\n{"model":"owner/model:Q8_0"}       ');
+    });
+    t.equal(status, '403', 'from another address');
+  }
+  t.equal(hub.requests.length, asked, 'nothing was asked of the hub');
+});
+
+t.test('a program’s own models are not changed', async (t) => {
+  const { url } = await startApp(t);
+  const response = await post(`${url}/api/pull`, { model: 'owner/model' });
+  t.equal(response.status, 400);
+  t.match(await response.json(), { code: 'model_fixed' });
+});

@@ -1,0 +1,275 @@
+// Responses that outlive their request: on the disk, in the background, and streamed once more.
+// Over the fake engine.
+import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import t, { type Test } from 'tap';
+import type { Gateway } from '#recua/server/http/gateway.js';
+import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { BackgroundRuns } from '#recua/server/responses/background.js';
+import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
+import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
+import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
+
+type Stored = OpenAI.Responses.Response;
+
+async function start(t: Test, keepIn = ownFolder(t)): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
+  const app = await startApp(t, {}, new FakeEngine(), { keepIn });
+  const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
+  return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept, 'responses') };
+}
+
+const ask = { model: 'default', input: 'one two three' };
+
+async function ended(client: OpenAI, id: string): Promise<Stored> {
+  for (;;) {
+    const response = await client.responses.retrieve(id);
+    if (response.status !== 'queued' && response.status !== 'in_progress') return response;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+t.test('a response is there after a restart, and the conversation goes on', async (t) => {
+  const keepIn = ownFolder(t);
+  const before = await start(t, keepIn);
+  const first = await before.client.responses.create(ask);
+  await before.app.close(0);
+  const { client, app } = await start(t, keepIn);
+  t.strictSame(await client.responses.retrieve(first.id), { ...first });
+  await client.responses.create({ model: 'default', input: 'four', previous_response_id: first.id });
+  t.strictSame(messagesOf(app.engine.requests[0]!).map(({ role, content }) => [role, content]), [['user', 'one two three'], ['assistant', 'one two three'], ['user', 'four']]);
+  await client.responses.delete(first.id);
+  await t.rejects(client.responses.retrieve(first.id), { status: 404, code: 'response_not_found' });
+});
+
+t.test('what is stored is the user’s alone', { skip: process.platform === 'win32' }, async (t) => {
+  const { client, folder } = await start(t);
+  const { id } = await client.responses.create(ask);
+  t.equal(statSync(join(folder, '..')).mode & 0o777, 0o700);
+  t.equal(statSync(join(folder, `${id}.json`)).mode & 0o777, 0o600);
+});
+
+t.test('ids lead nowhere else', async (t) => {
+  const { app, folder } = await start(t);
+  await post(`${app.url}/v1/responses`, ask);
+  const secret = join(folder, '..', '..', 'secret.json');
+  writeFileSync(secret, '{"response":{"status":"completed"},"input":[]}');
+  const linked = `resp_${'a'.repeat(48)}`;
+  if (process.platform !== 'win32') symlinkSync(secret, join(folder, `${linked}.json`));
+  for (const id of ['..%2f..%2fsecret', '%2e%2e%2fsecret', 'resp_..', `resp_${'b'.repeat(48)}`, `${'x'.repeat(5_000)}`, 'a%00b']) {
+    for (const [method, rest] of [['GET', ''], ['DELETE', ''], ['GET', '/input_items'], ['POST', '/cancel']]) {
+      t.equal((await fetch(`${app.url}/v1/responses/${id}${rest}`, { method: method! })).status, 404, `${method} ${id.slice(0, 40)}${rest}`);
+    }
+    t.equal((await post(`${app.url}/v1/responses`, { input: 'x', previous_response_id: decodeURIComponent(id) })).status, 404);
+  }
+  if (process.platform !== 'win32') t.not((await fetch(`${app.url}/v1/responses/${linked}`)).status, 200, 'a link is not followed');
+  t.ok(readFileSync(secret));
+});
+
+t.test('a file that is damaged is no response', async (t) => {
+  const { client, folder } = await start(t);
+  const { id } = await client.responses.create(ask);
+  writeFileSync(join(folder, `${id}.json`), '{"response":');
+  await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' });
+});
+
+t.test('an answer that cannot be stored is given, and says so', async (t) => {
+  const keepIn = ownFolder(t);
+  // A file is in the way.
+  const kept = join(keepIn, process.getuid ? `kept-${process.getuid()}` : 'kept');
+  writeFileSync(kept, '');
+  const { client } = await start(t, keepIn);
+  t.match(await client.responses.create(ask), { status: 'completed', store: false, output_text: 'one two three', warnings: [/is not stored/] });
+  await t.rejects(client.responses.create({ ...ask, background: true }), { code: 'store_unwritable' }, 'which the background cannot do without');
+});
+
+t.test('input items come in pages', async (t) => {
+  const { client } = await start(t);
+  const input = Array.from({ length: 45 }, (_, index) => ({ role: 'user' as const, content: `item ${index}` }));
+  const { id } = await client.responses.create({ model: 'default', input });
+  const texts: unknown[] = [];
+  for await (const item of client.responses.inputItems.list(id, { order: 'asc', limit: 10 })) texts.push((item as { content: { text: string }[] }).content[0]!.text);
+  t.strictSame(texts, input.map(({ content }) => content));
+  const newest = await client.responses.inputItems.list(id);
+  t.equal(newest.data.length, 20);
+  t.match(newest.data[0], { type: 'message', content: [{ type: 'input_text', text: 'item 44' }] });
+  t.equal(newest.has_more, true);
+  await t.rejects(client.responses.inputItems.list(id, { limit: 1_000 }), { status: 400, code: 'invalid_value', param: 'limit' });
+  await t.rejects(client.responses.inputItems.list(id, { after: 'nothing' }), { status: 400, code: 'invalid_value', param: 'after' });
+});
+
+t.test('items are given by their ids alone', async (t) => {
+  const { client, app } = await start(t);
+  const first = await client.responses.create(ask);
+  await client.responses.create({ model: 'default', input: [{ role: 'user', content: 'x' }, { type: 'item_reference', id: first.output[0]!.id! }, { role: 'user', content: 'y' }] });
+  t.strictSame(messagesOf(app.engine.requests.at(-1)!).map(({ role, content }) => [role, content]), [['user', 'x'], ['assistant', 'one two three'], ['user', 'y']]);
+  await t.rejects(client.responses.create({ model: 'default', input: [{ type: 'item_reference', id: 'msg_1' }] }), { status: 404, code: 'response_not_found', param: 'input[0].id' });
+});
+
+t.test('sealed thoughts come back as thoughts', async (t) => {
+  const { client, app } = await start(t);
+  app.engine.script = async function* () {
+    yield { reasoning: 'Höm.' };
+    yield { content: 'Yes.' };
+  };
+  const first = await client.responses.create({ ...ask, store: false, include: ['reasoning.encrypted_content'] });
+  const [thought] = first.output;
+  t.match(thought, { type: 'reasoning', encrypted_content: /^recua:/ });
+  const sealed = { type: 'reasoning' as const, id: 'rs_1', summary: [], encrypted_content: (thought as { encrypted_content: string }).encrypted_content };
+  await client.responses.create({ model: 'default', store: false, input: [{ role: 'user', content: 'x' }, sealed, { ...sealed, encrypted_content: 'gAAAA' }, { role: 'user', content: 'y' }] });
+  t.match(messagesOf(app.engine.requests.at(-1)!), [{ role: 'user' }, { role: 'assistant', reasoning_content: 'Höm.' }, { role: 'user' }]);
+});
+
+t.test('in the background a response is queued, made and there', async (t) => {
+  const { client, app } = await start(t);
+  let accept!: () => void;
+  app.engine.acceptAfter = new Promise((resolve) => (accept = resolve));
+  const queued = await client.responses.create({ ...ask, background: true });
+  t.match(queued, { status: 'queued', background: true, output: [] });
+  await t.rejects(client.responses.create({ ...ask, previous_response_id: queued.id }), { status: 400, code: 'invalid_value', param: 'previous_response_id' });
+  t.equal((await client.responses.retrieve(queued.id)).status, 'queued');
+  accept();
+  t.match(await ended(client, queued.id), { status: 'completed', background: true, output_text: 'one two three' });
+  t.match(await client.responses.create({ model: 'default', input: 'and', previous_response_id: queued.id }), { status: 'completed' });
+  t.match((await client.responses.inputItems.list(queued.id)).data, [{ content: [{ text: ask.input }] }]);
+});
+
+t.test('a response in the background that fails says why', async (t) => {
+  const { client, app } = await start(t);
+  await t.rejects(client.responses.create({ ...ask, input: [], background: true }), { status: 400, code: 'invalid_value', param: 'input' });
+  await t.rejects(client.responses.create({ ...ask, model: 'gpt-x', background: true }), { status: 404, code: 'model_not_found' });
+  app.engine.script = async function* () {
+    yield { content: 'begun' };
+    throw new Error('broken');
+  };
+  const { id } = await client.responses.create({ ...ask, background: true });
+  t.match(await ended(client, id), { status: 'failed', error: { code: 'internal_error' }, output: [{ content: [{ text: 'begun' }] }] });
+});
+
+t.test('a response in the background is cancelled, waiting or running', async (t) => {
+  const { client, app, folder } = await start(t);
+  app.engine.script = hang;
+  const running = await client.responses.create({ ...ask, background: true });
+  await until(() => app.engine.running.size === 1);
+  t.match(await client.responses.cancel(running.id), { status: 'cancelled', error: null });
+  await until(() => app.engine.running.size === 0);
+  app.engine.acceptAfter = new Promise(() => undefined);
+  const waiting = await client.responses.create({ ...ask, background: true });
+  t.match(await client.responses.cancel(waiting.id), { status: 'cancelled' });
+  t.match(await client.responses.cancel(waiting.id), { status: 'cancelled' }, 'again');
+  t.equal((JSON.parse(readFileSync(join(folder, `${running.id}.json`), 'utf8')) as { response: WireResponse }).response.status, 'cancelled');
+  app.engine.acceptAfter = Promise.resolve();
+  app.engine.script = echo;
+  const { id } = await client.responses.create(ask);
+  await t.rejects(client.responses.cancel(id), { status: 400, code: 'invalid_value', message: /not made in the background/ });
+});
+
+t.test('there is a limit to what waits in the background, in number and in size', async (t) => {
+  const { app } = await start(t);
+  app.engine.acceptAfter = new Promise(() => undefined);
+  const all = await Promise.all(Array.from({ length: 140 }, () => post(`${app.url}/v1/responses`, { ...ask, background: true })));
+  t.ok(all.some(({ status }) => status === 429) && all.filter(({ status }) => status === 200).length >= 100, 'by number');
+  const gateway = { inner: { ask: () => new Promise(() => undefined) } } as unknown as Gateway;
+  const runs = new BackgroundRuns(gateway, new ResponseStore(new KeptFolder(ownFolder(t))));
+  const begin = async (digit: string): Promise<unknown> => (
+    await runs.start({ response: { id: `resp_${digit.repeat(48)}`, status: 'queued' } as WireResponse, input: [] }, { input: 'x'.repeat(2 ** 26) })
+  );
+  t.ok(await begin('a'));
+  await t.rejects(begin('b'), { code: 'queue_full' }, 'by size');
+});
+
+t.test('one that is deleted while it is made is gone', async (t) => {
+  const { client, app, folder } = await start(t);
+  app.engine.script = hang;
+  const { id } = await client.responses.create({ ...ask, background: true });
+  await until(() => app.engine.running.size === 1);
+  await client.responses.delete(id);
+  await until(() => app.engine.running.size === 0);
+  await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' });
+  t.notOk(readdirSync(folder).includes(`${id}.json`));
+});
+
+t.test('the stream of a response is taken up where it broke', async (t) => {
+  const { client, app } = await start(t);
+  const go: (() => void)[] = [];
+  app.engine.script = async function* () {
+    for (const word of ['a ', 'b ', 'c']) {
+      yield { content: word };
+      await new Promise<void>((resolve) => go.push(resolve));
+    }
+  };
+  const seen: OpenAI.Responses.ResponseStreamEvent[] = [];
+  for await (const event of await client.responses.create({ ...ask, background: true, stream: true })) {
+    seen.push(event);
+    if (event.type === 'response.output_text.delta') break;
+  }
+  t.strictSame(seen.slice(0, 3).map(({ type }) => type), ['response.created', 'response.queued', 'response.in_progress']);
+  const id = (seen[0] as { response: Stored }).response.id;
+  t.match(await client.responses.retrieve(id), { status: 'in_progress', output: [{ type: 'message', status: 'in_progress' }] });
+  const rest = await client.responses.retrieve(id, { stream: true, starting_after: seen.at(-1)!.sequence_number });
+  const letGo = setInterval(() => go.shift()?.(), 1);
+  t.teardown(() => clearInterval(letGo));
+  for await (const event of rest) seen.push(event);
+  t.strictSame(seen.map(({ sequence_number: number }) => number), seen.map((_, index) => index));
+  const last = seen.at(-1) as { type: string; response: Stored };
+  t.match(last, { type: 'response.completed', response: { id, status: 'completed', background: true } });
+  const text = seen.flatMap((event) => (event.type === 'response.output_text.delta' ? [event.delta] : [])).join('');
+  t.equal(text, 'a b c');
+  t.match(last.response.output, [{ content: [{ text }] }]);
+  t.equal((await client.responses.stream({ response_id: id }).finalResponse()).output_text, text, 'as the official client comes back');
+});
+
+t.test('a stored response streams as it would have been made', async (t) => {
+  const keepIn = ownFolder(t);
+  const before = await start(t, keepIn);
+  const { id } = await before.client.responses.create({ ...ask, background: true });
+  const made = await ended(before.client, id);
+  await before.app.close(0);
+  const { client } = await start(t, keepIn);
+  t.match((await client.responses.stream({ response_id: id }).finalResponse()).output, made.output);
+  const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+  for await (const event of await client.responses.retrieve(id, { stream: true, starting_after: 4 })) events.push(event);
+  t.match(events, [{ type: 'response.completed', response: { output: made.output } }], 'what was missed is in the last event');
+  await t.rejects(client.responses.retrieve(id, { starting_after: 4 } as object), { status: 400, code: 'invalid_value', param: 'starting_after' });
+});
+
+t.test('what a server was making when it was killed has failed', async (t) => {
+  const { client, folder } = await start(t);
+  const { id } = await client.responses.create({ ...ask, background: true });
+  await ended(client, id);
+  const file = (name: string): string => join(folder, `${name}.json`);
+  const stored = JSON.parse(readFileSync(file(id), 'utf8')) as { response: WireResponse };
+  const left = `resp_${'0'.repeat(48)}`;
+  const owner = { pid: 2 ** 22 - 3, started: 'long ago', machine: 'nowhere' };
+  const write = (machine: string): void => writeFileSync(file(left), JSON.stringify({ ...stored, response: { ...stored.response, id: left, status: 'in_progress', output: [] }, owner: { ...owner, machine } }));
+  write('nowhere');
+  t.equal((await client.responses.retrieve(left)).status, 'in_progress', 'it may live on another machine');
+  const { ownIdentity } = await import('#recua/system/process-identity.js');
+  write((await ownIdentity()).machine);
+  t.match(await client.responses.retrieve(left), { status: 'failed', error: { code: 'shutting_down' } });
+});
+
+t.test('the store keeps to its bytes and its age', async (t) => {
+  const folder = ownFolder(t);
+  const store = new ResponseStore(new KeptFolder(folder), { bytes: 1_400, ageMs: 60_000, writes: 1 });
+  const idOf = (digit: string): string => `resp_${digit.repeat(48)}`;
+  const place = join(folder, readKept(folder), 'responses');
+  const put = async (digit: string, ageSeconds: number): Promise<void> => {
+    await store.put({ response: { id: idOf(digit), status: 'completed', output: [{ text: 'x'.repeat(500) }] } as unknown as WireResponse, input: [] });
+    const then = Date.now() / 1_000 - ageSeconds;
+    utimesSync(join(place, `${idOf(digit)}.json`), then, then);
+    await store.settled();
+  };
+  for (const [digit, age] of [['a', 50], ['b', 40], ['c', 30]] as const) await put(digit, age);
+  await t.rejects(store.get(idOf('a')), { code: 'response_not_found' }, 'the oldest gave way');
+  t.ok(await store.get(idOf('c')));
+  const old = Date.now() / 1_000 - 61;
+  utimesSync(join(place, `${idOf('b')}.json`), old, old);
+  await t.rejects(store.get(idOf('b')), { code: 'response_not_found' }, 'too old, and not yet swept');
+});
+
+function readKept(folder: string): string {
+  const name = process.getuid ? `kept-${process.getuid()}` : 'kept';
+  mkdirSync(join(folder, name, 'responses'), { recursive: true, mode: 0o700 });
+  return name;
+}
