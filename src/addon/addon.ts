@@ -110,6 +110,10 @@ export interface ContextOptions {
    * part of a sequence cannot be removed.
    */
   draft?: number;
+  /** The same for samplers with a prediction alone. */
+  predict?: number;
+  /** Most rows of prompts in one step whose next token is known, beside a row of each sequence. */
+  scores?: number;
   /** Evaluates them whether that pays or not; tests do. */
   draftAlways?: boolean;
 }
@@ -144,14 +148,19 @@ export interface StepInput {
    * there, every row of the step wants a token and the samplers draft, guesses are evaluated behind
    * the rows if that pays, and those that came true are tokens like any other.
    */
-  rooms?: Int32Array;
+  rooms?: Int32Array | undefined;
+  /**
+   * For each of these the token that follows in the prompt: its sampler notes how likely that was,
+   * and samples nothing. -1 samples. Absent where all do.
+   */
+  known?: Int32Array | undefined;
 }
 
 export interface StepResult {
   /**
    * One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2
    * and an entry in `failures`; -3 is yet to be decided (NativeSampler.decide), and the row's KV is
-   * in the sequence.
+   * in the sequence; -4 is a row whose next token was known.
    */
   tokens: Int32Array;
   /**

@@ -5,6 +5,7 @@
 import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
 import type { Device, Pooling } from '../addon/addon.js';
+import type { Progress, Telling, ToldToken } from './telling.js';
 
 /**
  * How to load: fixed for the life of an engine process. The settings are those of
@@ -76,8 +77,23 @@ export interface Sampling {
   mirostatEta: number;
   /** 32-bit; undefined draws a random one. */
   seed: number | undefined;
+  /** -Infinity bans. */
   logitBias: { token: number; bias: number }[];
+  /** Of each token of the texts. */
+  textBias?: { text: string; bias: number }[];
   ignoreEos: boolean;
+  /** No end before so many tokens. */
+  minTokens: number;
+  /** The chain's samplers by llama.cpp's names; undefined is its own order. */
+  samplers?: string[];
+  dynatempRange: number;
+  dynatempExponent: number;
+  adaptiveTarget: number;
+  adaptiveDecay: number;
+  /** Tokens that every sampler leaves at least. */
+  minKeep: number;
+  /** Texts at which DRY begins anew; undefined are llama.cpp's own. */
+  drySequenceBreakers?: string[];
 }
 
 /** A message as chat templates know it: OpenAI's roles, text content. */
@@ -141,6 +157,9 @@ export interface ChatRequest {
    * Time to generate after the first token: the answer ends with the first line break beyond it.
    */
   generateMs?: number;
+  /** What the answer may be like: guessed ahead, so that it comes faster where it comes true. */
+  prediction?: string;
+  tells?: Telling;
 }
 
 /** A chat as the model reads it. */
@@ -156,8 +175,13 @@ export interface CompletionRequest {
   prompt: string | Int32Array;
   constraint: Constraint;
   sampling: Sampling;
+  /** 0 evaluates the prompt, and generates nothing. */
   maxTokens: number;
   stop: string[];
+  generateMs?: number;
+  /** The text of the prompt's tokens is told, with the first delta. */
+  echo?: boolean;
+  tells?: Telling;
 }
 
 export interface EmbedRequest {
@@ -204,6 +228,13 @@ export interface Delta {
   content?: string;
   reasoning?: string;
   toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
+  /** Tokens whose text came by now, where they are told. */
+  tokens?: ToldToken[];
+  /** Text of the prompt's tokens, and these, with the first delta. */
+  echo?: string;
+  promptTokens?: ToldToken[];
+  progress?: Progress;
+  soFar?: { usage: Usage; timings: Timings };
 }
 
 /** What happened to one request; `id` is the request's. */

@@ -127,6 +127,9 @@ class FakeSampler implements NativeSampler {
     if (r < 27) return tokens.world;
     return 97 + ((h >>> 8) % 26);
   }
+  logprobs(): { tokens: Int32Array; values: Float32Array } {
+    return { tokens: new Int32Array(), values: new Float32Array() };
+  }
   async decide(): Promise<number> {
     if (this.#undecided === undefined) this.owner.violations.push('a sampler had nothing to decide');
     await new Promise((resolve) => setTimeout(resolve, 2));

@@ -7,7 +7,7 @@ import { ensureChecked, fingerprintOf } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
-import { canRemoveParts, type LoadedModel } from '../loop/loaded.js';
+import { canRemoveParts, scoredRows, type LoadedModel } from '../loop/loaded.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
 const progressMs = 100;
@@ -158,7 +158,8 @@ function contextOptions(options: EngineOptions, contextSize: number, mathThreads
     flashAttention: options.flashAttention,
     cacheTypeK: options.cacheTypeK,
     cacheTypeV: options.cacheTypeV,
-    ...(options.specType === 'none' ? {} : { draft: options.specDraftMax }),
+    scores: scoredRows,
+    ...(options.specType === 'none' ? { predict: options.specDraftMax } : { draft: options.specDraftMax }),
   };
 }
 

@@ -1,5 +1,6 @@
 // The items that a response consists of. Pure, but for new ids. Called by answer.
 import { randomBytes } from 'node:crypto';
+import type { WireTold } from '../exchange/logprobs.js';
 
 type Status = 'in_progress' | 'completed' | 'incomplete';
 
@@ -12,7 +13,7 @@ interface TextPart {
   type: 'output_text';
   text: string;
   annotations: [];
-  logprobs: [];
+  logprobs: WireTold[];
 }
 
 interface ThoughtPart {
@@ -33,8 +34,8 @@ export type Item =
   | (Common & { type: 'reasoning'; summary: []; content: [ThoughtPart] })
   | CallItem;
 
-export function messageItem(text: string, status: Status): Item {
-  return { id: newId('msg'), type: 'message', role: 'assistant', status, content: [{ type: 'output_text', text, annotations: [], logprobs: [] }] };
+export function messageItem(text: string, status: Status, logprobs: WireTold[] = []): Item {
+  return { id: newId('msg'), type: 'message', role: 'assistant', status, content: [{ type: 'output_text', text, annotations: [], logprobs }] };
 }
 
 export function reasoningItem(text: string, status: Status): Item {

@@ -2,9 +2,11 @@
 // Called by the dialect's routes. What would change the answer and is not supported is refused by
 // name; unknown fields are ignored.
 import type { ChatRequest, Constraint } from '../../engine/protocol.js';
+import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { maxTopLogprobs } from '../../request/telling-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { readItems } from './items.js';
 import type { ResponseStore } from './store.js';
@@ -12,6 +14,7 @@ import { readTools } from './tools.js';
 
 export interface ResponseBody {
   request: ChatRequest;
+  tells: Telling;
   stream: boolean;
   store: boolean;
   previous: string | undefined;
@@ -29,7 +32,6 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   conversation: () => false,
   prompt: () => false,
   truncation: (value) => value === 'disabled',
-  top_logprobs: (value) => value === 0,
 };
 
 export function readResponseRequest(body: Fields, { defaults, model, hold }: ChatContext, before: Pick<ResponseStore, 'history'>): ResponseBody {
@@ -46,12 +48,14 @@ export function readResponseRequest(body: Fields, { defaults, model, hold }: Cha
   const effort = reasoning?.word('effort', efforts);
   const most = body.integer('max_output_tokens', { min: 1, max: int32Max });
   const store = body.boolean('store') ?? true;
+  const tells = readTells(body, model.vocabSize);
   return {
     request: {
       messages: JSON.stringify(messages), ...tools.request, constraint: readFormat(body), sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
       enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
-      template: '',
+      template: '', ...(tells.logprobs === undefined ? {} : { tells }),
     },
+    tells,
     stream: body.boolean('stream') ?? false,
     store,
     previous,
@@ -71,12 +75,19 @@ export function readResponseRequest(body: Fields, { defaults, model, hold }: Cha
       text: body.object('text') ?? { format: { type: 'text' } },
       tool_choice: body.get('tool_choice') ?? 'auto',
       tools: body.array('tools', maxEcho) ?? [],
-      top_logprobs: 0,
+      top_logprobs: tells.logprobs ?? 0,
       top_p: sampling.topP,
       truncation: 'disabled',
       user: body.string('user') ?? null,
     },
   };
+}
+
+/** Either field asks for log probabilities. */
+function readTells(body: Fields, vocabSize: number): Telling {
+  const included = (body.array('include', maxEcho) ?? []).includes('message.output_text.logprobs');
+  const top = body.integer('top_logprobs', { min: 0, max: maxTopLogprobs }) ?? 0;
+  return included || top > 0 ? { logprobs: Math.min(top, vocabSize) } : {};
 }
 
 const maxEcho = 1_024;
