@@ -1,6 +1,6 @@
 // Prompt lookup: what a sequence is likely to go on with, taken from where its last tokens came
-// before or from what the request foretells, and whether evaluating so many guesses beside the next token pays. A guess decides
-// nothing: every token is sampled from its own logits (step.cpp).
+// before or from what the request foretells, and whether evaluating so many guesses beside the next
+// token pays. A guess decides nothing: every token is sampled from its own logits (step.cpp).
 #pragma once
 
 #include "llama.h"

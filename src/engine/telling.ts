@@ -1,5 +1,5 @@
-// What a request may ask to be told of its answer beside the text, and the words for it: types only,
-// as protocol's, whose messages carry them.
+// What a request may ask to be told of its answer beside the text, and the words for it. Types
+// only, as protocol's, whose messages carry them.
 
 /** What is told of an answer beside its text. All of it costs only those who ask. */
 export interface Telling {

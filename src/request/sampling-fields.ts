@@ -103,8 +103,8 @@ const maxTexts = 1_000;
 const maxTextLength = 1_024;
 
 /**
- * As OpenAI has it, an object by token; or as llama-server, by text, too, and in pairs. `false` bans
- * the token, or each token of the text.
+ * As OpenAI has it, an object by token; or as llama-server, by text, too, and in pairs. `false`
+ * bans the token, or each token of the text.
  */
 function readLogitBias(fields: Fields, name: string, vocabSize: number): Pick<Sampling, 'logitBias' | 'textBias'> {
   const value = fields.get(name);

@@ -6,6 +6,7 @@ import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason, R
 import type { Telling } from '../telling.js';
 import { chatError, schemaWarnings, strictSources } from '../text/schema-loss.js';
 import { leastTokens } from '../text/text-length.js';
+import { infillTokens } from './infill.js';
 import { checkTokens } from './known-tokens.js';
 import { optionsOf, predictionOf } from './sampler-options.js';
 
@@ -127,7 +128,9 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
     checkTokens(prompt, model.info.vocabSize, 'prompt');
     if (prompt.length === 0) throw emptyPrompt('prompt');
   }
-  const tokens = typeof prompt === 'string' ? await promptTokens(preparing, prompt) : prompt;
+  const filled = request.infill && typeof prompt === 'string' ? await infillTokens(preparing, request.infill, prompt, request.maxTokens) : undefined;
+  if (filled) warnings = [...warnings, ...filled.warnings];
+  const tokens = filled?.tokens ?? (typeof prompt === 'string' ? await promptTokens(preparing, prompt) : prompt);
   if (tokens.length >= contextSize) throw tooLong(tokens.length, '', contextSize, 'prompt');
   if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
   const sampler = await model.createSampler(options, tokens).catch((thrown: unknown) => { throw grammarError(RecuaError.from(thrown), constraint); });

@@ -37,7 +37,10 @@ export class ToldTokens {
     if (noted.values.length > 0) this.#noted.push(noted);
   }
 
-  /** The prompt's: nothing is known of the first. What is noted of all others comes before the answer's. */
+  /**
+   * The prompt's: nothing is known of the first. What is noted of the others comes before what is
+   * of the answer's.
+   */
   ofPrompt(tokens: Int32Array): ToldToken[] {
     return Array.from(tokens, (id, index) => (index === 0 ? { id, bytes: this.#bytesOf(id), top: [] } : this.#tell(id)));
   }

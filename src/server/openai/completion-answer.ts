@@ -78,7 +78,9 @@ export class CompletionWriter implements AnswerWriter {
     };
   }
 
-  /** What an answer with `echo` and log probabilities begins with, once; the first tells it to all. */
+  /**
+   * What an answer with `echo` and log probabilities begins with, once; the first tells it to all.
+   */
   #begin(index: number, promptTokens: readonly ToldToken[] | undefined): { text: string; tokens: readonly ToldToken[] } | undefined {
     const { echoes, count, tells } = this.#asked;
     const prompt = Math.floor(index / count);

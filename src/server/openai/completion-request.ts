@@ -8,7 +8,7 @@ import { readTokens } from '../../request/tokens.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
-import { readConstraint, readCount, readMaxTokens, readStop, refuse, times } from './answer-fields.js';
+import { readConstraint, readCount, readMaxTokens, readStop, times } from './answer-fields.js';
 
 const maxPrompts = 128;
 const maxCandidates = 128;
@@ -29,12 +29,12 @@ export interface CompletionBody extends ChatAsked {
 }
 
 export function readCompletionRequest(body: Fields, { defaults, model }: ChatContext): CompletionBody {
-  refuseUnsupported(body);
   const prompts = readPrompts(body, model.vocabSize);
   const stream = body.boolean('stream') ?? false;
   const wanted = readCount(body);
   const count = readCandidates(body, wanted, stream);
   const echo = body.boolean('echo') ?? false;
+  const suffix = body.string('suffix') ?? '';
   const tells = readTelling(body, readLogprobs(body), model.vocabSize, stream);
   const asked: Telling = count > wanted ? { logprobs: 0, ...tells } : tells;
   const common = {
@@ -46,7 +46,7 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
   };
   return {
     prompts: prompts.map((prompt) => {
-      const request: CompletionRequest = { prompt, ...common, ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
+      const request: CompletionRequest = { ...around(prompt, suffix), ...common, ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
       if (!echo) return times(request, count);
       const [first, ...others] = times({ ...request, ...(typeof prompt === 'string' ? {} : { echo }) }, count);
       // What is told of the prompt is the same for all.
@@ -61,8 +61,11 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
   };
 }
 
-function refuseUnsupported(body: Fields): void {
-  if (body.get('suffix') !== '') refuse(body, 'suffix');
+/** With a suffix the prompt is what comes before the answer. */
+function around(prompt: string | Int32Array, suffix: string): Pick<CompletionRequest, 'prompt' | 'infill'> {
+  if (suffix === '') return { prompt };
+  if (typeof prompt !== 'string') throw new RecuaError('invalid_value', 'Expected a prompt of text beside suffix, got tokens.', { param: 'suffix' });
+  return { prompt: '', infill: { prefix: prompt, suffix, extra: [] } };
 }
 
 /** OpenAI's `best_of`: so many are generated, of which the likeliest `n` are told. */
