@@ -14,6 +14,7 @@
 #include "context/draft.h"
 #include "llama.h"
 #include "context/logits.h"
+#include "sampling/logprobs.h"
 #include "sampling.h"
 #include "chat/templates.h"
 #include "model/tokens.h"
@@ -167,10 +168,14 @@ struct SamplerParts {
   std::unique_ptr<Drafter> drafter; // null where guesses are not wanted
   std::vector<llama_logit_bias> biases;
   Penalties penalties;
+  std::unique_ptr<Logprobs> logprobs;      // null where nobody asks for them
+  std::vector<llama_token> ends;           // those that do not come yet
+  int32_t before_end = 0;                  // tokens to come before they do
 
   SamplerParts() = default;
+  // `draws_by_chain`: whatever the parameters. `by_chain`: its grammar is the chain's, too.
   SamplerParts(const std::shared_ptr<ModelState> &model, common_params_sampling &params,
-               const std::vector<llama_token> &history, bool by_chain);
+               const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain);
 };
 
 // A sampler's state belongs to one sequence. Used by the compute thread during a step, else by the
@@ -187,6 +192,8 @@ struct SamplerState {
   // the token, and no step may use the sampler before.
   llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
   static constexpr llama_token undecided = -3;
+  // Instead, of a row in the prompt: notes how likely the token was that follows there.
+  void score(const float *logits, llama_token token, int32_t threads);
   // Pool thread. Once for each undecided token.
   llama_token decide();
   // llama.cpp's chain with a grammar of its own, which only tests ask for, or with none.
@@ -198,12 +205,17 @@ struct SamplerState {
 private:
   llama_token sample_by_chain(llama_context *context, int32_t row);
   llama_token sample_own(float *logits, int32_t threads);
+  int64_t find(float *logits, size_t count, int32_t threads);
+  void came(llama_token token);
+  void hold_ends(float *logits);
+  bool give_ends_back(float *logits);
   int64_t pick(float *logits, size_t count, int32_t threads);
   int64_t pick_allowed(float *logits, size_t count, Effort &work);
   int64_t pick_masked(const Grammar::Mask &mask, const float *logits, size_t count);
   llama_token take(int64_t found, const float *logits, size_t count);
 
   std::mutex deciding; // held by decide()
+  std::vector<float> end_logits; // of the ends, while they must not come
   std::vector<float> held; // the row of an undecided token
   llama_token held_winner = -1; // what would have come without the grammar
 };
@@ -301,6 +313,7 @@ public:
 
 private:
   Napi::Value decide(const Napi::CallbackInfo &info);
+  Napi::Value logprobs(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 };
 

@@ -152,6 +152,10 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
   options.number("contextSize", size);
   options.number("sequences", params.n_seq_max);
   options.number("draft", draft);
+  uint32_t predict = 0;
+  options.number("predict", predict);
+  uint32_t scores = 0;
+  options.number("scores", scores);
   bool draft_always = false;
   options.boolean("draftAlways", draft_always);
   options.number("batchSize", params.n_batch);
@@ -171,9 +175,10 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         // each other.
         params.kv_unified = false;
         params.n_ctx = size * params.n_seq_max;
-        // A step asks for one row per sequence; guesses are only evaluated while few sequences run.
-        const bool drafts = draft > 0 && is_plain_attention(core->model->model);
-        params.n_outputs_max = std::max(params.n_seq_max, 1u) + (drafts ? 2 * draft : 0);
+        // A step asks for one row per sequence; beside them for rows of a prompt, or for guesses,
+        // which are only evaluated while few sequences run.
+        const uint32_t guesses = is_plain_attention(core->model->model) ? std::max(draft, predict) : 0;
+        params.n_outputs_max = std::max(params.n_seq_max, 1u) + std::max(scores, 2 * guesses);
         core->logits.attach(params, core->model->vocab);
         core->open(params);
         heap::require(requests_bytes + static_cast<size_t>(std::max(params.n_threads, params.n_threads_batch)) * stack_bytes, "the requests");
@@ -181,7 +186,7 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         core->threads = params.n_threads;
         core->threads_batch = params.n_threads_batch;
         core->compute_in_turn(turn_file, std::max(core->threads, core->threads_batch));
-        if (drafts) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, draft, draft_always);
+        if (guesses > 0) core->draft_costs = std::make_unique<DraftCosts>(params.n_seq_max, guesses, draft_always);
       },
       [=](Napi::Env env) -> Napi::Value {
         if (core->closed) throw CodedError("closed", "The context was closed while it was made.");

@@ -26,7 +26,8 @@ constexpr double forgetting = 1.0 / 512;
 
 } // namespace
 
-Drafter::Drafter(const std::vector<llama_token> &history) : tokens(history) {
+Drafter::Drafter(const std::vector<llama_token> &history, const std::vector<llama_token> &predicted) : tokens(predicted) {
+  tokens.insert(tokens.end(), history.begin(), history.end());
   size_t size = smallest_table;
   while (size < 2 * tokens.size()) size *= 2;
   latest.assign(size, 0);
@@ -34,6 +35,7 @@ Drafter::Drafter(const std::vector<llama_token> &history) : tokens(history) {
   if (tokens.size() < length) return;
   find();
   note(tokens.size());
+  if (!predicted.empty()) next = 0; // where it repeats something, too
 }
 
 // Where the `length` tokens before `end` are looked up.

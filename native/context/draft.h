@@ -1,6 +1,6 @@
 // Prompt lookup: what a sequence is likely to go on with, taken from where its last tokens came
-// before, and whether evaluating so many guesses beside the next token pays. A guess decides
-// nothing: every token is sampled from its own logits (step.cpp).
+// before or from what the request foretells, and whether evaluating so many guesses beside the next
+// token pays. A guess decides nothing: every token is sampled from its own logits (step.cpp).
 #pragma once
 
 #include "llama.h"
@@ -16,7 +16,8 @@ namespace recua {
 // thread.
 class Drafter {
 public:
-  explicit Drafter(const std::vector<llama_token> &history);
+  // `predicted`: the answer may begin with this, or hold parts of it.
+  explicit Drafter(const std::vector<llama_token> &history, const std::vector<llama_token> &predicted = {});
 
   // Takes the token that came, and learns from it how good the guesses are, whether they were
   // evaluated or not.

@@ -29,6 +29,7 @@ struct Step {
   Rows rows;
   std::vector<std::shared_ptr<SamplerState>> samplers; // one per wanted row, null: no sample
   std::vector<int32_t> rooms;                          // most tokens for each of them; empty: one, and no guesses
+  std::vector<int32_t> known;                          // the tokens that follow rows of prompts, -1 for a sample; empty: all
 
   size_t guesses = 0; // evaluated behind each row
   Rows extended;      // the rows with them
@@ -75,7 +76,7 @@ void decode(ContextCore &core, Rows &rows, bool all_asking) {
 // of several sequences in one pass only where they have equally many.
 void draft(const ContextCore &core, Step &step) {
   step.guesses = 0;
-  if (!core.draft_costs || step.rooms.empty() || !step.decodes()) return;
+  if (!core.draft_costs || step.rooms.empty() || !step.known.empty() || !step.decodes()) return;
   const size_t sequences = step.samplers.size();
   // What one pass and the outputs' memory hold.
   const size_t room = std::min<size_t>({llama_n_batch(core.context), llama_n_ubatch(core.context), core.most_outputs}) / sequences;
@@ -101,6 +102,19 @@ void draft(const ContextCore &core, Step &step) {
       step.extended.outputs.push_back(1);
     }
   }
+}
+
+// A row of a prompt, whose next token is known: how likely that was is noted, nothing is sampled.
+constexpr int32_t scored = -4;
+
+// One after the other, since a sampler notes in the order of its rows.
+std::vector<Outcome> score(const Step &step, const std::vector<float *> &row_logits, int32_t threads) {
+  std::vector<Outcome> outcomes(step.samplers.size());
+  for (size_t i = 0; i < step.known.size(); i++) {
+    if (step.known[i] < 0 || !step.samplers[i]) continue;
+    outcomes[i] = Outcome::of([&] { step.samplers[i]->score(row_logits[i], step.known[i], threads); });
+  }
+  return outcomes;
 }
 
 // Logits that are worth waking other threads for.
@@ -129,7 +143,7 @@ void sample(ContextCore &core, Step &step) {
   // Asked for here: llama.cpp's first call after a decode puts the rows in order.
   std::vector<float *> row_logits(rows.size());
   for (size_t i = 0; i < rows.size(); i++) row_logits[i] = core.logits.row(context, rows[i]);
-  std::vector<Outcome> outcomes(step.samplers.size());
+  std::vector<Outcome> outcomes = score(step, row_logits, team);
   step.sampled.resize(step.samplers.size());
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
   for (int32_t i = 0; i < count; i++) {
@@ -138,6 +152,10 @@ void sample(ContextCore &core, Step &step) {
     given.clear();
     if (!sampler) {
       given.push_back(-1);
+      continue;
+    }
+    if (!step.known.empty() && step.known[static_cast<size_t>(i)] >= 0) {
+      given.push_back(scored);
       continue;
     }
     outcomes[static_cast<size_t>(i)] = Outcome::of([&] {
@@ -152,6 +170,7 @@ void sample(ContextCore &core, Step &step) {
   for (int32_t i = 0; i < count; i++) {
     const Outcome &outcome = outcomes[static_cast<size_t>(i)];
     if (outcome.code == nullptr) continue;
+    if (step.sampled[static_cast<size_t>(i)] == std::vector<int32_t>{scored}) step.sampled[static_cast<size_t>(i)].clear();
     step.sampled[static_cast<size_t>(i)].push_back(-2);
     step.failures.emplace_back(i, outcome.message);
   }
@@ -266,6 +285,9 @@ std::shared_ptr<Step> read_step(const Napi::Object &input) {
   const Napi::Value rooms = input.Get("rooms");
   if (rooms.IsTypedArray()) step->rooms = copy_array<int32_t>(rooms, wanted);
   if (!step->rooms.empty() && step->rooms.size() != wanted) throw CodedError("invalid_argument", "A step takes one room per wanted row.");
+  const Napi::Value known = input.Get("known");
+  if (known.IsTypedArray()) step->known = copy_array<int32_t>(known, wanted);
+  if (!step->known.empty() && step->known.size() != wanted) throw CodedError("invalid_argument", "A step takes one known token per wanted row.");
   return step;
 }
 

@@ -54,6 +54,11 @@ Napi::Object describe(Napi::Env env, ModelState &state) {
   info.Set("bosToken", llama_vocab_bos(vocab));
   info.Set("eosToken", llama_vocab_eos(vocab));
   info.Set("sepToken", llama_vocab_sep(vocab));
+  info.Set("fimPrefix", llama_vocab_fim_pre(vocab));
+  info.Set("fimSuffix", llama_vocab_fim_suf(vocab));
+  info.Set("fimMiddle", llama_vocab_fim_mid(vocab));
+  info.Set("fimRepository", llama_vocab_fim_rep(vocab));
+  info.Set("fimSeparator", llama_vocab_fim_sep(vocab));
   info.Set("addBos", llama_vocab_get_add_bos(vocab));
   info.Set("addEos", llama_vocab_get_add_eos(vocab));
   info.Set("addSep", llama_vocab_get_add_sep(vocab));

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace recua {
 
@@ -15,6 +16,7 @@ namespace {
 // Samplers that only llama.cpp's chain has.
 bool needs_chain(const common_params_sampling &p) {
   if (p.mirostat != 0 || (p.dry_multiplier != 0 && p.dry_penalty_last_n != 0)) return true;
+  if (p.dynatemp_range > 0) return true;
   if (p.temp <= 0) return false; // nothing that only trims or reshapes the tail can change the best
   return p.xtc_probability > 0 || p.typ_p < 1 || p.top_n_sigma > 0 || p.top_k > ChoiceOptions::largest_top_k;
 }
@@ -66,30 +68,63 @@ void Penalties::apply(float *logits) const {
 
 llama_token SamplerState::sample(llama_context *context, int32_t row, float *logits, int32_t threads) {
   if (closed || !(parts.chain || parts.choice)) throw CodedError("closed", "The sampler is closed.");
+  if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
+  if (parts.logprobs && !parts.logprobs->after) parts.logprobs->look(logits, threads);
+  if (parts.before_end > 0) hold_ends(logits);
   const llama_token token = by_chain() ? sample_by_chain(context, row) : sample_own(logits, threads);
-  if (parts.drafter && token != undecided) parts.drafter->accept(token);
+  if (token != undecided) came(token);
   return token;
 }
 
-llama_token SamplerState::sample_own(float *logits, int32_t threads) {
-  auto &[chain, choice, constraint, drafter, biases, penalties] = parts;
-  if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
-  const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
-  for (const auto &[token, bias] : biases) logits[token] += bias;
-  if (penalties.active()) penalties.apply(logits);
+// Of a token that is the next.
+void SamplerState::came(llama_token token) {
+  if (parts.drafter) parts.drafter->accept(token);
+  if (parts.logprobs) parts.logprobs->note(token);
+  if (parts.before_end > 0) parts.before_end--;
+}
 
-  auto found = pick(logits, count, threads);
-  if (found >= 0 && constraint && constraint->active()) {
-    Effort work(step_work);
-    try {
-      if (!constraint->allows(static_cast<llama_token>(found), work)) found = pick_allowed(logits, count, work);
-    } catch (const TooMuchWork &) {
-      held.assign(logits, logits + count);
-      held_winner = static_cast<llama_token>(found);
-      return undecided;
-    }
+void SamplerState::score(const float *logits, llama_token token, int32_t threads) {
+  if (closed || !parts.logprobs) throw CodedError("closed", "The sampler is closed.");
+  if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
+  if (!parts.logprobs->look(logits, threads)) throw CodedError("generation_failed", model->damaged());
+  parts.logprobs->note(token);
+}
+
+void SamplerState::hold_ends(float *logits) {
+  end_logits.clear();
+  for (const llama_token end : parts.ends) end_logits.push_back(std::exchange(logits[end], -INFINITY));
+}
+
+// Where a grammar leaves nothing else the answer ends early. False where they were not held.
+bool SamplerState::give_ends_back(float *logits) {
+  if (parts.before_end == 0) return false;
+  for (size_t i = 0; i < parts.ends.size(); i++) logits[parts.ends[i]] = end_logits[i];
+  return true;
+}
+
+llama_token SamplerState::sample_own(float *logits, int32_t threads) {
+  const auto count = static_cast<size_t>(llama_vocab_n_tokens(model->vocab));
+  for (const auto &[token, bias] : parts.biases) logits[token] += bias;
+  if (parts.penalties.active()) parts.penalties.apply(logits);
+
+  try {
+    int64_t found = find(logits, count, threads);
+    if (found < 0 && parts.constraint && give_ends_back(logits)) found = find(logits, count, threads);
+    return take(found, logits, count);
+  } catch (const TooMuchWork &) {
+    held.assign(logits, logits + count);
+    return undecided;
   }
-  return take(found, logits, count);
+}
+
+// Throws TooMuchWork where the grammar needs more of it than others should wait for.
+int64_t SamplerState::find(float *logits, size_t count, int32_t threads) {
+  const int64_t found = pick(logits, count, threads);
+  const auto &constraint = parts.constraint;
+  if (found < 0 || !constraint || !constraint->active()) return found;
+  held_winner = static_cast<llama_token>(found);
+  Effort work(step_work);
+  return constraint->allows(held_winner, work) ? found : pick_allowed(logits, count, work);
 }
 
 llama_token SamplerState::decide() {
@@ -100,9 +135,10 @@ llama_token SamplerState::decide() {
   // On a copy of the grammar: the compute thread may want the one that others share.
   Effort work(apart_work, &closed);
   const auto mask = parts.constraint->mask_apart(work);
-  const int64_t found = mask->allows(held_winner) ? held_winner : pick_masked(*mask, logits.data(), logits.size());
+  int64_t found = mask->allows(held_winner) ? held_winner : pick_masked(*mask, logits.data(), logits.size());
+  if (found < 0 && give_ends_back(logits.data())) found = pick_masked(*mask, logits.data(), logits.size());
   const llama_token token = take(found, logits.data(), logits.size());
-  if (parts.drafter) parts.drafter->accept(token);
+  came(token);
   return token;
 }
 
@@ -113,6 +149,7 @@ int64_t SamplerState::pick(float *logits, size_t count, int32_t threads) {
   for (size_t i = 0; i < count; i++) candidates[i] = {static_cast<llama_token>(i), logits[i], 0};
   llama_token_data_array array{candidates.data(), count, -1, false};
   llama_sampler_apply(common_sampler_get(parts.chain.get()), &array);
+  if (parts.logprobs && parts.logprobs->after) parts.logprobs->look_after(array);
   // Where every token is refused the chain still picks one. False for NaN too.
   if (array.selected < 0 || !(array.data[array.selected].logit > -INFINITY)) return -1;
   return array.data[array.selected].id;
@@ -163,12 +200,13 @@ llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
   if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
     throw no_token(*model, llama_get_logits_ith(context, row), static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
   }
+  if (parts.logprobs && parts.logprobs->after) parts.logprobs->look_after(*candidates);
   common_sampler_accept(parts.chain.get(), token, true);
   return token;
 }
 
 SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_sampling &params,
-                           const std::vector<llama_token> &history, bool by_chain) {
+                           const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain) {
   const llama_vocab *vocab = of->vocab;
   if (!by_chain && !params.grammar.empty()) {
     constraint = Constraint::make(vocab, of->grammars, params);
@@ -176,7 +214,7 @@ SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_
     params.grammar = {};
     params.grammar_lazy = false;
   }
-  if (by_chain || needs_chain(params)) {
+  if (by_chain || draws_by_chain || needs_chain(params)) {
     chain.reset(common_sampler_init(of->model, params));
     for (const llama_token token : history) common_sampler_accept(chain.get(), token, false);
     return;
@@ -229,7 +267,7 @@ Napi::Value Model::limit_grammars(const Napi::CallbackInfo &info) {
 }
 
 Napi::Function Sampler::define(Napi::Env env) {
-  return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide)});
+  return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide), InstanceMethod("logprobs", &Sampler::logprobs)});
 }
 
 Sampler::Sampler(const Napi::CallbackInfo &info)
@@ -241,6 +279,15 @@ Napi::Value Sampler::decide(const Napi::CallbackInfo &info) {
   return Task<llama_token>::run(
       info.Env(), "generation_failed", [held = state](llama_token &token) { token = held->decide(); },
       [](Napi::Env env, llama_token &token) { return Napi::Number::New(env, token); });
+}
+
+Napi::Value Sampler::logprobs(const Napi::CallbackInfo &info) {
+  Logprobs::Noted noted;
+  if (state->parts.logprobs) noted = state->parts.logprobs->take();
+  auto result = Napi::Object::New(info.Env());
+  result.Set("tokens", make_array(info.Env(), noted.tokens));
+  result.Set("values", make_array(info.Env(), noted.values));
+  return result;
 }
 
 Napi::Value Sampler::close(const Napi::CallbackInfo &info) {

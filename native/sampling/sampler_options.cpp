@@ -44,6 +44,12 @@ void read_numbers(const Options &options, common_params_sampling &params) {
   options.number("mirostat", params.mirostat);
   options.number("mirostatTau", params.mirostat_tau);
   options.number("mirostatEta", params.mirostat_eta);
+  options.number("dynatempRange", params.dynatemp_range);
+  options.number("dynatempExponent", params.dynatemp_exponent);
+  options.number("adaptiveTarget", params.adaptive_target);
+  options.number("adaptiveDecay", params.adaptive_decay);
+  options.number("minKeep", params.min_keep);
+  options.texts("drySequenceBreakers", params.dry_sequence_breakers);
   options.boolean("ignoreEos", params.ignore_eos);
   params.seed = std::random_device{}();
   options.number("seed", params.seed);
@@ -102,6 +108,15 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
   read_logit_bias(options, params);
   options.boolean("chain", by_chain);
   options.boolean("draft", draft);
+  const Napi::Value prediction = options.get("prediction");
+  if (prediction.IsTypedArray()) predicted = copy_array<int32_t>(prediction);
+  options.number("logprobs", logprobs);
+  options.boolean("afterSampling", after_sampling);
+  options.number("minTokens", least_tokens);
+  std::vector<std::string> samplers;
+  options.texts("samplers", samplers);
+  if (!samplers.empty()) params.samplers = common_sampler_types_from_names(samplers);
+  draws_by_chain = !samplers.empty() || params.min_keep > 0 || (logprobs >= 0 && after_sampling);
   const Napi::Value shape = options.get("shape");
   if (!shape.IsExternal()) return;
   const auto answer = *shape.As<HeldShape>().Data();
@@ -118,10 +133,13 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
   grammar.apply(model->vocab, params);
   log::clear_errors();
   SamplerParts made;
-  const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, params, history, by_chain); }, "generation_failed");
+  const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, params, history, draws_by_chain, by_chain); }, "generation_failed");
   if (outcome.code != nullptr && grammar.source.empty()) throw CodedError("generation_failed", outcome.message);
   if (outcome.code != nullptr) throw CodedError("invalid_grammar", "The grammar cannot be used: " + outcome.message + ".");
-  if (draft) made.drafter = std::make_unique<Drafter>(history);
+  if (draft || !predicted.empty()) made.drafter = std::make_unique<Drafter>(history, predicted);
+  if (logprobs >= 0) made.logprobs = std::make_unique<Logprobs>(logprobs, after_sampling, static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
+  if (least_tokens > 0) made.ends = model->end_tokens();
+  made.before_end = least_tokens;
   return made;
 }
 

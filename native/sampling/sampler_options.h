@@ -29,7 +29,12 @@ struct SamplerRequest {
   common_params_sampling params;
   GrammarSource grammar;
   bool by_chain = false;
+  bool draws_by_chain = false; // the samplers are named, or what they leave is to be told
   bool draft = false;
+  std::vector<llama_token> predicted; // what the answer may be like
+  int32_t logprobs = -1;              // likeliest tokens told beside each that comes; -1: nothing is
+  bool after_sampling = false;
+  int32_t least_tokens = 0; // before an end
 
   explicit SamplerRequest(const Options &options); // JS thread
   // Pool thread, once. Throws `invalid_grammar` where there is a grammar and it cannot be used.

@@ -2,11 +2,12 @@
 // engine process and its like only. Nothing here validates: callers pass checked numbers, native
 // code trusts them and throws coded errors.
 import type { NativeSampler, SamplerOptions } from './sampling-types.js';
+import type { StepInput, StepResult } from './step-types.js';
 import type { CancelFlag, ChatInput, ChatPrompt, NativeParser, PrepareInput, Unenforced } from './chat-types.js';
 
 export { loadAddon } from './load.js';
 export type * from './chat-types.js';
-export type { NativeSampler, SamplerOptions };
+export type { NativeSampler, SamplerOptions, StepInput, StepResult };
 
 /** A device ggml can compute on. Memory in bytes (0 where the backend does not tell). */
 export interface Device {
@@ -62,8 +63,14 @@ export interface NativeModelInfo {
   sizeBytes: number;
   bosToken: number;
   eosToken: number;
-  /** -1 where there is none, as the other two. */
+  /** -1 where there is none, as of all the others. */
   sepToken: number;
+  /** What marks a gap in code: its prefix, its suffix, itself; a repository's and a file's name. */
+  fimPrefix: number;
+  fimSuffix: number;
+  fimMiddle: number;
+  fimRepository: number;
+  fimSeparator: number;
   addBos: boolean;
   addEos: boolean;
   addSep: boolean;
@@ -110,6 +117,10 @@ export interface ContextOptions {
    * part of a sequence cannot be removed.
    */
   draft?: number;
+  /** The same for samplers with a prediction alone. */
+  predict?: number;
+  /** Most rows of prompts in one step whose next token is known, beside a row of each sequence. */
+  scores?: number;
   /** Evaluates them whether that pays or not; tests do. */
   draftAlways?: boolean;
 }
@@ -123,48 +134,6 @@ export interface EmbedderOptions {
   pooling: Pooling | 'unspecified';
   /** As of a context. */
   turnFile?: string;
-}
-
-/**
- * One decode and its sampling. Arrays are parallel; row i is one token. They must not be touched
- * until the promise settles.
- */
-export interface StepInput {
-  tokens: Int32Array;
-  positions: Int32Array;
-  sequences: Int32Array;
-  /** 1 where the row's logits are wanted, else 0. */
-  outputs: Uint8Array;
-  /** Rows of the arrays that are in use. */
-  rows: number;
-  /** One entry per wanted row, in order; null decodes without sampling. */
-  samplers: (NativeSampler | null)[];
-  /**
-   * For each of these the most tokens it may give, and steps that follow included. Where it is
-   * there, every row of the step wants a token and the samplers draft, guesses are evaluated behind
-   * the rows if that pays, and those that came true are tokens like any other.
-   */
-  rooms?: Int32Array;
-}
-
-export interface StepResult {
-  /**
-   * One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2
-   * and an entry in `failures`; -3 is yet to be decided (NativeSampler.decide), and the row's KV is
-   * in the sequence.
-   */
-  tokens: Int32Array;
-  /**
-   * Where guesses were evaluated: how many of the tokens each wanted row gave. The KV of all of
-   * them but the last is in the sequence then.
-   */
-  counts?: Int32Array;
-  /** Guesses that were evaluated for each of the rows. */
-  guesses?: number;
-  failures: { row: number; message: string }[] | undefined;
-  decodeMs: number;
-  /** For benchmarks. */
-  sampleMs: number;
 }
 
 /**

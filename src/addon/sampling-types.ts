@@ -37,10 +37,28 @@ export interface SamplerOptions {
   /** Of a ChatPrompt: its constraint, in place of a grammar. */
   shape?: unknown;
   ignoreEos?: boolean;
+  /** No end before so many tokens, unless a grammar leaves nothing else. */
+  minTokens?: number;
+  /** llama.cpp's names of the samplers in their order, drawn with its own chain. */
+  samplers?: string[];
+  dynatempRange?: number;
+  dynatempExponent?: number;
+  adaptiveTarget?: number;
+  adaptiveDecay?: number;
+  minKeep?: number;
+  drySequenceBreakers?: string[];
+  /**
+   * Notes of each token how likely it was, and so many of the likeliest: log probabilities before
+   * all samplers, or probabilities after them.
+   */
+  logprobs?: number;
+  afterSampling?: boolean;
   /**
    * Guesses what comes next from what the history and the answer repeat, where a step allows it.
    */
   draft?: boolean;
+  /** The same from what the answer is said to be like. */
+  prediction?: Int32Array;
 }
 
 /** A sampler holds state of one sequence: penalties' history, grammar position, random numbers. */
@@ -53,5 +71,11 @@ export interface NativeSampler {
    * `generation_failed` where the grammar needs too much, or close() came first.
    */
   decide(): Promise<number>;
+  /**
+   * What was noted since the last call: of each token its own value and those of `logprobs` tokens,
+   * which are in `tokens` (-1 is none). It may be asked while a step runs, and has at least what
+   * steps have given by then.
+   */
+  logprobs(): { tokens: Int32Array; values: Float32Array };
   close(): void;
 }

@@ -4,7 +4,10 @@
 // typed arrays cross as they are.
 import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
-import type { Device, Pooling } from '../addon/addon.js';
+import type { ModelDescription } from './model-description.js';
+import type { Progress, Telling, ToldToken } from './telling.js';
+
+export type { ModelDescription } from './model-description.js';
 
 /**
  * How to load: fixed for the life of an engine process. The settings are those of
@@ -76,8 +79,23 @@ export interface Sampling {
   mirostatEta: number;
   /** 32-bit; undefined draws a random one. */
   seed: number | undefined;
+  /** -Infinity bans. */
   logitBias: { token: number; bias: number }[];
+  /** Of each token of the texts. */
+  textBias?: { text: string; bias: number }[];
   ignoreEos: boolean;
+  /** No end before so many tokens. */
+  minTokens: number;
+  /** The chain's samplers by llama.cpp's names; undefined is its own order. */
+  samplers?: string[];
+  dynatempRange: number;
+  dynatempExponent: number;
+  adaptiveTarget: number;
+  adaptiveDecay: number;
+  /** Tokens that every sampler leaves at least. */
+  minKeep: number;
+  /** Texts at which DRY begins anew; undefined are llama.cpp's own. */
+  drySequenceBreakers?: string[];
 }
 
 /** A message as chat templates know it: OpenAI's roles, text content. */
@@ -141,6 +159,9 @@ export interface ChatRequest {
    * Time to generate after the first token: the answer ends with the first line break beyond it.
    */
   generateMs?: number;
+  /** What the answer may be like: guessed ahead, so that it comes faster where it comes true. */
+  prediction?: string;
+  tells?: Telling;
 }
 
 /** A chat as the model reads it. */
@@ -151,13 +172,27 @@ export interface Rendered {
   tokenCount: number;
 }
 
+/** Code with a gap, and other files of it. */
+export interface Infill {
+  prefix: string;
+  suffix: string;
+  extra: { filename: string; text: string }[];
+}
+
 /** Plain continuation of a text, no template. */
 export interface CompletionRequest {
   prompt: string | Int32Array;
+  /** What is around the answer; the prompt, a text, is its beginning then. */
+  infill?: Infill;
   constraint: Constraint;
   sampling: Sampling;
+  /** 0 evaluates the prompt, and generates nothing. */
   maxTokens: number;
   stop: string[];
+  generateMs?: number;
+  /** The text of the prompt's tokens is told, with the first delta. */
+  echo?: boolean;
+  tells?: Telling;
 }
 
 export interface EmbedRequest {
@@ -204,6 +239,13 @@ export interface Delta {
   content?: string;
   reasoning?: string;
   toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
+  /** Tokens whose text came by now, where they are told. */
+  tokens?: ToldToken[];
+  /** Text of the prompt's tokens, and these, with the first delta. */
+  echo?: string;
+  promptTokens?: ToldToken[];
+  progress?: Progress;
+  soFar?: { usage: Usage; timings: Timings };
 }
 
 /** What happened to one request; `id` is the request's. */
@@ -224,63 +266,6 @@ export type EngineEvent =
   | { id: number; kind: 'embedded'; vectors: Float32Array; dimensions: number; tokenCounts: Int32Array }
   | { id: number; kind: 'result'; value: unknown }
   | { id: number; kind: 'error'; error: PlainError };
-
-/** What the loaded model is, told once when it is ready. */
-export interface ModelDescription {
-  /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
-  description: string;
-  /** Of its files as they were loaded, by models/gguf: the same for the same files. */
-  fingerprint: string;
-  /** As the file names it, e.g. "llama". */
-  architecture: string;
-  /** Quantisation, e.g. "Q8_0". */
-  fileType: string;
-  /** Numbers the model was trained to. */
-  parameters: number;
-  /** Of all tensors. */
-  sizeBytes: number;
-  /** Tokens of the vocabulary. */
-  vocabSize: number;
-  /** llama.cpp's number of the kind of vocabulary. */
-  vocabType: number;
-  /** Numbers of an embedding vector. */
-  embeddingSize: number;
-  /** Blocks of the network. */
-  layers: number;
-  /** Tokens the model was trained on at once. */
-  contextTrain: number;
-  /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
-  contextSize: number;
-  /**
-   * Tokens that the shortest chat and the first of its answer take; 0 where the context is far from
-   * so small, or there is no telling.
-   */
-  leastContext: number;
-  /** Requests that run at once. */
-  parallel: number;
-  /** How the vectors of a text's tokens become one. */
-  pooling: Pooling;
-  /** Whether the file, or who loaded it, gives a chat template. */
-  hasChatTemplate: boolean;
-  /** Its Jinja source, '' if there is none. */
-  chatTemplate: string;
-  /** It can chat and complete. */
-  canGenerate: boolean;
-  /** It gives embedding vectors. */
-  canEmbed: boolean;
-  /** It is a reranker. */
-  canRerank: boolean;
-  /** What there is to compute on. */
-  devices: Device[];
-  /** What of it is used. */
-  offload: Offload;
-  /** ggml's backends in this build. */
-  backends: string[];
-  /** Version of llama.cpp. */
-  llamaCpp: string;
-  /** Things the user should know, e.g. that prefixes can't be shared with this architecture. */
-  notes: string[];
-}
 
 /** What `saveState` wrote or `restoreState` read. */
 export interface SavedState {

@@ -1,6 +1,7 @@
 // All deltas of an answer, put together: what server/ writes to clients that do not stream, and
 // what library/ resolves to.
 import type { Delta } from './protocol.js';
+import type { ToldToken } from './telling.js';
 import { newToolCallId } from './tool-call-id.js';
 
 export interface WholeCall {
@@ -13,11 +14,18 @@ export interface WholeCall {
 export class WholeAnswer {
   content = '';
   reasoning = '';
+  /** Where they were asked for. */
+  readonly tokens: ToldToken[] = [];
+  promptTokens: ToldToken[] = [];
+  echo = '';
   readonly #calls = new Map<number, WholeCall>();
 
   add(delta: Delta): void {
     this.content += delta.content ?? '';
     this.reasoning += delta.reasoning ?? '';
+    for (const token of delta.tokens ?? []) this.tokens.push(token);
+    this.echo += delta.echo ?? '';
+    if (delta.promptTokens) this.promptTokens = delta.promptTokens;
     for (const part of delta.toolCalls ?? []) {
       const call = this.#calls.get(part.index) ?? { id: part.id || newToolCallId(), name: part.name ?? '', arguments: '' };
       call.arguments += part.arguments ?? '';

@@ -43,8 +43,15 @@ export interface GenerateOptions
    * count. Default: drawn at random.
    */
   seed?: number | undefined;
-  /** Added to the logits of tokens, by token id, −100 to 100. */
-  logitBias?: Readonly<Record<number, number>> | undefined;
+  /**
+   * Added to the logits of tokens, −100 to 100, by token id or by text, which stands for each of
+   * its tokens; `false` bans.
+   */
+  logitBias?: Readonly<Record<number | string, number | false>> | undefined;
+  /** llama.cpp's samplers by name in the order in which they apply, instead of its own order. */
+  samplers?: readonly string[] | undefined;
+  /** Texts at which DRY begins anew. Default: line breaks, `:`, `"` and `*`. */
+  drySequenceBreakers?: readonly string[] | undefined;
   /** Go on where the model would end. Default `false`. */
   ignoreEos?: boolean | undefined;
   /** Text that ends the answer and is left out of it, or up to 16 of those. */

@@ -5,7 +5,7 @@ import { answerSettings, samplerSettings } from '../settings/answer.js';
 import { samplingDefaults } from '../settings/config.js';
 import type { Setting } from '../settings/kinds.js';
 import type { Sampling } from '../engine/protocol.js';
-import { checkNumber, wrongType, type Fields } from './fields.js';
+import { checkName, checkNumber, wrongType, wrongValue, type Fields } from './fields.js';
 
 type NumberField = keyof typeof samplerSettings;
 
@@ -44,25 +44,36 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
     dryPenaltyLastN: lookBack(numbers.dryPenaltyLastN, context.contextSize),
     mirostat: (fields.integer('mirostat', { min: 0, max: 2 }) ?? 0) as 0 | 1 | 2,
     seed: readSeed(fields),
-    logitBias: readLogitBias(fields, own ? 'logitBias' : 'logit_bias', context.vocabSize),
+    ...readLogitBias(fields, own ? 'logitBias' : 'logit_bias', context.vocabSize),
     ignoreEos: fields.boolean(own ? 'ignoreEos' : 'ignore_eos') ?? false,
+    ...readSamplers(fields),
+    ...(numbers.dryMultiplier > 0 ? readBreakers(fields, own ? 'drySequenceBreakers' : 'dry_sequence_breakers') : {}),
   };
 }
 
 /** The fields on the wire that `readSampling` reads as this sampling. */
-export function writeSampling({ temperature, mirostat, seed, logitBias, ignoreEos, ...numbers }: Sampling): Record<string, unknown> {
+export function writeSampling({ temperature, mirostat, seed, logitBias, textBias, ignoreEos, samplers, drySequenceBreakers, ...numbers }: Sampling): Record<string, unknown> {
+  const biases = [...logitBias.map(({ token, bias }) => [token, onWire(bias)]), ...(textBias ?? []).map(({ text, bias }) => [text, onWire(bias)])];
   return {
     temperature,
     ...Object.fromEntries(Object.entries(samplerSettings).map(([key, { fields }]) => [fields[0], numbers[key as NumberField]])),
     mirostat,
     ...(seed === undefined ? {} : { seed }),
-    ...(logitBias.length === 0 ? {} : { logit_bias: Object.fromEntries(logitBias.map(({ token, bias }) => [token, bias])) }),
+    ...(biases.length === 0 ? {} : { logit_bias: biases }),
     ignore_eos: ignoreEos,
+    ...(samplers ? { samplers } : {}),
+    ...(drySequenceBreakers ? { dry_sequence_breakers: drySequenceBreakers } : {}),
   };
 }
 
+function onWire(bias: number): number | false {
+  return bias === -Infinity ? false : bias;
+}
+
 /** The names that `readSampling` knows with `own`. */
-export const samplingNames: readonly string[] = [...Object.keys(samplerSettings), 'temperature', 'mirostat', 'seed', 'logitBias', 'ignoreEos'];
+export const samplingNames: readonly string[] = [
+  ...Object.keys(samplerSettings), 'temperature', 'mirostat', 'seed', 'logitBias', 'ignoreEos', 'samplers', 'drySequenceBreakers',
+];
 
 function readNumber(fields: Fields, setting: Setting & { min: number; max: number }, names: readonly string[]): number | undefined {
   for (const name of names) {
@@ -87,13 +98,73 @@ function readSeed(fields: Fields): number | undefined {
   return low === 0xffff_ffff ? undefined : low;
 }
 
-function readLogitBias(fields: Fields, name: string, vocabSize: number): Sampling['logitBias'] {
-  return Object.entries(fields.object(name) ?? {}).map(([key, value]) => {
-    const param = `${fields.param(name)}.${key.slice(0, 40)}`;
-    if (!/^\d{1,10}$/.test(key)) throw wrongType(param, 'a token id as the key', key);
-    return {
-      token: checkNumber(Number(key), param, { min: 0, max: vocabSize - 1 }, true),
-      bias: checkNumber(value, param, { min: -100, max: 100 }),
-    };
+/** Texts of one request, which become tokens one by one. */
+const maxTexts = 1_000;
+const maxTextLength = 1_024;
+
+/**
+ * As OpenAI has it, an object by token; or as llama-server, by text, too, and in pairs. `false`
+ * bans the token, or each token of the text.
+ */
+function readLogitBias(fields: Fields, name: string, vocabSize: number): Pick<Sampling, 'logitBias' | 'textBias'> {
+  const value = fields.get(name);
+  const param = fields.param(name);
+  const logitBias: Sampling['logitBias'] = [];
+  const textBias: NonNullable<Sampling['textBias']> = [];
+  const add = (key: unknown, given: unknown, at: string): void => {
+    const bias = given === false ? -Infinity : checkNumber(given, at, { min: -100, max: 100 });
+    if (typeof key !== 'string') {
+      logitBias.push({ token: checkNumber(key, at, { min: 0, max: vocabSize - 1 }, true), bias });
+      return;
+    }
+    if (textBias.length === maxTexts) throw wrongValue(param, `at most ${maxTexts} texts`, value);
+    textBias.push({ text: checkName(key, at, maxTextLength), bias });
+  };
+  if (Array.isArray(value)) {
+    for (const [index, pair] of (fields.array(name, Math.max(vocabSize, maxTexts)) ?? []).entries()) {
+      const at = `${param}[${index}]`;
+      if (!Array.isArray(pair) || pair.length !== 2) throw wrongType(at, 'a pair of a token or text and its bias', pair);
+      add(pair[0], pair[1], at);
+    }
+  } else {
+    for (const [key, bias] of Object.entries(fields.object(name) ?? {})) add(/^\d{1,10}$/.test(key) ? Number(key) : key, bias, `${param}.${key.slice(0, 40)}`);
+  }
+  return { logitBias, ...(textBias.length > 0 ? { textBias } : {}) };
+}
+
+/** llama.cpp's names of its samplers, with the letter that stands for each. */
+const samplers = {
+  dry: 'd', top_k: 'k', top_p: 'p', top_n_sigma: 's', typ_p: 'y', min_p: 'm', temperature: 't', xtc: 'x', infill: 'i', penalties: 'e', adaptive_p: 'a',
+} as const;
+const otherNames: Readonly<Record<string, string>> = { nucleus: 'top_p', temp: 'temperature', typ: 'typ_p', typical_p: 'typ_p' };
+const maxSamplers = 32;
+
+/** An array of names, or a string of letters. None are llama.cpp's own in its order. */
+function readSamplers(fields: Fields): Pick<Sampling, 'samplers'> {
+  const param = fields.param('samplers');
+  const value = fields.get('samplers');
+  const expected = `names among ${Object.keys(samplers).join(', ')}`;
+  if (typeof value === 'string') {
+    if (value.length > maxSamplers) throw wrongValue(param, `at most ${maxSamplers} letters`, value);
+    const named = Array.from(value, (letter) => Object.entries(samplers).find(([, own]) => own === letter)?.[0]);
+    if (named.includes(undefined)) throw wrongValue(param, `${expected}, or letters among ${Object.values(samplers).join('')}`, value);
+    return named.length === 0 ? {} : { samplers: named as string[] };
+  }
+  const named = (fields.array('samplers', maxSamplers) ?? []).map((given, index) => {
+    const word = checkName(given, `${param}[${index}]`, 40).toLowerCase();
+    const found = Object.keys(samplers).find((name) => [name, name.replaceAll('_', '-'), name.replaceAll('_', '')].includes(word)) ?? otherNames[word];
+    if (found === undefined || !Object.hasOwn(samplers, found)) throw wrongValue(`${param}[${index}]`, expected, given);
+    return found;
   });
+  return named.length === 0 ? {} : { samplers: named };
+}
+
+const maxBreakers = 64;
+const maxBreakerLength = 128;
+
+function readBreakers(fields: Fields, name: string): Pick<Sampling, 'drySequenceBreakers'> {
+  const given = fields.array(name, maxBreakers);
+  if (given === undefined) return {};
+  if (given.length === 0) throw wrongValue(fields.param(name), 'at least one text', given);
+  return { drySequenceBreakers: given.map((text, index) => checkName(text, `${fields.param(name)}[${index}]`, maxBreakerLength)) };
 }

@@ -85,4 +85,22 @@ export const samplerSettings = {
   mirostatTau: { kind: 'number', fallback: 5, min: 0, max: 100, fields: ['mirostat_tau'] },
   /** Default 0.1. */
   mirostatEta: { kind: 'number', fallback: 0.1, min: 0, max: 1, fields: ['mirostat_eta'] },
+  /**
+   * How far the temperature moves to both sides, lower where the model is sure; 0, the default, is
+   * off.
+   */
+  dynatempRange: { kind: 'number', fallback: 0, min: 0, max: 100, fields: ['dynatemp_range'] },
+  /** How it depends on the distribution's entropy. Default 1. */
+  dynatempExponent: {
+    kind: 'number', fallback: 1, min: -100, max: 100,
+    fields: ['dynatemp_exponent'],
+  },
+  /** Probability that the sampler `adaptive_p` aims at; −1, the default, is off. */
+  adaptiveTarget: { kind: 'number', fallback: -1, min: -1, max: 1, fields: ['adaptive_target'] },
+  /** How slowly it forgets, 0 to 0.99. Default 0.9. */
+  adaptiveDecay: { kind: 'number', fallback: 0.9, min: 0, max: 0.99, fields: ['adaptive_decay'] },
+  /** Tokens that each sampler leaves at least. Default 0. */
+  minKeep: { kind: 'integer', fallback: 0, min: 0, max: maxCount, fields: ['min_keep'] },
+  /** The answer does not end by itself before so many tokens. Default 0. */
+  minTokens: { kind: 'integer', fallback: 0, min: 0, max: maxCount, fields: ['min_tokens'] },
 } as const satisfies Settings;

@@ -127,6 +127,9 @@ class FakeSampler implements NativeSampler {
     if (r < 27) return tokens.world;
     return 97 + ((h >>> 8) % 26);
   }
+  logprobs(): { tokens: Int32Array; values: Float32Array } {
+    return { tokens: new Int32Array(), values: new Float32Array() };
+  }
   async decide(): Promise<number> {
     if (this.#undecided === undefined) this.owner.violations.push('a sampler had nothing to decide');
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -452,7 +455,7 @@ class FakeModel implements NativeModel {
     owner.stats.openModels++;
     this.info = {
       architecture: 'fake', fileType: 'F32', vocabSize, vocabType: 1, contextTrain: fake.contextTrain ?? 100_000,
-      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, addBos: true, addEos: false, addSep: false, longestPiece: 6, takesSpaces: false,
+      embeddingSize: 4, layers: 1, parameters: 1, sizeBytes: 1, bosToken: tokens.bos, eosToken: tokens.eos, sepToken: -1, fimPrefix: -1, fimSuffix: -1, fimMiddle: -1, fimRepository: -1, fimSeparator: -1, addBos: true, addEos: false, addSep: false, longestPiece: 6, takesSpaces: false,
       hasDecoder: fake.hasDecoder ?? true, hasEncoder: false, recurrent: fake.recurrent ?? false, slidingWindow: fake.slidingWindow ?? 0,
       pooling: fake.pooling ?? 'unspecified', hasChatTemplate: true,
     };

@@ -11,6 +11,7 @@ export const sampling: Sampling = {
   temperature: 0, topK: 40, topP: 0.95, minP: 0.05, typicalP: 1, topNSigma: -1, repeatPenalty: 1, penaltyLastN: 64, frequencyPenalty: 0,
   presencePenalty: 0, dryMultiplier: 0, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: -1, xtcProbability: 0, xtcThreshold: 0.1,
   mirostat: 0, mirostatTau: 5, mirostatEta: 0.1, seed: undefined, logitBias: [], ignoreEos: false,
+  dynatempRange: 0, dynatempExponent: 1, adaptiveTarget: -1, adaptiveDecay: 0.9, minKeep: 0, minTokens: 0,
 };
 
 export function completion(prompt: string | Int32Array, more: Partial<CompletionRequest> = {}): CompletionRequest {

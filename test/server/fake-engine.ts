@@ -12,7 +12,7 @@ export type Script = (request: ChatRequest, signal: AbortSignal) => AsyncIterabl
 export const description: ModelDescription = {
   description: 'fake 1K F32', fingerprint: 'f1', architecture: 'fake', fileType: 'F32', parameters: 1_000, sizeBytes: 4_000,
   vocabSize: 100, vocabType: 2, embeddingSize: 8, layers: 1, contextTrain: 4_096, contextSize: 1_024, leastContext: 0, parallel: 4,
-  pooling: 'mean', hasChatTemplate: true, chatTemplate: '{% if tools %}{% endif %}', canGenerate: true, canEmbed: true, canRerank: false,
+  pooling: 'mean', hasChatTemplate: true, chatTemplate: '{% if tools %}{% endif %}', canGenerate: true, canInfill: false, bosText: '<s>', eosText: '</s>', canEmbed: true, canRerank: false,
   devices: [], offload: { devices: [], layers: 0, totalLayers: 3 }, backends: [], llamaCpp: 'fake', notes: [],
 };
 

@@ -7,7 +7,8 @@ import { below, mutated, pick, random, seed, set, spoiled, strange } from './str
 const chatFields = ['messages', 'model', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'top_k', 'min_p', 'typical_p',
   'top_n_sigma', 'presence_penalty', 'frequency_penalty', 'repeat_penalty', 'repeat_last_n', 'penalty_last_n', 'dry_multiplier', 'dry_base', 'dry_allowed_length',
   'dry_penalty_last_n', 'xtc_probability', 'xtc_threshold', 'mirostat', 'mirostat_tau', 'mirostat_eta', 'seed', 'stop', 'logit_bias', 'grammar', 'response_format',
-  'json_schema', 'tools', 'tool_choice', 'parallel_tool_calls', 'chat_template_kwargs', 'enable_thinking', 'reasoning_effort', 'ignore_eos', 'n', 'logprobs',
+  'json_schema', 'min_tokens', 'samplers', 'dynatemp_range', 'dynatemp_exponent', 'adaptive_decay', 'min_keep', 'dry_sequence_breakers', 'n_probs',
+  'post_sampling_probs', 'return_tokens', 'return_progress', 'timings_per_token', 'tools', 'tool_choice', 'parallel_tool_calls', 'chat_template_kwargs', 'enable_thinking', 'reasoning_effort', 'ignore_eos', 'n', 'logprobs',
   'top_logprobs', 'functions', 'function_call', 'audio', 'modalities', 'prediction', 'n_predict', 't_max_predict_ms', 'adaptive_target', 'reasoning_format', 'verbosity', 'user', 'metadata', '__proto__', 'constructor', 'nonsense'];
 const messageFields = ['role', 'content', 'name', 'tool_calls', 'tool_call_id', 'reasoning_content', 'function_call'];
 
@@ -84,7 +85,16 @@ const routes: { path: string; body: object; error: RegExp }[] = [
   },
   { path: '/api/generate', error: /^\{"error":"/, body: { model: 'default', prompt: 'hi', system: 's', raw: true, stream: false, format: { type: 'object' }, options: { num_predict: 3 } } },
   { path: '/api/embed', error: /^\{"error":"/, body: { model: 'default', input: ['a', 'b'], truncate: true } },
-  { path: '/v1/completions', error: /^\{"error":\{.*"code":"\w+"/, body: { prompt: ['a', [1, 2]], n: 2, max_tokens: 2, echo: false, stop: ['x'], seed: 1, stream: false } },
+  {
+    path: '/v1/completions', error: /^\{"error":\{.*"code":"\w+"/,
+    body: { prompt: ['a', [1, 2]], n: 2, best_of: 3, max_tokens: 2, echo: true, logprobs: 2, suffix: '', stop: ['x'], seed: 1, stream: false, logit_bias: [['a', false], [1, 2]] },
+  },
+  {
+    path: '/completion', error: /^\{"error":\{.*"code":"\w+"/,
+    body: { prompt: ['a', [1, 2], { prompt_string: 'x' }], n_predict: 2, n_probs: 3, response_fields: ['content', 'timings/predicted_n'], samplers: ['top_k'], stop: ['x'], stream: false },
+  },
+  { path: '/infill', error: /^\{"error":\{.*"code":"\w+"/, body: { input_prefix: 'a', input_suffix: 'b', prompt: 'c', input_extra: [{ filename: 'f', text: 't' }], n_predict: 2 } },
+  { path: '/v1/chat/completions', error: /^\{"error":\{.*"code":"\w+"/, body: { messages: [{ role: 'user', content: 'a' }], max_tokens: 2, prediction: { type: 'content', content: [{ type: 'text', text: 'x' }] }, logprobs: true, top_logprobs: 3 } },
   {
     path: '/v1/batches', error: /^\{"error":\{.*"code":"\w+"/,
     body: { input_file_id: 'file-x', endpoint: '/v1/chat/completions', completion_window: '24h', metadata: { a: 'b' }, output_expires_after: { anchor: 'created_at', seconds: 3_600 } },

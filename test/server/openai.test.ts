@@ -53,7 +53,7 @@ t.test('the openai client gets errors as the classes it knows', async (t) => {
     name: 'Error', status: 400, code: 'invalid_value', param: 'messages', type: 'invalid_request_error', requestID: /^req_/,
   });
   await t.rejects(client.chat.completions.create({ model: 'gpt-x', messages }), { status: 404, code: 'model_not_found', param: 'model' });
-  await t.rejects(client.chat.completions.create({ model: 'default', messages, logprobs: true }), { status: 400, param: 'logprobs', code: 'unsupported_parameter' });
+  await t.rejects(client.chat.completions.create({ model: 'default', messages, top_logprobs: 3 }), { status: 400, param: 'top_logprobs', code: 'invalid_value' });
 });
 
 t.test('the openai client stops a stream by leaving it', async (t) => {

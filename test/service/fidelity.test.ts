@@ -79,3 +79,25 @@ t.test('embedding vectors equal llama-server’s', async (t) => {
     t.ok(Math.abs(Math.hypot(...embedding) - 1) < 1e-5);
   }
 });
+
+t.test('log probabilities equal llama-server’s', async (t) => {
+  const reference = await startLlamaServer(t, ['-c', '16384', '-np', '4', '--no-kv-unified']);
+  const { url } = await startService(t);
+  interface Told { id: number; logprob: number; top_logprobs: { id: number; logprob: number }[] }
+  const told = async (base: string, messages: Message[], more: object): Promise<Told[]> => (
+    (await chat(base, messages, { max_tokens: 40, logprobs: true, top_logprobs: 5, ...more }) as unknown as { choices: { logprobs: { content: Told[] } }[] }).choices[0]!.logprobs.content
+  );
+  const kinds: [name: string, messages: Message[], more: object][] = [
+    ['plain', [user('Tell me a story')], {}],
+    ['to its end', [user('What is 8 + 5?')], { max_tokens: 200 }],
+    ['penalties and biases', [user('Tell me a story')], { repeat_penalty: 1.3, presence_penalty: 0.5, logit_bias: { 5: -3 } }],
+    ['a tool call', [user('What is the weather in Paris?')], { tools: [weatherTool] }],
+    ['samplers by name', [user('Tell me a story')], { samplers: ['top_k', 'temperature'], top_k: 1, temperature: 0.8 }],
+  ];
+  for (const [name, messages, more] of kinds) {
+    const [theirs, ours] = [await told(reference, messages, more), await told(url, messages, more)];
+    t.same(ours.map(({ id }) => id), theirs.map(({ id }) => id), name);
+    const differences = ours.flatMap((one, at) => [one.logprob - theirs[at]!.logprob, ...one.top_logprobs.map(({ logprob }, place) => logprob - theirs[at]!.top_logprobs[place]!.logprob)]);
+    t.ok(differences.every((difference) => Math.abs(difference) < 1e-3), `${name}: at most ${Math.max(...differences.map(Math.abs))}`);
+  }
+});

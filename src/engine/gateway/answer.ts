@@ -109,5 +109,10 @@ export function merge(a: Delta, b: Delta): Delta {
     }
     merged.toolCalls = calls;
   }
+  if (b.tokens) merged.tokens = a.tokens ? [...a.tokens, ...b.tokens] : b.tokens;
+  if (b.echo !== undefined) merged.echo = b.echo;
+  if (b.promptTokens) merged.promptTokens = b.promptTokens;
+  if (b.progress) merged.progress = b.progress;
+  if (b.soFar) merged.soFar = b.soFar;
   return merged;
 }

@@ -22,7 +22,7 @@ import { Outbox } from './outbox.js';
 import { isIdle, isStreaming, Plan, planStep, stepsAhead } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
 import { SleepFiles } from './sleep-files.js';
-import { StepBatch } from './step-batch.js';
+import { scored, StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 import { Vitals } from './vitals.js';
 
@@ -58,6 +58,8 @@ export class EngineLoop {
   #tokens = 0;
   /** Requests with tokens that are not text yet. */
   readonly #fresh = new Set<Generation>();
+  /** Requests that are told how far their prompt is read. */
+  readonly #watched = new Set<Generation>();
   readonly #outbox: Outbox;
   readonly #intake: Intake;
   #inFlight = false;
@@ -76,12 +78,12 @@ export class EngineLoop {
     const { context, model, embedderOptions, options } = loaded;
     const partial = canRemoveParts(model.info);
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
-    this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial && options.specType !== 'none');
+    this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial);
     this.#keeper = new StateKeeper(loaded, this.#cache);
     if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
     this.#outbox = new Outbox((events, status) => hooks.emit(events, status), () => this.status);
     const poolShare = new PoolShare();
-    this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, this.#batch.guesses, {
+    this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, partial && options.specType !== 'none', {
       join: (request) => this.#join(request),
       fail: (id, error) => this.#fail(id, error),
       done: () => this.#stir(),
@@ -261,9 +263,10 @@ export class EngineLoop {
       if (!request.start(nowMs)) continue;
       this.#outbox.push({ id: request.id, kind: 'started' });
       begun = true;
+      if (request.tellsProgress) this.#tellProgress(request, nowMs);
     }
     if (!this.#cache.memory.partial) this.#batch.dropGuesses();
-    this.#batch.fill(plan, (sequence) => this.#requests.get(sequence)!.sampler);
+    this.#batch.fill(plan, (sequence) => this.#requests.get(sequence)!);
     // The gateway must know who may have caused a crash before the step that may crash.
     if (begun) this.#outbox.flush();
     this.#inFlight = true;
@@ -300,6 +303,7 @@ export class EngineLoop {
     this.#pace.note(plan, result.decodeMs, result.guesses);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     const nowMs = performance.now();
+    for (const request of this.#watched) this.#tellProgress(request, nowMs);
     for (let i = 0, from = 0, to = 0; i < this.#batch.asking.length; i++, from = to) {
       const request = this.#requests.get(this.#batch.asking[i]!)!;
       to = from + (result.counts?.[i] ?? 1);
@@ -307,7 +311,8 @@ export class EngineLoop {
       const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);
       if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
       this.#tokens += given.length;
-      if (last === undecided) this.#decisions.add(request, given.length);
+      if (last === scored) request.sequence.scored++;
+      else if (last === undecided) this.#decisions.add(request, given.length);
       else if (last < 0) {
         // The KV of the last that came true is there, too: the sampler failed in the row that was
         // evaluated with it.
@@ -318,6 +323,14 @@ export class EngineLoop {
         this.#failSampling(request, result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token');
       }
     }
+  }
+
+  /** To those who ask, until their first token. */
+  #tellProgress(request: Generation, nowMs: number): void {
+    const event = this.#active.has(request.id) ? request.progress(nowMs) : undefined;
+    if (event) this.#outbox.push(event);
+    if (event) this.#watched.add(request);
+    else this.#watched.delete(request);
   }
 
   #decided(request: Generation, outcome: number | RecuaError): void {

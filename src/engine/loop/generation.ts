@@ -2,9 +2,11 @@
 // parser, times), and the text work of its new tokens. The engine calls it between steps.
 import type { NativeSampler, Pieces } from '../../addon/addon.js';
 import type { PreparedPrompt } from '../prompts/chat.js';
-import type { Delta, EngineEvent, FinishReason } from '../protocol.js';
+import type { Delta, EngineEvent, FinishReason, Timings, Usage } from '../protocol.js';
+import type { ToldToken } from '../telling.js';
 import type { Sequence } from '../planning/sequence.js';
 import { Text } from '../text/text.js';
+import { ToldTokens, type Noted } from '../text/told-tokens.js';
 
 const lineFeed = 0x0a;
 
@@ -12,7 +14,10 @@ export class Generation {
   readonly id: number;
   readonly sequence: Sequence;
   readonly sampler: NativeSampler;
+  readonly guesses: boolean;
   readonly #text: Text;
+  /** Where the request asks for tokens or what they are worth. */
+  #told: ToldTokens | undefined;
   readonly #prepared: PreparedPrompt;
   readonly #arrivedMs: number;
   /** The sampler may be closed before the last text work. */
@@ -25,6 +30,11 @@ export class Generation {
   /** Where in the text each generated token ends. */
   readonly #ends: number[] = [];
   #finishReason: FinishReason | undefined;
+  /** Its sampler is closed, and had noted this before. */
+  #left = false;
+  #lastNoted: Noted | undefined;
+  /** What the last text was part of. */
+  #part: ToldToken['part'];
   /** 'done' was among the events. */
   answered = false;
 
@@ -32,6 +42,7 @@ export class Generation {
     this.id = id;
     this.sequence = sequence;
     this.sampler = prepared.sampler;
+    this.guesses = prepared.guesses;
     this.#prepared = prepared;
     this.#text = new Text(prepared.stops);
     this.#arrivedMs = arrivedMs;
@@ -69,8 +80,22 @@ export class Generation {
    * closes the parser.
    */
   leave(rendersMore: boolean): void {
+    if (rendersMore && this.#prepared.tells.logprobs !== undefined) this.#lastNoted = this.sampler.logprobs();
+    this.#left = true;
     this.sampler.close();
     if (!rendersMore) this.#prepared.parser.close();
+  }
+
+  get tellsProgress(): boolean {
+    return this.#prepared.tells.progress ?? false;
+  }
+
+  /** How far the prompt is read; nothing once that is done. */
+  progress(nowMs: number): EngineEvent | undefined {
+    const { promptLength: total, cachedTokens: cached, evaluated } = this.sequence;
+    if (this.#firstMs !== 0) return undefined;
+    const progress = { total, cached, processed: Math.min(total, evaluated), elapsedMs: nowMs - this.#startedMs };
+    return { id: this.id, kind: 'delta', delta: { progress } };
   }
 
   /**
@@ -79,13 +104,23 @@ export class Generation {
    */
   render(pieces: Pieces, events: EngineEvent[]): void {
     const { sequence } = this;
+    if (this.#rendered === sequence.promptLength) this.#begin(pieces, events);
+    else if (this.#told) this.#gather(this.#told);
+    if (sequence.isMute) {
+      this.#finishReason = 'length';
+      sequence.cut(sequence.promptLength);
+    }
     for (; this.#rendered < sequence.length; this.#rendered++) {
       const token = sequence.tokens[this.#rendered]!;
       const last = this.#rendered === sequence.length - 1;
-      if (last && this.#finishReason === 'stop') break;
+      if (last && this.#finishReason === 'stop') {
+        this.#told?.push(token, this.#text.length);
+        break;
+      }
       const bytes = this.#prepared.shown.get(token) ?? pieces.bytes.subarray(pieces.offsets[token], pieces.offsets[token + 1]);
       this.#text.push(bytes);
       this.#ends.push(this.#text.whole.length);
+      this.#told?.push(token, this.#text.stop === undefined ? this.#text.length : Infinity);
       if (this.#text.stop !== undefined) {
         this.#finishReason = 'stop';
         sequence.cut(this.#rendered + 1);
@@ -101,6 +136,23 @@ export class Generation {
     else this.#emit(this.#prepared.parser.push(this.#text.whole), events);
   }
 
+  /** Before the first token is rendered: what is told of the prompt. */
+  #begin(pieces: Pieces, events: EngineEvent[]): void {
+    const { tells, shown, echo } = this.#prepared;
+    if (tells.logprobs !== undefined || tells.tokens) this.#told = new ToldTokens(pieces, shown, tells.logprobs);
+    if (this.#told) this.#gather(this.#told);
+    const prompt = this.sequence.tokens.subarray(0, this.sequence.promptLength);
+    const promptTokens = tells.prompt && this.#told ? { promptTokens: this.#told.ofPrompt(prompt) } : {};
+    if (echo !== '' || tells.prompt) events.push({ id: this.id, kind: 'delta', delta: { ...(echo === '' ? {} : { echo }), ...promptTokens } });
+  }
+
+  /** What the sampler noted of tokens that came. */
+  #gather(told: ToldTokens): void {
+    const noted = this.#left ? this.#lastNoted : this.sampler.logprobs();
+    this.#lastNoted = undefined;
+    if (noted) told.note(noted);
+  }
+
   /** As llama-server has it: a line that was begun is completed. */
   #isOverdue(): boolean {
     const { generateMs } = this.#prepared;
@@ -112,17 +164,13 @@ export class Generation {
     this.#text.end();
     const { delta, finishReason, warnings: parsing } = this.#prepared.parser.end(this.#text.whole, reason);
     const warnings = [...this.#prepared.warnings, ...parsing];
-    this.#emit(delta, events);
+    this.#emit(delta, events, true);
     events.push({
       id: this.id,
       kind: 'done',
       finishReason,
-      usage: { ...this.sequence.usage(), ...this.#thought() },
-      timings: {
-        queueMs: this.#startedMs - this.#arrivedMs,
-        promptMs: this.#firstMs - this.#startedMs,
-        generateMs: this.#lastMs - this.#firstMs,
-      },
+      usage: { ...this.#usage(), ...this.#thought() },
+      timings: this.#timings(),
       seed: this.#seed,
       ...(this.#text.stop === undefined ? {} : { stop: this.#text.stop }),
       ...(warnings.length > 0 ? { warnings } : {}),
@@ -138,7 +186,22 @@ export class Generation {
     return { reasoningTokens: after < 0 ? this.#ends.length : after + 1 };
   }
 
-  #emit(delta: Delta | undefined, events: EngineEvent[]): void {
-    if (delta) events.push({ id: this.id, kind: 'delta', delta });
+  #timings(): Timings {
+    return { queueMs: this.#startedMs - this.#arrivedMs, promptMs: this.#firstMs - this.#startedMs, generateMs: this.#lastMs - this.#firstMs };
+  }
+
+  /** Where a prediction came with the request, its tokens are counted, though none was of use. */
+  #usage(): Usage {
+    const usage = this.sequence.usage();
+    return this.#prepared.predicted ? { draftedTokens: 0, acceptedTokens: 0, ...usage } : usage;
+  }
+
+  #emit(delta: Delta | undefined, events: EngineEvent[], isEnd = false): void {
+    const tokens = this.#told?.release(this.#text.whole.length, isEnd) ?? [];
+    if (!delta && tokens.length === 0) return;
+    if (delta) this.#part = delta.content ? undefined : delta.reasoning ? 'reasoning' : 'call';
+    if (this.#part) for (const token of tokens) token.part = this.#part;
+    const soFar = this.#prepared.tells.timings ? { soFar: { usage: this.#usage(), timings: this.#timings() } } : {};
+    events.push({ id: this.id, kind: 'delta', delta: { ...delta, ...(tokens.length > 0 ? { tokens } : {}), ...soFar } });
   }
 }

@@ -81,7 +81,7 @@ export class Intake {
       if (!this.#active.has(id)) return;
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
       if (this.#active.has(id)) {
-        const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize);
+        const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt);
         this.#hooks.join(new Generation(id, sequence, prepared, arrivedMs));
       } else {
         prepared.sampler.close();

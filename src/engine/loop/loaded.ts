@@ -2,6 +2,8 @@
 import type { EmbedderOptions, NativeModelInfo, NativeContext, NativeModel, Pieces } from '../../addon/addon.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
+export { scoredRows } from '../planning/scheduler.js';
+
 export interface LoadedModel {
   options: EngineOptions;
   model: NativeModel;

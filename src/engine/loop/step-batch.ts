@@ -4,34 +4,45 @@ import type { NativeSampler, StepInput } from '../../addon/addon.js';
 import type { Plan } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
 
+/** What a step gives for a row of a prompt whose next token it was told. */
+export const scored = -4;
+
+/** What a step must know of a request. */
+export interface Asking {
+  sampler: NativeSampler;
+  /** It guesses what comes next. */
+  guesses: boolean;
+}
+
 export class StepBatch {
   readonly input: StepInput;
   /** The sequences whose rows want a token, in the order of their samplers. */
   readonly asking: Sequence[] = [];
-  /** Most tokens that each of these may give; undefined where nothing is guessed ahead. */
-  readonly #rooms: Int32Array | undefined;
+  /** Most tokens that each of these may give. */
+  readonly #rooms: Int32Array;
+  /** Wrong guesses can be removed from this memory. */
+  #mayGuess: boolean;
 
-  constructor(rows: number, sequences: number, guesses: boolean) {
-    this.#rooms = guesses ? new Int32Array(sequences) : undefined;
+  constructor(rows: number, sequences: number, mayGuess: boolean) {
+    this.#rooms = new Int32Array(sequences);
+    this.#mayGuess = mayGuess;
     this.input = {
       tokens: new Int32Array(rows), positions: new Int32Array(rows), sequences: new Int32Array(rows),
-      outputs: new Uint8Array(rows), rows: 0, samplers: [], ...(this.#rooms ? { rooms: this.#rooms } : {}),
+      outputs: new Uint8Array(rows), rows: 0, samplers: [], rooms: undefined, known: undefined,
     };
-  }
-
-  get guesses(): boolean {
-    return this.#rooms !== undefined;
   }
 
   /** Wrong guesses can't be removed from this memory after all. */
   dropGuesses(): void {
-    delete this.input.rooms;
+    this.#mayGuess = false;
   }
 
-  fill(plan: Plan, samplerOf: (sequence: Sequence) => NativeSampler): void {
+  fill(plan: Plan, requestOf: (sequence: Sequence) => Asking): void {
     const { tokens, positions, sequences, outputs, samplers } = this.input;
     let row = 0;
+    let guessing = 0;
     samplers.length = this.asking.length = 0;
+    if (this.input.known) this.input.known = undefined;
     for (const [i, sequence] of plan.sequences.entries()) {
       const end = sequence.evaluated + plan.counts[i]!;
       for (let position = sequence.evaluated; position < end; position++, row++) {
@@ -40,12 +51,35 @@ export class StepBatch {
         sequences[row] = sequence.slot;
         outputs[row] = 0;
       }
+      if (sequence.isScored && sequence.scored < sequence.promptLength - 1) this.#score(sequence, end, row, requestOf(sequence).sampler);
       if (end < sequence.length) continue;
+      const { sampler, guesses } = requestOf(sequence);
       outputs[row - 1] = 1;
-      if (this.#rooms) this.#rooms[samplers.length] = sequence.limit - sequence.length;
-      samplers.push(samplerOf(sequence));
+      if (guesses && samplers.length < this.#rooms.length) {
+        this.#rooms[samplers.length] = sequence.limit - sequence.length;
+        guessing++;
+      }
+      samplers.push(sampler);
       this.asking.push(sequence);
     }
     this.input.rows = row;
+    // Guesses are evaluated for all rows or for none.
+    this.input.rooms = this.#mayGuess && guessing > 0 && guessing === samplers.length ? this.#rooms : undefined;
+  }
+
+  /**
+   * Asks how likely the tokens of a prompt are whose rows end before `row`: each row tells of the
+   * token behind it. What was told once is not asked again.
+   */
+  #score(sequence: Sequence, end: number, row: number, sampler: NativeSampler): void {
+    const { outputs, samplers } = this.input;
+    const known = (this.input.known ??= new Int32Array(this.input.tokens.length).fill(-1));
+    const last = Math.min(end, sequence.promptLength - 1);
+    for (let position = Math.max(sequence.evaluated, sequence.scored); position < last; position++) {
+      outputs[row - end + position] = 1;
+      known[samplers.length] = sequence.tokens[position + 1]!;
+      samplers.push(sampler);
+      this.asking.push(sequence);
+    }
   }
 }

@@ -265,6 +265,7 @@ export class PrefixCache {
 
   /** How much of the prompt these tokens can give: never its last, whose logits are needed. */
   #reusable(sequence: Sequence, tokens: Int32Array, held: number): number {
+    if (sequence.isScored) return 0;
     const common = commonPrefix(sequence.tokens, tokens, Math.min(held, sequence.promptLength - 1));
     return this.memory.partial || common === held ? common : 0;
   }
@@ -283,7 +284,7 @@ export class PrefixCache {
   }
 
   #shouldWait(sequence: Sequence, reused: number): boolean {
-    if (!this.memory.copies || !this.memory.partial) return false;
+    if (!this.memory.copies || !this.memory.partial || sequence.isScored) return false;
     for (const { owner } of this.#slots) {
       if (owner?.state !== 'prefill' || (sequence.leader !== undefined && sequence.leader !== owner)) continue;
       const common = commonPrefix(sequence.tokens, owner.tokens, Math.min(sequence.promptLength - 1, owner.promptLength));

@@ -51,6 +51,12 @@ export class Plan {
  */
 export const tileRows = 64;
 
+/**
+ * Rows of a prompt in one step where each row's logits are asked, which are as large as the
+ * vocabulary: of one prompt at a time.
+ */
+export const scoredRows = 32;
+
 /** Whether an answer has begun whose next token would wait for the step. */
 export function streams({ state }: Sequence): boolean {
   return state === 'decode' || state === 'deciding';
@@ -89,9 +95,13 @@ export function planStep(
 ): void {
   plan.clear();
   const prompts: Sequence[] = [];
+  let scored: Sequence | undefined;
   for (const sequence of running) {
     if (sequence.state === 'decode') plan.add(sequence, 1);
-    else if (sequence.state === 'prefill' && sequence.pending > 0) prompts.push(sequence);
+    else if (sequence.state === 'prefill' && sequence.pending > 0) {
+      if (sequence.isScored) scored ??= sequence;
+      if (!sequence.isScored || sequence === scored) prompts.push(sequence);
+    }
   }
   if (prompts.length === 0 || budget === 0) return plan.order();
   // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing
@@ -142,8 +152,9 @@ function nextLong([oldest, ...others]: readonly Sequence[], before: Sequence | u
  * Prompt tokens of a sequence that one step may read: those that others wait for first, so that all
  * their ends are read together then.
  */
-export function readable({ pending, evaluated, sharedLength }: Sequence): number {
-  return sharedLength > evaluated ? sharedLength - evaluated : pending;
+export function readable({ pending, evaluated, sharedLength, isScored }: Sequence): number {
+  const wanted = sharedLength > evaluated ? sharedLength - evaluated : pending;
+  return isScored ? Math.min(wanted, scoredRows) : wanted;
 }
 
 /**

@@ -38,15 +38,23 @@ export class Sequence {
    * when these are evaluated; 0 is none.
    */
   sharedLength = 0;
+  /** How likely the prompt's tokens are is asked: all of them are evaluated, a few at a time. */
+  readonly isScored: boolean;
+  /** Tokens of the prompt for which that is known, the first not counted. */
+  scored = 0;
+  /** Nothing is generated: its only token is not part of the answer. */
+  readonly isMute: boolean;
 
   /**
    * `contextSize` must exceed the prompt: the caller has answered `context_length_exceeded`
    * otherwise.
    */
-  constructor(prompt: Int32Array, maxTokens: number, contextSize: number) {
+  constructor(prompt: Int32Array, maxTokens: number, contextSize: number, isScored = false) {
     this.tokens = prompt;
     this.length = this.promptLength = prompt.length;
-    this.limit = Math.min(prompt.length + maxTokens, contextSize);
+    this.limit = Math.min(prompt.length + Math.max(1, maxTokens), contextSize);
+    this.isMute = maxTokens === 0;
+    this.isScored = isScored;
   }
 
   /**

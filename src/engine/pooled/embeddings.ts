@@ -4,7 +4,7 @@
 // waiting.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
-import { checkTokens } from '../prompts/chat.js';
+import { checkTokens } from '../prompts/known-tokens.js';
 import { isLong, type PoolShare } from '../prompts/pool-share.js';
 import type { EmbedRequest, EngineEvent, RerankRequest, Work } from '../protocol.js';
 import { pairReader } from './rerank.js';

@@ -2,7 +2,8 @@
 // for those that came from another process, by local for those of this one.
 import { setImmediate } from 'node:timers/promises';
 import type { NativeModel } from '../../addon/addon.js';
-import { checkTokens, renderChat } from '../prompts/chat.js';
+import { renderChat } from '../prompts/chat.js';
+import { checkTokens } from '../prompts/known-tokens.js';
 import type { EngineLoop } from '../loop/engine-loop.js';
 import type { RequestMessage } from '../protocol.js';
 

@@ -7,7 +7,7 @@ import { ensureChecked, fingerprintOf } from '../../models/gguf/model-file.js';
 import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
-import { canRemoveParts, type LoadedModel } from '../loop/loaded.js';
+import { canRemoveParts, scoredRows, type LoadedModel } from '../loop/loaded.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
 const progressMs = 100;
@@ -95,6 +95,9 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
       hasChatTemplate: info.hasChatTemplate || options.chatTemplate !== '',
       chatTemplate: options.chatTemplate || model.chatTemplate(),
       canGenerate: context !== undefined,
+      canInfill: context !== undefined && Math.min(info.fimPrefix, info.fimSuffix, info.fimMiddle) >= 0,
+      bosText: textOf(model, info.bosToken),
+      eosText: textOf(model, info.eosToken),
       canEmbed: embedderOptions !== undefined && pooling !== 'rank',
       canRerank: pooling === 'rank',
       devices: addon.devices(),
@@ -117,6 +120,10 @@ async function open(addon: NativeAddon, model: NativeModel, options: EngineOptio
 function describe({ architecture, parameters, fileType }: NativeModelInfo): string {
   const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
   return [architecture, `${Number((parameters / size).toPrecision(3))}${unit}`, fileType.replace(/ *\(guessed\)| - .*$/g, '')].join(' ');
+}
+
+function textOf(model: NativeModel, token: number): string {
+  return token < 0 ? '' : Buffer.from(model.piece(token, true)).toString();
 }
 
 /** What the shortest chat takes by the model's template, or by ChatML where it has none. */
@@ -158,7 +165,8 @@ function contextOptions(options: EngineOptions, contextSize: number, mathThreads
     flashAttention: options.flashAttention,
     cacheTypeK: options.cacheTypeK,
     cacheTypeV: options.cacheTypeV,
-    ...(options.specType === 'none' ? {} : { draft: options.specDraftMax }),
+    scores: scoredRows,
+    ...(options.specType === 'none' ? { predict: options.specDraftMax } : { draft: options.specDraftMax }),
   };
 }
 

@@ -3,9 +3,12 @@
 import type { CancelFlag, ChatInput, NativeAddon, NativeModel, NativeParser, NativeSampler } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason, Rendered } from '../protocol.js';
-import { samplerOptions } from '../text/sampling.js';
+import type { Telling } from '../telling.js';
 import { chatError, schemaWarnings, strictSources } from '../text/schema-loss.js';
 import { leastTokens } from '../text/text-length.js';
+import { infillTokens } from './infill.js';
+import { checkTokens } from './known-tokens.js';
+import { optionsOf, predictionOf } from './sampler-options.js';
 
 /** All that a request needs before its first step. */
 export interface PreparedPrompt {
@@ -19,6 +22,12 @@ export interface PreparedPrompt {
   parser: AnswerParser;
   /** What the answer's end says beside the parser's own. */
   warnings: string[];
+  /** The sampler guesses what comes next; with a prediction it was told what that may be. */
+  guesses: boolean;
+  predicted: boolean;
+  /** Text of the prompt, where it is to be told. */
+  echo: string;
+  tells: Telling;
 }
 
 /** Turns the text so far into what is new of the answer. */
@@ -46,15 +55,16 @@ export interface Preparing {
  */
 export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<PreparedPrompt> {
   const { model, contextSize, cancelled } = preparing;
-  const { constraint } = request;
-  checkBias(preparing, request);
+  const { constraint, prediction = '' } = request;
+  const options = await optionsOf(preparing, request);
+  if (prediction !== '') options.prediction = await predictionOf(preparing, prediction);
   const { made, unenforced, count, atLeast } = await model.prepareChat({
     ...templateInput(template, request),
     contextSize,
     strict: strictSources(constraint, request.toolSources),
     parseToolCalls: request.tools !== '' && request.toolChoice !== 'none',
     cancelled,
-  }, samplerOptions(request.sampling, preparing.guesses)).catch((thrown: unknown) => {
+  }, options).catch((thrown: unknown) => {
     throw grammarError(chatError(thrown, constraint, request.toolSources), constraint);
   });
   const warnings = schemaWarnings(unenforced, constraint, request.toolSources);
@@ -69,6 +79,10 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
     parser: new ChatParser(made.parser),
     warnings,
+    guesses: preparing.guesses || prediction !== '',
+    predicted: prediction !== '',
+    echo: '',
+    tells: request.tells ?? {},
   };
 }
 
@@ -101,9 +115,8 @@ function templateInput(template: string, request: ChatRequest): ChatInput {
 export async function prepareCompletion(addon: NativeAddon, preparing: Preparing, request: CompletionRequest): Promise<PreparedPrompt> {
   const { model, contextSize, cancelled, guesses } = preparing;
   const { constraint, prompt } = request;
-  checkBias(preparing, request);
+  const options = await optionsOf(preparing, request);
   let warnings: string[] = [];
-  const options = samplerOptions(request.sampling, guesses);
   if (constraint.kind === 'grammar') options.grammar = constraint.grammar;
   if (constraint.kind === 'schema') {
     const compiled = await addon.compileSchema(constraint.schema).catch((thrown: unknown) => { throw chatError(thrown, constraint, []); });
@@ -115,15 +128,17 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
     checkTokens(prompt, model.info.vocabSize, 'prompt');
     if (prompt.length === 0) throw emptyPrompt('prompt');
   }
-  const tokens = typeof prompt === 'string' ? await promptTokens(preparing, prompt) : prompt;
+  const filled = request.infill && typeof prompt === 'string' ? await infillTokens(preparing, request.infill, prompt, request.maxTokens) : undefined;
+  if (filled) warnings = [...warnings, ...filled.warnings];
+  const tokens = filled?.tokens ?? (typeof prompt === 'string' ? await promptTokens(preparing, prompt) : prompt);
   if (tokens.length >= contextSize) throw tooLong(tokens.length, '', contextSize, 'prompt');
   if (cancelled[0] !== 0) throw new RecuaError('cancelled', 'The request was cancelled.');
   const sampler = await model.createSampler(options, tokens).catch((thrown: unknown) => { throw grammarError(RecuaError.from(thrown), constraint); });
-  return { tokens, sampler, stops: request.stop, generateMs: 0, shown: new Map(), parser: new PlainParser(), warnings };
-}
-
-function checkBias({ model }: Preparing, { sampling }: ChatRequest | CompletionRequest): void {
-  checkTokens(sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
+  const echo = request.echo ? new TextDecoder().decode(await model.detokenize(tokens, false)) : '';
+  return {
+    tokens, sampler, stops: request.stop, generateMs: request.generateMs ?? 0, shown: new Map(), parser: new PlainParser(), warnings,
+    guesses, predicted: false, echo, tells: request.tells ?? {},
+  };
 }
 
 /**
@@ -134,15 +149,6 @@ function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
   if (error.code !== 'invalid_grammar') return error;
   if (constraint.kind === 'grammar') return new RecuaError('invalid_grammar', error.message, { param: 'grammar' });
   return new RecuaError('invalid_schema', error.message.replace('The grammar', 'The grammar of the schema or the tools'));
-}
-
-/** @throws RecuaError `invalid_value` where a token is not one of the vocabulary's. */
-export function checkTokens(tokens: Iterable<number>, vocabSize: number, param: string): void {
-  for (const token of tokens) {
-    if (!Number.isInteger(token) || token < 0 || token >= vocabSize) {
-      throw new RecuaError('invalid_value', `Expected tokens from 0 to ${vocabSize - 1} in ${param}, got ${token}.`, { param });
-    }
-  }
 }
 
 function tooLong(count: number, atLeast: '' | 'at least ', contextSize: number, param: string): RecuaError {

@@ -2,14 +2,16 @@
 import type { SamplerOptions } from '../../addon/addon.js';
 import type { Sampling } from '../protocol.js';
 
-/** `draft`: guess what comes next. */
+/** All but the biases of texts. `draft`: guess what comes next. */
 export function samplerOptions(sampling: Sampling, draft = false): SamplerOptions {
-  const greedy = !(sampling.temperature > 0);
+  // Named samplers may be without a temperature, which alone makes a choice greedy.
+  const greedy = !(sampling.temperature > 0) && !(sampling.dynatempRange > 0) && !sampling.samplers;
   const options: SamplerOptions = { temperature: greedy ? 0 : sampling.temperature };
   if (sampling.seed !== undefined) options.seed = sampling.seed;
   penalties(sampling, options);
   if (sampling.logitBias.length > 0) options.logitBias = sampling.logitBias;
   if (sampling.ignoreEos) options.ignoreEos = true;
+  if (sampling.minTokens > 0) options.minTokens = sampling.minTokens;
   if (draft) options.draft = true;
   // Greedy takes the best token, so nothing that only trims or reshapes the tail can change it.
   if (!greedy) randomness(sampling, options);
@@ -30,6 +32,7 @@ function penalties(sampling: Sampling, options: SamplerOptions): void {
     options.dryBase = sampling.dryBase;
     options.dryAllowedLength = sampling.dryAllowedLength;
     options.dryPenaltyLastN = sampling.dryPenaltyLastN;
+    if (sampling.drySequenceBreakers) options.drySequenceBreakers = sampling.drySequenceBreakers;
   }
 }
 
@@ -40,6 +43,16 @@ function randomness(sampling: Sampling, options: SamplerOptions): void {
     options.mirostatTau = sampling.mirostatTau;
     options.mirostatEta = sampling.mirostatEta;
     return;
+  }
+  if (sampling.samplers) options.samplers = sampling.samplers;
+  if (sampling.minKeep > 0) options.minKeep = sampling.minKeep;
+  if (sampling.dynatempRange > 0) {
+    options.dynatempRange = sampling.dynatempRange;
+    options.dynatempExponent = sampling.dynatempExponent;
+  }
+  if (sampling.adaptiveTarget >= 0) {
+    options.adaptiveTarget = sampling.adaptiveTarget;
+    options.adaptiveDecay = sampling.adaptiveDecay;
   }
   if (sampling.topK > 0) options.topK = sampling.topK;
   if (sampling.topP < 1) options.topP = sampling.topP;

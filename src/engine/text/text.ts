@@ -37,6 +37,11 @@ export class Text {
     this.#held = keep === 0 ? '' : text.slice(-keep);
   }
 
+  /** Length of all text so far, what is held back included. */
+  get length(): number {
+    return this.whole.length + this.#held.length;
+  }
+
   /** The answer is over: what was held back began no stop string after all. */
   end(): void {
     this.whole += this.#held;

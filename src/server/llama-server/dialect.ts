@@ -1,12 +1,34 @@
-// llama-server's own routes about text and tokens. Mounted by app.
-import type { Dialect } from '../exchange/dialect.js';
+// llama-server's own routes: its completions, what it tells of the model, text and tokens. Mounted
+// by app.
 import { askRoute, renderRoute } from '../exchange/ask-exchange.js';
+import { chatRoute } from '../exchange/chat-exchange.js';
+import type { ChatDialect, Dialect } from '../exchange/dialect.js';
+import { sse } from '../http/stream.js';
 import { readChatRequest } from '../openai/chat-request.js';
+import { NativeWriter } from './completion-answer.js';
+import { readInfillRequest, readNativeRequest, type NativeBody } from './completion-request.js';
+import { props, refuseRoute, slots } from './props.js';
 import { piecesOf, readDetokenize, readTokenize } from './tokens.js';
+
+/** The answer repeats the prompt. */
+const complete: ChatDialect<NativeBody> = {
+  framing: sse,
+  keepsBody: true,
+  read: readNativeRequest,
+  writer: (asked, model) => new NativeWriter(asked, model),
+};
+
+const noSlotActions = 'The cache of a single slot is neither saved nor restored nor erased here: conversations are found again by their tokens, in whatever slot they lie.';
+const noProps = 'Properties of a running server do not change here; requests say what they want.';
 
 export const llamaServer: Dialect = {
   before: [],
   routes: (gateway) => [
+    { method: 'post', paths: ['/completion'], handler: chatRoute(gateway, complete) },
+    { method: 'post', paths: ['/infill'], handler: chatRoute(gateway, { ...complete, read: readInfillRequest }) },
+    { method: 'get', paths: ['/props'], handler: props(gateway), also: { method: 'post', handler: refuseRoute(noProps) } },
+    { method: 'get', paths: ['/slots'], handler: slots(gateway) },
+    { method: 'post', paths: ['/slots/:id'], handler: refuseRoute(noSlotActions) },
     {
       method: 'post', paths: ['/tokenize'],
       handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }) => {

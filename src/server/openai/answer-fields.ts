@@ -10,19 +10,19 @@ const maxStopLength = 1_024;
 
 /**
  * OpenAI's two names, of which the newer one counts, and llama-server's. -1 is no bound but the
- * context.
+ * context. Of completions 0 asks for the prompt alone.
  */
-export function readMaxTokens(body: Fields): number | undefined {
-  const older = readMost(body, 'max_tokens');
-  const openAi = readMost(body, 'max_completion_tokens') ?? older;
-  const predict = readMost(body, 'n_predict');
+export function readMaxTokens(body: Fields, least: 0 | 1 = 1): number | undefined {
+  const older = readMost(body, 'max_tokens', least);
+  const openAi = readMost(body, 'max_completion_tokens', least) ?? older;
+  const predict = readMost(body, 'n_predict', least);
   if (predict !== undefined && openAi !== undefined && openAi !== predict) throw conflict('n_predict', 'max_tokens');
   return predict ?? openAi;
 }
 
-function readMost(body: Fields, name: string): number | undefined {
+function readMost(body: Fields, name: string, least: 0 | 1): number | undefined {
   const most = body.integer(name, { min: -1, max: int32Max });
-  if (most === 0) throw wrongValue(name, `an integer from 1 to ${int32Max}, or -1`, most);
+  if (most === 0 && least > 0) throw wrongValue(name, `an integer from 1 to ${int32Max}, or -1`, most);
   return most === -1 ? int32Max : most;
 }
 

@@ -6,8 +6,10 @@ import type { Finish } from '../../engine/api.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import { thousandths } from '../../engine/rounding.js';
 import type { Delta, FinishReason, ModelDescription, Timings, Usage } from '../../engine/protocol.js';
+import type { Progress, Telling, ToldToken } from '../../engine/telling.js';
 import type { RecuaError } from '../../errors.js';
 import type { AnswerWriter } from '../exchange/dialect.js';
+import { chatLogprobs, type ChatLogprobs } from '../exchange/logprobs.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Frame } from '../http/stream.js';
 
@@ -58,10 +60,19 @@ export interface ChatCompletionChunk {
   model: string;
   /** Absent until the model is loaded. */
   system_fingerprint?: string | undefined;
-  choices: { index: number; delta: WireDelta; logprobs: null; finish_reason: FinishReason | null }[];
+  choices: { index: number; delta: WireDelta; logprobs: ChatLogprobs | null; tokens?: number[]; finish_reason: FinishReason | null }[];
   usage?: WireUsage | null;
   timings?: WireTimings;
+  prompt_progress?: WireProgress;
   warnings?: string[];
+}
+
+/** How far the prompt is evaluated, as llama-server tells it. */
+export interface WireProgress {
+  total: number;
+  cache: number;
+  processed: number;
+  time_ms: number;
 }
 
 export interface ChatCompletion {
@@ -80,7 +91,8 @@ export interface ChatCompletion {
       reasoning_content?: string;
       tool_calls?: WireToolCall[];
     };
-    logprobs: null;
+    logprobs: ChatLogprobs | null;
+    tokens?: number[];
     finish_reason: FinishReason;
   }[];
   usage: WireUsage;
@@ -88,21 +100,28 @@ export interface ChatCompletion {
   warnings?: string[];
 }
 
+/** What a request asked for that shows in the answer's shape. */
+export interface ChatShape {
+  count: number;
+  includeUsage: boolean;
+  tells: Telling;
+}
+
 /** Writes the answers, whole or in chunks; all carry the same id, time and model. */
 export class ChatWriter implements AnswerWriter {
   readonly #head: Pick<ChatCompletionChunk, 'id' | 'created' | 'model' | 'system_fingerprint'>;
-  readonly #asked: { count: number; includeUsage: boolean };
+  readonly #asked: ChatShape;
   /** Tool calls begun, by answer and index: the first delta of each carries its id and name. */
   readonly #calls = new Set<string>();
 
-  constructor({ count, includeUsage }: { count: number; includeUsage: boolean }, model: string) {
+  constructor({ count, includeUsage, tells }: ChatShape, model: string) {
     this.#head = {
       id: `chatcmpl-${randomBytes(12).toString('hex')}`,
       created: Math.floor(Date.now() / 1000),
       model,
       system_fingerprint: undefined,
     };
-    this.#asked = { count, includeUsage };
+    this.#asked = { count, includeUsage, tells };
   }
 
   computedBy({ llamaCpp }: Pick<ModelDescription, 'llamaCpp'>): void {
@@ -117,8 +136,9 @@ export class ChatWriter implements AnswerWriter {
     return this.#chunk({}, 0);
   }
 
-  /** What is new, one thing per chunk, thoughts first. */
-  deltas({ reasoning, content, toolCalls }: Delta, index: number): Frame[] {
+  /** What is new, one thing per chunk, thoughts first. The last tells of the tokens of all. */
+  deltas(delta: Delta, index: number): Frame[] {
+    const { reasoning, content, toolCalls, tokens, progress, soFar } = delta;
     const deltas: WireDelta[] = [];
     if (reasoning) deltas.push({ reasoning_content: reasoning });
     if (content) deltas.push({ content });
@@ -134,7 +154,9 @@ export class ChatWriter implements AnswerWriter {
         };
       }) });
     }
-    return deltas.map((delta) => this.#chunk(delta, index));
+    if (!tokens && !progress && !soFar) return deltas.map((one) => this.#chunk(one, index));
+    const last = deltas.pop() ?? {};
+    return [...deltas.map((one) => this.#chunk(one, index)), this.#chunk(last, index, undefined, delta)];
   }
 
   ended(finish: Finish, index: number): Frame[] {
@@ -155,21 +177,31 @@ export class ChatWriter implements AnswerWriter {
     return {
       ...this.#head,
       object: 'chat.completion',
-      choices: finishes.map(({ finishReason }, index) => choice(said[index]!, finishReason, index)),
+      choices: finishes.map(({ finishReason }, index) => ({ ...choice(said[index]!, finishReason, index), ...this.#told(said[index]!.tokens) })),
       usage: usageToWire(sumOf(finishes, this.#asked.count)),
       ...ending(finishes),
     };
   }
 
-  #chunk(delta: WireDelta, index: number, finish?: Finish): Frame {
+  #chunk(delta: WireDelta, index: number, finish?: Finish, { tokens, progress, soFar }: Delta = {}): Frame {
     const chunk: ChatCompletionChunk = {
       ...this.#head,
       object: 'chat.completion.chunk',
-      choices: [{ index, delta, logprobs: null, finish_reason: finish?.finishReason ?? null }],
+      choices: [{ index, delta, logprobs: null, ...(tokens ? this.#told(tokens) : {}), finish_reason: finish?.finishReason ?? null }],
       ...(this.#asked.includeUsage ? { usage: null } : {}),
+      ...(soFar ? { timings: timingsToWire(soFar.usage, soFar.timings) } : {}),
+      ...(progress ? { prompt_progress: progressToWire(progress) } : {}),
       ...(finish === undefined ? {} : ending([finish])),
     };
     return { data: chunk };
+  }
+
+  #told(tokens: readonly ToldToken[]): { logprobs?: ChatLogprobs; tokens?: number[] } {
+    const { tells } = this.#asked;
+    return {
+      ...(tells.logprobs === undefined ? {} : { logprobs: chatLogprobs(tokens, tells) }),
+      ...(tells.tokens ? { tokens: tokens.map(({ id }) => id) } : {}),
+    };
   }
 }
 
@@ -214,6 +246,10 @@ export function ending(finishes: readonly Finish[]): { timings: WireTimings; war
   const { usage, timings } = finishes[0]!;
   const warnings = [...new Set(finishes.flatMap((finish) => finish.warnings))];
   return { timings: timingsToWire(usage, timings), ...(warnings.length === 0 ? {} : { warnings }) };
+}
+
+export function progressToWire({ total, cached, processed, elapsedMs }: Progress): WireProgress {
+  return { total, cache: cached, processed, time_ms: Math.round(elapsedMs) };
 }
 
 export function usageToWire({ promptTokens, cachedTokens, completionTokens, reasoningTokens, draftedTokens, acceptedTokens = 0 }: Usage): WireUsage {

@@ -2,12 +2,14 @@
 // Pure. Called by the dialect's chat. What would change the answer and is not supported is refused
 // by name; unknown fields are ignored.
 import type { ChatRequest } from '../../engine/protocol.js';
+import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
 import { readMessages } from './messages.js';
 import { conflict, readConstraint, readCount, readMaxTokens, readStop, refuse } from './answer-fields.js';
 import { readTools } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
 /** Templates know a handful; llama.cpp compares each name with all others. */
@@ -15,6 +17,8 @@ const maxTemplateKwargs = 63;
 
 export interface ChatBody {
   request: ChatRequest;
+  /** As the request has it. */
+  tells: Telling;
   /** Answers that are wanted. */
   count: number;
   stream: boolean;
@@ -23,23 +27,15 @@ export interface ChatBody {
 
 /** Fields that would change the answer, each with the values that ask for nothing. */
 const unsupported: Record<string, (value: unknown) => boolean> = {
-  logprobs: (value) => value === false,
-  top_logprobs: (value) => value === 0,
-  n_probs: (value) => value === 0,
   functions: isEmptyArray,
   function_call: (value) => value === 'none' || value === 'auto',
   audio: () => false,
   modalities: (value) => Array.isArray(value) && value.every((modality) => modality === 'text'),
-  prediction: () => false,
   web_search_options: () => false,
-  dynatemp_range: (value) => value === 0,
-  samplers: isEmptyArray,
   lora: isEmptyArray,
   add_generation_prompt: (value) => value === true,
   continue_final_message: (value) => value === false,
-  adaptive_target: isNegative,
   n_indent: (value) => value === 0,
-  min_keep: (value) => value === 0,
   reasoning_budget_tokens: isNegative,
   thinking_budget_tokens: isNegative,
   reasoning_budget_message: (value) => value === '',
@@ -50,10 +46,6 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   grammar_lazy: (value) => value === false,
   grammar_triggers: isEmptyArray,
   generation_prompt: (value) => value === '',
-  return_tokens: (value) => value === false,
-  return_progress: (value) => value === false,
-  timings_per_token: (value) => value === false,
-  post_sampling_probs: (value) => value === false,
   response_fields: isEmptyArray,
   verbosity: (value) => value === 'medium',
 };
@@ -62,21 +54,22 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
 export function readChatRequest(body: Fields, { defaults, model }: ChatContext): ChatBody {
   refuseUnsupported(body);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
-  if (sampling.dryMultiplier > 0) refuse(body, 'dry_sequence_breakers');
   const messages = JSON.stringify(readMessages(body));
   const tools = readTools(body);
   const constraint = readConstraint(body);
   if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') {
     throw conflict('grammar', 'tools');
   }
-  const generateMs = body.integer('t_max_predict_ms', { min: -1, max: Number.MAX_SAFE_INTEGER }) ?? 0;
+  const stream = body.boolean('stream') ?? false;
+  const tells = readTelling(body, readTopLogprobs(body), model.vocabSize, stream);
   return {
     request: {
       messages, ...tools, constraint, sampling, maxTokens: readMaxTokens(body) ?? defaults.maxTokens, stop: readStop(body), ...readThinking(body), template: '',
-      ...(generateMs > 0 ? { generateMs } : {}),
+      ...readGenerateMs(body), ...readPrediction(body), ...(Object.keys(tells).length > 0 ? { tells } : {}),
     },
+    tells,
     count: readCount(body),
-    stream: body.boolean('stream') ?? false,
+    stream,
     includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
   };
 }

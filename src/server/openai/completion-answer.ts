@@ -3,17 +3,23 @@
 import { randomBytes } from 'node:crypto';
 import type { Finish } from '../../engine/api.js';
 import type { Delta, FinishReason, ModelDescription } from '../../engine/protocol.js';
+import type { ToldToken } from '../../engine/telling.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
 import type { AnswerWriter, AskedRest } from '../exchange/dialect.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Frame } from '../http/stream.js';
-import { ending, sumOf, usageToWire } from './answer.js';
+import { ending, progressToWire, sumOf, timingsToWire, usageToWire } from './answer.js';
 import type { CompletionBody } from './completion-request.js';
+import { LegacyWriter, type LegacyLogprobs } from './legacy-logprobs.js';
 
 export class CompletionWriter implements AnswerWriter {
   readonly #head: { id: string; object: 'text_completion'; created: number; model: string; system_fingerprint?: string };
   readonly #asked: AskedRest<CompletionBody>;
+  /** Tokens of prompts, answers that have begun with them, and where in its text each answer is. */
+  readonly #prompts: (readonly ToldToken[])[] = [];
+  readonly #begun = new Set<number>();
+  readonly #writers: LegacyWriter[] = [];
 
   constructor(asked: AskedRest<CompletionBody>, model: string) {
     this.#asked = asked;
@@ -25,24 +31,29 @@ export class CompletionWriter implements AnswerWriter {
   }
 
   opening(): Frame[] {
+    if (this.#asked.tells.logprobs !== undefined) return []; // what is known of the prompt comes with its text
     const { echoes, count } = this.#asked;
-    return (echoes ?? []).flatMap((text, prompt) => Array.from({ length: count }, (_, at) => this.#chunk(text, prompt * count + at)));
+    return (echoes ?? []).flatMap((text, prompt) => (text ? Array.from({ length: count }, (_, at) => this.#chunk(text, prompt * count + at)) : []));
   }
 
   ping(): Frame {
     return this.#chunk('', 0);
   }
 
-  deltas({ content }: Delta, index: number): Frame[] {
-    return content ? [this.#chunk(content, index)] : [];
+  deltas(delta: Delta, index: number): Frame[] {
+    const { echo = '', content = '', tokens = [], promptTokens, progress, soFar } = delta;
+    const begun = this.#begin(index, promptTokens);
+    if (!begun && echo + content === '' && tokens.length === 0 && !progress && !soFar) return [];
+    return [this.#chunk((begun?.text ?? '') + echo + content, index, { ...delta, tokens: [...begun?.tokens ?? [], ...tokens] })];
   }
 
   ended(finish: Finish, index: number): Frame[] {
-    return [this.#chunk('', index, finish)];
+    const begun = this.#begin(index, undefined);
+    return [this.#chunk(begun?.text ?? '', index, { tokens: [...begun?.tokens ?? []] }, finish)];
   }
 
   ending(finishes: readonly Finish[]): Frame[] {
-    const usage = { ...this.#head, choices: [], usage: usageToWire(sumOf(finishes, this.#asked.count)) };
+    const usage = { ...this.#head, choices: [], usage: usageToWire(sumOf(finishes, this.#asked.count)), ...ending(finishes) };
     return [...(this.#asked.includeUsage ? [{ data: usage }] : []), { data: '[DONE]' }];
   }
 
@@ -52,29 +63,65 @@ export class CompletionWriter implements AnswerWriter {
   }
 
   whole(said: readonly WholeAnswer[], finishes: readonly Finish[]): object {
-    const { echoes, count } = this.#asked;
+    const { echoes, count, wanted } = this.#asked;
+    const chosen = Array.from({ length: finishes.length / count }, (_, prompt) => best(said.slice(prompt * count, (prompt + 1) * count), wanted).map((at) => prompt * count + at)).flat();
     return {
       ...this.#head,
-      choices: finishes.map(({ finishReason }, index) => (
-        choice((echoes?.[Math.floor(index / count)] ?? '') + said[index]!.content, index, finishReason)
-      )),
+      choices: chosen.map((at, index) => {
+        const prompt = Math.floor(at / count);
+        const { echo, content, tokens } = said[at]!;
+        const told = this.#told([...said[prompt * count]!.promptTokens, ...tokens], new LegacyWriter());
+        return choice((echoes?.[prompt] ?? echo) + content, index, finishes[at]!.finishReason, told);
+      }),
       usage: usageToWire(sumOf(finishes, count)),
       ...ending(finishes),
     };
   }
 
-  #chunk(text: string, index: number, finish?: Finish): Frame {
+  /**
+   * What an answer with `echo` and log probabilities begins with, once; the first tells it to all.
+   */
+  #begin(index: number, promptTokens: readonly ToldToken[] | undefined): { text: string; tokens: readonly ToldToken[] } | undefined {
+    const { echoes, count, tells } = this.#asked;
+    const prompt = Math.floor(index / count);
+    if (promptTokens) this.#prompts[prompt] = promptTokens;
+    const tokens = this.#prompts[prompt];
+    if (!echoes || tells.logprobs === undefined || !tokens || this.#begun.has(index)) return undefined;
+    this.#begun.add(index);
+    return { text: echoes[prompt] ?? '', tokens };
+  }
+
+  #told(tokens: readonly ToldToken[], writer: LegacyWriter): { logprobs?: LegacyLogprobs; tokens?: number[] } {
+    const { tells } = this.#asked;
+    return {
+      ...(tells.logprobs === undefined ? {} : { logprobs: writer.write(tokens) }),
+      ...(tells.tokens ? { tokens: tokens.map(({ id }) => id) } : {}),
+    };
+  }
+
+  #chunk(text: string, index: number, { tokens = [], progress, soFar }: Delta = {}, finish?: Finish): Frame {
+    const told = tokens.length === 0 ? {} : this.#told(tokens, (this.#writers[index] ??= new LegacyWriter()));
     return {
       data: {
         ...this.#head,
-        choices: [choice(text, index, finish?.finishReason ?? null)],
+        choices: [choice(text, index, finish?.finishReason ?? null, told)],
         ...(this.#asked.includeUsage ? { usage: null } : {}),
+        ...(soFar ? { timings: timingsToWire(soFar.usage, soFar.timings) } : {}),
+        ...(progress ? { prompt_progress: progressToWire(progress) } : {}),
         ...(finish === undefined ? {} : ending([finish])),
       },
     };
   }
 }
 
-function choice(text: string, index: number, finishReason: FinishReason | null): object {
-  return { text, index, logprobs: null, finish_reason: finishReason };
+function choice(text: string, index: number, finishReason: FinishReason | null, told: { logprobs?: LegacyLogprobs; tokens?: number[] }): object {
+  return { text, index, logprobs: null, ...told, finish_reason: finishReason };
+}
+
+/** The `wanted` likeliest, per token; all in their order where all are wanted. */
+function best(said: readonly WholeAnswer[], wanted: number): number[] {
+  const all = [...said.keys()];
+  if (wanted === said.length) return all;
+  const likelihood = ({ tokens }: WholeAnswer): number => tokens.reduce((sum, { value = 0 }) => sum + value, 0) / Math.max(1, tokens.length);
+  return all.sort((a, b) => likelihood(said[b]!) - likelihood(said[a]!)).slice(0, wanted);
 }

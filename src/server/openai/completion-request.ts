@@ -1,47 +1,86 @@
 // The body of POST /v1/completions → the engine's CompletionRequests, once, with everything
 // checked. Pure. Called by dialect.
 import type { CompletionRequest } from '../../engine/protocol.js';
+import type { Telling } from '../../engine/telling.js';
+import { RecuaError } from '../../errors.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readTokens } from '../../request/tokens.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
-import { readConstraint, readCount, readMaxTokens, readStop, refuse, times } from './answer-fields.js';
+import { readConstraint, readCount, readMaxTokens, readStop, times } from './answer-fields.js';
 
 const maxPrompts = 128;
+const maxCandidates = 128;
 
 export interface CompletionBody extends ChatAsked {
   /** Answers to each prompt. */
   count: number;
+  /** Of these the best so many are told. */
+  wanted: number;
   includeUsage: boolean;
-  /** Texts that answers begin with, by prompt: those of `echo`. */
-  echoes: readonly string[] | undefined;
+  /** As the request has it. */
+  tells: Telling;
+  /**
+   * Texts that answers begin with, by prompt: those of `echo`. Of a prompt of tokens the engine
+   * tells it.
+   */
+  echoes: readonly (string | undefined)[] | undefined;
 }
 
 export function readCompletionRequest(body: Fields, { defaults, model }: ChatContext): CompletionBody {
-  refuseUnsupported(body);
   const prompts = readPrompts(body, model.vocabSize);
-  const count = readCount(body);
+  const stream = body.boolean('stream') ?? false;
+  const wanted = readCount(body);
+  const count = readCandidates(body, wanted, stream);
   const echo = body.boolean('echo') ?? false;
-  if (echo && !prompts.every((prompt) => typeof prompt === 'string')) throw wrongValue('echo', 'false where the prompt is tokens', true);
+  const suffix = body.string('suffix') ?? '';
+  const tells = readTelling(body, readLogprobs(body), model.vocabSize, stream);
+  const asked: Telling = count > wanted ? { logprobs: 0, ...tells } : tells;
   const common = {
     constraint: readConstraint(body),
     sampling: readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize }),
-    maxTokens: readMaxTokens(body) ?? defaults.maxTokens,
+    maxTokens: readMaxTokens(body, 0) ?? defaults.maxTokens,
     stop: readStop(body),
+    ...readGenerateMs(body),
   };
   return {
-    prompts: prompts.map((prompt) => times<CompletionRequest>({ prompt, ...common }, count)),
+    prompts: prompts.map((prompt) => {
+      const request: CompletionRequest = { ...around(prompt, suffix), ...common, ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
+      if (!echo) return times(request, count);
+      const [first, ...others] = times({ ...request, ...(typeof prompt === 'string' ? {} : { echo }) }, count);
+      // What is told of the prompt is the same for all.
+      return [{ ...first!, ...(tells.logprobs === undefined ? {} : { tells: { ...asked, prompt: true } }) }, ...others];
+    }),
     count,
-    stream: body.boolean('stream') ?? false,
+    wanted,
+    stream,
     includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
-    echoes: echo ? (prompts as string[]) : undefined,
+    tells,
+    echoes: echo ? prompts.map((prompt) => (typeof prompt === 'string' ? prompt : undefined)) : undefined,
   };
 }
 
-function refuseUnsupported(body: Fields): void {
-  if (body.get('suffix') !== '') refuse(body, 'suffix');
-  if (body.get('best_of') !== 1) refuse(body, 'best_of', 'ask for n answers');
-  if (body.get('logprobs') !== false) refuse(body, 'logprobs');
+/** With a suffix the prompt is what comes before the answer. */
+function around(prompt: string | Int32Array, suffix: string): Pick<CompletionRequest, 'prompt' | 'infill'> {
+  if (suffix === '') return { prompt };
+  if (typeof prompt !== 'string') throw new RecuaError('invalid_value', 'Expected a prompt of text beside suffix, got tokens.', { param: 'suffix' });
+  return { prompt: '', infill: { prefix: prompt, suffix, extra: [] } };
+}
+
+/** OpenAI's `best_of`: so many are generated, of which the likeliest `n` are told. */
+function readCandidates(body: Fields, wanted: number, stream: boolean): number {
+  const count = body.integer('best_of', { min: 1, max: maxCandidates }) ?? wanted;
+  if (count < wanted) throw wrongValue('best_of', `at least n, which is ${wanted}`, count);
+  if (count > wanted && stream) {
+    throw new RecuaError('invalid_value', 'Expected best_of to be n with stream: true, since the best answers are known at the end; leave one of them out.', { param: 'best_of' });
+  }
+  return count;
+}
+
+/** How many of the likeliest tokens are told beside each; clients of llama-server may say false. */
+function readLogprobs(body: Fields): number | undefined {
+  return body.get('logprobs') === false ? undefined : body.integer('logprobs', { min: 0, max: maxTopLogprobs });
 }
 
 /** A text, texts, tokens, or several of these, as OpenAI has them. */

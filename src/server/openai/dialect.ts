@@ -2,7 +2,7 @@
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatAsked, ChatDialect, Dialect } from '../exchange/dialect.js';
 import { sse } from '../http/stream.js';
-import { ChatWriter } from './answer.js';
+import { ChatWriter, type ChatShape } from './answer.js';
 import { times } from './answer-fields.js';
 import { readChatRequest } from './chat-request.js';
 import { CompletionWriter } from './completion-answer.js';
@@ -12,7 +12,7 @@ import { modelEvents } from './model-events.js';
 import { modelRoutes } from './models.js';
 import { rerank } from './rerank.js';
 
-const chat: ChatDialect<ChatAsked & { count: number; includeUsage: boolean }> = {
+const chat: ChatDialect<ChatAsked & ChatShape> = {
   framing: sse,
   read(body, context) {
     const { request, ...asked } = readChatRequest(body, context);

@@ -2,12 +2,14 @@
 // events. Called by server/exchange. The way in is response-request.
 import type { Finish } from '../../engine/api.js';
 import type { Delta, Usage } from '../../engine/protocol.js';
+import type { ToldToken } from '../../engine/telling.js';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { AnswerWriter, AskedRest, ChatAsked } from '../exchange/dialect.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Frame } from '../http/stream.js';
+import { toldTokens, type WireTold } from '../exchange/logprobs.js';
 import { callItem, inputOf, itemId, messageItem, newResponseId, reasoningItem, sealed, storedInput, wire, type Item } from './output-items.js';
 import type { ResponseBody } from './response-request.js';
 import type { StoredResponse, WireResponse } from './store.js';
@@ -66,10 +68,11 @@ export class ResponseWriter implements AnswerWriter {
     return this.#event('response.in_progress', { response: this.#response('in_progress', this.#output) });
   }
 
-  deltas({ reasoning, content, toolCalls }: Delta): Frame[] {
+  deltas({ reasoning, content, toolCalls, tokens = [] }: Delta): Frame[] {
     const frames: Frame[] = [];
     if (reasoning) frames.push(...this.#enter('reasoning', () => reasoningItem(this.#itemId('rs'), '', 'in_progress')), ...this.#text('reasoning_text', reasoning));
-    if (content) frames.push(...this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')), ...this.#text('output_text', content));
+    if (content) frames.push(...this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')), ...this.#text('output_text', content, this.#logprobs(tokens)));
+    else this.#add(this.#logprobs(tokens));
     for (const call of toolCalls ?? []) {
       const name = call.name ?? '';
       const isCustom = this.#asked.customTools.includes(name);
@@ -103,9 +106,9 @@ export class ResponseWriter implements AnswerWriter {
     return [...left, this.#event('response.failed', { response }), this.#event('error', { code, message, param, error: { type, code, message, param } })];
   }
 
-  async whole([{ content, reasoning, toolCalls }]: readonly [WholeAnswer], [finish]: readonly [Finish]): Promise<object> {
+  async whole([{ content, reasoning, toolCalls, tokens }]: readonly [WholeAnswer], [finish]: readonly [Finish]): Promise<object> {
     if (reasoning !== '') this.#complete(reasoningItem(this.#itemId('rs'), reasoning, 'completed'));
-    if (content !== '' || toolCalls.length === 0) this.#complete(messageItem(this.#itemId('msg'), content, 'completed'));
+    if (content !== '' || toolCalls.length === 0) this.#complete(messageItem(this.#itemId('msg'), content, 'completed', this.#logprobs(tokens)));
     for (const { id, name, arguments: text } of toolCalls) {
       const isCustom = this.#asked.customTools.includes(name);
       this.#complete(callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), id, name, text, 'completed', isCustom));
@@ -173,11 +176,22 @@ export class ResponseWriter implements AnswerWriter {
     return [...left, added, this.#event('response.content_part.added', { ...this.#at(item), content_index: 0, part })];
   }
 
-  #text(kind: 'output_text' | 'reasoning_text', delta: string): Frame[] {
+  #text(kind: 'output_text' | 'reasoning_text', delta: string, logprobs: WireTold[] = []): Frame[] {
     const item = this.#open!;
     if (item.type !== 'message' && item.type !== 'reasoning') return [];
     item.content[0].text += delta;
-    return [this.#event(`response.${kind}.delta`, { ...this.#at(item), content_index: 0, delta, ...(kind === 'output_text' ? { logprobs: [] } : {}) })];
+    this.#add(logprobs);
+    return [this.#event(`response.${kind}.delta`, { ...this.#at(item), content_index: 0, delta, ...(kind === 'output_text' ? { logprobs } : {}) })];
+  }
+
+  /** To the message that is open; what has no text, as an end, comes with its last event. */
+  #add(logprobs: readonly WireTold[]): void {
+    if (this.#open?.type === 'message') this.#open.content[0].logprobs.push(...logprobs);
+  }
+
+  #logprobs(tokens: readonly ToldToken[]): WireTold[] {
+    const { tells } = this.#asked;
+    return tells.logprobs === undefined ? [] : toldTokens(tokens.filter(({ part }) => part === undefined), tells);
   }
 
   #leave(status: 'completed' | 'incomplete'): Frame[] {
@@ -190,7 +204,7 @@ export class ResponseWriter implements AnswerWriter {
     if (item.type === 'message' || item.type === 'reasoning') {
       const [part] = item.content;
       frames.push(
-        this.#event(`response.${part.type}.done`, { ...at, content_index: 0, text: part.text, ...(part.type === 'output_text' ? { logprobs: [] } : {}) }),
+        this.#event(`response.${part.type}.done`, { ...at, content_index: 0, text: part.text, ...(part.type === 'output_text' ? { logprobs: part.logprobs } : {}) }),
         this.#event('response.content_part.done', { ...at, content_index: 0, part: { ...part } }),
       );
     } else if (item.type === 'function_call') {

@@ -1,5 +1,6 @@
 // The items that a response consists of. Pure, but for new ids. Called by answer.
 import { randomBytes } from 'node:crypto';
+import type { WireTold } from '../exchange/logprobs.js';
 import { isObject } from '../../request/fields.js';
 
 type Status = 'in_progress' | 'completed' | 'incomplete';
@@ -13,7 +14,7 @@ interface TextPart {
   type: 'output_text';
   text: string;
   annotations: [];
-  logprobs: [];
+  logprobs: WireTold[];
 }
 
 interface ThoughtPart {
@@ -64,8 +65,8 @@ export function idOf(item: unknown): unknown {
   return isObject(item) ? item['id'] : undefined;
 }
 
-export function messageItem(id: string, text: string, status: Status): Item {
-  return { id, type: 'message', role: 'assistant', status, content: [{ type: 'output_text', text, annotations: [], logprobs: [] }] };
+export function messageItem(id: string, text: string, status: Status, logprobs: WireTold[] = []): Item {
+  return { id, type: 'message', role: 'assistant', status, content: [{ type: 'output_text', text, annotations: [], logprobs }] };
 }
 
 export function reasoningItem(id: string, text: string, status: Status): Item {

@@ -2,9 +2,11 @@
 // Called by the dialect's routes. What would change the answer and is not supported is refused by
 // name; unknown fields are ignored.
 import type { ChatRequest, Constraint } from '../../engine/protocol.js';
+import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, int32Max, isObject, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { maxTopLogprobs } from '../../request/telling-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { echoOf } from './echo.js';
 import { readItems, type Earlier } from './items.js';
@@ -12,6 +14,7 @@ import { readTools } from './tools.js';
 
 export interface ResponseBody {
   request: ChatRequest;
+  tells: Telling;
   stream: boolean;
   store: boolean;
   previous: string | undefined;
@@ -31,7 +34,6 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   conversation: () => false,
   prompt: () => false,
   truncation: (value) => value === 'disabled',
-  top_logprobs: (value) => value === 0,
 };
 
 export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, earlier: Earlier): ResponseBody {
@@ -51,12 +53,14 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   const store = body.boolean('store') ?? true;
   if (background && !store) throw wrongValue('store', 'true where background is, since the response is asked for later', store);
   const include = (body.array('include', maxIncluded) ?? []).map((what, index) => checkName(what, `include[${index}]`, maxNameLength));
+  const tells = readTells(body, include, model.vocabSize);
   return {
     request: {
       messages: JSON.stringify(messages), ...tools.request, constraint: readFormat(body), sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
       enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
-      template: '',
+      template: '', ...(tells.logprobs === undefined ? {} : { tells }),
     },
+    tells,
     stream: body.boolean('stream') ?? false,
     store,
     previous,
@@ -65,13 +69,20 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
     warnings: tools.warnings,
     seals: include.includes('reasoning.encrypted_content'),
     background,
-    echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: 0,
+    echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: tells.logprobs ?? 0,
       reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null } },
   };
 }
 
 const maxIncluded = 64;
 const maxNameLength = 256;
+/** Either field asks for log probabilities. */
+function readTells(body: Fields, include: readonly string[], vocabSize: number): Telling {
+  const included = include.includes('message.output_text.logprobs');
+  const top = body.integer('top_logprobs', { min: 0, max: maxTopLogprobs }) ?? 0;
+  return included || top > 0 ? { logprobs: Math.min(top, vocabSize) } : {};
+}
+
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 
 function readFormat(body: Fields): Constraint {

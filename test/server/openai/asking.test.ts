@@ -16,7 +16,8 @@ const request: ChatRequest = {
   sampling: {
     temperature: 0.3, topK: 7, topP: 0.8, minP: 0.1, typicalP: 0.9, topNSigma: 2, repeatPenalty: 1.2, penaltyLastN: 33, frequencyPenalty: 0.4, presencePenalty: -0.5,
     dryMultiplier: 0.6, dryBase: 1.5, dryAllowedLength: 3, dryPenaltyLastN: 44, xtcProbability: 0.2, xtcThreshold: 0.3, mirostat: 2, mirostatTau: 4, mirostatEta: 0.2,
-    seed: 4_000_000_000, logitBias: [{ token: 5, bias: -1 }], ignoreEos: true,
+    seed: 4_000_000_000, logitBias: [{ token: 5, bias: -1 }, { token: 6, bias: -Infinity }], textBias: [{ text: 'no', bias: 2 }], ignoreEos: true,
+    dynatempRange: 0.5, dynatempExponent: 2, adaptiveTarget: 0.4, adaptiveDecay: 0.5, minKeep: 2, minTokens: 8, samplers: ['top_k', 'min_p'], drySequenceBreakers: ['x'],
   },
   maxTokens: 99, stop: ['END'], enableThinking: false, templateKwargs: { style: 'dry' }, template: '', generateMs: 500,
 };
@@ -40,7 +41,7 @@ t.test('a server reads from the body the very request that was written', (t) => 
 });
 
 t.test('a stream is read to the deltas and the end that were written, wherever its bytes are cut', async (t) => {
-  const writer = new ChatWriter({ count: 1, includeUsage: true }, 'm');
+  const writer = new ChatWriter({ count: 1, includeUsage: true, tells: {} }, 'm');
   const deltas = [{ reasoning: 'Hm.' }, { content: 'grün\u2028\n\n' }, { content: '🦊' }];
   const frames = [...writer.opening(), ...deltas.flatMap((delta) => writer.deltas(delta, 0)), writer.ping(), ...writer.ended(finish, 0), ...writer.ending([finish])];
   const bytes = Buffer.from(frames.map(({ data }) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`).join(''));

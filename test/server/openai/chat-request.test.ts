@@ -15,7 +15,7 @@ function read(body: object): ChatBody {
 
 t.test('what is not said has the documented default', async (t) => {
   t.same(read({ messages }), {
-    count: 1, stream: false,
+    count: 1, stream: false, tells: {},
     includeUsage: false,
     request: {
       messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
@@ -24,6 +24,7 @@ t.test('what is not said has the documented default', async (t) => {
         temperature: 0.7, topK: 40, topP: 0.95, minP: 0.05, typicalP: 1, topNSigma: -1, repeatPenalty: 1, penaltyLastN: 64,
         frequencyPenalty: 0, presencePenalty: 0, dryMultiplier: 0, dryBase: 1.75, dryAllowedLength: 2, dryPenaltyLastN: 1024,
         xtcProbability: 0, xtcThreshold: 0.1, mirostat: 0, mirostatTau: 5, mirostatEta: 0.1, seed: undefined, logitBias: [], ignoreEos: false,
+        dynatempRange: 0, dynatempExponent: 1, adaptiveTarget: -1, adaptiveDecay: 0.9, minKeep: 0, minTokens: 0,
       },
     },
   });
@@ -56,12 +57,16 @@ t.test('sampling fields reach the engine', async (t) => {
   const { sampling } = read({
     messages, temperature: 0.2, top_k: 5, top_p: 0.5, min_p: 0.1, typical_p: 0.9, top_n_sigma: 1, repeat_penalty: 1.1, repeat_last_n: 32, frequency_penalty: 0.5,
     presence_penalty: -0.5, dry_multiplier: 0.8, dry_base: 2, dry_allowed_length: 3, dry_penalty_last_n: 50, xtc_probability: 0.5, xtc_threshold: 0.2,
-    mirostat: 2, mirostat_tau: 4, mirostat_eta: 0.2, seed: 7, logit_bias: { 5: -100, 99: 1.5 }, ignore_eos: true,
+    mirostat: 2, mirostat_tau: 4, mirostat_eta: 0.2, seed: 7, logit_bias: { 5: -100, 99: 1.5, no: false }, ignore_eos: true,
+    dynatemp_range: 0.3, dynatemp_exponent: 2, adaptive_target: 0.5, adaptive_decay: 0.8, min_keep: 3, min_tokens: 9, samplers: ['Top-K', 'typical_p', 'minp'],
+    dry_sequence_breakers: ['\n'],
   }).request;
   t.same(sampling, {
     temperature: 0.2, topK: 5, topP: 0.5, minP: 0.1, typicalP: 0.9, topNSigma: 1, repeatPenalty: 1.1, penaltyLastN: 32, frequencyPenalty: 0.5,
     presencePenalty: -0.5, dryMultiplier: 0.8, dryBase: 2, dryAllowedLength: 3, dryPenaltyLastN: 50, xtcProbability: 0.5, xtcThreshold: 0.2,
     mirostat: 2, mirostatTau: 4, mirostatEta: 0.2, seed: 7, logitBias: [{ token: 5, bias: -100 }, { token: 99, bias: 1.5 }], ignoreEos: true,
+    dynatempRange: 0.3, dynatempExponent: 2, adaptiveTarget: 0.5, adaptiveDecay: 0.8, minKeep: 3, minTokens: 9, samplers: ['top_k', 'typ_p', 'min_p'],
+    drySequenceBreakers: ['\n'], textBias: [{ text: 'no', bias: -Infinity }],
   });
 });
 
@@ -191,23 +196,26 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ n_predict: 0 }, 'invalid_value', 'n_predict'], [{ n_predict: -2 }, 'invalid_value', 'n_predict'], [{ n_predict: '5' }, 'invalid_type', 'n_predict'],
     [{ n_predict: 5, max_tokens: 6 }, 'invalid_value', 'n_predict'], [{ n_predict: -1, max_completion_tokens: 6 }, 'invalid_value', 'n_predict'],
     [{ t_max_predict_ms: 'x' }, 'invalid_type', 't_max_predict_ms'], [{ t_max_predict_ms: -2 }, 'invalid_value', 't_max_predict_ms'],
-    [{ adaptive_target: 0.5 }, 'unsupported_parameter', 'adaptive_target'], [{ n: 129 }, 'invalid_value', 'n'], [{ n_cmpl: 0 }, 'invalid_value', 'n_cmpl'],
-    [{ n_indent: 4 }, 'unsupported_parameter', 'n_indent'], [{ min_keep: 3 }, 'unsupported_parameter', 'min_keep'],
+    [{ adaptive_target: 1.5 }, 'invalid_value', 'adaptive_target'], [{ n: 129 }, 'invalid_value', 'n'], [{ n_cmpl: 0 }, 'invalid_value', 'n_cmpl'],
+    [{ n_indent: 4 }, 'unsupported_parameter', 'n_indent'], [{ min_keep: -3 }, 'invalid_value', 'min_keep'],
+    [{ samplers: ['top_k', 'top_q'] }, 'invalid_value', 'samplers[1]'], [{ samplers: 'kz' }, 'invalid_value', 'samplers'], [{ samplers: 5 }, 'invalid_type', 'samplers'],
+    [{ samplers: ['constructor'] }, 'invalid_value', 'samplers[0]'], [{ dynatemp_range: -1 }, 'invalid_value', 'dynatemp_range'], [{ min_tokens: 1.5 }, 'invalid_type', 'min_tokens'],
     [{ reasoning_budget_tokens: 100 }, 'unsupported_parameter', 'reasoning_budget_tokens'], [{ thinking_budget_tokens: 0 }, 'unsupported_parameter', 'thinking_budget_tokens'],
     [{ reasoning_format: 'none' }, 'unsupported_parameter', 'reasoning_format'], [{ parse_tool_calls: false }, 'unsupported_parameter', 'parse_tool_calls'],
-    [{ echo: true }, 'unsupported_parameter', 'echo'], [{ return_tokens: true }, 'unsupported_parameter', 'return_tokens'],
-    [{ return_progress: true }, 'unsupported_parameter', 'return_progress'], [{ timings_per_token: true }, 'unsupported_parameter', 'timings_per_token'],
+    [{ echo: true }, 'unsupported_parameter', 'echo'], [{ return_tokens: 1 }, 'invalid_type', 'return_tokens'],
+    [{ stream: true, return_progress: 1 }, 'invalid_type', 'return_progress'], [{ stream: true, timings_per_token: 'x' }, 'invalid_type', 'timings_per_token'],
     [{ response_fields: ['content'] }, 'unsupported_parameter', 'response_fields'], [{ verbosity: 'low' }, 'unsupported_parameter', 'verbosity'],
     [{ temperature: -0.1 }, 'invalid_value', 'temperature'], [{ temperature: 101 }, 'invalid_value', 'temperature'], [{ temperature: Infinity }, 'invalid_type', 'temperature'],
     [{ temperature: [] }, 'invalid_type', 'temperature'], [{ temperature: true }, 'invalid_type', 'temperature'],
     [{ top_p: 1.1 }, 'invalid_value', 'top_p'], [{ top_k: 2.5 }, 'invalid_type', 'top_k'], [{ top_k: 2 ** 31 }, 'invalid_value', 'top_k'], [{ min_p: -1 }, 'invalid_value', 'min_p'],
     [{ frequency_penalty: 3 }, 'invalid_value', 'frequency_penalty'], [{ presence_penalty: 'x' }, 'invalid_type', 'presence_penalty'],
     [{ repeat_penalty: 0 }, 'invalid_value', 'repeat_penalty'], [{ repeat_last_n: -2 }, 'invalid_value', 'repeat_last_n'], [{ mirostat: 3 }, 'invalid_value', 'mirostat'],
-    [{ dry_base: 0.5 }, 'invalid_value', 'dry_base'], [{ dry_multiplier: 1, dry_sequence_breakers: ['\n'] }, 'unsupported_parameter', 'dry_sequence_breakers'],
+    [{ dry_base: 0.5 }, 'invalid_value', 'dry_base'], [{ dry_multiplier: 1, dry_sequence_breakers: [] }, 'invalid_value', 'dry_sequence_breakers'],
     [{ seed: 1.5 }, 'invalid_type', 'seed'], [{ seed: 1e20 }, 'invalid_value', 'seed'], [{ ignore_eos: 1 }, 'invalid_type', 'ignore_eos'],
     [{ stop: '' }, 'invalid_value', 'stop'], [{ stop: 5 }, 'invalid_type', 'stop'], [{ stop: ['a', ''] }, 'invalid_value', 'stop[1]'], [{ stop: [1] }, 'invalid_type', 'stop[0]'],
     [{ stop: new Array(17).fill('x') }, 'invalid_value', 'stop'], [{ stop: 'x'.repeat(2000) }, 'invalid_value', 'stop'],
-    [{ logit_bias: [] }, 'invalid_type', 'logit_bias'], [{ logit_bias: { x: 1 } }, 'invalid_type', 'logit_bias.x'], [{ logit_bias: { 100: 1 } }, 'invalid_value', 'logit_bias.100'],
+    [{ logit_bias: 5 }, 'invalid_type', 'logit_bias'], [{ logit_bias: { x: 'y' } }, 'invalid_type', 'logit_bias.x'], [{ logit_bias: [[5]] }, 'invalid_type', 'logit_bias[0]'],
+    [{ logit_bias: [[5, true]] }, 'invalid_type', 'logit_bias[0]'], [{ logit_bias: [['', 1]] }, 'invalid_value', 'logit_bias[0]'], [{ logit_bias: { 100: 1 } }, 'invalid_value', 'logit_bias.100'],
     [{ logit_bias: { 5: 101 } }, 'invalid_value', 'logit_bias.5'], [{ logit_bias: { 5: 'x' } }, 'invalid_type', 'logit_bias.5'],
     [{ grammar: 5 }, 'invalid_type', 'grammar'], [{ grammar: 'root ::= "a"', json_schema: {} }, 'invalid_value', 'grammar'],
     [{ grammar: 'root ::= "a"', tools: [tool] }, 'invalid_value', 'grammar'], [{ json_schema: 'x' }, 'invalid_type', 'json_schema'],
@@ -225,10 +233,12 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ chat_template_kwargs: [] }, 'invalid_type', 'chat_template_kwargs'], [{ chat_template_kwargs: { enable_thinking: 'false' } }, 'invalid_type', 'chat_template_kwargs.enable_thinking'],
     [{ enable_thinking: 'no' }, 'invalid_type', 'enable_thinking'], [{ reasoning_effort: 'much' }, 'invalid_value', 'reasoning_effort'],
     [{ n: 0 }, 'invalid_value', 'n'], [{ n: 'x' }, 'invalid_type', 'n'],
-    [{ logprobs: true }, 'unsupported_parameter', 'logprobs'], [{ top_logprobs: 2 }, 'unsupported_parameter', 'top_logprobs'],
+    [{ logprobs: 1 }, 'invalid_type', 'logprobs'], [{ top_logprobs: 2 }, 'invalid_value', 'top_logprobs'],
+    [{ logprobs: true, top_logprobs: 21 }, 'invalid_value', 'top_logprobs'], [{ n_probs: 101 }, 'invalid_value', 'n_probs'],
     [{ functions: [{ name: 'f' }] }, 'unsupported_parameter', 'functions'], [{ function_call: { name: 'f' } }, 'unsupported_parameter', 'function_call'],
     [{ audio: { voice: 'x' } }, 'unsupported_parameter', 'audio'], [{ modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities'],
-    [{ prediction: { type: 'content' } }, 'unsupported_parameter', 'prediction'], [{ continue_final_message: true }, 'unsupported_parameter', 'continue_final_message'],
+    [{ prediction: { type: 'content' } }, 'invalid_type', 'prediction.content'], [{ prediction: { content: 'x' } }, 'invalid_type', 'prediction.type'],
+    [{ prediction: { type: 'content', content: [{ type: 'image' }] } }, 'invalid_value', 'prediction.content[0].type'], [{ continue_final_message: true }, 'unsupported_parameter', 'continue_final_message'],
   ];
   for (const [body, code, param] of cases) {
     const what = JSON.stringify(body).slice(0, 80);

@@ -116,8 +116,8 @@ t.test('completions take tokens, and echo a text', async (t) => {
 
 const refusals: [body: object, param: string][] = [
   [{}, 'prompt'], [{ prompt: [] }, 'prompt'], [{ prompt: [1.5] }, 'prompt[0]'], [{ prompt: [100] }, 'prompt[0]'], [{ prompt: [{}] }, 'prompt[0]'],
-  [{ prompt: 'x', suffix: 'y' }, 'suffix'], [{ prompt: 'x', best_of: 2 }, 'best_of'], [{ prompt: 'x', logprobs: 1 }, 'logprobs'],
-  [{ prompt: 'x', n: 0 }, 'n'], [{ prompt: 'x', n: 129 }, 'n'], [{ prompt: 'x', max_tokens: 0 }, 'max_tokens'], [{ prompt: [1], echo: true }, 'echo'],
+  [{ prompt: 'x', suffix: 5 }, 'suffix'], [{ prompt: [1], suffix: 'y' }, 'suffix'], [{ prompt: 'x', n: 3, best_of: 2 }, 'best_of'], [{ prompt: 'x', best_of: 2, stream: true }, 'best_of'], [{ prompt: 'x', logprobs: 21 }, 'logprobs'],
+  [{ prompt: 'x', n: 0 }, 'n'], [{ prompt: 'x', n: 129 }, 'n'], [{ prompt: 'x', max_tokens: -2 }, 'max_tokens'], [{ prompt: [1], echo: 1 }, 'echo'],
 ];
 
 t.test('completions refuse by name what they cannot do', async (t) => {

@@ -1,0 +1,27 @@
+// A request's sampling → the addon's sampler options, texts as tokens. Called by chat.
+import type { SamplerOptions } from '../../addon/addon.js';
+import type { ChatRequest, CompletionRequest } from '../protocol.js';
+import { samplerOptions } from '../text/sampling.js';
+import type { Preparing } from './chat.js';
+import { checkTokens } from './known-tokens.js';
+
+/** The sampler's, with each text of a bias as its tokens. */
+export async function optionsOf({ model, guesses }: Preparing, { sampling, tells = {} }: ChatRequest | CompletionRequest): Promise<SamplerOptions> {
+  const options = samplerOptions(sampling, guesses);
+  if (tells.logprobs !== undefined) {
+    options.logprobs = tells.logprobs;
+    if (tells.afterSampling) options.afterSampling = true;
+  }
+  checkTokens(sampling.logitBias.map(({ token }) => token), model.info.vocabSize, 'logit_bias');
+  for (const { text, bias } of sampling.textBias ?? []) {
+    const tokens = await model.tokenize(text, false, false);
+    options.logitBias = [...(options.logitBias ?? []), ...Array.from(tokens, (token) => ({ token, bias }))];
+  }
+  return options;
+}
+
+/** A prediction that is longer than the context cannot come true beyond it. */
+export async function predictionOf({ model, contextSize, cancelled }: Preparing, prediction: string): Promise<Int32Array> {
+  const tokens = await model.tokenize(prediction, false, false, { cancelled });
+  return tokens.subarray(0, contextSize);
+}

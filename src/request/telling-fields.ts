@@ -1,0 +1,64 @@
+// What a request asks to be told beside the text, in the words that chats and completions share.
+// Pure. Called by the dialects' readers.
+import type { Telling } from '../engine/telling.js';
+import { RecuaError } from '../errors.js';
+import { Fields, wrongType } from './fields.js';
+
+/** OpenAI's most. */
+export const maxTopLogprobs = 20;
+/** llama-server has no bound; each token is told with all of them. */
+const maxProbs = 100;
+
+/** llama-server's `n_probs`: so many of the likeliest tokens beside each; 0 asks for nothing. */
+export function readProbs(body: Fields): number | undefined {
+  return body.integer('n_probs', { min: 0, max: maxProbs }) || undefined;
+}
+
+/** OpenAI's `logprobs` and `top_logprobs` of chats. */
+export function readTopLogprobs(body: Fields): number | undefined {
+  const asked = body.boolean('logprobs') ?? false;
+  const top = body.integer('top_logprobs', { min: 0, max: maxTopLogprobs });
+  if (asked) return top ?? 0;
+  if (top) throw new RecuaError('invalid_value', `Expected logprobs: true beside top_logprobs, got ${top} of them without.`, { param: 'top_logprobs' });
+  return undefined;
+}
+
+/** `logprobs`: as many as were asked for by the dialect's own words. */
+export function readTelling(body: Fields, logprobs: number | undefined, vocabSize: number, stream: boolean): Telling {
+  const tells: Telling = {};
+  const top = logprobs ?? readProbs(body);
+  if (top !== undefined) {
+    tells.logprobs = Math.min(top, vocabSize);
+    if (body.boolean('post_sampling_probs')) tells.afterSampling = true;
+  }
+  if (body.boolean('return_tokens')) tells.tokens = true;
+  if (stream && body.boolean('return_progress')) tells.progress = true;
+  if (stream && body.boolean('timings_per_token')) tells.timings = true;
+  return tells;
+}
+
+/** Time to generate after the first token; 0 is without a limit. */
+export function readGenerateMs(body: Fields): { generateMs?: number } {
+  const ms = body.integer('t_max_predict_ms', { min: -1, max: Number.MAX_SAFE_INTEGER }) ?? 0;
+  return ms > 0 ? { generateMs: ms } : {};
+}
+
+/** OpenAI's predicted output: a text, or parts of one. '' is none. */
+export function readPrediction(body: Fields): { prediction?: string } {
+  const given = body.fields('prediction');
+  if (given === undefined) return {};
+  if (given.word('type', ['content']) === undefined) throw wrongType(given.param('type'), '"content"', undefined);
+  const content = given.get('content');
+  if (typeof content === 'string') return content === '' ? {} : { prediction: content };
+  const parts = given.array('content', 10_000);
+  if (parts === undefined) throw wrongType(given.param('content'), 'a text or an array of text parts', undefined);
+  const text = parts.map((part, index) => readPart(Fields.of(part, `${given.param('content')}[${index}]`))).join('');
+  return text === '' ? {} : { prediction: text };
+}
+
+function readPart(part: Fields): string {
+  part.word('type', ['text']);
+  const text = part.string('text');
+  if (text === undefined) throw wrongType(part.param('text'), 'a text', undefined);
+  return text;
+}

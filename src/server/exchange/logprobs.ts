@@ -1,0 +1,44 @@
+// How likely tokens were, in OpenAI's words for chats and responses, and llama-server's where these
+// have more. Pure. Called by dialects that write it.
+import type { Telling, TokenChance, ToldToken } from '../../engine/telling.js';
+
+/** With llama-server's `id`, and its names of probabilities after sampling. */
+export interface WireChance {
+  id: number;
+  token: string;
+  bytes: number[];
+  logprob?: number;
+  prob?: number;
+}
+
+export interface WireTold extends WireChance {
+  top_logprobs?: WireChance[];
+  top_probs?: WireChance[];
+}
+
+export interface ChatLogprobs {
+  content: WireTold[];
+  refusal: null;
+}
+
+export function chatLogprobs(tokens: readonly ToldToken[], tells: Telling): ChatLogprobs {
+  return { content: toldTokens(tokens, tells), refusal: null };
+}
+
+export function toldTokens(tokens: readonly ToldToken[], { afterSampling }: Telling): WireTold[] {
+  return tokens.map(({ top, value = 0, ...token }) => {
+    if (afterSampling) return { ...read(token), prob: value, top_probs: top.map((one) => ({ ...read(one), prob: one.value })) };
+    return { ...read(token), logprob: value, top_logprobs: top.map((one) => ({ ...read(one), logprob: one.value })) };
+  });
+}
+
+function read({ id, bytes }: Pick<TokenChance, 'id' | 'bytes'>): WireChance {
+  return { id, token: textOf(bytes), bytes };
+}
+
+/** Bytes that are no UTF-8 are told by `bytes`. */
+const lenient = new TextDecoder('utf-8', { ignoreBOM: true });
+
+function textOf(bytes: readonly number[]): string {
+  return lenient.decode(Uint8Array.from(bytes));
+}

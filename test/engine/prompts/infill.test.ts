@@ -1,0 +1,55 @@
+// The prompts of models that fill gaps, with llama.cpp's own vocabularies.
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import type { NativeModel } from '#recua/addon/addon.js';
+import { infillTokens } from '#recua/engine/prompts/infill.js';
+import type { Infill } from '#recua/engine/protocol.js';
+import { addon } from '../../native/setup.js';
+
+const vocabulary = (name: string) => addon.loadModel({
+  path: fileURLToPath(new URL(`../../../vendor/llama.cpp/models/ggml-vocab-${name}.gguf`, import.meta.url)), gpuLayers: 0, mmap: true, mlock: false, vocabOnly: true,
+}).promise;
+
+async function fill(model: NativeModel, infill: Infill, begun = '', contextSize = 1_000) {
+  const { tokens, warnings } = await infillTokens({ model, contextSize, cancelled: new Int32Array(1), guesses: false }, infill, begun, 10);
+  return { tokens, warnings, text: Buffer.from(await model.detokenize(tokens, true)).toString() };
+}
+
+const infill: Infill = { prefix: 'def f(x):\n  return ', suffix: '\nprint(f(1))', extra: [{ filename: 'a.py', text: 'A = 1\n' }] };
+
+t.test('files, prefix, suffix and the middle that was begun, each behind its mark', async (t) => {
+  const model = await vocabulary('starcoder');
+  const { text, warnings } = await fill(model, infill, 'x +');
+  t.equal(text, '\n\n--- snippet ---\n\nA = 1\n<fim_prefix>def f(x):\n  return x +<fim_suffix>\nprint(f(1))<fim_middle>');
+  t.same(warnings, []);
+  const marked = await fill(model, { prefix: '<fim_middle>', suffix: '', extra: [] });
+  t.equal(Array.from(marked.tokens).filter((token) => token === model.info.fimMiddle).length, 1, 'text is text');
+  await model.close();
+});
+
+t.test('a model that knows of repositories is told one; one with a BOS has it before the prefix', async (t) => {
+  const refact = await vocabulary('refact');
+  t.match((await fill(refact, infill)).text, /^\S+myproject\n\n\n--- snippet ---/);
+  await refact.close();
+  const deepseek = await vocabulary('deepseek-coder');
+  const { tokens } = await fill(deepseek, { ...infill, extra: [] });
+  t.same(Array.from(tokens.subarray(0, 2)), [deepseek.info.bosToken, deepseek.info.fimPrefix]);
+  await deepseek.close();
+});
+
+t.test('what does not fit is cut far from the gap, and said', async (t) => {
+  const model = await vocabulary('starcoder');
+  const long = await fill(model, { ...infill, prefix: 'one two '.repeat(200), suffix: ' three four'.repeat(200) }, '', 100);
+  t.ok(long.tokens.length < 100 - 10);
+  t.match(long.text, /^<fim_prefix>.*two <fim_suffix> three four.*<fim_middle>$/);
+  t.match(long.warnings, [/^The prefix and the suffix were cut to the \d+ and \d+ tokens/]);
+  const tiny = await fill(model, infill, '', 4);
+  t.same(Array.from(tiny.tokens), [model.info.fimPrefix, model.info.fimSuffix, model.info.fimMiddle]);
+  await model.close();
+});
+
+t.test('a model without marks is refused', async (t) => {
+  const model = await vocabulary('gpt-2');
+  await t.rejects(fill(model, infill), { code: 'infill_unsupported' });
+  await model.close();
+});
