@@ -28,7 +28,7 @@ export const batches: Dialect = {
     const store = new BatchStore(gateway.kept);
     const files = new FileStore(gateway.kept);
     const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines)) });
-    if (gateway.kept.isLasting) queue.resume().catch((thrown: unknown) => gateway.log('debug', `Batches do not go on: ${RecuaError.from(thrown).message}`));
+    if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('debug', `Batches do not go on: ${RecuaError.from(thrown).message}`));
     const find = async (id: string): Promise<BatchRecord> => queue.find(id) ?? await store.get(id);
     const idOf = (req: Request): string => String(req.params['id']);
 

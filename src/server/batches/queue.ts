@@ -17,10 +17,14 @@ export class BatchQueue {
   /** Resolves when it is known whether the next one can be worked on here. */
   #picked: Promise<unknown> = Promise.resolve();
   #isBusy = false;
+  #going: Promise<void> = Promise.resolve();
 
   constructor(places: Places) {
     this.#places = places;
-    places.gateway.traffic.onDrain(() => this.#work?.stop());
+    places.gateway.traffic.onDrain(() => {
+      this.#work?.stop();
+      return this.#going;
+    });
   }
 
   /** What an earlier run of the server left. */
@@ -35,7 +39,7 @@ export class BatchQueue {
 
   add(id: string): void {
     this.#waiting.push(id);
-    void this.#go();
+    if (!this.#isBusy) this.#going = this.#go();
   }
 
   /** As it is just now, where it is worked on here. */
@@ -58,7 +62,6 @@ export class BatchQueue {
   }
 
   async #go(): Promise<void> {
-    if (this.#isBusy) return;
     this.#isBusy = true;
     for (let id = this.#waiting.shift(); id !== undefined && !this.#places.gateway.traffic.draining; id = this.#waiting.shift()) {
       let lock: Lock | undefined;

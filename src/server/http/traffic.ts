@@ -17,7 +17,9 @@ export class Traffic {
   readonly #whenIdle: (() => void)[] = [];
   #lines = 0;
   #watch: () => void = () => undefined;
-  readonly #whenDraining: (() => void)[] = [];
+  readonly #whenDraining: (() => unknown)[] = [];
+  /** What else ends with a stop. */
+  #stopping: Promise<unknown> = Promise.resolve();
   #draining = false;
   #total = 0;
 
@@ -44,8 +46,8 @@ export class Traffic {
     this.#watch = watch;
   }
 
-  /** Called when a stop begins. */
-  onDrain(listener: () => void): void {
+  /** Called when a stop begins; that waits for what the listener returns. */
+  onDrain(listener: () => unknown): void {
     this.#whenDraining.push(listener);
   }
 
@@ -94,7 +96,7 @@ export class Traffic {
   /** From now on nothing enters, and clients that take nothing are not waited for. */
   drain(): void {
     this.#draining = true;
-    for (const listener of this.#whenDraining) listener();
+    this.#stopping = Promise.allSettled(this.#whenDraining.map((listener) => listener()));
     for (const res of this.#running.keys()) res.setTimeout(this.#stalledMs);
   }
 
@@ -123,14 +125,11 @@ export class Traffic {
 
   /** Resolves when nothing runs, at the latest after `withinMs`. */
   async idle(withinMs: number): Promise<void> {
-    if (this.#running.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, withinMs);
-      this.#whenIdle.push(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
+    const empty = this.#running.size === 0 ? undefined : new Promise<void>((resolve) => this.#whenIdle.push(resolve));
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, withinMs)));
+    await Promise.race([late, Promise.all([empty, this.#stopping])]);
+    clearTimeout(timer);
   }
 }
 

@@ -1,7 +1,7 @@
 // The folder in which responses, files and batches outlive the server: private to the user, since
 // they hold what people wrote. Without a place of its own it is a folder for temporary files, gone
 // when the process ends. Made by app.
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { chmod, lstat, mkdir, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,9 +16,9 @@ export class KeptFolder {
     this.#parent = parent;
   }
 
-  /** Whether what is kept is there when the process has ended. */
-  get isLasting(): boolean {
-    return this.#parent !== undefined;
+  /** Whether an earlier process left a folder of that name. Makes none. */
+  has(name: string): boolean {
+    return this.#parent !== undefined && existsSync(join(this.#parent, userFolder(), name));
   }
 
   /**
@@ -41,7 +41,7 @@ export class KeptFolder {
   async #open(): Promise<string> {
     if (this.#parent === undefined) return await temporary();
     const user = process.getuid?.();
-    const root = join(this.#parent, user === undefined ? 'kept' : `kept-${user}`);
+    const root = join(this.#parent, userFolder());
     await mkdir(this.#parent, { recursive: true });
     await mkdir(root, { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
       if (cause.code !== 'EEXIST') throw cause;
@@ -53,6 +53,12 @@ export class KeptFolder {
     if (user !== undefined && (found.mode & 0o077) !== 0) await chmod(root, 0o700);
     return root;
   }
+}
+
+/** Several users may share the folder around it. */
+function userFolder(): string {
+  const user = process.getuid?.();
+  return user === undefined ? 'kept' : `kept-${user}`;
 }
 
 async function temporary(): Promise<string> {

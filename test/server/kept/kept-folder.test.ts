@@ -12,9 +12,10 @@ const posix = { skip: process.platform === 'win32' };
 t.test('a folder is made for the user alone, and again where it was taken away', posix, async (t) => {
   const parent = join(t.testdir(), 'a', 'b');
   const kept = new KeptFolder(parent);
-  t.equal(kept.isLasting, true);
+  t.equal(kept.has('things'), false);
   const folder = await kept.of('things');
   t.equal(folder, join(parent, own, 'things'));
+  t.equal(new KeptFolder(parent).has('things'), true);
   for (const one of [folder, join(parent, own)]) t.equal(statSync(one).mode & 0o777, 0o700);
   rmSync(parent, { recursive: true });
   t.equal(await kept.of('things'), folder);
@@ -43,9 +44,9 @@ t.test('one that others may read is closed to them; what is no folder of the use
 t.test('without a place nothing is there before it is needed, nor when the process has ended', (t) => {
   const module = new URL('../../../dist/server/kept/kept-folder.js', import.meta.url).href;
   const program = `const { KeptFolder } = await import(${JSON.stringify(module)}); const kept = new KeptFolder();
-    process.stdout.write(JSON.stringify([kept.isLasting, await kept.of('things')]));`;
-  const [isLasting, folder] = JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd: root, encoding: 'utf8' })) as [boolean, string];
-  t.equal(isLasting, false);
+    process.stdout.write(JSON.stringify([kept.has('things'), await kept.of('things')]));`;
+  const [isThere, folder] = JSON.parse(execFileSync(process.execPath, ['--input-type=module', '-e', program], { cwd: root, encoding: 'utf8' })) as [boolean, string];
+  t.equal(isThere, false);
   t.ok(folder.startsWith(join(tmpdir(), 'recua-kept-')), folder);
   t.notOk(existsSync(join(folder, '..')));
   t.end();
