@@ -13,6 +13,7 @@ export type { ErrorCode } from './errors.js';
 export type { Model, ModelEvents, ModelInfo, CompleteResult, Ranked, SavedState } from './library/model.js';
 export type { Reply, ReplyDelta } from './library/reply.js';
 export type { ChatResult } from './library/conversation.js';
+export type { AnswerLogprob, TokenLogprob } from './library/logprobs.js';
 export type { ChatOptions, CompleteOptions, GenerateOptions, LoadOptions } from './library/options.js';
 export type { Message, ToolCall } from './library/messages.js';
 export type { AnyTool, Tool, ToolChoice, ToolContext, Tools } from './library/tools.js';

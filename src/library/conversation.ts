@@ -3,7 +3,9 @@
 import { WholeAnswer } from '../engine/whole-answer.js';
 import type { Engine, Finish } from '../engine/api.js';
 import type { ChatRequest, Delta, FinishReason, Timings, Usage } from '../engine/protocol.js';
+import type { ToldToken } from '../engine/telling.js';
 import { RecuaError } from '../errors.js';
+import { logprobsOf, type AnswerLogprob } from './logprobs.js';
 import { readArguments, readMessages, type Message, type ToolCall } from './messages.js';
 import type { ReplyDelta, ReplyWork } from './reply.js';
 import { checkBySchema, type Schema } from './schema.js';
@@ -38,6 +40,8 @@ export interface ChatResult<Output = undefined> {
    * parsed.
    */
   warnings: string[];
+  /** Of all tokens, thoughts and calls included, where the options ask for it. */
+  logprobs?: AnswerLogprob[];
 }
 
 export interface Conversation {
@@ -51,6 +55,7 @@ export interface Conversation {
 interface Round {
   message: Extract<Message, { role: 'assistant' }>;
   finish: Finish;
+  tokens: readonly ToldToken[];
 }
 
 export async function converse({ engine, request, tools, maxToolRounds, schema }: Conversation, work: ReplyWork): Promise<ChatResult<unknown>> {
@@ -94,6 +99,7 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
     timings: sum(rounds.map(({ finish }) => finish.timings), ['queueMs', 'promptMs', 'generateMs']),
     seed: rounds[0]!.finish.seed,
     warnings: rounds.flatMap(({ finish }) => finish.warnings),
+    ...(request.tells?.logprobs === undefined ? {} : { logprobs: rounds.flatMap(({ tokens }) => logprobsOf(tokens)) }),
   };
 }
 
@@ -102,12 +108,14 @@ async function ask(engine: Engine, request: ChatRequest, work: ReplyWork, firstC
   const answer = engine.chat(request, work.signal);
   await work.read(answer, (delta) => {
     whole.add(delta);
-    return withIds(delta, whole, firstCall);
+    const { tokens: _, ...shown } = delta;
+    return withIds(shown, whole, firstCall);
   });
   const finish = await answer.finished;
-  const { content, reasoning, toolCalls } = whole;
+  const { content, reasoning, toolCalls, tokens } = whole;
   return {
     finish,
+    tokens,
     message: {
       role: 'assistant',
       content,

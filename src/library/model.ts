@@ -10,6 +10,7 @@ import { RecuaError } from '../errors.js';
 import { describe, Fields, wrongType } from '../request/fields.js';
 import { converse, parseAnswer, type ChatResult } from './conversation.js';
 import type { Message } from './messages.js';
+import { logprobsOf } from './logprobs.js';
 import { makeChatRequest, makeCompletionRequest, openOptions, readSignal, readText, readTexts, type ChatOptions, type CompleteOptions } from './options.js';
 import { Reply } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
@@ -46,7 +47,7 @@ export interface ModelEvents {
 }
 
 /** A completed text. */
-export type CompleteResult<Output = undefined> = Pick<ChatResult<Output>, 'content' | 'object' | 'finishReason' | 'usage' | 'timings' | 'seed' | 'warnings'>;
+export type CompleteResult<Output = undefined> = Pick<ChatResult<Output>, 'content' | 'object' | 'finishReason' | 'usage' | 'timings' | 'seed' | 'warnings' | 'logprobs'>;
 
 /** A document's place in the order of relevance. */
 export interface Ranked {
@@ -158,11 +159,13 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
         const answer = engine.complete(request, this.#untilEnd(work.signal));
         await work.read(answer, (delta) => {
           whole.add(delta);
-          return delta;
+          const { tokens: _, ...shown } = delta;
+          return shown;
         });
         const finish = await answer.finished;
         const object = options.schema === undefined ? undefined : await parseAnswer(options.schema, whole.content, finish);
-        return { content: whole.content, object: object as FromSchema<S>, ...finish };
+        const logprobs = request.tells?.logprobs === undefined ? {} : { logprobs: logprobsOf(whole.tokens) };
+        return { content: whole.content, object: object as FromSchema<S>, ...finish, ...logprobs };
       });
     });
   }

@@ -7,6 +7,7 @@ import type { ChatRequest, CompletionRequest, Constraint, ModelDescription } fro
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
 import { readSampling, samplingNames } from '../request/sampling-fields.js';
+import { maxTopLogprobs } from '../request/telling-fields.js';
 import { readSettings } from '../request/setting-fields.js';
 import { readMessages, type Message } from './messages.js';
 import { isAbortSignal } from './reply.js';
@@ -54,6 +55,11 @@ export interface GenerateOptions
   drySequenceBreakers?: readonly string[] | undefined;
   /** Go on where the model would end. Default `false`. */
   ignoreEos?: boolean | undefined;
+  /**
+   * The result tells how likely each token was, with so many of the likeliest tokens beside it, 0
+   * to 20. Default: it does not.
+   */
+  logprobs?: number | undefined;
   /** Text that ends the answer and is left out of it, or up to 16 of those. */
   stop?: string | readonly string[] | undefined;
   /** GBNF grammar that the answer has to follow. */
@@ -80,6 +86,11 @@ export interface ChatOptions<S extends Schema | undefined = undefined> extends G
   schema?: S;
   /** Tools that the model may call, by name. */
   tools?: Tools | undefined;
+  /**
+   * What the answer may be like, such as a text that is to be changed a little: where that comes
+   * true, the same answer comes faster.
+   */
+  prediction?: string | undefined;
   /** Default `'auto'`. It holds for the first answer; after results of tools the model is free. */
   toolChoice?: ToolChoice | undefined;
   /** Whether one answer may call several tools. Default: as the model's template has it. */
@@ -101,8 +112,8 @@ const maxStopLength = 1_024;
 const loadNames = [
   'isolated', ...Object.keys(engineConfigSettings), 'onProgress', 'onLog', 'signal',
 ];
-const generateNames = [...samplingNames, 'maxTokens', 'stop', 'grammar', 'schema', 'signal'];
-const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls', 'maxToolRounds', 'thinking', 'templateOptions'];
+const generateNames = [...samplingNames, 'maxTokens', 'logprobs', 'stop', 'grammar', 'schema', 'signal'];
+const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls', 'maxToolRounds', 'thinking', 'templateOptions', 'prediction'];
 
 /**
  * The options as fields. A name that is not known would be ignored otherwise, and is most often a
@@ -158,8 +169,14 @@ export function makeChatRequest(input: string | readonly Message[], options: Cha
       enableThinking: fields.boolean('thinking') ?? true,
       templateKwargs: fields.object('templateOptions') ?? {},
       template: '',
+      ...readPrediction(fields),
     },
   };
+}
+
+function readPrediction(fields: Fields): { prediction?: string } {
+  const prediction = fields.string('prediction') ?? '';
+  return prediction === '' ? {} : { prediction };
 }
 
 export function makeCompletionRequest(prompt: string | Int32Array, options: CompleteOptions<Schema | undefined>, model: ModelDescription): CompletionRequest {
@@ -170,7 +187,11 @@ export function makeCompletionRequest(prompt: string | Int32Array, options: Comp
 
 function readGeneration(fields: Fields, model: ModelDescription) {
   const sampling = readSampling(fields, { temperature: defaults.temperature, vocabSize: model.vocabSize, contextSize: model.contextSize }, true);
-  return { sampling, maxTokens: fields.integer('maxTokens', answerSettings.maxTokens) ?? defaults.maxTokens, stop: readStop(fields) };
+  const logprobs = fields.integer('logprobs', { min: 0, max: maxTopLogprobs });
+  return {
+    sampling, maxTokens: fields.integer('maxTokens', answerSettings.maxTokens) ?? defaults.maxTokens, stop: readStop(fields),
+    ...(logprobs === undefined ? {} : { tells: { logprobs: Math.min(logprobs, model.vocabSize) } }),
+  };
 }
 
 function readStop(fields: Fields): string[] {

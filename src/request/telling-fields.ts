@@ -2,7 +2,7 @@
 // Pure. Called by the dialects' readers.
 import type { Telling } from '../engine/telling.js';
 import { RecuaError } from '../errors.js';
-import { Fields, wrongType } from './fields.js';
+import { Fields, int32Max, wrongType } from './fields.js';
 
 /** OpenAI's most. */
 export const maxTopLogprobs = 20;
@@ -35,6 +35,22 @@ export function readTelling(body: Fields, logprobs: number | undefined, vocabSiz
   if (stream && body.boolean('return_progress')) tells.progress = true;
   if (stream && body.boolean('timings_per_token')) tells.timings = true;
   return tells;
+}
+
+/** Each takes some hundred bytes until the answer is sent. */
+const maxChances = 2_000_000;
+
+/**
+ * Keeps what is told of all answers together within memory: of so many answers of at most
+ * `maxTokens`, and of so many tokens of prompts. Nothing is known before there is a model.
+ */
+export function boundTold({ logprobs }: Telling, answers: number, maxTokens: number, contextSize: number, promptTokens = 0): void {
+  if (logprobs === undefined || contextSize === int32Max) return;
+  const chances = (answers * Math.min(maxTokens, contextSize) + promptTokens) * (1 + logprobs);
+  if (chances <= maxChances) return;
+  throw new RecuaError('invalid_value',
+    `Expected at most ${maxChances} log probabilities in all answers together, got a request for up to ${chances}; ask for fewer tokens, answers or likeliest tokens.`,
+    { param: 'logprobs' });
 }
 
 /** Time to generate after the first token; 0 is without a limit. */

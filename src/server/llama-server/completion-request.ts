@@ -6,7 +6,7 @@ import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
-import { readGenerateMs, readTelling } from '../../request/telling-fields.js';
+import { boundTold, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
 import { readConstraint, readCount, readMaxTokens, readStop, refuse, times } from '../openai/answer-fields.js';
@@ -62,6 +62,7 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
   const maxTokens = readMaxTokens(body, 0) ?? defaults.maxTokens;
   const stop = readStop(body);
   const count = readCount(body);
+  boundTold(tells, prompts.length * count, maxTokens, model.contextSize);
   const common = { constraint, sampling, maxTokens, stop, ...readGenerateMs(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
   return {
     prompts: prompts.map((prompt) => times<CompletionRequest>({ ...prompt, ...common }, count)),

@@ -9,7 +9,7 @@ import { readMessages } from './messages.js';
 import { conflict, readConstraint, readCount, readMaxTokens, readStop, refuse } from './answer-fields.js';
 import { readTools } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
-import { readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
+import { boundTold, readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
 /** Templates know a handful; llama.cpp compares each name with all others. */
@@ -62,13 +62,16 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
   }
   const stream = body.boolean('stream') ?? false;
   const tells = readTelling(body, readTopLogprobs(body), model.vocabSize, stream);
+  const maxTokens = readMaxTokens(body) ?? defaults.maxTokens;
+  const count = readCount(body);
+  boundTold(tells, count, maxTokens, model.contextSize);
   return {
     request: {
-      messages, ...tools, constraint, sampling, maxTokens: readMaxTokens(body) ?? defaults.maxTokens, stop: readStop(body), ...readThinking(body), template: '',
+      messages, ...tools, constraint, sampling, maxTokens, stop: readStop(body), ...readThinking(body), template: '',
       ...readGenerateMs(body), ...readPrediction(body), ...(Object.keys(tells).length > 0 ? { tells } : {}),
     },
     tells,
-    count: readCount(body),
+    count,
     stream,
     includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
   };

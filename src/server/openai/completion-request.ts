@@ -6,7 +6,7 @@ import { RecuaError } from '../../errors.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readTokens } from '../../request/tokens.js';
 import { readSampling } from '../../request/sampling-fields.js';
-import { maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
+import { boundTold, maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
 import { readConstraint, readCount, readMaxTokens, readStop, times } from './answer-fields.js';
 
@@ -44,6 +44,8 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
     stop: readStop(body),
     ...readGenerateMs(body),
   };
+  const readings = echo ? prompts.reduce((sum, { length }) => sum + Math.min(length, model.contextSize), 0) : 0;
+  boundTold(asked, prompts.length * count, common.maxTokens, model.contextSize, readings);
   return {
     prompts: prompts.map((prompt) => {
       const request: CompletionRequest = { ...around(prompt, suffix), ...common, ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };

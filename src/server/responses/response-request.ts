@@ -6,7 +6,7 @@ import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, int32Max, isObject, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
-import { maxTopLogprobs } from '../../request/telling-fields.js';
+import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { echoOf } from './echo.js';
 import { readItems, type Earlier } from './items.js';
@@ -54,6 +54,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   if (background && !store) throw wrongValue('store', 'true where background is, since the response is asked for later', store);
   const include = (body.array('include', maxIncluded) ?? []).map((what, index) => checkName(what, `include[${index}]`, maxNameLength));
   const tells = readTells(body, include, model.vocabSize);
+  boundTold(tells, 1, most ?? defaults.maxTokens, model.contextSize);
   return {
     request: {
       messages: JSON.stringify(messages), ...tools.request, constraint: readFormat(body), sampling, maxTokens: most ?? defaults.maxTokens, stop: [],

@@ -206,6 +206,7 @@ t.test('hostile requests for probabilities get an answer or a 400, and cancelled
     { samplers: Array.from({ length: 100_000 }, () => 'top_k') }, { samplers: [['top_k']] }, { samplers: 'k'.repeat(5_000) }, { samplers: { 0: 'top_k' } },
     { logit_bias: Array.from({ length: 100_000 }, () => ['a', 1]) }, { logit_bias: [['x'.repeat(5_000), 1]] }, { logit_bias: [[null, 1]] }, { logit_bias: [[2 ** 31, 1]] }, { logit_bias: { '-1': null } },
     { prediction: 5 }, { prediction: [] }, { prediction: { type: 'content', content: [null] } }, { prediction: { type: 'content', content: {} } },
+    { logprobs: true, top_logprobs: 20, n: 128, max_tokens: -1 }, { n_probs: 100, n: 100, max_tokens: 2_048 },
     { dynatemp_range: 1e300 }, { dynatemp_exponent: '1' }, { min_keep: 2 ** 40 }, { min_tokens: -1 }, { adaptive_decay: 1 }, { dry_multiplier: 1, dry_sequence_breakers: [5] },
   ];
   for (const body of bodies) {
