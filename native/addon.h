@@ -16,6 +16,7 @@
 #include "context/logits.h"
 #include "sampling/logprobs.h"
 #include "sampling.h"
+#include "sampling/thoughts.h"
 #include "chat/templates.h"
 #include "model/tokens.h"
 
@@ -166,6 +167,7 @@ struct SamplerParts {
   std::unique_ptr<Choice> choice;
   std::unique_ptr<Constraint> constraint;
   std::unique_ptr<Drafter> drafter; // null where guesses are not wanted
+  std::unique_ptr<Thoughts> thoughts; // null where nothing ends them
   std::vector<llama_logit_bias> biases;
   Penalties penalties;
   std::unique_ptr<Logprobs> logprobs;      // null where nobody asks for them
@@ -199,6 +201,8 @@ struct SamplerState {
   // llama.cpp's chain with a grammar of its own, which only tests ask for, or with none.
   bool by_chain() const { return parts.chain != nullptr && !parts.constraint; }
   const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
+  // JS thread. False where the sampler was not made for it.
+  bool end_thinking() const;
   // JS thread, when no step can use it any more.
   void release();
 
@@ -209,6 +213,7 @@ private:
   void came(llama_token token);
   void hold_ends(float *logits);
   bool give_ends_back(float *logits);
+  llama_token force(const float *logits);
   int64_t pick(float *logits, size_t count, int32_t threads);
   int64_t pick_allowed(float *logits, size_t count, Effort &work);
   int64_t pick_masked(const Grammar::Mask &mask, const float *logits, size_t count);
@@ -314,6 +319,7 @@ public:
 private:
   Napi::Value decide(const Napi::CallbackInfo &info);
   Napi::Value logprobs(const Napi::CallbackInfo &info);
+  Napi::Value end_thinking(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 };
 

@@ -24,7 +24,7 @@ export const errorTable = {
   invalid_value: { status: 400, type: 'invalid_request_error', meaning: 'A field has a value outside its range or list.' },
   unsupported_parameter: { status: 400, type: 'invalid_request_error', meaning: 'A field that would change the answer is known but not supported.' },
   unsupported_content: { status: 400, type: 'invalid_request_error', meaning: 'A message holds a content part (image, audio, …) this model cannot read.' },
-  invalid_grammar: { status: 400, type: 'invalid_request_error', meaning: 'The GBNF grammar does not compile.' },
+  invalid_grammar: { status: 400, type: 'invalid_request_error', meaning: 'A GBNF grammar does not compile, or a regular expression or Lark grammar cannot be followed; the message says where.' },
   invalid_schema: { status: 400, type: 'invalid_request_error', meaning: 'The JSON schema cannot be turned into a grammar.' },
   invalid_messages: { status: 400, type: 'invalid_request_error', meaning: "The model's chat template refuses these messages." },
   context_length_exceeded: { status: 400, type: 'invalid_request_error', meaning: 'The prompt has more tokens than the context holds.' },

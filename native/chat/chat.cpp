@@ -110,6 +110,19 @@ ChatInput::ChatInput(const Options &options) {
   options.boolean("parallelToolCalls", parallel_tool_calls);
   options.boolean("remember", remember);
   options.number("contextSize", context_size);
+  const Napi::Value list = options.get("customInputs");
+  if (list.IsArray()) {
+    const auto array = list.As<Napi::Array>();
+    for (uint32_t i = 0; i < array.Length(); i++) {
+      const Options entry(array.Get(i));
+      CustomInput custom;
+      entry.number("tool", custom.tool);
+      entry.text("root", custom.root);
+      entry.text("plain", custom.plain);
+      entry.text("json", custom.json);
+      customs.push_back(std::move(custom));
+    }
+  }
   const Napi::Value map = options.get("templateKwargs");
   if (!map.IsObject()) return;
   const auto object = map.As<Napi::Object>();
@@ -128,6 +141,10 @@ std::string ChatInput::shape_key() const {
     add(name);
     add(value);
   }
+  for (const auto &custom : customs) {
+    add(std::to_string(custom.tool) + ' ' + custom.root);
+    add(custom.plain); // of which the rules in JSON are another spelling
+  }
   return key;
 }
 
@@ -143,7 +160,10 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
   check_texts(input);
   const auto inputs = to_inputs(input, *templates);
-  auto rendered = templates->apply(inputs, input.shape_key(), input.remember);
+  for (const auto &custom : input.customs) {
+    if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs of tools that there are.");
+  }
+  auto rendered = templates->apply(inputs, input.customs, input.shape_key(), input.remember);
   check_wanted(cancelled);
   const auto render_texts = [&](const MessageTexts &texts) {
     auto other = input;

@@ -25,6 +25,7 @@ struct ChatInput {
   bool enable_thinking = true;
   bool remember = true;
   std::map<std::string, std::string> kwargs;
+  std::vector<CustomInput> customs; // of some of the tools, in order
   size_t context_size = 0; // messages of which no prompt can be as short as this are not rendered; 0 renders all
 
   explicit ChatInput(const Options &options); // JS thread

@@ -90,6 +90,7 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
           prepared.Set("made", made);
           made.Set("tokens", make_array(env, out.tokens));
           made.Set("stops", make_texts(env, answer->shape->params.additional_stops));
+          made.Set("thinks", !answer->shape->params.thinking_end_tags.empty());
           made.Set("preservedIds", make_array(env, answer->shape->preserved_ids));
           // The parser first: where it refuses, there is no sampler that nobody closes.
           const auto &parser = env.GetInstanceData<AddonData>()->parser;

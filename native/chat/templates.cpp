@@ -163,13 +163,38 @@ bool Templates::has_place_for_schema(const common_chat_templates_inputs &inputs)
   return !params.grammar_lazy && params.grammar.find(mark) != std::string::npos;
 }
 
-RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
+// Formats that begin each call by a mark of its own take several, whatever the request says: then
+// what repeats in the rule of all calls comes once.
+static void keep_to_one_call(std::string &grammar) {
+  for (const std::string head : {"tool-calls ::= (tool-call", "tools ::= (tool-", "kimi-k3-tool-call ::= "}) {
+    size_t at = grammar.compare(0, head.size(), head) == 0 ? 0 : grammar.find("\n" + head);
+    if (at == std::string::npos) continue;
+    const size_t end = std::min(grammar.find('\n', at + 1), grammar.size());
+    const size_t repeated = grammar.find(")+", at);
+    if (repeated < end) grammar.erase(repeated + 1, 1);
+  }
+}
+
+RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const {
   auto shape = std::make_shared<ChatShape>();
   shape->losses = check_schemas(inputs);
-  shape->params = apply_templates(compiled.get(), inputs);
-  std::string prompt = std::move(shape->params.prompt);
+  auto marked = inputs;
+  for (const auto &custom : customs) marked.tools.at(custom.tool).parameters = marked_parameters(custom);
+  shape->params = apply_templates(compiled.get(), marked);
+  std::string prompt = customs.empty() ? std::move(shape->params.prompt) : this->prompt(inputs);
   shape->params.prompt.clear();
   if (!shape->params.parser.empty()) shape->parser.load(shape->params.parser);
+  if (!inputs.parallel_tool_calls) keep_to_one_call(shape->params.grammar);
+  for (const auto &custom : customs) {
+    if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) break;
+    if (shape->params.grammar.empty()) {
+      // It could not be told where a call begins in free text.
+      shape->losses.push_back({"/properties/input", "this chat template puts no mark before a call; tool_choice \"required\" enforces it", static_cast<int32_t>(custom.tool)});
+      continue;
+    }
+    if (enforce(custom, inputs.tools[custom.tool].name, shape->parser, shape->params.grammar)) continue;
+    shape->losses.push_back({"/properties/input", "this chat template has no place for its format", static_cast<int32_t>(custom.tool)});
+  }
   if (!inputs.json_schema.empty()) enforce_schema(inputs, *shape);
   shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
   shape->params.parser = {};
@@ -180,21 +205,22 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs) const {
   return {std::move(prompt), shape};
 }
 
-RenderedChat Templates::apply(const common_chat_templates_inputs &inputs, const std::string &shape_key, bool remember) {
-  if (!remember || inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE) return make(inputs);
+RenderedChat Templates::apply(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs,
+                              const std::string &shape_key, bool remember) {
+  if (!remember || inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE) return make(inputs, customs);
   // Templates take long to write large tools into the prompt: those that will be refused are not.
   if (shape_key.size() > large_shape) check_schemas(inputs);
   common_chat_params rendered;
   try {
     rendered = render_only(inputs);
   } catch (const std::exception &) {
-    return make(inputs); // with the whole way's error
+    return make(inputs, customs); // with the whole way's error
   }
   const std::string key = std::to_string(rendered.generation_prompt.size()) + ':' + rendered.generation_prompt + shape_key;
   Known known;
   const bool found = find(key, known);
   if (known) return {std::move(rendered.prompt), known};
-  auto made = make(inputs);
+  auto made = make(inputs, customs);
   if (found) return made;
   const bool same = made.prompt == rendered.prompt && made.shape->params.generation_prompt == rendered.generation_prompt;
   keep(key, same ? made.shape : nullptr, made.shape->bytes + 2 * key.size());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "chat.h"
+#include "chat/custom_input.h"
 #include "schema/schema.h"
 
 #include <atomic>
@@ -39,7 +40,8 @@ public:
 
   // `shape_key` is all of the request that `inputs` was made of, except the messages. `remember`
   // off asks llama.cpp for everything.
-  RenderedChat apply(const common_chat_templates_inputs &inputs, const std::string &shape_key, bool remember);
+  RenderedChat apply(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs,
+                     const std::string &shape_key, bool remember);
   // The prompt alone, as apply() makes it.
   std::string prompt(const common_chat_templates_inputs &inputs) const;
   std::string source() const;
@@ -53,7 +55,7 @@ private:
 
   Way way_of(const std::string &source) const;
   common_chat_params render_only(const common_chat_templates_inputs &inputs) const;
-  RenderedChat make(const common_chat_templates_inputs &inputs) const;
+  RenderedChat make(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const;
   std::vector<schema::Loss> check_schemas(const common_chat_templates_inputs &inputs) const;
   bool writes_free_texts(const common_chat_templates_inputs &inputs) const;
   bool has_place_for_schema(const common_chat_templates_inputs &inputs) const;

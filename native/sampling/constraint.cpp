@@ -38,7 +38,8 @@ std::shared_ptr<T> find_in(std::list<std::pair<std::string, std::shared_ptr<T>>>
   return found->second;
 }
 
-// The tokens that the template has put into the prompt already as the answer's beginning.
+} // namespace
+
 std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prompt) {
   auto tokens = common_tokenize(vocab, prompt, false, true);
   // Some tokenizers put a space before the first special token.
@@ -50,8 +51,6 @@ std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prom
   }
   return tokens;
 }
-
-} // namespace
 
 std::shared_ptr<const PieceTree> GrammarCache::tree(const llama_vocab *vocab) {
   std::call_once(tree_made, [&] { pieces = std::make_shared<PieceTree>(vocab); });
@@ -139,16 +138,21 @@ std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCa
   made->tree = cache.tree(vocab);
   made->position = made->grammar->start();
   const std::string &prompt = params.generation_prompt;
+  if (!params.reasoning_budget_start.empty() && !params.reasoning_budget_end.empty()) {
+    made->budget.reset(common_reasoning_budget_init(vocab, {params.reasoning_budget_start},
+                                                    params.reasoning_budget_end,
+                                                    params.reasoning_budget_forced, INT_MAX));
+    for (const llama_token token : begun(vocab, prompt))
+      llama_sampler_accept(made->budget.get(), token);
+  }
   if (params.grammar_lazy) {
+    made->lazy = true;
     made->waiting = std::make_unique<Trigger>(cache.triggers(params.grammar_triggers));
-    if (!params.reasoning_budget_start.empty() && !params.reasoning_budget_end.empty()) {
-      made->budget.reset(common_reasoning_budget_init(vocab, {params.reasoning_budget_start},
-                                                      params.reasoning_budget_end,
-                                                      params.reasoning_budget_forced, INT_MAX));
-      for (const llama_token token : begun(vocab, prompt))
-        llama_sampler_accept(made->budget.get(), token);
-    }
-  } else if (common_grammar_needs_prefill(params.grammar) && !prompt.empty()) {
+    return made;
+  }
+  // The whole answer is the grammar's, from where the block ends that the prompt has begun.
+  if (made->budget && !made->thinking()) made->budget.reset();
+  if (!made->budget && common_grammar_needs_prefill(params.grammar) && !prompt.empty()) {
     // Its text, unless the grammar names tokens: vocabularies may put a space before the first, or
     // take it together with that.
     if (made->grammar->rules()->names_tokens) {
@@ -223,6 +227,7 @@ void Constraint::accept(llama_token token) {
   if (budget) {
     llama_sampler_accept(budget.get(), token);
     if (rested && common_reasoning_budget_get_state(budget.get()) == REASONING_BUDGET_DONE) {
+      if (!lazy) return budget.reset(); // there is no other block
       // What ends the block may hold the trigger.
       const llama_tokens *end = common_reasoning_budget_get_end_match(budget.get());
       if (end != nullptr) {

@@ -14,6 +14,9 @@ namespace recua {
 
 // The grammars of one model that were used last, and the tree they are walked with. Nothing is made
 // under its lock.
+// The tokens that the template has put into the prompt already as the answer's beginning.
+std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prompt);
+
 class GrammarCache {
 public:
   // Any thread. Throws GrammarError, TooMuchWork.
@@ -74,6 +77,7 @@ private:
   std::shared_ptr<Grammar> grammar;
   Grammar::Position position;
   uint32_t laborious = 0; // masks that are not tried here: of the last ones some took too much work
+  bool lazy = false;
   std::unique_ptr<Trigger> waiting; // until the trigger comes
   std::unique_ptr<llama_sampler, FreeSampler>
       budget; // knows where a thinking block is, in which the grammar rests

@@ -71,7 +71,8 @@ llama_token SamplerState::sample(llama_context *context, int32_t row, float *log
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
   if (parts.logprobs && !parts.logprobs->after) parts.logprobs->look(logits, threads);
   if (parts.before_end > 0) hold_ends(logits);
-  const llama_token token = by_chain() ? sample_by_chain(context, row) : sample_own(logits, threads);
+  llama_token token = force(logits);
+  if (token == LLAMA_TOKEN_NULL) token = by_chain() ? sample_by_chain(context, row) : sample_own(logits, threads);
   if (token != undecided) came(token);
   return token;
 }
@@ -81,6 +82,27 @@ void SamplerState::came(llama_token token) {
   if (parts.drafter) parts.drafter->accept(token);
   if (parts.logprobs) parts.logprobs->note(token);
   if (parts.before_end > 0) parts.before_end--;
+}
+
+// Where thinking has to end, the next token of that; else none.
+llama_token SamplerState::force(const float *logits) {
+  const llama_token token = parts.thoughts ? parts.thoughts->forced() : LLAMA_TOKEN_NULL;
+  if (token < 0) return LLAMA_TOKEN_NULL;
+  const auto &constraint = parts.constraint;
+  if (constraint && constraint->active()) {
+    Effort work(step_work);
+    try {
+      if (!constraint->allows(token, work)) {
+        parts.thoughts->give_up();
+        return LLAMA_TOKEN_NULL;
+      }
+    } catch (const TooMuchWork &) {
+      held.assign(logits, logits + llama_vocab_n_tokens(model->vocab));
+      held_winner = token;
+      return undecided;
+    }
+  }
+  return take(token, logits, 0);
 }
 
 void SamplerState::score(const float *logits, llama_token token, int32_t threads) {
@@ -189,6 +211,7 @@ llama_token SamplerState::take(int64_t found, const float *logits, size_t count)
   if (parts.chain) common_sampler_accept(parts.chain.get(), token, true);
   parts.penalties.accept(token);
   if (parts.constraint) parts.constraint->accept(token);
+  if (parts.thoughts) parts.thoughts->accept(token);
   return token;
 }
 
@@ -202,7 +225,14 @@ llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
   }
   if (parts.logprobs && parts.logprobs->after) parts.logprobs->look_after(*candidates);
   common_sampler_accept(parts.chain.get(), token, true);
+  if (parts.thoughts) parts.thoughts->accept(token);
   return token;
+}
+
+bool SamplerState::end_thinking() const {
+  if (closed || !parts.thoughts) return false;
+  parts.thoughts->end();
+  return true;
 }
 
 SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_sampling &params,
@@ -267,7 +297,8 @@ Napi::Value Model::limit_grammars(const Napi::CallbackInfo &info) {
 }
 
 Napi::Function Sampler::define(Napi::Env env) {
-  return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide), InstanceMethod("logprobs", &Sampler::logprobs)});
+  return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide),
+                                   InstanceMethod("logprobs", &Sampler::logprobs), InstanceMethod("endThinking", &Sampler::end_thinking)});
 }
 
 Sampler::Sampler(const Napi::CallbackInfo &info)
@@ -288,6 +319,10 @@ Napi::Value Sampler::logprobs(const Napi::CallbackInfo &info) {
   result.Set("tokens", make_array(info.Env(), noted.tokens));
   result.Set("values", make_array(info.Env(), noted.values));
   return result;
+}
+
+Napi::Value Sampler::end_thinking(const Napi::CallbackInfo &info) {
+  return Napi::Boolean::New(info.Env(), state->end_thinking());
 }
 
 Napi::Value Sampler::close(const Napi::CallbackInfo &info) {

@@ -55,6 +55,15 @@ void read_numbers(const Options &options, common_params_sampling &params) {
   options.number("seed", params.seed);
 }
 
+// Where a thinking block begins and ends, as tokens; nothing where the format has none.
+void read_tags(const llama_vocab *vocab, const common_chat_params &chat, common_params_sampling &params) {
+  if (chat.thinking_start_tag.empty() || chat.thinking_end_tags.empty()) return;
+  params.reasoning_budget_start = common_tokenize(vocab, chat.thinking_start_tag, false, true);
+  params.reasoning_budget_end.clear();
+  for (const auto &end : chat.thinking_end_tags) params.reasoning_budget_end.push_back(common_tokenize(vocab, end, false, true));
+  params.reasoning_budget_forced = params.reasoning_budget_end.front();
+}
+
 void read_logit_bias(const Options &options, common_params_sampling &params) {
   const Napi::Value value = options.get("logitBias");
   if (!value.IsArray()) return;
@@ -79,7 +88,7 @@ GrammarSource::GrammarSource(const Options &options) {
 GrammarSource::GrammarSource(const AnswerShape &answer)
     : source(answer.grammar), kind(answer.grammar_kind), generation_prompt(answer.shape->params.generation_prompt), shape(answer.shape) {}
 
-void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &params) const {
+void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &params, bool after_thoughts) const {
   if (source.empty()) return;
   if (source.compare(0, 11, "%llguidance") == 0) {
     throw CodedError("invalid_grammar", "Expected a GBNF grammar, got an llguidance one.");
@@ -93,14 +102,11 @@ void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &para
   const auto &chat = shape->params;
   params.preserved_tokens.insert(shape->preserved_ids.begin(), shape->preserved_ids.end());
   params.grammar_lazy = chat.grammar_lazy;
-  if (!chat.grammar_lazy) return;
+  if (!chat.grammar_lazy && !after_thoughts) return;
   for (const auto &trigger : chat.grammar_triggers) params.grammar_triggers.push_back(by_token(vocab, trigger));
-  if (params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "A lazy grammar needs a trigger.");
-  if (chat.thinking_start_tag.empty() || chat.thinking_end_tags.empty()) return;
+  if (chat.grammar_lazy && params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "A lazy grammar needs a trigger.");
   // Inside a thinking block the grammar rests; this sampler knows where the block is.
-  params.reasoning_budget_start = common_tokenize(vocab, chat.thinking_start_tag, false, true);
-  for (const auto &end : chat.thinking_end_tags) params.reasoning_budget_end.push_back(common_tokenize(vocab, end, false, true));
-  params.reasoning_budget_forced = params.reasoning_budget_end.front();
+  read_tags(vocab, chat, params);
 }
 
 SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
@@ -117,6 +123,10 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
   options.texts("samplers", samplers);
   if (!samplers.empty()) params.samplers = common_sampler_types_from_names(samplers);
   draws_by_chain = !samplers.empty() || params.min_keep > 0 || (logprobs >= 0 && after_sampling);
+  options.boolean("afterThoughts", after_thoughts);
+  options.number("thinkingBudget", thoughts.budget);
+  options.text("thinkingMessage", thoughts.message);
+  options.boolean("thinkingControl", thoughts.control);
   const Napi::Value shape = options.get("shape");
   if (!shape.IsExternal()) return;
   const auto answer = *shape.As<HeldShape>().Data();
@@ -130,7 +140,7 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
   if (params.ignore_eos) {
     for (const llama_token token : model->end_tokens()) params.logit_bias.push_back({token, -INFINITY});
   }
-  grammar.apply(model->vocab, params);
+  grammar.apply(model->vocab, params, after_thoughts);
   log::clear_errors();
   SamplerParts made;
   const Outcome outcome = Outcome::of([&] { made = SamplerParts(model, params, history, draws_by_chain, by_chain); }, "generation_failed");
@@ -140,6 +150,15 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
   if (logprobs >= 0) made.logprobs = std::make_unique<Logprobs>(logprobs, after_sampling, static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
   if (least_tokens > 0) made.ends = model->end_tokens();
   made.before_end = least_tokens;
+  if (thoughts.wanted() && grammar.shape) {
+    const auto &chat = grammar.shape->params;
+    common_params_sampling tags;
+    read_tags(model->vocab, chat, tags);
+    if (!tags.reasoning_budget_end.empty()) {
+      made.thoughts = std::make_unique<Thoughts>(model->vocab, tags.reasoning_budget_start, tags.reasoning_budget_end,
+                                                 begun(model->vocab, chat.generation_prompt), thoughts);
+    }
+  }
   return made;
 }
 

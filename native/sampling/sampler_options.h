@@ -6,6 +6,8 @@
 #include "llama.h"
 #include "sampling.h"
 
+#include "sampling/thoughts.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,13 +23,15 @@ struct GrammarSource {
   explicit GrammarSource(const Options &options); // JS thread
   explicit GrammarSource(const AnswerShape &answer);
   // Pool thread. Fills the grammar part of the parameters.
-  void apply(const llama_vocab *vocab, common_params_sampling &params) const;
+  void apply(const llama_vocab *vocab, common_params_sampling &params, bool after_thoughts) const;
 };
 
 // All that a sampler is made of beside the tokens before the answer.
 struct SamplerRequest {
   common_params_sampling params;
   GrammarSource grammar;
+  ThoughtsOptions thoughts;
+  bool after_thoughts = false; // a grammar that is not lazy rests while the model thinks
   bool by_chain = false;
   bool draws_by_chain = false; // the samplers are named, or what they leave is to be told
   bool draft = false;

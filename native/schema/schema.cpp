@@ -2,6 +2,7 @@
 #include "schema/schema.h"
 
 #include <algorithm>
+#include <random>
 
 namespace recua::schema {
 
@@ -31,6 +32,14 @@ Napi::Array to_js(Napi::Env env, const std::vector<Loss> &losses) {
     array.Set(static_cast<uint32_t>(i), entry);
   }
   return array;
+}
+
+const std::string &mark_of_rules() {
+  static const std::string mark = [] {
+    std::random_device random;
+    return "recua-rules-" + std::to_string(random()) + std::to_string(random());
+  }();
+  return mark;
 }
 
 Session::Session() : outer(current) { current = &budget; }

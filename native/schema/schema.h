@@ -107,7 +107,10 @@ struct Number : common_chat_schema_number {
 };
 struct Text : common_chat_schema_string {
   std::string follows; // the pattern that is enforced: its own, or its format's
+  std::string rules;   // the rule that it keeps to instead, which another makes
 };
+// The keyword, which nobody can know, that names a text's rule.
+const std::string &mark_of_rules();
 struct Tuple : common_chat_schema_tuple {
   common_chat_schema_ptr rest; // of what comes behind the items; null is nothing
   int min_items = 0, max_items = -1;

@@ -151,7 +151,7 @@ private:
       }
       case common_chat_schema::KIND_STRING: {
         const auto &text = as<Text>(node);
-        if (!text.follows.empty()) return "";
+        if (!text.follows.empty() || !text.rules.empty()) return "";
         if (text.format == common_chat_schema::FORMAT_UUID) return "uuid";
         if (text.format == common_chat_schema::FORMAT_DATE) return "date-string";
         if (text.format == common_chat_schema::FORMAT_TIME) return "time-string";
@@ -199,6 +199,7 @@ private:
       }
       case common_chat_schema::KIND_STRING: {
         const auto &text = as<Text>(node);
+        if (!text.rules.empty()) return "\"\\\"\" " + text.rules + " \"\\\"\"";
         if (!text.follows.empty()) return "\"\\\"\" (" + pattern_expression(text.follows, {text.min_length, text.max_length}, budget, namer(name)).expression + ") \"\\\"\"";
         return "\"\\\"\" " + repeat(builtin("char"), static_cast<size_t>(text.min_length), text.max_length, namer(name)) + " \"\\\"\"";
       }

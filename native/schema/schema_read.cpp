@@ -188,6 +188,11 @@ private:
     budget.step(1 + schema.size() + pointer.size() / 64);
     if (pointer.size() > longest_pointer) fail("", "Expected a schema whose names on the way to each part have at most " + std::to_string(longest_pointer) + " bytes together.");
     if (depth > most_depth) fail(pointer, "The schema is nested too deeply, or joins itself without end.");
+    if (schema.contains(mark_of_rules())) {
+      auto text = std::make_unique<Text>();
+      text->rules = schema.at(mark_of_rules()).get<std::string>();
+      return text;
+    }
     const bool refers = schema.contains("$ref");
     if (refers && !asserts_beside(schema, {"$ref"})) return reference(schema, pointer);
     if (refers || schema.contains("allOf")) return read_joined(schema, pointer, depth);

@@ -294,6 +294,8 @@ export interface PreparedChat {
     parser: NativeParser;
     /** Strings that end the answer beside the request's own. */
     stops: string[];
+    /** Whether the format has marks around thoughts. */
+    thinks: boolean;
     /** Control tokens whose text the parser wants to see in the answer. */
     preservedIds: Int32Array;
   };

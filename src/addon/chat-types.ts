@@ -47,6 +47,16 @@ export interface ChatPrompt {
   continuation: boolean;
 }
 
+/** What the text of a custom tool keeps to. Rules of GBNF, one to a line; `root` is the first. */
+export interface CustomInput {
+  /** Index of the tool. */
+  tool: number;
+  root: string;
+  /** Of the text as it is, and as it stands between the quotes of a JSON string. */
+  plain: string;
+  json: string;
+}
+
 /**
  * Input of a chat template. JSON texts are in OpenAI's shape, as llama.cpp's `common_chat` reads
  * them.
@@ -65,6 +75,8 @@ export interface ChatInput {
   grammar: string;
   addGenerationPrompt: boolean;
   enableThinking: boolean;
+  /** Of tools whose argument `input` keeps to rules. */
+  customInputs?: CustomInput[];
   /** Values are JSON texts. */
   templateKwargs: Record<string, string>;
   /** Jinja source instead of the file's own, or ''. */

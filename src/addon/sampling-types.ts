@@ -36,6 +36,13 @@ export interface SamplerOptions {
   generationPrompt?: string;
   /** Of a ChatPrompt: its constraint, in place of a grammar. */
   shape?: unknown;
+  /** A grammar that is not lazy waits until a thinking block has ended that the prompt begins. */
+  afterThoughts?: boolean;
+  /** Tokens that a thinking block may have; then it ends with this message. Needs `shape`. */
+  thinkingBudget?: number;
+  thinkingMessage?: string;
+  /** `endThinking` may be called. */
+  thinkingControl?: boolean;
   ignoreEos?: boolean;
   /** No end before so many tokens, unless a grammar leaves nothing else. */
   minTokens?: number;
@@ -77,5 +84,10 @@ export interface NativeSampler {
    * steps have given by then.
    */
   logprobs(): { tokens: Int32Array; values: Float32Array };
+  /**
+   * Thinking ends with the next token; where it has not begun, as soon as it does. False where the
+   * sampler was not made for it.
+   */
+  endThinking(): boolean;
   close(): void;
 }

@@ -43,6 +43,11 @@ export interface Answer extends AsyncIterable<Delta> {
    * the same.
    */
   readonly finished: Promise<Finish>;
+  /**
+   * Where the request has `thoughts.control`, thinking ends with the next token; where it has not
+   * begun yet, as soon as it does.
+   */
+  endThinking(): void;
 }
 
 export interface Embedded {

@@ -120,12 +120,27 @@ export interface ToolSource {
   strict: boolean;
   /** The request's field that the parameters come from. */
   param: string;
+  /** Of a custom tool: what its only argument, the text `input`, keeps to. */
+  input?: InputRules;
+}
+
+/** Rules of GBNF, one to a line; the first is called `root`. */
+export interface InputRules {
+  root: string;
+  /** Of the text as it is. */
+  plain: string;
+  /** Of the same as it stands between the quotes of a JSON string. */
+  json: string;
 }
 
 /** What constrains the answer's text. */
 export type Constraint =
   | { kind: 'none' }
-  | { kind: 'grammar'; grammar: string }
+  /**
+   * GBNF. `param` is the request's field that it comes from, for errors; 'grammar' without it.
+   * `afterThoughts`: it holds from where a thinking block ends that the prompt has begun.
+   */
+  | { kind: 'grammar'; grammar: string; param?: string; afterThoughts?: boolean }
   /**
    * JSON schema text; `{"type":"object"}` is any object. A keyword that cannot be enforced is an
    * error where `strict`, else a warning. `param` is the request's field that it comes from, for
@@ -153,6 +168,7 @@ export interface ChatRequest {
   stop: string[];
   enableThinking: boolean;
   templateKwargs: Record<string, unknown>;
+  thoughts?: ThoughtsRequest;
   /** Jinja source for this request alone; '' is the one the engine was loaded with. */
   template: string;
   /**
@@ -162,6 +178,18 @@ export interface ChatRequest {
   /** What the answer may be like: guessed ahead, so that it comes faster where it comes true. */
   prediction?: string;
   tells?: Telling;
+}
+
+/** When thinking has to end. Without effect, and with a warning, where the template has no tags. */
+export interface ThoughtsRequest {
+  /** Tokens of a thinking block. */
+  budget?: number;
+  /** What the block ends with when it is used up. */
+  message?: string;
+  /** It may be told to end while the answer runs. */
+  control?: boolean;
+  /** The request's field of the budget, for warnings. */
+  param?: string;
 }
 
 /** A chat as the model reads it. */
@@ -326,6 +354,8 @@ export type ToEngine =
   | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
   | RequestMessage
   | { type: 'cancel'; id: number }
+  /** Of an answer whose request has `thoughts.control`; any other is left as it is. */
+  | { type: 'endThinking'; id: number }
   /** Answered by a pulse, at once. */
   | { type: 'look' }
   /**

@@ -2,21 +2,37 @@
 // Pure.
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
+import { customNames, readCustomTool } from './custom-tools.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from './fields.js';
-import { chooseByWord, maxToolName, maxTools, offerNamed, readTool, writeTools, type Choice, type ReadTool } from './tool-text.js';
+import { chooseByObject, chooseByWord, maxTools, readTool, writeTools, type Choice, type ReadTool } from './tool-text.js';
 
-export function readTools(body: Fields): Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'> {
-  const tools = readFunctions(body);
+export interface ToolFields {
+  request: Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'>;
+  /** Names of custom tools. */
+  custom: readonly string[];
+}
+
+export function readTools(body: Fields): ToolFields {
+  const tools = readList(body, true);
   const { offered, toolChoice } = choose(body, tools);
-  return { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') };
+  return { request: { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') }, custom: customNames(tools) };
 }
 
+/** Of those who know no others. */
 export function readFunctions(body: Fields): ReadTool[] {
-  return (body.array('tools', maxTools) ?? []).map((tool, index) => readFunction(Fields.of(tool, `tools[${index}]`)));
+  return readList(body, false);
 }
 
-function readFunction(fields: Fields): ReadTool {
-  const type = fields.string('type');
+function readList(body: Fields, takesCustom: boolean): ReadTool[] {
+  return (body.array('tools', maxTools) ?? []).map((tool, index) => {
+    const fields = Fields.of(tool, `tools[${index}]`);
+    const type = fields.string('type');
+    if (takesCustom && type === 'custom') return readCustomTool(fields.fields('custom') ?? fields, index);
+    return readFunction(fields, type);
+  });
+}
+
+function readFunction(fields: Fields, type: string | undefined): ReadTool {
   if (type === undefined) throw wrongType(fields.param('type'), '"function"', undefined);
   if (type !== 'function') {
     throw new RecuaError('unsupported_parameter',
@@ -32,10 +48,8 @@ function choose(body: Fields, tools: ReadTool[]): Choice {
   const choice = body.get('tool_choice');
   const byWord = chooseByWord(choice, tools, 'tool_choice');
   if (byWord) return byWord;
-  if (typeof choice === 'string') throw wrongValue('tool_choice', '"auto", "none", "required" or a named function', choice);
-  if (!isObject(choice)) throw wrongType('tool_choice', '"auto", "none", "required" or a named function', choice);
-  const fields = Fields.of(choice, 'tool_choice');
-  fields.word('type', ['function']);
-  const name = Fields.of(fields.get('function'), 'tool_choice.function').name('name', maxToolName);
-  return { offered: offerNamed(tools, [name], 'tool_choice.function.name'), toolChoice: 'required' };
+  const expected = '"auto", "none", "required", a named tool or allowed tools';
+  if (typeof choice === 'string') throw wrongValue('tool_choice', expected, choice);
+  if (!isObject(choice)) throw wrongType('tool_choice', expected, choice);
+  return chooseByObject(Fields.of(choice, 'tool_choice'), tools);
 }

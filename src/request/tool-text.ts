@@ -1,8 +1,8 @@
 // The tools of a request: what all who read requests have in common, and as the engine takes them:
 // their JSON, and what errors must know of each.
-import type { ChatRequest, Tool } from '../engine/protocol.js';
+import type { ChatRequest, InputRules, Tool } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
-import { wrongValue, type Fields } from './fields.js';
+import { Fields, wrongType, wrongValue } from './fields.js';
 
 /** OpenAI ends at 128; agents with several tool servers pass it. */
 export const maxTools = 1_024;
@@ -12,13 +12,18 @@ export const maxToolName = 256;
 export interface ReadTool {
   tool: Tool;
   param: string;
+  /** It takes a text instead of JSON. */
+  custom?: boolean;
+  /** What that text keeps to. */
+  input?: InputRules;
 }
 
 /** `schema` names the field of its parameters. */
 export function readTool(fields: Fields, schema: string): ReadTool {
   const tool: Tool = { type: 'function', function: { name: fields.name('name', maxToolName) } };
   const description = fields.string('description');
-  const parameters = fields.object(schema);
+  // True follows no schema in particular.
+  const parameters = fields.get(schema) === true ? { type: 'object' } : fields.object(schema);
   const strict = fields.boolean('strict');
   if (description !== undefined) tool.function.description = description;
   if (parameters !== undefined) tool.function.parameters = parameters;
@@ -52,9 +57,40 @@ export function offerNamed(tools: ReadTool[], names: readonly string[], param: s
   return named;
 }
 
+/**
+ * OpenAI's objects: one tool, or several that are allowed. In chats what belongs to a type stands
+ * in an object of its name, in Responses beside it.
+ */
+export function chooseByObject(fields: Fields, tools: ReadTool[]): Choice {
+  const type = fields.word('type', ['function', 'custom', 'allowed_tools']);
+  if (type !== 'allowed_tools') {
+    const { name, param } = namedBy(fields, type ?? 'function');
+    return { offered: offerNamed(tools, [name], param), toolChoice: 'required' };
+  }
+  const allowed = fields.fields('allowed_tools') ?? fields;
+  const mode = allowed.word('mode', ['auto', 'required']) ?? 'auto';
+  const listed = allowed.array('tools', maxTools);
+  if (listed === undefined) throw wrongType(allowed.param('tools'), 'an array of tools', undefined);
+  const param = allowed.param('tools');
+  const names = listed.map((one, index) => {
+    const tool = Fields.of(one, `${param}[${index}]`);
+    const named = namedBy(tool, tool.word('type', ['function', 'custom']) ?? 'function');
+    offerNamed(tools, [named.name], named.param);
+    return named.name;
+  });
+  return { offered: offerNamed(tools, names, param), toolChoice: mode };
+}
+
+function namedBy(fields: Fields, type: 'function' | 'custom'): { name: string; param: string } {
+  const inside = fields.get('name') === undefined ? Fields.of(fields.get(type), fields.param(type)) : fields;
+  return { name: inside.name('name', maxToolName), param: inside.param('name') };
+}
+
 /** @throws RecuaError `invalid_type` for what JSON cannot hold. */
 export function writeTools(tools: readonly ReadTool[]): Pick<ChatRequest, 'tools' | 'toolSources'> {
-  const toolSources = tools.map(({ tool: { function: { name, strict = false } }, param }) => ({ name, strict, param }));
+  const toolSources = tools.map(({ tool: { function: { name, strict = false } }, param, input }) => (
+    { name, strict, param, ...(input ? { input } : {}) }
+  ));
   try {
     return { tools: tools.length === 0 ? '' : JSON.stringify(tools.map(({ tool }) => tool)), toolSources };
   } catch (cause) {

@@ -7,6 +7,7 @@ import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
 import { cors } from './http/cors.js';
 import type { Dialect, Route } from './exchange/dialect.js';
+import { LiveChats } from './http/live-chats.js';
 import { errorHandler } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health } from './health.js';
@@ -48,7 +49,7 @@ export function createApp(options: AppOptions): Express {
   const { temperature, maxTokens } = config;
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
-  const gateway: Gateway = { pool, config, defaultsOf, traffic, log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
+  const gateway: Gateway = { pool, config, defaultsOf, traffic, live: new LiveChats(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');

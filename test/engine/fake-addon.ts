@@ -130,6 +130,11 @@ class FakeSampler implements NativeSampler {
   logprobs(): { tokens: Int32Array; values: Float32Array } {
     return { tokens: new Int32Array(), values: new Float32Array() };
   }
+
+  endThinking(): boolean {
+    return false;
+  }
+
   async decide(): Promise<number> {
     if (this.#undecided === undefined) this.owner.violations.push('a sampler had nothing to decide');
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -511,7 +516,7 @@ class FakeModel implements NativeModel {
     const sampler = await this.createSampler(input.grammar ? { ...sampling, grammar: input.grammar } : sampling);
     const parser = new FakeParser(input.parseToolCalls, this.owner.stats);
     const preservedIds = Int32Array.from(input.tools ? [tokens.tool] : []);
-    return { unenforced, count: read.length, atLeast: false, made: { tokens: read, sampler, parser, stops, preservedIds } };
+    return { unenforced, count: read.length, atLeast: false, made: { tokens: read, sampler, parser, stops, thinks: true, preservedIds } };
   }
   createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls, this.owner.stats); }
   limitGrammars() { return { count: 0, bytes: 0 }; }

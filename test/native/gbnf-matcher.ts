@@ -66,6 +66,66 @@ export class GbnfMatcher {
     return ways(this.#rules.get('root')!, 0).has(characters.length);
   }
 
+  /** A text of the grammar's, none of which takes fewer characters. */
+  shortest(): string {
+    const known = new Map<string, string>();
+    const shorter = (texts: (string | undefined)[]): string | undefined => (
+      texts.reduce((best, text) => (text !== undefined && (best === undefined || text.length < best.length) ? text : best), undefined)
+    );
+    const sequence = (items: Item[]): string | undefined => {
+      const texts = items.map(one);
+      return texts.includes(undefined) ? undefined : texts.join('');
+    };
+    const one = (item: Item): string | undefined => {
+      switch (item.kind) {
+        case 'characters':
+          if (!item.negated) return String.fromCodePoint(item.ranges[0]![0]);
+          return [...'abc 1,'].find((text) => !item.ranges.some(([low, high]) => low <= text.codePointAt(0)! && text.codePointAt(0)! <= high));
+        case 'rule': return known.get(item.name);
+        case 'group': return shorter(item.ways.map(sequence));
+        case 'repeat': return item.min === 0 ? '' : one(item.item)?.repeat(item.min);
+      }
+    };
+    for (let changed = true; changed;) {
+      changed = false;
+      for (const [name, ways] of this.#rules) {
+        const [before, now] = [known.get(name), shorter(ways.map(sequence))];
+        if (now === undefined || (before !== undefined && before.length <= now.length)) continue;
+        known.set(name, now);
+        changed = true;
+      }
+    }
+    return known.get('root')!;
+  }
+
+  /** Whether something that holds this literal may come more than once in a row. */
+  repeats(literal: string): boolean {
+    const holding = new Map<string, boolean>();
+    const holds = (item: Item): boolean => {
+      switch (item.kind) {
+        case 'characters': return false;
+        case 'repeat': return holds(item.item);
+        case 'group': {
+          const texts = item.ways.map((items) => items.map((one) => (one.kind === 'characters' && !one.negated ? String.fromCodePoint(one.ranges[0]![0]) : ' ')).join(''));
+          return texts.some((text) => text.includes(literal)) || item.ways.flat().some(holds);
+        }
+        case 'rule': {
+          const known = holding.get(item.name);
+          if (known !== undefined) return known;
+          holding.set(item.name, false);
+          const found = (this.#rules.get(item.name) ?? []).flat().some(holds);
+          holding.set(item.name, found);
+          return found;
+        }
+      }
+    };
+    const within = (item: Item): boolean => {
+      if (item.kind === 'group') return item.ways.flat().some(within);
+      return item.kind === 'repeat' && ((item.max > 1 && holds(item.item)) || within(item.item));
+    };
+    return [...this.#rules.values()].flat(2).some(within);
+  }
+
   #ways(): Item[][] {
     const all: Item[][] = [[]];
     for (;;) {
@@ -110,6 +170,7 @@ export class GbnfMatcher {
       this.#at++;
       return { kind: 'group', ways };
     }
+    if (character === '.') return { kind: 'characters', ranges: [], negated: true };
     let name = character;
     while (/[\w-]/.test(this.#source[this.#at] ?? ' ')) name += this.#source[this.#at++]!;
     if (!/^[\w-]+$/.test(name)) throw new Error(`unexpected ${name}`);

@@ -197,6 +197,8 @@ class FakeAnswer implements Answer {
     this.accepted.catch(() => undefined);
   }
 
+  endThinking(): void {}
+
   accept(promptTokens: number): void {
     this.#promptTokens = promptTokens;
     this.#accept.resolve({ promptTokens });

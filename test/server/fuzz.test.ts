@@ -9,7 +9,9 @@ const chatFields = ['messages', 'model', 'stream', 'stream_options', 'max_tokens
   'dry_penalty_last_n', 'xtc_probability', 'xtc_threshold', 'mirostat', 'mirostat_tau', 'mirostat_eta', 'seed', 'stop', 'logit_bias', 'grammar', 'response_format',
   'json_schema', 'min_tokens', 'samplers', 'dynatemp_range', 'dynatemp_exponent', 'adaptive_decay', 'min_keep', 'dry_sequence_breakers', 'n_probs',
   'post_sampling_probs', 'return_tokens', 'return_progress', 'timings_per_token', 'tools', 'tool_choice', 'parallel_tool_calls', 'chat_template_kwargs', 'enable_thinking', 'reasoning_effort', 'ignore_eos', 'n', 'logprobs',
-  'top_logprobs', 'functions', 'function_call', 'audio', 'modalities', 'prediction', 'n_predict', 't_max_predict_ms', 'adaptive_target', 'reasoning_format', 'verbosity', 'user', 'metadata', '__proto__', 'constructor', 'nonsense'];
+  'top_logprobs', 'functions', 'function_call', 'audio', 'modalities', 'prediction', 'n_predict', 't_max_predict_ms', 'adaptive_target', 'reasoning_format', 'verbosity', 'user', 'metadata',
+  'regex', 'choice', 'guided_regex', 'guided_choice', 'guided_json', 'guided_grammar', 'structured_outputs', 'reasoning_budget_tokens',
+  'thinking_budget_tokens', 'reasoning_budget_message', 'reasoning_control', '__proto__', 'constructor', 'nonsense'];
 const messageFields = ['role', 'content', 'name', 'tool_calls', 'tool_call_id', 'reasoning_content', 'function_call'];
 
 function chatBody(): object {

@@ -65,9 +65,11 @@ export class RunningAnswer extends DeltaQueue implements Answer {
   readonly finished: Promise<Finish>;
   #accepted!: Settle<{ promptTokens: number }>;
   #finished!: Settle<Finish>;
+  readonly endThinking: () => void;
 
-  constructor(abandon: () => void) {
+  constructor(abandon: () => void, endThinking: () => void = () => undefined) {
     super(abandon);
+    this.endThinking = endThinking;
     this.accepted = new Promise((resolve, reject) => (this.#accepted = { resolve, reject }));
     this.finished = new Promise((resolve, reject) => (this.#finished = { resolve, reject }));
     // Callers may look at one of the three only; the others must not bring the process down.

@@ -136,6 +136,10 @@ class EngineClient extends EngineRequests {
     this.#child?.send({ type: 'cancel', id });
   }
 
+  protected endThinking(id: number): void {
+    this.#child?.send({ type: 'endThinking', id });
+  }
+
   /**
    * A program that has nothing else to do waits for what it asked for, not for an engine it does
    * not use.

@@ -82,6 +82,7 @@ export abstract class EngineRequests implements Engine {
   protected abstract submit(call: PendingRequest): void;
   /** Tells the engine that nobody wants the answer any more. */
   protected abstract withdraw(id: number): void;
+  protected abstract endThinking(id: number): void;
   /** A call was added or settled. */
   protected changed(): void {}
 
@@ -180,9 +181,12 @@ export abstract class EngineRequests implements Engine {
 
   #answer(message: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released | undefined): Answer {
     let cancel = (): void => {};
-    const answer = new RunningAnswer(() => cancel());
+    let known: number | undefined;
+    const answer = new RunningAnswer(() => cancel(), () => {
+      if (known !== undefined && this.requests.has(known)) this.endThinking(known);
+    });
     const fail = (error: RecuaError): void => answer.fail(error);
-    cancel = this.#start(message, signal, released, fail, (event) => {
+    cancel = this.#start((id) => message(known = id), signal, released, fail, (event) => {
       if (event.kind === 'accepted') answer.accept(event.promptTokens);
       else if (event.kind === 'delta') answer.push(event.delta);
       else if (event.kind === 'done') {

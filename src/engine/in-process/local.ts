@@ -81,6 +81,10 @@ class LocalEngine extends EngineRequests {
     this.#engine?.cancel(id);
   }
 
+  protected endThinking(id: number): void {
+    this.#engine?.endThinking(id);
+  }
+
   #turn(state: EngineState): void {
     this.#state = state;
     this.#settings.onState?.(this.state);

@@ -138,6 +138,8 @@ export class EngineLoop {
       .finally(() => this.#keeping.delete(id) && this.#stir());
   }
 
+  endThinking = (id: number): void => void this.#active.get(id)?.sampler.endThinking();
+
   /**
    * Takes effect before the next step, wherever the request is. Unknown ids have been answered
    * already.

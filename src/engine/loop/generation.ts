@@ -162,7 +162,7 @@ export class Generation {
   #end(reason: FinishReason, events: EngineEvent[]): void {
     this.answered = true;
     this.#text.end();
-    const { delta, finishReason, warnings: parsing } = this.#prepared.parser.end(this.#text.whole, reason);
+    const { delta, finishReason, warnings: parsing } = this.#prepared.parser.end(this.#text.whole, reason, reason === 'length' || this.#text.stop !== undefined);
     const warnings = [...this.#prepared.warnings, ...parsing];
     this.#emit(delta, events, true);
     events.push({

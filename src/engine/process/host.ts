@@ -81,8 +81,9 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     } else if (m.type === 'close') void close(m.sleeps);
     else if (!engine) {
       const error = new RecuaError('model_loading', 'The model is still loading.').toPlain();
-      if (m.type !== 'cancel' && m.type !== 'look') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0, tokens: 0 } });
+      if (m.type !== 'cancel' && m.type !== 'endThinking' && m.type !== 'look') send({ type: 'events', events: [{ id: m.id, kind: 'error', error }], status: { running: 0, waiting: 0, tokens: 0 } });
     } else if (m.type === 'cancel') engine.cancel(m.id);
+    else if (m.type === 'endThinking') engine.endThinking(m.id);
     else if (m.type === 'look') send({ type: 'pulse', pulse: engine.vitals.look() });
     else deliver(engine, m);
   });

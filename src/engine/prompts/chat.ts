@@ -1,6 +1,6 @@
 // Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool
 // calls). Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
-import type { CancelFlag, ChatInput, NativeAddon, NativeModel, NativeParser, NativeSampler } from '../../addon/addon.js';
+import type { CancelFlag, ChatInput, NativeAddon, NativeModel, NativeParser, NativeSampler, SamplerOptions } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason, Rendered } from '../protocol.js';
 import type { Telling } from '../telling.js';
@@ -33,7 +33,8 @@ export interface PreparedPrompt {
 /** Turns the text so far into what is new of the answer. */
 export interface AnswerParser {
   push(whole: string): Delta | undefined;
-  end(whole: string, reason: FinishReason): { delta: Delta | undefined; finishReason: FinishReason; warnings: string[] };
+  /** `cut`: by a bound or a stop string, wherever the text was. */
+  end(whole: string, reason: FinishReason, cut: boolean): { delta: Delta | undefined; finishReason: FinishReason; warnings: string[] };
   /** What of the text so far was thought. */
   readonly reasoning: string;
   /** For an answer that gets no end. Idempotent; nothing is pushed after it. */
@@ -56,18 +57,22 @@ export interface Preparing {
 export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<PreparedPrompt> {
   const { model, contextSize, cancelled } = preparing;
   const { constraint, prediction = '' } = request;
+  const hasCalls = request.tools !== '' && request.toolChoice !== 'none';
   const options = await optionsOf(preparing, request);
   if (prediction !== '') options.prediction = await predictionOf(preparing, prediction);
   const { made, unenforced, count, atLeast } = await model.prepareChat({
     ...templateInput(template, request),
     contextSize,
     strict: strictSources(constraint, request.toolSources),
-    parseToolCalls: request.tools !== '' && request.toolChoice !== 'none',
+    parseToolCalls: hasCalls,
     cancelled,
-  }, options).catch((thrown: unknown) => {
+  }, { ...options, ...thinkingOptions(request) }).catch((thrown: unknown) => {
     throw grammarError(chatError(thrown, constraint, request.toolSources), constraint);
   });
   const warnings = schemaWarnings(unenforced, constraint, request.toolSources);
+  if (made?.thinks === false && request.thoughts?.budget !== undefined) {
+    warnings.push(`${request.thoughts.param ?? 'The thinking budget'} has no effect: this chat template has no marks around thoughts.`);
+  }
   if (!made) throw count === 0 ? emptyPrompt('messages') : tooLong(count, atLeast ? 'at least ' : '', contextSize, 'messages');
   return {
     tokens: made.tokens,
@@ -77,7 +82,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     // Control tokens have no text, but tool calls and thinking are marked with some: those the
     // template names keep theirs.
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
-    parser: new ChatParser(made.parser),
+    parser: new ChatParser(made.parser, hasCalls),
     warnings,
     guesses: preparing.guesses || prediction !== '',
     predicted: prediction !== '',
@@ -94,8 +99,18 @@ export async function renderChat(model: NativeModel, template: string, request: 
   return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal })).length };
 }
 
+function thinkingOptions({ constraint, thoughts }: ChatRequest): Partial<SamplerOptions> {
+  return {
+    ...(constraint.kind === 'grammar' && constraint.afterThoughts ? { afterThoughts: true } : {}),
+    ...(thoughts?.budget === undefined ? {} : { thinkingBudget: thoughts.budget }),
+    ...(thoughts?.message === undefined ? {} : { thinkingMessage: thoughts.message }),
+    ...(thoughts?.control ? { thinkingControl: true } : {}),
+  };
+}
+
 function templateInput(template: string, request: ChatRequest): ChatInput {
   const { constraint } = request;
+  const customInputs = request.toolSources.flatMap(({ input }, tool) => (input ? [{ tool, ...input }] : []));
   const templateKwargs: Record<string, string> = {};
   for (const [name, value] of Object.entries(request.templateKwargs)) templateKwargs[name] = JSON.stringify(value) ?? 'null';
   return {
@@ -106,6 +121,7 @@ function templateInput(template: string, request: ChatRequest): ChatInput {
     jsonSchema: constraint.kind === 'schema' ? constraint.schema : '',
     grammar: constraint.kind === 'grammar' ? constraint.grammar : '',
     addGenerationPrompt: true,
+    ...(customInputs.length === 0 ? {} : { customInputs }),
     enableThinking: request.enableThinking,
     templateKwargs,
     template: request.template || template,
@@ -147,7 +163,7 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
  */
 function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
   if (error.code !== 'invalid_grammar') return error;
-  if (constraint.kind === 'grammar') return new RecuaError('invalid_grammar', error.message, { param: 'grammar' });
+  if (constraint.kind === 'grammar') return new RecuaError('invalid_grammar', error.message, { param: constraint.param ?? 'grammar' });
   return new RecuaError('invalid_schema', error.message.replace('The grammar', 'The grammar of the schema or the tools'));
 }
 
@@ -200,14 +216,17 @@ const parsePause = 20;
  */
 class ChatParser implements AnswerParser {
   readonly #parser: NativeParser;
+  /** The answer may call tools. */
+  readonly #hasCalls: boolean;
   #nextAtMs = 0;
   #parsed = 0;
   #content = '';
   #reasoning = '';
   #callsGiven = false;
 
-  constructor(parser: NativeParser) {
+  constructor(parser: NativeParser, hasCalls: boolean) {
     this.#parser = parser;
+    this.#hasCalls = hasCalls;
   }
 
   get reasoning(): string {
@@ -229,10 +248,16 @@ class ChatParser implements AnswerParser {
     }
   }
 
-  end(whole: string, reason: FinishReason) {
+  end(whole: string, reason: FinishReason, cut: boolean) {
     try {
       const delta = this.#give(this.#parser.parse(whole, false));
       const calls = this.#parser.message().toolCalls.length > 0;
+      const begun = this.#hasCalls && cut && !calls ? this.#rest(whole)?.content : undefined;
+      // A mark alone says nothing.
+      if (begun && begun.replace(/^\s*[<[][^>\]]*[>\]]?/, '').trim() !== '') {
+        const warnings = ['The answer was cut off within a call of a tool; what there is of it is given as plain content.'];
+        return { delta: this.#give({ ...delta, content: (delta?.content ?? '') + begun }), finishReason: reason, warnings };
+      }
       return { delta, finishReason: calls && reason === 'stop' ? ('tool_calls' as const) : reason, warnings: [] };
     } catch (error) {
       const cause = (error as Error).message.split('\n')[0];

@@ -28,6 +28,10 @@ export class MessageWriter implements AnswerWriter {
     this.#head = { id: `msg_${randomBytes(12).toString('hex')}`, type: 'message', role: 'assistant', model };
   }
 
+  get id(): string {
+    return this.#head.id;
+  }
+
   opening(promptTokens = 0): Frame[] {
     // How many of them were there already is known at the end, and told again then.
     const usage = wireUsage({ promptTokens, cachedTokens: 0, completionTokens: 0 });
@@ -86,7 +90,7 @@ export class MessageWriter implements AnswerWriter {
   }
 
   #warnings({ warnings }: Finish): string[] {
-    return [...this.#asked.warnings, ...warnings];
+    return [...warnings];
   }
 
   #stop({ finishReason, stop }: Finish): { stop_reason: string; stop_sequence: string | null } {
@@ -123,10 +127,12 @@ function event(data: { type: string; [field: string]: unknown }): Frame {
 }
 
 /** What was evaluated before is counted apart. */
-function wireUsage({ promptTokens, cachedTokens, completionTokens }: Usage): object {
+function wireUsage({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Usage): object {
   return {
     input_tokens: promptTokens - cachedTokens, cache_creation_input_tokens: 0, cache_read_input_tokens: cachedTokens,
     output_tokens: completionTokens,
+    // Of these, those that the model thought with; Anthropic has no word for them.
+    ...(reasoningTokens === undefined ? {} : { output_tokens_details: { reasoning_tokens: reasoningTokens } }),
   };
 }
 

@@ -5,6 +5,7 @@ import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { readThoughts } from '../../request/thoughts-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';
 import { readTools } from './tools.js';
@@ -17,14 +18,12 @@ export interface MessageBody {
   stream: boolean;
   /** The request's own stop strings, to tell them from the template's. */
   stops: readonly string[];
-  warnings: readonly string[];
 }
 
 export function readMessageRequest(body: Fields, { defaults, model }: ChatContext): MessageBody {
   refuseUnsupported(body);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const stops = readStops(body);
-  const { thinking, warnings } = readThinking(body);
   return {
     request: {
       messages: JSON.stringify(readMessages(body)),
@@ -33,12 +32,11 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
       sampling,
       maxTokens: body.integer('max_tokens', { min: 1, max: int32Max }) ?? defaults.maxTokens,
       stop: stops,
-      ...thinking,
+      ...readThinking(body),
       template: '',
     },
     stream: body.boolean('stream') ?? false,
     stops,
-    warnings,
   };
 }
 
@@ -58,19 +56,18 @@ function readStops(body: Fields): string[] {
 const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
 
 /** Without a word about it the model's template decides. */
-function readThinking(body: Fields): { thinking: Pick<ChatRequest, 'enableThinking' | 'templateKwargs'>; warnings: string[] } {
+function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs' | 'thoughts'> {
   const given = body.fields('thinking');
   const type = given?.word('type', ['enabled', 'disabled', 'adaptive']);
   if (given && type === undefined) throw wrongType(given.param('type'), '"enabled", "disabled" or "adaptive"', undefined);
   const budget = given?.integer('budget_tokens', { min: 0, max: int32Max });
   const effort = body.fields('output_config')?.word('effort', efforts);
   const kwargs = body.object('chat_template_kwargs') ?? {};
+  const others = readThoughts(body);
   return {
-    thinking: {
-      enableThinking: type !== 'disabled',
-      templateKwargs: { ...(effort === undefined ? {} : { reasoning_effort: effort }), ...kwargs },
-    },
-    warnings: budget === undefined ? [] : ['thinking.budget_tokens is not enforced: the model thinks as long as it likes, within max_tokens.'],
+    enableThinking: type !== 'disabled',
+    templateKwargs: { ...(effort === undefined ? {} : { reasoning_effort: effort }), ...kwargs },
+    ...(budget === undefined || type !== 'enabled' ? others && { thoughts: others } : { thoughts: { ...others, budget, param: 'thinking.budget_tokens' } }),
   };
 }
 
@@ -83,6 +80,6 @@ function readFormat(body: Fields): Constraint {
   if (type === undefined) throw wrongType(format.param('type'), '"json_schema"', undefined);
   if (type === 'text') return { kind: 'none' };
   const schema = format.get('schema');
-  if (!isObject(schema)) throw wrongType(format.param('schema'), 'a JSON schema', schema);
+  if (!isObject(schema) && schema !== true) throw wrongType(format.param('schema'), 'a JSON schema', schema);
   return { kind: 'schema', schema: JSON.stringify(schema), strict: true, param: format.param('schema') };
 }

@@ -45,6 +45,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** Of the whole exchange: the first answer tells them. */
   #warnings: readonly string[] = [];
   #untilPing: NodeJS.Timeout | undefined;
+  /** Those that were begun, where others may tell them to end their thinking. */
+  #controlled: Answer[] | undefined;
+  #leave = (): void => undefined;
 
   constructor(gateway: Gateway, res: Response, dialect: ChatDialect<Asked>) {
     this.#gateway = gateway;
@@ -69,7 +72,14 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#writerOf(id).computedBy?.(model);
     const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
     const either = AbortSignal.any([signal, this.#failed.signal]);
-    this.#start = (request) => start(engine, request, either, released);
+    if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
+    this.#start = (request) => {
+      const answer = start(engine, request, either, released);
+      this.#controlled?.push(answer);
+      return answer;
+    };
+    const writer = this.#writer!;
+    if (writer.id !== undefined) this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined });
     let index = 0;
     for (const [request, ...rest] of prompts) {
       this.#groups.push({ first: this.#start(request!), index, rest });
@@ -88,12 +98,15 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       // The others end; what they say of that is not why.
       this.#failed.abort(RecuaError.from(thrown));
       throw this.#failed.signal.reason;
+    } finally {
+      this.#leave();
     }
   }
 
   /** After the first byte an error is a message: a stream that just ends would look whole. */
   fail(error: RecuaError): boolean {
     clearTimeout(this.#untilPing);
+    this.#leave();
     if (!this.#stream) return false;
     logError(this.#gateway.log, this.#res, error);
     this.#stream.send(...this.#writer!.failure(error));

@@ -59,6 +59,8 @@ export interface ChatDialect<Asked extends ChatAsked> {
 
 /** Writes the answer, or all of them, whole or as a stream. */
 export interface AnswerWriter {
+  /** By which clients know the answer. */
+  readonly id?: string;
   /** The model is loaded, and what it says is known to go on. Called once, before all else. */
   computedBy?(model: ModelDescription): void;
   /** What a stream begins with; without `promptTokens` where these are not known yet. */

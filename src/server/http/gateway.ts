@@ -6,6 +6,7 @@ import type { RequestDefaults } from '../../request/sampling-fields.js';
 import type { KeptFolder } from '../kept/kept-folder.js';
 import type { Inner } from './inner.js';
 import type { ModelShelf } from './shelf.js';
+import type { LiveChats } from './live-chats.js';
 import type { Traffic } from './traffic.js';
 
 export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
@@ -22,5 +23,6 @@ export interface Gateway {
   readonly inner: Inner;
   /** The store of models; undefined where a program serves models of its own. */
   readonly shelf: ModelShelf | undefined;
+  readonly live: LiveChats;
   readonly log: Log;
 }

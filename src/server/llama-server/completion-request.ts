@@ -4,12 +4,13 @@
 import type { CompletionRequest, Sampling } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
+import { readConstraint } from '../../request/constraint-fields.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
-import { readConstraint, readCount, readMaxTokens, readStop, refuse, times } from '../openai/answer-fields.js';
+import { readCount, readMaxTokens, readStop, refuse, times } from '../openai/answer-fields.js';
 
 const maxPrompts = 128;
 const maxFields = 100;

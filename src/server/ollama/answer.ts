@@ -90,6 +90,7 @@ abstract class Writer implements AnswerWriter {
       prompt_eval_duration: nanoseconds(timings.promptMs),
       eval_count: usage.completionTokens,
       eval_duration: nanoseconds(timings.generateMs),
+      ...(usage.reasoningTokens === undefined ? {} : { reasoning_tokens: usage.reasoningTokens }),
       ...(all.length === 0 ? {} : { warnings: all }),
     };
   }

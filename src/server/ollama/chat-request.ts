@@ -6,6 +6,7 @@ import { RecuaError } from '../../errors.js';
 import { checkName, describe, Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { readFunctions } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { readThoughts } from '../../request/thoughts-fields.js';
 import { writeTools } from '../../request/tool-text.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';
@@ -31,7 +32,7 @@ export function readChat(body: Fields, context: ChatContext): OllamaBody {
   const tools = writeTools(readFunctions(body));
   const request: ChatRequest = {
     messages: JSON.stringify(readMessages(body)), ...tools, toolChoice: 'auto', parallelToolCalls: undefined,
-    ...common, ...readThinking(body), template: '',
+    ...common, ...readThinking(body), ...withThoughts(body), template: '',
   };
   return { prompts: [[request]], stream: body.boolean('stream') ?? true, warnings };
 }
@@ -53,7 +54,7 @@ export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
   const messages: ChatMessage[] = [...(system ? [{ role: 'system' as const, content: system }] : []), { role: 'user', content: prompt }];
   const request: ChatRequest = {
     messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
-    ...common, ...readThinking(body), template: '',
+    ...common, ...readThinking(body), ...withThoughts(body), template: '',
   };
   return { prompts: [[request]], stream, warnings };
 }
@@ -91,7 +92,7 @@ function readFormat(body: Fields): Constraint {
   const format = body.get('format');
   if (format === undefined || format === '') return { kind: 'none' };
   const schema = format === 'json' ? { type: 'object' } : format;
-  if (!isObject(schema)) throw wrongType('format', '"json" or a JSON schema', format);
+  if (!isObject(schema) && schema !== true) throw wrongType('format', '"json" or a JSON schema', format);
   return { kind: 'schema', schema: JSON.stringify(schema), strict: false, param: 'format' };
 }
 
@@ -103,6 +104,11 @@ function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templ
   const effort = efforts.find((word) => word === think);
   if (effort === undefined) throw wrongValue('think', `true, false or one of ${efforts.join(', ')}`, think);
   return { enableThinking: true, templateKwargs: { reasoning_effort: effort } };
+}
+
+function withThoughts(body: Fields): Pick<ChatRequest, 'thoughts'> {
+  const thoughts = readThoughts(body);
+  return thoughts ? { thoughts } : {};
 }
 
 function refuse(body: Fields, name: string, isNeutral: (value: unknown) => boolean): void {

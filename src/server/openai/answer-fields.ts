@@ -1,8 +1,9 @@
-// The fields that chats and completions share: how long the answer may be, where it ends, what it
-// must look like. Called by chat-request and completion-request. Pure.
-import type { Constraint, Sampling } from '../../engine/protocol.js';
+// The fields that chats and completions share: how long the answer may be, how many there are,
+// where they end. Called by chat-request and completion-request. Pure.
+import type { Sampling } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
-import { checkName, describe, Fields, int32Max, wrongType, wrongValue } from '../../request/fields.js';
+import { conflict } from '../../request/constraint-fields.js';
+import { checkName, describe, int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 
 const maxAnswers = 128;
 const maxStops = 16;
@@ -46,10 +47,6 @@ export function refuse(body: Fields, name: string, instead = 'leave it out'): vo
   throw new RecuaError('unsupported_parameter', `${name} is not supported, got ${describe(value)}; ${instead}.`, { param: name });
 }
 
-export function conflict(one: string, other: string): RecuaError {
-  return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
-}
-
 export function readStop(body: Fields): string[] {
   const stop = body.get('stop');
   if (stop === undefined) return [];
@@ -58,43 +55,3 @@ export function readStop(body: Fields): string[] {
   const stops = body.array('stop', maxStops) ?? [];
   return stops.map((text, index) => checkName(text, `stop[${index}]`, maxStopLength));
 }
-
-export function readConstraint(body: Fields): Constraint {
-  const grammar = body.string('grammar');
-  const bare = body.object('json_schema');
-  const format = readResponseFormat(body);
-  if (bare !== undefined && format !== undefined) throw conflict('json_schema', 'response_format');
-  const given = bare === undefined ? format : { schema: bare, strict: false, param: 'json_schema' };
-  if (grammar) {
-    if (given !== undefined) throw conflict('grammar', 'a JSON schema');
-    return { kind: 'grammar', grammar };
-  }
-  return given === undefined ? { kind: 'none' } : { kind: 'schema', ...given, schema: JSON.stringify(given.schema) };
-}
-
-/**
- * The schema that `response_format` asks for; undefined for plain text. As with OpenAI, it is
- * strict only where the request says so.
- */
-function readResponseFormat(body: Fields): { schema: object; strict: boolean; param: string } | undefined {
-  const format = body.fields('response_format');
-  if (format === undefined) return undefined;
-  const type = format.word('type', ['text', 'json_object', 'json_schema']);
-  switch (type) {
-    case 'text':
-      return undefined;
-    case 'json_object':
-      return { schema: format.object('schema') ?? { type: 'object' }, strict: false, param: format.param('schema') };
-    case 'json_schema': {
-      const given = Fields.of(format.get('json_schema'), format.param('json_schema'));
-      given.string('name');
-      const strict = given.boolean('strict') ?? false;
-      const schema = given.object('schema');
-      if (schema === undefined) throw wrongType(given.param('schema'), 'an object', undefined);
-      return { schema, strict, param: given.param('schema') };
-    }
-    default:
-      throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
-  }
-}
-

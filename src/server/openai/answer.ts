@@ -8,6 +8,7 @@ import { thousandths } from '../../engine/rounding.js';
 import type { Delta, FinishReason, ModelDescription, Timings, Usage } from '../../engine/protocol.js';
 import type { Progress, Telling, ToldToken } from '../../engine/telling.js';
 import type { RecuaError } from '../../errors.js';
+import { CustomInput, customInput } from '../exchange/custom-input.js';
 import type { AnswerWriter } from '../exchange/dialect.js';
 import { chatLogprobs, type ChatLogprobs } from '../exchange/logprobs.js';
 import { errorBody } from '../http/error-reply.js';
@@ -40,17 +41,24 @@ export interface WireTimings {
   draft_n_accepted?: number;
 }
 
-export interface WireToolCall {
-  id: string;
-  type: 'function';
-  function: { name: string; arguments: string };
+export type WireToolCall =
+  | { id: string; type: 'function'; function: { name: string; arguments: string } }
+  | { id: string; type: 'custom'; custom: { name: string; input: string } };
+
+/** The first of a call has its id, type and name. */
+export interface WireCallDelta {
+  index: number;
+  id?: string;
+  type?: 'function' | 'custom';
+  function?: { name?: string; arguments: string };
+  custom?: { name?: string; input: string };
 }
 
 export interface WireDelta {
   role?: 'assistant';
   content?: string;
   reasoning_content?: string;
-  tool_calls?: { index: number; id?: string; type?: 'function'; function: { name?: string; arguments: string } }[];
+  tool_calls?: WireCallDelta[];
 }
 
 export interface ChatCompletionChunk {
@@ -105,23 +113,32 @@ export interface ChatShape {
   count: number;
   includeUsage: boolean;
   tells: Telling;
+  /** Names of custom tools. */
+  customTools?: readonly string[];
 }
 
 /** Writes the answers, whole or in chunks; all carry the same id, time and model. */
 export class ChatWriter implements AnswerWriter {
   readonly #head: Pick<ChatCompletionChunk, 'id' | 'created' | 'model' | 'system_fingerprint'>;
   readonly #asked: ChatShape;
-  /** Tool calls begun, by answer and index: the first delta of each carries its id and name. */
-  readonly #calls = new Set<string>();
+  /**
+   * Tool calls begun, by answer and index: the first delta of each carries its id and name. Of a
+   * custom one with what its text is read by.
+   */
+  readonly #calls = new Map<string, CustomInput | undefined>();
 
-  constructor({ count, includeUsage, tells }: ChatShape, model: string) {
+  constructor({ count, includeUsage, tells, customTools = [] }: ChatShape, model: string) {
     this.#head = {
       id: `chatcmpl-${randomBytes(12).toString('hex')}`,
       created: Math.floor(Date.now() / 1000),
       model,
       system_fingerprint: undefined,
     };
-    this.#asked = { count, includeUsage, tells };
+    this.#asked = { count, includeUsage, tells, customTools };
+  }
+
+  get id(): string {
+    return this.#head.id;
   }
 
   computedBy({ llamaCpp }: Pick<ModelDescription, 'llamaCpp'>): void {
@@ -143,20 +160,22 @@ export class ChatWriter implements AnswerWriter {
     if (reasoning) deltas.push({ reasoning_content: reasoning });
     if (content) deltas.push({ content });
     if (toolCalls?.length) {
-      deltas.push({ tool_calls: toolCalls.map((call) => {
-        // Clients concatenate names and arguments alike, so the name goes once.
-        const key = `${index} ${call.index}`;
-        if (this.#calls.has(key)) return { index: call.index, function: { arguments: call.arguments ?? '' } };
-        this.#calls.add(key);
-        return {
-          index: call.index, id: call.id || newToolCallId(), type: 'function',
-          function: { name: call.name ?? '', arguments: call.arguments ?? '' },
-        };
-      }) });
+      deltas.push({ tool_calls: toolCalls.map((call) => this.#call(call, `${index} ${call.index}`)) });
     }
     if (!tokens && !progress && !soFar) return deltas.map((one) => this.#chunk(one, index));
     const last = deltas.pop() ?? {};
     return [...deltas.map((one) => this.#chunk(one, index)), this.#chunk(last, index, undefined, delta)];
+  }
+
+  /** Clients concatenate names and arguments alike, so the name goes once. */
+  #call({ index, id, name = '', arguments: text = '' }: NonNullable<Delta['toolCalls']>[number], key: string): WireCallDelta {
+    const begun = this.#calls.has(key);
+    const isCustom = this.#asked.customTools?.includes(name);
+    if (!begun) this.#calls.set(key, isCustom ? new CustomInput() : undefined);
+    const custom = this.#calls.get(key);
+    const head = begun ? { index } : { index, id: id || newToolCallId(), type: custom ? 'custom' as const : 'function' as const };
+    const named = begun ? {} : { name };
+    return custom ? { ...head, custom: { ...named, input: custom.add(text) } } : { ...head, function: { ...named, arguments: text } };
   }
 
   ended(finish: Finish, index: number): Frame[] {
@@ -177,7 +196,9 @@ export class ChatWriter implements AnswerWriter {
     return {
       ...this.#head,
       object: 'chat.completion',
-      choices: finishes.map(({ finishReason }, index) => ({ ...choice(said[index]!, finishReason, index), ...this.#told(said[index]!.tokens) })),
+      choices: finishes.map(({ finishReason }, index) => (
+        { ...choice(said[index]!, finishReason, index, this.#asked.customTools), ...this.#told(said[index]!.tokens) }
+      )),
       usage: usageToWire(sumOf(finishes, this.#asked.count)),
       ...ending(finishes),
     };
@@ -205,7 +226,12 @@ export class ChatWriter implements AnswerWriter {
   }
 }
 
-function choice({ content, reasoning, toolCalls }: WholeAnswer, finishReason: FinishReason, index: number): ChatCompletion['choices'][number] {
+function choice(
+  { content, reasoning, toolCalls }: WholeAnswer, finishReason: FinishReason, index: number, customTools: readonly string[] = [],
+): ChatCompletion['choices'][number] {
+  const calls = toolCalls.map(({ id, name, arguments: args }): WireToolCall => (
+    customTools.includes(name) ? { id, type: 'custom', custom: { name, input: customInput(args) } } : { id, type: 'function', function: { name, arguments: args } }
+  ));
   return {
     index,
     message: {
@@ -214,7 +240,7 @@ function choice({ content, reasoning, toolCalls }: WholeAnswer, finishReason: Fi
       refusal: null,
       annotations: [],
       ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-      ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function', function: { name, arguments: args } })) }),
+      ...(calls.length === 0 ? {} : { tool_calls: calls }),
     },
     logprobs: null,
     finish_reason: finishReason,

@@ -6,10 +6,12 @@ import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
 import { readMessages } from './messages.js';
-import { conflict, readConstraint, readCount, readMaxTokens, readStop, refuse } from './answer-fields.js';
+import { conflict, readConstraint } from '../../request/constraint-fields.js';
+import { readCount, readMaxTokens, readStop, refuse } from './answer-fields.js';
 import { readTools } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
+import { readThoughts } from '../../request/thoughts-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
 /** Templates know a handful; llama.cpp compares each name with all others. */
@@ -21,6 +23,7 @@ export interface ChatBody {
   tells: Telling;
   /** Answers that are wanted. */
   count: number;
+  customTools: readonly string[];
   stream: boolean;
   includeUsage: boolean;
 }
@@ -36,11 +39,7 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   add_generation_prompt: (value) => value === true,
   continue_final_message: (value) => value === false,
   n_indent: (value) => value === 0,
-  reasoning_budget_tokens: isNegative,
-  thinking_budget_tokens: isNegative,
-  reasoning_budget_message: (value) => value === '',
   reasoning_format: (value) => value === 'auto' || value === 'deepseek',
-  reasoning_control: (value) => value === false,
   parse_tool_calls: (value) => value === true,
   echo: (value) => value === false,
   grammar_lazy: (value) => value === false,
@@ -55,11 +54,12 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
   refuseUnsupported(body);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const messages = JSON.stringify(readMessages(body));
-  const tools = readTools(body);
+  const { request: tools, custom } = readTools(body);
   const constraint = readConstraint(body);
   if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') {
-    throw conflict('grammar', 'tools');
+    throw conflict(constraint.param ?? 'grammar', 'tools');
   }
+  const thoughts = readThoughts(body);
   const stream = body.boolean('stream') ?? false;
   const tells = readTelling(body, readTopLogprobs(body), model.vocabSize, stream);
   const maxTokens = readMaxTokens(body) ?? defaults.maxTokens;
@@ -69,9 +69,11 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
     request: {
       messages, ...tools, constraint, sampling, maxTokens, stop: readStop(body), ...readThinking(body), template: '',
       ...readGenerateMs(body), ...readPrediction(body), ...(Object.keys(tells).length > 0 ? { tells } : {}),
+      ...(thoughts ? { thoughts } : {}),
     },
     tells,
     count,
+    customTools: custom,
     stream,
     includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
   };
@@ -82,10 +84,6 @@ function refuseUnsupported(body: Fields): void {
     const value = body.get(name);
     if (value !== undefined && !isNeutral(value)) refuse(body, name);
   }
-}
-
-function isNegative(value: unknown): boolean {
-  return typeof value === 'number' && value < 0;
 }
 
 function isEmptyArray(value: unknown): boolean {

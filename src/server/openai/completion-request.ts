@@ -8,7 +8,8 @@ import { readTokens } from '../../request/tokens.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
-import { readConstraint, readCount, readMaxTokens, readStop, times } from './answer-fields.js';
+import { readConstraint } from '../../request/constraint-fields.js';
+import { readCount, readMaxTokens, readStop, times } from './answer-fields.js';
 
 const maxPrompts = 128;
 const maxCandidates = 128;

@@ -7,6 +7,7 @@ import { times } from './answer-fields.js';
 import { readChatRequest } from './chat-request.js';
 import { CompletionWriter } from './completion-answer.js';
 import { readCompletionRequest, type CompletionBody } from './completion-request.js';
+import { control } from './control.js';
 import { embeddings } from './embeddings.js';
 import { modelEvents } from './model-events.js';
 import { modelRoutes } from './models.js';
@@ -38,6 +39,7 @@ export const openai: Dialect = {
       { method: 'post', paths: ['/models/unload'], handler: models.unload },
       { method: 'get', paths: ['/models/sse'], handler: modelEvents(gateway) },
       { method: 'post', paths: ['/v1/chat/completions', '/chat/completions'], handler: chatRoute(gateway, chat) },
+      { method: 'post', paths: ['/v1/chat/completions/control', '/chat/completions/control'], handler: control(gateway) },
       { method: 'post', paths: ['/v1/completions', '/completions'], handler: chatRoute(gateway, complete) },
       { method: 'post', paths: ['/v1/embeddings', '/embeddings'], handler: embeddings(gateway) },
       { method: 'post', paths: ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking'], handler: rerank(gateway) },

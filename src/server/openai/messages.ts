@@ -66,11 +66,20 @@ function readPart(value: unknown, at: string): string {
   return text;
 }
 
+/** To the model a custom tool is a function of one text. */
+function customCall(call: Fields): NonNullable<ChatMessage['tool_calls']>[number] {
+  const called = call.fields('custom');
+  if (called === undefined) throw wrongType(call.param('custom'), 'an object', undefined);
+  const input = called.string('input');
+  if (input === undefined) throw wrongType(called.param('input'), 'a string', undefined);
+  return { id: call.string('id') ?? '', type: 'function', function: { name: called.name('name', maxNameLength), arguments: JSON.stringify({ input }) } };
+}
+
 function readToolCalls(fields: Fields): NonNullable<ChatMessage['tool_calls']> {
   const calls = fields.array('tool_calls', maxToolCalls) ?? [];
   return calls.map((value, index) => {
     const call = Fields.of(value, `${fields.param('tool_calls')}[${index}]`);
-    call.word('type', ['function']);
+    if (call.word('type', ['function', 'custom']) === 'custom') return customCall(call);
     const called = call.fields('function');
     if (called === undefined) throw wrongType(call.param('function'), 'an object', undefined);
     const args = called.get('arguments');

@@ -6,6 +6,7 @@ import type { ToldToken } from '../../engine/telling.js';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
+import { CustomInput } from '../exchange/custom-input.js';
 import type { AnswerWriter, AskedRest, ChatAsked } from '../exchange/dialect.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Frame } from '../http/stream.js';
@@ -47,6 +48,8 @@ export class ResponseWriter implements AnswerWriter {
   /** The item that is being written, and of which call it is. */
   #open: Item | undefined;
   #openCall: number | undefined;
+  /** The text of a custom tool is inside the JSON that the model writes. */
+  #input: CustomInput | undefined;
 
   constructor(asked: AskedRest<ResponseAsked>, model: string, save: Save, background?: Beginning) {
     this.#asked = asked;
@@ -56,6 +59,10 @@ export class ResponseWriter implements AnswerWriter {
     this.#id = background?.response.id ?? newResponseId();
     this.#created = background?.response.created_at ?? Math.floor(Date.now() / 1_000);
     this.#sequence = background?.sequence ?? 0;
+  }
+
+  get id(): string {
+    return this.#id;
   }
 
   opening(): Frame[] {
@@ -80,8 +87,11 @@ export class ResponseWriter implements AnswerWriter {
       const item = this.#open!;
       if (!call.arguments || item.type === 'message' || item.type === 'reasoning') continue;
       item.arguments += call.arguments;
-      // The text of a custom tool is inside JSON: it is told when that is whole.
       if (item.type === 'function_call') frames.push(this.#event('response.function_call_arguments.delta', { ...this.#at(item), delta: call.arguments }));
+      else {
+        const delta = this.#input!.add(call.arguments);
+        if (delta !== '') frames.push(this.#event('response.custom_tool_call_input.delta', { ...this.#at(item), delta }));
+      }
     }
     return frames;
   }
@@ -169,6 +179,7 @@ export class ResponseWriter implements AnswerWriter {
     const left = this.#leave('completed');
     // Its number is that of the items before it.
     const item = (this.#open = make());
+    this.#input = item.type === 'custom_tool_call' ? new CustomInput() : undefined;
     this.#openCall = call;
     const added = this.#event('response.output_item.added', { output_index: this.#output.length, item: wire(item) });
     if (item.type !== 'message' && item.type !== 'reasoning') return [...left, added];
@@ -210,8 +221,7 @@ export class ResponseWriter implements AnswerWriter {
     } else if (item.type === 'function_call') {
       frames.push(this.#event('response.function_call_arguments.done', { ...at, name: item.name, arguments: item.arguments }));
     } else {
-      const input = inputOf(item);
-      frames.push(this.#event('response.custom_tool_call_input.delta', { ...at, delta: input }), this.#event('response.custom_tool_call_input.done', { ...at, input }));
+      frames.push(this.#event('response.custom_tool_call_input.done', { ...at, input: inputOf(item) }));
     }
     const index = this.#output.length;
     this.#complete(item);

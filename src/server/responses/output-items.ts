@@ -1,6 +1,7 @@
 // The items that a response consists of. Pure, but for new ids. Called by answer.
 import { randomBytes } from 'node:crypto';
 import type { WireTold } from '../exchange/logprobs.js';
+import { customInput } from '../exchange/custom-input.js';
 import { isObject } from '../../request/fields.js';
 
 type Status = 'in_progress' | 'completed' | 'incomplete';
@@ -101,12 +102,7 @@ export function wire(item: Item): object {
   return { ...item, content: item.status === 'in_progress' ? [] : item.content.map((part) => ({ ...part })) };
 }
 
-/** What a custom tool is given: all that the model wrote where that is no whole JSON. */
+/** What a custom tool is given. */
 export function inputOf({ arguments: text }: CallItem): string {
-  try {
-    const { input } = JSON.parse(text) as { input?: unknown };
-    return typeof input === 'string' ? input : text;
-  } catch {
-    return text;
-  }
+  return customInput(text);
 }

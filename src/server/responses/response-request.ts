@@ -1,12 +1,14 @@
 // The body of POST /v1/responses → the engine's ChatRequest, once, with everything checked. Pure.
 // Called by the dialect's routes. What would change the answer and is not supported is refused by
 // name; unknown fields are ignored.
-import type { ChatRequest, Constraint } from '../../engine/protocol.js';
+import type { ChatRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
-import { checkName, describe, int32Max, isObject, wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { conflict, readFormat } from '../../request/constraint-fields.js';
+import { checkName, describe, int32Max, wrongValue, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
+import { readThoughts } from '../../request/thoughts-fields.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { echoOf } from './echo.js';
 import { readItems, type Earlier } from './items.js';
@@ -55,11 +57,16 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   const include = (body.array('include', maxIncluded) ?? []).map((what, index) => checkName(what, `include[${index}]`, maxNameLength));
   const tells = readTells(body, include, model.vocabSize);
   boundTold(tells, 1, most ?? defaults.maxTokens, model.contextSize);
+  const thoughts = readThoughts(body);
+  const format = body.fields('text')?.fields('format');
+  const constraint = (format && readFormat(format, true)) ?? { kind: 'none' };
+  if (constraint.kind === 'grammar' && tools.request.tools !== '' && tools.request.toolChoice !== 'none') throw conflict('text.format', 'tools');
   return {
     request: {
-      messages: JSON.stringify(messages), ...tools.request, constraint: readFormat(body), sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
+      messages: JSON.stringify(messages), ...tools.request, constraint, sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
       enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
       template: '', ...(tells.logprobs === undefined ? {} : { tells }),
+      ...(thoughts ? { thoughts } : {}),
     },
     tells,
     stream: body.boolean('stream') ?? false,
@@ -85,22 +92,3 @@ function readTells(body: Fields, include: readonly string[], vocabSize: number):
 }
 
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
-
-function readFormat(body: Fields): Constraint {
-  const format = body.fields('text')?.fields('format');
-  if (format === undefined) return { kind: 'none' };
-  const type = format.word('type', ['text', 'json_object', 'json_schema']);
-  switch (type) {
-    case undefined:
-      throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
-    case 'text':
-      return { kind: 'none' };
-    case 'json_object':
-      return { kind: 'schema', schema: '{"type":"object"}', strict: false, param: format.param('type') };
-    case 'json_schema': {
-      const schema = format.get('schema');
-      if (!isObject(schema)) throw wrongType(format.param('schema'), 'a JSON schema', schema);
-      return { kind: 'schema', schema: JSON.stringify(schema), strict: format.boolean('strict') ?? false, param: format.param('schema') };
-    }
-  }
-}

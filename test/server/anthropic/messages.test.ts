@@ -143,13 +143,13 @@ t.test('the changing line of Claude Code does not change the prompt', async (t) 
   t.equal(first![0]!.content, 'x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=cli; cch=fffff;You are a coder.');
 });
 
-t.test('thinking, effort and format reach the engine; a budget is not silently ignored', async (t) => {
+t.test('thinking, its budget, effort and format reach the engine', async (t) => {
   const { app } = await start(t);
   const send = async (more: object): Promise<Response> => await post(`${app.url}/v1/messages`, { max_tokens: 5, messages, ...more });
-  t.match(await (await send({ thinking: { type: 'enabled', budget_tokens: 1_024 } })).json(), { warnings: [/budget_tokens is not enforced/] });
+  await send({ thinking: { type: 'enabled', budget_tokens: 1_024 } });
   await send({ thinking: { type: 'disabled' }, output_config: { effort: 'low', format: { type: 'json_schema', schema: { type: 'object' } } } });
   t.match(app.engine.requests, [
-    { enableThinking: true, constraint: { kind: 'none' } },
+    { enableThinking: true, constraint: { kind: 'none' }, thoughts: { budget: 1_024, param: 'thinking.budget_tokens' } },
     { enableThinking: false, templateKwargs: { reasoning_effort: 'low' }, constraint: { kind: 'schema', schema: '{"type":"object"}', strict: true, param: 'output_config.format.schema' } },
   ]);
 });

@@ -16,7 +16,7 @@ function read(body: object): ChatBody {
 t.test('what is not said has the documented default', async (t) => {
   t.same(read({ messages }), {
     count: 1, stream: false, tells: {},
-    includeUsage: false,
+    includeUsage: false, customTools: [],
     request: {
       messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
       maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {}, template: '',
@@ -186,7 +186,7 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [assistant(5), 'invalid_type', 'messages[0].tool_calls[0]'], [assistant({}), 'invalid_type', 'messages[0].tool_calls[0].function'],
     [assistant({ function: { name: 'f', arguments: 5 } }), 'invalid_type', 'messages[0].tool_calls[0].function.arguments'],
     [assistant({ function: { name: '', arguments: '' } }), 'invalid_value', 'messages[0].tool_calls[0].function.name'],
-    [assistant({ type: 'custom', function: { name: 'f', arguments: '' } }), 'invalid_value', 'messages[0].tool_calls[0].type'],
+    [assistant({ type: 'custom', function: { name: 'f', arguments: '' } }), 'invalid_type', 'messages[0].tool_calls[0].custom'],
     [{ messages: [{ role: 'tool', tool_call_id: 5 }] }, 'invalid_type', 'messages[0].tool_call_id'],
     [{ stream: 'yes' }, 'invalid_type', 'stream'], [{ stream_options: true }, 'invalid_type', 'stream_options'],
     [{ stream_options: { include_usage: 1 } }, 'invalid_type', 'stream_options.include_usage'],
@@ -200,7 +200,7 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ n_indent: 4 }, 'unsupported_parameter', 'n_indent'], [{ min_keep: -3 }, 'invalid_value', 'min_keep'],
     [{ samplers: ['top_k', 'top_q'] }, 'invalid_value', 'samplers[1]'], [{ samplers: 'kz' }, 'invalid_value', 'samplers'], [{ samplers: 5 }, 'invalid_type', 'samplers'],
     [{ samplers: ['constructor'] }, 'invalid_value', 'samplers[0]'], [{ dynatemp_range: -1 }, 'invalid_value', 'dynatemp_range'], [{ min_tokens: 1.5 }, 'invalid_type', 'min_tokens'],
-    [{ reasoning_budget_tokens: 100 }, 'unsupported_parameter', 'reasoning_budget_tokens'], [{ thinking_budget_tokens: 0 }, 'unsupported_parameter', 'thinking_budget_tokens'],
+    [{ reasoning_budget_tokens: -2 }, 'invalid_value', 'reasoning_budget_tokens'], [{ thinking_budget_tokens: '0' }, 'invalid_type', 'thinking_budget_tokens'],
     [{ reasoning_format: 'none' }, 'unsupported_parameter', 'reasoning_format'], [{ parse_tool_calls: false }, 'unsupported_parameter', 'parse_tool_calls'],
     [{ echo: true }, 'unsupported_parameter', 'echo'], [{ return_tokens: 1 }, 'invalid_type', 'return_tokens'],
     [{ stream: true, return_progress: 1 }, 'invalid_type', 'return_progress'], [{ stream: true, timings_per_token: 'x' }, 'invalid_type', 'timings_per_token'],

@@ -1,0 +1,228 @@
+#include "chat/custom_input.h"
+
+#include "schema/schema.h"
+
+#include "chat-peg-parser.h"
+
+#include <variant>
+
+namespace recua {
+
+namespace {
+
+// Names of rules, as llama.cpp's parsers make them of names of tools.
+std::string clean(const std::string &name) {
+  std::string made;
+  bool fitted = true;
+  for (const char c : name) {
+    const bool fits =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+    if (fits) made += c;
+    else if (fitted) made += '-';
+    fitted = fits;
+  }
+  return made;
+}
+
+// A part of a format's parser as GBNF, with other rules in place of an argument's value.
+class PartWriter {
+public:
+  PartWriter(const common_peg_arena &arena, const std::string &root) : arena(arena), root(root) {}
+
+  // As common_peg_arena::build_grammar writes it. '' is nothing.
+  std::string write(common_peg_parser_id id, int depth = 0) {
+    if (depth > most_depth) return refuse();
+    const auto &parser = arena.get(id);
+    const auto below = [&](common_peg_parser_id child) { return write(child, depth + 1); };
+    if (const auto *literal = std::get_if<common_peg_literal_parser>(&parser))
+      return literal->literal.empty() ? "" : schema::literal(literal->literal);
+    if (const auto *all = std::get_if<common_peg_sequence_parser>(&parser)) {
+      std::string made;
+      for (const auto child : all->children) {
+        const std::string one = below(child);
+        if (!one.empty()) made += (made.empty() ? "" : " ") + one;
+      }
+      return made;
+    }
+    if (const auto *any = std::get_if<common_peg_choice_parser>(&parser)) {
+      std::string made;
+      const bool before = placed;
+      bool after = false;
+      for (const auto child : any->children) {
+        placed = before;
+        const std::string one = below(child);
+        made += (made.empty() ? "" : " | ") + (one.empty() ? "\"\"" : one);
+        after = after || placed;
+      }
+      placed = after;
+      return "(" + made + ")";
+    }
+    if (const auto *tag = std::get_if<common_peg_tag_parser>(&parser)) {
+      if (!is_value(*tag)) return below(tag->child);
+      placed = true;
+      const auto &value = arena.get(tag->child);
+      // In quotes, as Python writes a text, it is what JSON writes.
+      if (std::holds_alternative<common_peg_choice_parser>(value)) {
+        quotes = true;
+        return "\"\\\"\" " + root + " \"\\\"\"";
+      }
+      return is_text(tag->child, 0) ? root : refuse();
+    }
+    if (const auto *atomic = std::get_if<common_peg_atomic_parser>(&parser))
+      return below(atomic->child);
+    if (const auto *rule = std::get_if<common_peg_rule_parser>(&parser)) {
+      if (rule->name == gemma_arguments) return for_gemma();
+      return holds_value(id, 0) ? below(rule->child) : rule->name;
+    }
+    if (const auto *ref = std::get_if<common_peg_ref_parser>(&parser)) {
+      if (ref->name == gemma_arguments) return for_gemma();
+      return holds_value(id, 0) ? below(arena.get_rule(ref->name)) : ref->name;
+    }
+    if (const auto *until = std::get_if<common_peg_ac_parser>(&parser)) {
+      if (!holds_value(until->child, 0) || until->delimiters.size() != 1)
+        return "ac-" + std::to_string(id);
+      placed = true;
+      return root + " " + schema::literal(until->delimiters.front());
+    }
+    if (std::holds_alternative<common_peg_until_parser>(parser))
+      return "until-" + std::to_string(id);
+    if (std::holds_alternative<common_peg_space_parser>(parser)) return "space";
+    if (const auto *repeated = std::get_if<common_peg_repetition_parser>(&parser)) {
+      // The input comes once, whatever the format would take.
+      const bool holds = holds_value(repeated->child, 0);
+      if (holds && placed && repeated->min_count == 0) return "";
+      const std::string one = below(repeated->child);
+      if (one.empty() || holds) return one;
+      const std::string most =
+          repeated->max_count < 0 ? "" : std::to_string(repeated->max_count);
+      return "(" + one + "){" + std::to_string(repeated->min_count) + "," + most + "}";
+    }
+    const bool is_nothing = std::holds_alternative<common_peg_epsilon_parser>(parser) ||
+                            std::holds_alternative<common_peg_start_parser>(parser) ||
+                            std::holds_alternative<common_peg_end_parser>(parser) ||
+                            std::holds_alternative<common_peg_and_parser>(parser) ||
+                            std::holds_alternative<common_peg_not_parser>(parser);
+    return is_nothing ? "" : refuse();
+  }
+
+  bool done() const { return placed && known; }
+  // Whether the input stands in the quotes of JSON.
+  bool quoted() const { return quotes; }
+
+private:
+  static constexpr int most_depth = 100;
+  static constexpr const char *gemma_arguments = "gemma4-dict";
+
+  static bool is_value(const common_peg_tag_parser &tag) {
+    return tag.tag == common_chat_peg_builder::TOOL_ARG_STRING_VALUE ||
+           tag.tag == common_chat_peg_builder::TOOL_ARG_VALUE;
+  }
+
+  // Its names and values are not told apart.
+  std::string for_gemma() {
+    placed = true;
+    return schema::literal("{input:<|\"|>") + " " + root + " " + schema::literal("<|\"|>}");
+  }
+
+  // All up to a mark.
+  bool is_text(common_peg_parser_id id, int depth) const {
+    if (depth > most_depth) return false;
+    const auto &parser = arena.get(id);
+    if (const auto *rule = std::get_if<common_peg_rule_parser>(&parser))
+      return is_text(rule->child, depth + 1);
+    if (const auto *ref = std::get_if<common_peg_ref_parser>(&parser))
+      return is_text(arena.get_rule(ref->name), depth + 1);
+    return std::holds_alternative<common_peg_until_parser>(parser);
+  }
+
+  bool holds_value(common_peg_parser_id id, int depth) const {
+    if (depth > most_depth) return false;
+    const auto &parser = arena.get(id);
+    const auto below = [&](common_peg_parser_id child) { return holds_value(child, depth + 1); };
+    const auto any_below = [&](const std::vector<common_peg_parser_id> &children) {
+      for (const auto child : children)
+        if (below(child)) return true;
+      return false;
+    };
+    if (const auto *all = std::get_if<common_peg_sequence_parser>(&parser))
+      return any_below(all->children);
+    if (const auto *any = std::get_if<common_peg_choice_parser>(&parser))
+      return any_below(any->children);
+    if (const auto *tag = std::get_if<common_peg_tag_parser>(&parser))
+      return is_value(*tag) || below(tag->child);
+    if (const auto *atomic = std::get_if<common_peg_atomic_parser>(&parser))
+      return below(atomic->child);
+    if (const auto *rule = std::get_if<common_peg_rule_parser>(&parser)) return below(rule->child);
+    if (const auto *ref = std::get_if<common_peg_ref_parser>(&parser))
+      return below(arena.get_rule(ref->name));
+    if (const auto *until = std::get_if<common_peg_ac_parser>(&parser)) return below(until->child);
+    if (const auto *repeated = std::get_if<common_peg_repetition_parser>(&parser))
+      return below(repeated->child);
+    return false;
+  }
+
+  std::string refuse() {
+    known = false;
+    return "";
+  }
+
+  const common_peg_arena &arena;
+  const std::string &root;
+  bool placed = false;
+  bool known = true;
+  bool quotes = false;
+};
+
+// The rule's text, from behind its "::= " to the end of its line; npos where there is none.
+std::pair<size_t, size_t> find_rule(const std::string &grammar, const std::string &name) {
+  const std::string head = name + " ::= ";
+  size_t at = grammar.compare(0, head.size(), head) == 0 ? 0 : grammar.find("\n" + head);
+  if (at == std::string::npos) return {at, at};
+  at += head.size() + (at == 0 && grammar[0] != '\n' ? 0 : 1);
+  return {at, std::min(grammar.find('\n', at), grammar.size())};
+}
+
+} // namespace
+
+std::string marked_parameters(const CustomInput &input) {
+  common_json text = {{"type", "string"}};
+  text[schema::mark_of_rules()] = input.root;
+  auto properties = common_json::object();
+  properties["input"] = text;
+  common_json parameters = {{"type", "object"}};
+  parameters["properties"] = properties;
+  parameters["required"] = common_json::array();
+  parameters["required"].push_back("input");
+  parameters["additionalProperties"] = false;
+  return parameters.dump();
+}
+
+bool enforce(const CustomInput &input, const std::string &tool, const common_peg_arena &parser,
+             std::string &grammar) {
+  // Where the grammar has the argument's schema.
+  if (grammar.find(" " + input.root + " \"") != std::string::npos) {
+    grammar += (grammar.empty() || grammar.back() == '\n' ? "" : "\n") + input.json;
+    return true;
+  }
+  const std::string name = clean(tool);
+  // The whole call where that can be written, so that the input is not left out.
+  for (const std::string &rule :
+       {"tool-" + name, "kimi-k3-tool-" + name, "ling3-tool-" + name, "tool-" + name + "-arg-input",
+        "kimi-k3-arg-" + name + "-input", "ling3-arg-" + name + "-input"}) {
+    if (!parser.has_rule(rule)) continue;
+    const auto [from, to] = find_rule(grammar, rule);
+    if (from == std::string::npos) continue;
+    const auto &found = parser.get(parser.get_rule(rule));
+    const auto *outer = std::get_if<common_peg_rule_parser>(&found);
+    if (outer == nullptr) continue;
+    PartWriter writer(parser, input.root);
+    const std::string made = writer.write(outer->child);
+    if (!writer.done()) continue;
+    grammar.replace(from, to - from, made);
+    grammar += (grammar.back() == '\n' ? "" : "\n") + (writer.quoted() ? input.json : input.plain);
+    return true;
+  }
+  return false;
+}
+
+} // namespace recua

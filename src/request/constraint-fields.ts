@@ -1,0 +1,110 @@
+// What a request says an answer's text must look like, by the names that clients have for it:
+// OpenAI's, llama-server's and vLLM's. Pure. Called by who reads chats and completions.
+import type { Constraint } from '../engine/protocol.js';
+import { RecuaError } from '../errors.js';
+import { Fields, isObject, wrongType, wrongValue } from './fields.js';
+import { choiceConstraint, grammarConstraint, regexConstraint } from './grammar/constraint.js';
+
+/** A constraint and the field that it stands in. */
+type Given = readonly [name: string, constraint: Constraint];
+
+export function conflict(one: string, other: string): RecuaError {
+  return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
+}
+
+/** At most one of them may be there. */
+export function readConstraint(body: Fields): Constraint {
+  const given: Given[] = [];
+  const grammar = body.string('grammar');
+  if (grammar) given.push(['grammar', { kind: 'grammar', grammar }]);
+  const schema = readSchema(body, 'json_schema');
+  if (schema !== undefined) given.push(['json_schema', schemaConstraint(schema, false, 'json_schema')]);
+  const format = body.fields('response_format');
+  const formatted = format && readFormat(format);
+  if (formatted) given.push(['response_format', formatted]);
+  given.push(...readSugar(body, ['regex', 'choice'], ''), ...readSugar(body, ['regex', 'choice', 'json', 'grammar'], 'guided_'));
+  const structured = body.fields('structured_outputs');
+  if (structured) given.push(...readSugar(structured, ['regex', 'choice', 'json', 'grammar', 'json_object'], ''));
+  const [first, second] = given;
+  if (first && second) throw conflict(first[0], second[0]);
+  return first?.[1] ?? { kind: 'none' };
+}
+
+/** What vLLM calls `guided_…`, or `structured_outputs` in newer versions. */
+function readSugar(fields: Fields, names: readonly ('regex' | 'choice' | 'json' | 'grammar' | 'json_object')[], prefix: string): Given[] {
+  return names.flatMap((name): Given[] => {
+    const [field, param] = [prefix + name, fields.param(prefix + name)];
+    const value = fields.get(field);
+    if (value === undefined || value === '') return [];
+    switch (name) {
+      case 'regex':
+        return [[param, regexConstraint(value, param)]];
+      case 'choice':
+        return [[param, choiceConstraint(value, param)]];
+      case 'grammar':
+        return [[param, grammarConstraint(value, param)]];
+      case 'json_object':
+        return fields.boolean(field) ? [[param, schemaConstraint({ type: 'object' }, false, param)]] : [];
+      case 'json':
+        // A text holds the schema, with vLLM.
+        return [[param, schemaConstraint(typeof value === 'string' ? parse(value, param) : readSchema(fields, field), false, param)]];
+    }
+  });
+}
+
+function parse(text: string, param: string): unknown {
+  try {
+    const schema = JSON.parse(text) as unknown;
+    if (isObject(schema) || typeof schema === 'boolean') return schema;
+  } catch {
+    // Told below.
+  }
+  throw wrongValue(param, 'a JSON schema', text);
+}
+
+/** An object, or true for any value; false, which nothing follows, is refused with the schema. */
+export function readSchema(fields: Fields, name: string): unknown {
+  const schema = fields.get(name);
+  if (schema === undefined || isObject(schema) || typeof schema === 'boolean') return schema;
+  throw wrongType(fields.param(name), 'an object or true', schema);
+}
+
+export function schemaConstraint(schema: unknown, strict: boolean, param: string): Constraint {
+  return { kind: 'schema', schema: JSON.stringify(schema), strict, param };
+}
+
+const formats = ['text', 'json_object', 'json_schema', 'grammar', 'regex', 'choice'] as const;
+
+/**
+ * `response_format`, and `text.format` of Responses, which is `flat`: what belongs to a type stands
+ * beside it. llama-server takes that of either. Undefined for plain text. As with OpenAI, a schema
+ * is strict only where the request says so.
+ */
+export function readFormat(format: Fields, flat = false): Constraint | undefined {
+  const type = format.word('type', formats);
+  switch (type) {
+    case 'text':
+      return undefined;
+    case 'json_object':
+      return schemaConstraint(readSchema(format, 'schema') ?? { type: 'object' }, false, format.param('schema'));
+    case 'json_schema': {
+      const inside = flat || (format.get('json_schema') === undefined && format.get('schema') !== undefined);
+      const given = inside ? format : Fields.of(format.get('json_schema'), format.param('json_schema'));
+      given.string('name');
+      const strict = given.boolean('strict') ?? false;
+      const schema = readSchema(given, 'schema');
+      if (schema === undefined) throw wrongType(given.param('schema'), 'an object', undefined);
+      return schemaConstraint(schema, strict, given.param('schema'));
+    }
+    case 'grammar':
+      return grammarConstraint(format.get('grammar'), format.param('grammar'));
+    case 'regex': {
+      const name = format.get('regex') === undefined ? 'pattern' : 'regex';
+      return regexConstraint(format.get(name), format.param(name));
+    }
+    case 'choice':
+      return choiceConstraint(format.get('choice'), format.param('choice'));
+    default:
+      throw wrongType(format.param('type'), '"text", "json_object" or "json_schema"', undefined);
+  }
+}

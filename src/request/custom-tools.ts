@@ -1,0 +1,37 @@
+// Custom tools, which take a text instead of JSON: to the model each is a function of one text,
+// `input`, which keeps to the tool's format while it is sampled. Pure. Called by who reads tools.
+import { describe, wrongValue, type Fields } from './fields.js';
+import { readCustomFormat } from './grammar/custom-input.js';
+import { maxToolName, type ReadTool } from './tool-text.js';
+
+/** `index` among the request's tools. */
+export function readCustomTool(fields: Fields, index: number): ReadTool {
+  const name = fields.name('name', maxToolName);
+  const described = fields.string('description');
+  const format = fields.fields('format');
+  const type = format?.word('type', ['text', 'grammar']);
+  // Chats have what belongs to a grammar in an object, Responses have it beside the type.
+  const grammar = type === 'grammar' ? format!.fields('grammar') ?? format! : undefined;
+  if (type !== 'grammar' && format?.get('definition') !== undefined) throw wrongValue(format.param('type'), '"grammar" beside a definition', type ?? describe(type));
+  const root = `input-of-${index}`;
+  const read = grammar && readCustomFormat(grammar, root);
+  const told = read && `The input must match this ${read.syntax === 'lark' ? 'Lark grammar' : 'regular expression'}:\n${read.definition}`;
+  return {
+    tool: {
+      type: 'function',
+      function: {
+        name,
+        description: [described, told].filter((text) => text !== undefined).join('\n\n'),
+        parameters: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'], additionalProperties: false },
+      },
+    },
+    param: fields.param('format'),
+    custom: true,
+    ...(read ? { input: { root, ...read.rules } } : {}),
+  };
+}
+
+/** Names of those that are custom, which answers tell in another way. */
+export function customNames(tools: readonly ReadTool[]): string[] {
+  return tools.filter(({ custom }) => custom).map(({ tool }) => tool.function.name);
+}

@@ -1,0 +1,32 @@
+// The format of a custom tool's input, a regular expression or a Lark grammar → the rules that
+// the input keeps to, in both spellings that chat templates have for a text. Pure. Called by who
+// reads tools.
+import type { InputRules } from '../../engine/protocol.js';
+import { wrongType, type Fields } from '../fields.js';
+import { checkDefinition, larkTrees, regexTree } from './constraint.js';
+import { writeRules } from './gbnf.js';
+import { Budget, invalid } from './tree.js';
+
+export interface CustomFormat {
+  syntax: 'lark' | 'regex';
+  definition: string;
+  rules: Omit<InputRules, 'root'>;
+}
+
+/**
+ * `fields` holds `syntax` and `definition`; `root` is what the first rule is to be called.
+ * @throws RecuaError `invalid_grammar` with the place of what cannot be followed.
+ */
+export function readCustomFormat(fields: Fields, root: string): CustomFormat {
+  const syntax = fields.word('syntax', ['lark', 'regex']);
+  if (syntax === undefined) throw wrongType(fields.param('syntax'), '"lark" or "regex"', undefined);
+  const param = fields.param('definition');
+  const definition = checkDefinition(fields.get('definition'), param);
+  const what = syntax === 'lark' ? 'The Lark grammar' : 'The regular expression';
+  const budget = new Budget((why) => invalid(param, `${what} of ${param} cannot be followed: ${why}.`));
+  const trees = syntax === 'regex' ? [regexTree(definition, param, budget)] : larkTrees(definition, param, budget);
+  return {
+    syntax, definition,
+    rules: { plain: writeRules(trees, root, 'plain', budget), json: writeRules(trees, root, 'json', budget) },
+  };
+}

@@ -1,0 +1,90 @@
+// What regular expressions and Lark grammars are read into, before one of them is written as GBNF:
+// characters, texts and how they follow each other. Pure. Called by the files beside it.
+import { RecuaError } from '../../errors.js';
+import { property, type Characters } from './characters.js';
+
+export type Tree =
+  /** One character out of these. */
+  | { kind: 'characters'; of: Characters }
+  | { kind: 'text'; text: string }
+  | { kind: 'sequence'; items: readonly Tree[] }
+  | { kind: 'choice'; ways: readonly Tree[] }
+  /** `max` may be Infinity. */
+  | { kind: 'repeat'; item: Tree; min: number; max: number }
+  /** Another rule, by its number. */
+  | { kind: 'rule'; rule: number }
+  /** The beginning or the end of the whole text; gone once it is known to stand there. */
+  | { kind: 'edge'; edge: 'begin' | 'end'; at: number };
+
+export const nothing: Tree = { kind: 'text', text: '' };
+
+/** Texts that follow each other are one. */
+export function sequence(items: readonly Tree[]): Tree {
+  const joined: Tree[] = [];
+  for (const item of items) {
+    const last = joined.at(-1);
+    if (item.kind === 'text' && last?.kind === 'text') joined[joined.length - 1] = { kind: 'text', text: last.text + item.text };
+    else joined.push(item);
+  }
+  return joined.length === 1 ? joined[0]! : { kind: 'sequence', items: joined };
+}
+
+export function choice(ways: readonly Tree[]): Tree {
+  return ways.length === 1 ? ways[0]! : { kind: 'choice', ways };
+}
+
+export function repeat(item: Tree, min: number, max: number): Tree {
+  return min === 1 && max === 1 ? item : { kind: 'repeat', item, min, max };
+}
+
+/** Most characters of a regular expression or a grammar. */
+export const maxDefinition = 65_536;
+/** Most times that something may be repeated by a number. */
+export const maxTimes = 100_000;
+/** Groups in groups. */
+export const maxDepth = 100;
+
+/** What reading and writing one definition may cost: the same on every machine. */
+export class Budget {
+  static readonly steps = 500_000;
+  /** Of GBNF. */
+  static readonly characters = 1_048_576;
+  static readonly properties = 8;
+  readonly #properties = new Set<string>();
+  readonly #refuse: (why: string) => RecuaError;
+  #steps = 0;
+  #characters = 0;
+
+  constructor(refuse: (why: string) => RecuaError) {
+    this.#refuse = refuse;
+  }
+
+  step(count = 1): void {
+    this.#steps += count;
+    if (this.#steps > Budget.steps) {
+      throw this.#refuse(`it is too large: reading it would take over ${Budget.steps} steps`);
+    }
+  }
+
+  /** Of Unicode; undefined where there is none of that name. */
+  property(name: string): Characters | undefined {
+    this.#properties.add(name);
+    if (this.#properties.size > Budget.properties) {
+      throw this.#refuse(`it has over ${Budget.properties} properties of Unicode`);
+    }
+    const found = property(name);
+    this.step(found?.length);
+    return found;
+  }
+
+  write(characters: number): void {
+    this.#characters += characters;
+    if (this.#characters <= Budget.characters) return;
+    throw this.#refuse(`it is too large: its grammar would have over ${Budget.characters} characters`);
+  }
+}
+
+/** `place`: where in the definition, as a sentence begins. */
+export function invalid(param: string, message: string): RecuaError {
+  return new RecuaError('invalid_grammar', message, { param });
+}

@@ -1,0 +1,64 @@
+// The text that a custom tool is called with, out of the arguments that the model writes: JSON
+// with one text, `input`, which may be cut off anywhere. Pure. Called by the dialects' answers.
+
+const head = /^\s*\{\s*"input"\s*:\s*"/;
+const headBegun = /^\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?$/;
+const letters: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f' };
+
+/** Piece by piece. */
+export class CustomInput {
+  /** JSON that was not understood yet. */
+  #held = '';
+  #state: 'before' | 'inside' | 'behind' | 'foreign' = 'before';
+  /** What has been said so far. */
+  whole = '';
+
+  /** What is new of the text. Arguments that are not of that shape are the text themselves. */
+  add(json: string): string {
+    this.#held += json;
+    if (this.#state === 'before') {
+      const begin = head.exec(this.#held);
+      if (begin) {
+        this.#held = this.#held.slice(begin[0].length);
+        this.#state = 'inside';
+      } else if (!headBegun.test(this.#held)) this.#state = 'foreign';
+    }
+    const said = this.#state === 'inside' ? this.#unescape() : this.#state === 'foreign' ? this.#held : '';
+    if (this.#state !== 'inside' && this.#state !== 'before') this.#held = '';
+    this.whole += said;
+    return said;
+  }
+
+  #unescape(): string {
+    const text = this.#held;
+    const parts: string[] = [];
+    let at = 0;
+    while (at < text.length) {
+      const next = text.slice(at).search(/["\\]/);
+      if (next < 0) {
+        parts.push(text.slice(at));
+        at = text.length;
+        break;
+      }
+      parts.push(text.slice(at, at + next));
+      at += next;
+      if (text[at] === '"') {
+        this.#state = 'behind';
+        return parts.join('');
+      }
+      const escape = /^\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])/.exec(text.slice(at, at + 12))?.[0];
+      // The other half of a pair may follow.
+      const half = escape !== undefined && /^\\u[dD][89abAB]..$/.test(escape) && text.length - at < 12;
+      if (escape === undefined || half) break;
+      parts.push(escape[1] === 'u' ? JSON.parse(`"${escape}"`) as string : letters[escape[1]!] ?? escape[1]!);
+      at += escape.length;
+    }
+    this.#held = text.slice(at);
+    return parts.join('');
+  }
+}
+
+/** Of arguments that are whole, or as far as they came. */
+export function customInput(json: string): string {
+  return new CustomInput().add(json);
+}
