@@ -32,7 +32,50 @@ void append_text(const llama_vocab *vocab, const char *text, size_t length, std:
   }
 }
 
+std::string bytes_of(const llama_vocab *vocab, const llama_token *tokens, size_t count) {
+  std::string bytes, piece(64, '\0');
+  for (size_t i = 0; i < count; i++) {
+    int32_t length = llama_token_to_piece(vocab, tokens[i], piece.data(), static_cast<int32_t>(piece.size()), 0, true);
+    if (length < 0) {
+      piece.resize(static_cast<size_t>(-length));
+      length = llama_token_to_piece(vocab, tokens[i], piece.data(), static_cast<int32_t>(piece.size()), 0, true);
+    }
+    bytes.append(piece, 0, static_cast<size_t>(length));
+  }
+  return bytes;
+}
+
+// As such vocabularies give it back: they have no other sign for a space.
+std::string with_spaces(std::string text) {
+  static const std::string sign = "\xE2\x96\x81";
+  for (size_t at = 0; (at = text.find(sign, at)) != std::string::npos; at++) text.replace(at, sign.size(), " ");
+  return text;
+}
+
+// The rest of a text: without the space that some vocabularies put before each.
+void append_rest(const llama_vocab *vocab, const std::string &text, bool adds_space, std::vector<llama_token> &tokens) {
+  // A line break merges with nothing there; behind it no space is put.
+  static const std::string before = "\n";
+  if (adds_space) {
+    std::vector<llama_token> head, whole;
+    append_text(vocab, before.data(), before.size(), head);
+    append_text(vocab, (before + text).data(), before.size() + text.size(), whole);
+    const bool parted = whole.size() >= head.size() && std::equal(head.begin(), head.end(), whole.begin());
+    if (parted && bytes_of(vocab, whole.data() + head.size(), whole.size() - head.size()) == with_spaces(text)) {
+      tokens.insert(tokens.end(), whole.begin() + static_cast<std::ptrdiff_t>(head.size()), whole.end());
+      return;
+    }
+  }
+  append_text(vocab, text.data(), text.size(), tokens);
+}
+
 } // namespace
+
+bool adds_space_before(const llama_vocab *vocab) {
+  std::vector<llama_token> tokens;
+  append_text(vocab, "a", 1, tokens);
+  return bytes_of(vocab, tokens.data(), tokens.size()) == " a";
+}
 
 Specials::Specials(const llama_vocab *vocab) : nodes(1) {
   std::vector<llama_token> found;
@@ -53,6 +96,7 @@ Specials::Specials(const llama_vocab *vocab) : nodes(1) {
     const auto byte = static_cast<unsigned char>(special.text[0]);
     const std::string first = special.text.substr(0, byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4);
     if ((control || special.mark) && std::find(starts.begin(), starts.end(), first) == starts.end()) starts.push_back(first);
+    tokens.insert(token);
     all.push_back(std::move(special));
     insert(all.size() - 1);
   }
@@ -192,16 +236,27 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
   } else {
     around.clear();
   }
-  size_t at = 0;
+  const auto found = specials.find(text, options.parse_special, literal);
+  Begun begun;
+  if (options.known != nullptr) begun = options.known->of(text, found, tokens.empty() ? -1 : tokens.front());
+  if (begun.at > 0) tokens = std::move(begun.tokens);
+  size_t at = begun.at;
+  bool inside = begun.inside_text;
+  const bool adds_space = (inside || !cuts.empty()) && adds_space_before(vocab);
+  const auto append = [&](size_t end) {
+    if (inside) append_rest(vocab, text.substr(at, end - at), adds_space, tokens);
+    else append_text(vocab, text.data() + at, end - at, tokens);
+    inside = true;
+    at = end;
+  };
   const auto text_until = [&](size_t end) {
     check_wanted(cancelled);
-    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), at); cut != cuts.end() && *cut < end; cut++) {
-      append_text(vocab, text.data() + at, *cut - at, tokens);
-      at = *cut;
-    }
-    if (end > at) append_text(vocab, text.data() + at, end - at, tokens);
+    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), at); cut != cuts.end() && *cut < end; cut++) append(*cut);
+    if (end > at) append(end);
+    inside = false;
   };
-  for (const auto &special : specials.find(text, options.parse_special, literal)) {
+  for (const auto &special : found) {
+    if (special.at < begun.at) continue;
     text_until(special.at - special.before);
     tokens.push_back(special.token);
     at = special.at + special.length + special.after;

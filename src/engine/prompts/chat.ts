@@ -28,6 +28,8 @@ export interface PreparedPrompt {
   /** Text of the prompt, where it is to be told. */
   echo: string;
   tells: Telling;
+  /** Keeps a chat's tokens, prompt and answer, for the prompt that goes on from it. */
+  remember?: (tokens: Int32Array) => void;
 }
 
 /** Turns the text so far into what is new of the answer. */
@@ -83,6 +85,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     predicted: prediction !== '',
     echo: '',
     tells: request.tells ?? {},
+    remember: (tokens) => model.remember(tokens),
   };
 }
 
@@ -91,7 +94,7 @@ export async function renderChat(model: NativeModel, template: string, request: 
   const { prompt, literal } = await model.applyChatTemplate(templateInput(template, request)).catch((thrown: unknown) => {
     throw grammarError(chatError(thrown, request.constraint, request.toolSources), request.constraint);
   });
-  return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal })).length };
+  return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal, known: true })).length };
 }
 
 function templateInput(template: string, request: ChatRequest): ChatInput {
