@@ -5,6 +5,7 @@ import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { readTruncation } from '../../request/truncation.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';
 import { readTools } from './tools.js';
@@ -25,9 +26,12 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const stops = readStops(body);
   const { thinking, warnings } = readThinking(body);
+  const { messages, sources } = readMessages(body);
   return {
     request: {
-      messages: JSON.stringify(readMessages(body)),
+      messages: JSON.stringify(messages),
+      messageSources: sources,
+      ...readTruncation(body),
       ...readTools(body),
       constraint: readFormat(body),
       sampling,
