@@ -17,6 +17,16 @@ bool in_brackets(const std::string &text) {
   return text.size() > 2 && ((text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']'));
 }
 
+// HTML's, which some vocabularies have as tokens of their own.
+bool is_element(const std::string &text) {
+  static const std::unordered_set<std::string> names = {
+      "a", "b", "blockquote", "body", "br", "caption", "code", "dd", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "html",
+      "i", "img", "li", "ol", "p", "pre", "s", "span", "strong", "sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul"};
+  if (text.size() < 3 || text.front() != '<' || text.back() != '>') return false;
+  const size_t from = text[1] == '/' ? 2 : 1;
+  return names.count(text.substr(from, text.size() - from - 1)) > 0;
+}
+
 void append_text(const llama_vocab *vocab, const char *text, size_t length, std::vector<llama_token> &tokens) {
   const size_t begin = tokens.size();
   size_t room = length + 8; // a token is at least a byte
@@ -90,7 +100,7 @@ Specials::Specials(const llama_vocab *vocab) : nodes(1) {
     const int attributes = llama_vocab_get_attr(vocab, token);
     const bool control = (attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
     const std::string written = llama_vocab_get_text(vocab, token);
-    Special special{token, written, control, !control && in_brackets(written), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
+    Special special{token, written, control, !control && in_brackets(written), is_element(written), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
                     (attributes & LLAMA_TOKEN_ATTR_RSTRIP) != 0};
     if (special.text.empty()) continue;
     const auto byte = static_cast<unsigned char>(special.text[0]);
@@ -140,7 +150,7 @@ bool Specials::mark_at(const std::string &text, size_t at, const std::string &so
     node = child(node, static_cast<unsigned char>(text[at]));
     if (node < 0) return false;
     for (const size_t index : nodes[static_cast<size_t>(node)].ends) {
-      if (all[index].mark && source.find(all[index].text) != std::string::npos) return true;
+      if (all[index].mark && (!all[index].element || source.find(all[index].text) != std::string::npos)) return true;
     }
   }
   return false;

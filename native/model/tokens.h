@@ -35,16 +35,16 @@ public:
   const std::vector<std::string> &mark_starts() const { return starts; }
   // True if a control token's text is at this place; or may be, behind the text's end.
   bool control_at(const std::string &text, size_t at) const;
-  // True if a mark that `source`, a template, mentions begins at this place. Marks are the other
-  // tokens in brackets, such as <tool_response>: vocabularies have them as ordinary ones, and
-  // templates put what tools say between them.
+  // True if a mark begins at this place. Marks are the other tokens in brackets, such as
+  // <tool_response>: vocabularies have them as ordinary ones, and templates put what tools say
+  // between them. HTML's elements are words like others, unless `source`, a template, mentions them.
   bool mark_at(const std::string &text, size_t at, const std::string &source) const;
 
 private:
   struct Special {
     llama_token token;
     std::string text;
-    bool control, mark, takes_before, takes_after;
+    bool control, mark, element, takes_before, takes_after;
   };
   int32_t child(int32_t node, unsigned char byte) const;
   void insert(size_t index);
