@@ -102,6 +102,11 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
   });
 }
 
+const LengthBound &ModelState::length_bound() {
+  std::call_once(bound_found, [this] { bound = std::make_unique<LengthBound>(vocab); });
+  return *bound;
+}
+
 History &ModelState::history() {
   std::call_once(history_made, [this] { chats = std::make_unique<History>(vocab, special_tokens()); });
   return *chats;

@@ -139,11 +139,6 @@ const Specials &ModelState::special_tokens() {
   return *specials;
 }
 
-const LengthBound &ModelState::length_bound() {
-  std::call_once(bound_found, [this] { bound = std::make_unique<LengthBound>(vocab); });
-  return *bound;
-}
-
 ModelState::~ModelState() {
   templates.clear();
   llama_model_free(model);
