@@ -37,7 +37,8 @@ public:
   bool control_at(const std::string &text, size_t at) const;
   // True if a mark begins at this place. Marks are the other tokens in brackets, such as
   // <tool_response>: vocabularies have them as ordinary ones, and templates put what tools say
-  // between them. HTML's elements are words like others, unless `source`, a template, mentions them.
+  // between them. HTML's elements are words like others, unless `source`, a template, mentions
+  // them.
   bool mark_at(const std::string &text, size_t at, const std::string &source) const;
 
 private:

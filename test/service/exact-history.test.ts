@@ -1,5 +1,6 @@
-// The next turn of a chat evaluates only what is new, in each dialect: docs/design/exact-history.md.
-// Answers are sampled hot, so that many of them are tokens that their text would not become again.
+// The next turn of a chat evaluates only what is new, in each dialect
+// (docs/design/exact-history.md). Answers are sampled hot, so that many of them are tokens that
+// their text would not become again.
 import t from 'tap';
 import { post, startService } from './service.js';
 
@@ -63,7 +64,7 @@ for (const [name, { ask }] of Object.entries(dialects)) {
       let before: Said | undefined;
       for (let turn = 0; turn < 4; turn++) {
         const said = await ask(url, turns, seed * 10 + turn);
-        // Nothing of the dialect tells what was cached: the prompt's length tells which tokens it has.
+        // Where a dialect does not tell what was cached, the prompt's length tells of the tokens.
         const cached = Number.isNaN(said.cached) ? Math.min(said.prompt, (before?.prompt ?? 0) + (before?.completion ?? 0) - 1) : said.cached;
         if (before) {
           const known = before.prompt + before.completion;
