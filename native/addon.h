@@ -18,6 +18,7 @@
 #include "sampling.h"
 #include "sampling/thoughts.h"
 #include "chat/templates.h"
+#include "model/history.h"
 #include "model/tokens.h"
 
 #include <atomic>
@@ -57,6 +58,8 @@ struct ModelState {
   const Specials &special_tokens();
   // Any thread. Made at the first call.
   const LengthBound &length_bound();
+  // Any thread. Made at the first call.
+  History &history();
   // Any thread. Compiled templates of `source` ('' is the file's own).
   std::shared_ptr<Templates> chat_templates(const std::string &source);
   // Any thread. What to tell where outputs are no numbers; without the folder, since clients hear
@@ -70,6 +73,8 @@ struct ModelState {
 private:
   std::once_flag specials_made;
   std::unique_ptr<Specials> specials;
+  std::once_flag history_made;
+  std::unique_ptr<History> chats;
   std::once_flag bound_found;
   std::unique_ptr<LengthBound> bound;
   std::once_flag ends_found;
@@ -249,6 +254,9 @@ private:
   Napi::Value apply_chat_template(const Napi::CallbackInfo &info); // chat.cpp
   Napi::Value create_parser(const Napi::CallbackInfo &info);       // chat.cpp
   Napi::Value prepare_chat(const Napi::CallbackInfo &info);        // prepare.cpp
+  Napi::Value remember(const Napi::CallbackInfo &info);            // prepare.cpp
+  Napi::Value remembers(const Napi::CallbackInfo &info);           // prepare.cpp
+  Napi::Value forget(const Napi::CallbackInfo &info);              // prepare.cpp
   Napi::Value limit_grammars(const Napi::CallbackInfo &info); // sampler.cpp
   Napi::Value close(const Napi::CallbackInfo &info);
 

@@ -3,8 +3,10 @@
 #include "addon.h"
 
 #include "chat/message_text.h"
+#include "chat/turns.h"
 #include "schema/schema.h"
 
+#include <cstring>
 #include <random>
 
 namespace recua {
@@ -28,9 +30,13 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &
   inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
   inputs.chat_template_kwargs = input.kwargs;
   inputs.parallel_tool_calls = input.parallel_given ? input.parallel_tool_calls : templates.parallel_tool_calls();
-  if (!inputs.messages.empty() && inputs.messages.back().role == "assistant" && inputs.messages.back().tool_calls.empty()) {
+  const bool answers = !inputs.messages.empty() && inputs.messages.back().role == "assistant" && inputs.messages.back().tool_calls.empty();
+  if (answers && input.continuation != "none") {
     // A trailing assistant message is the beginning of the answer.
-    inputs.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
+    const std::string &what = input.continuation;
+    inputs.continue_final_message = what == "content" ? COMMON_CHAT_CONTINUATION_CONTENT
+                                    : what == "reasoning_content" ? COMMON_CHAT_CONTINUATION_REASONING
+                                                                  : COMMON_CHAT_CONTINUATION_AUTO;
     inputs.add_generation_prompt = false;
   }
   return inputs;
@@ -65,7 +71,9 @@ size_t least_tokens(const LengthBound &bound, const ChatInput &input) {
   if (bound.tokens(bound.bytes(input.messages)) < input.context_size) return 0;
   size_t bytes = 0;
   for (const auto &message : common_chat_msgs_parse_oaicompat(common_json::parse(input.messages))) {
-    if (message.role != "assistant") bytes += bound.bytes(trimmed(message.content));
+    if (message.role == "assistant") continue;
+    bytes += bound.bytes(trimmed(message.content));
+    for (const auto &part : message.content_parts) bytes += bound.bytes(trimmed(part.text));
   }
   return bound.tokens(bytes);
 }
@@ -105,6 +113,7 @@ ChatInput::ChatInput(const Options &options) {
   options.text("grammar", grammar);
   options.text("template", source);
   options.boolean("addGenerationPrompt", add_generation_prompt);
+  options.text("continuation", continuation);
   options.boolean("enableThinking", enable_thinking);
   parallel_given = options.get("parallelToolCalls").IsBoolean();
   options.boolean("parallelToolCalls", parallel_tool_calls);
@@ -148,6 +157,35 @@ std::string ChatInput::shape_key() const {
   return key;
 }
 
+namespace {
+
+constexpr const char *refused = "invalid_messages";
+
+void render_as(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
+  const auto inputs = to_inputs(input, templates);
+  for (const auto &custom : input.customs) {
+    if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs of tools that there are.");
+  }
+  auto rendered = templates.apply(inputs, input.customs, input.shape_key(), input.remember);
+  check_wanted(cancelled);
+  const auto render_texts = [&](const MessageTexts &texts) {
+    auto other = input;
+    other.messages = texts.messages;
+    other.tools = texts.tools;
+    return templates.prompt(to_inputs(other, templates));
+  };
+  out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates.source(), render_texts);
+  const auto &shape = *rendered.shape;
+  const bool made = !shape.params.grammar.empty();
+  out.answer = std::make_shared<AnswerShape>();
+  out.answer->grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
+  out.answer->grammar = made ? shape.params.grammar : input.json_schema.empty() ? input.grammar : shape.schema_grammar;
+  out.answer->continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
+  out.answer->shape = std::move(rendered.shape);
+}
+
+} // namespace
+
 bool render_chat(ModelState &model, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
   check_wanted(cancelled);
   if (input.context_size > 0) {
@@ -159,27 +197,21 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   const Outcome compiled = Outcome::of([&] { templates = model.chat_templates(input.source); });
   if (compiled.code != nullptr) throw CodedError("chat_unsupported", "The chat template does not compile: " + compiled.message);
   check_texts(input);
-  const auto inputs = to_inputs(input, *templates);
-  for (const auto &custom : input.customs) {
-    if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs of tools that there are.");
-  }
-  auto rendered = templates->apply(inputs, input.customs, input.shape_key(), input.remember);
+  const Outcome taken = Outcome::of([&] { render_as(model, *templates, input, cancelled, out); }, refused);
+  if (taken.code == nullptr) return true;
+  // Only what the template itself refuses.
+  if (std::strcmp(taken.code, refused) != 0) throw CodedError(taken.code, taken.message, taken.index);
+  auto other = input;
+  other.messages = usual_turns(input.messages);
+  const bool same = other.messages == common_json::parse(input.messages).dump();
+  if (!same && Outcome::of([&] { render_as(model, *templates, other, cancelled, out); }).code == nullptr) return true;
   check_wanted(cancelled);
-  const auto render_texts = [&](const MessageTexts &texts) {
-    auto other = input;
-    other.messages = texts.messages;
-    other.tools = texts.tools;
-    return templates->prompt(to_inputs(other, *templates));
-  };
-  out.prompt = keep_text(model.special_tokens(), rendered.prompt, {input.messages, input.tools}, templates->source(), render_texts);
-  const auto &shape = *rendered.shape;
-  const bool made = !shape.params.grammar.empty();
-  out.answer = std::make_shared<AnswerShape>();
-  out.answer->grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
-  out.answer->grammar = made ? shape.params.grammar : input.json_schema.empty() ? input.grammar : shape.schema_grammar;
-  out.answer->continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
-  out.answer->shape = std::move(rendered.shape);
-  return true;
+  const int32_t turn = refused_turn(input.messages, [&](const std::string &messages) {
+    other.messages = messages;
+    other.continuation = "none";
+    return Outcome::of([&] { templates->prompt(to_inputs(other, *templates)); }).code != nullptr;
+  });
+  throw CodedError(refused, taken.message, turn);
 }
 
 HeldShape hold(Napi::Env env, const std::shared_ptr<AnswerShape> &answer) {

@@ -23,6 +23,9 @@ struct ChatInput {
   bool parallel_given = false;
   bool add_generation_prompt = true;
   bool enable_thinking = true;
+  // Of the assistant's last message: auto, content or reasoning_content is gone on with, none; ''
+  // is auto where the answer would begin there.
+  std::string continuation;
   bool remember = true;
   std::map<std::string, std::string> kwargs;
   std::vector<CustomInput> customs; // of some of the tools, in order

@@ -1,11 +1,11 @@
 // Text in messages is text: what a user (or a tool, or an earlier answer) wrote never becomes a
 // control token, however a template puts it together. Nor does what a user or a tool wrote become
-// one of the other tokens that the template mentions, such as <tool_response>, by which it would
-// pass for what a tool said; in system messages, tools and earlier answers those are what they
-// were. Each character of the messages that could begin a control token is replaced by a twin, a
-// private character that nothing else contains; the template is rendered; twins become what they
-// stand for, and where they stood, no control token begins. What a template does with text (trim,
-// split, JSON) it does with twins too. Used by chat.cpp on pool threads.
+// one of the other tokens in brackets, such as <tool_response>, by which it would pass for what a
+// tool said; in system messages, tools and earlier answers those are what they were. Each character
+// of the messages that could begin a control token is replaced by a twin, a private character that
+// nothing else contains; the template is rendered; twins become what they stand for, and where they
+// stood, no control token begins. What a template does with text (trim, split, JSON) it does with
+// twins too. Used by chat.cpp on pool threads.
 #pragma once
 
 #include "model/tokens.h"

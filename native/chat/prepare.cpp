@@ -1,5 +1,6 @@
 // A chat request in one task on the pool: messages → prompt → tokens → sampler and parser. Nothing
-// of the prompt's text, and nothing of what constrains the answer, is seen by JavaScript.
+// of the prompt's text, and nothing of what constrains the answer, is seen by JavaScript. What a
+// chat was in the end is remembered for the prompt that goes on from it.
 #include "addon.h"
 
 #include "chat/chat_prompt.h"
@@ -48,6 +49,7 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
   // As llama-server does: the template stripped a BOS of its own, tokenising adds the vocabulary's.
   options.add_special = options.parse_special = true;
   options.literal = std::move(out.chat.prompt.literal);
+  options.known = &model->history();
   coding("internal_error", [&] {
     out.tokens = tokenize(model->vocab, model->special_tokens(), out.chat.prompt.text, options, cancelled);
   });
@@ -98,6 +100,34 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
           made.Set("sampler", Sampler::wrap(env, sampler, std::move(out.parts), request->params.seed));
           return prepared;
         });
+  });
+}
+
+const LengthBound &ModelState::length_bound() {
+  std::call_once(bound_found, [this] { bound = std::make_unique<LengthBound>(vocab); });
+  return *bound;
+}
+
+History &ModelState::history() {
+  std::call_once(history_made, [this] { chats = std::make_unique<History>(vocab, special_tokens()); });
+  return *chats;
+}
+
+Napi::Value Model::remember(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] {
+    open(info.Env())->history().remember(copy_array<int32_t>(info[0]));
+    return info.Env().Undefined();
+  });
+}
+
+Napi::Value Model::remembers(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] { return Napi::Boolean::New(info.Env(), open(info.Env())->history().knows(copy_array<int32_t>(info[0]))); });
+}
+
+Napi::Value Model::forget(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] {
+    open(info.Env())->history().forget();
+    return info.Env().Undefined();
   });
 }
 

@@ -139,11 +139,6 @@ const Specials &ModelState::special_tokens() {
   return *specials;
 }
 
-const LengthBound &ModelState::length_bound() {
-  std::call_once(bound_found, [this] { bound = std::make_unique<LengthBound>(vocab); });
-  return *bound;
-}
-
 ModelState::~ModelState() {
   templates.clear();
   llama_model_free(model);
@@ -230,6 +225,8 @@ Napi::Function Model::define(Napi::Env env) {
                       InstanceMethod("applyChatTemplate", &Model::apply_chat_template),
                       InstanceMethod("prepareChat", &Model::prepare_chat),
                       InstanceMethod("createParser", &Model::create_parser),
+                      InstanceMethod("remember", &Model::remember), InstanceMethod("remembers", &Model::remembers),
+                      InstanceMethod("forget", &Model::forget),
                       InstanceMethod("limitGrammars", &Model::limit_grammars), InstanceMethod("close", &Model::close)});
 }
 
@@ -267,6 +264,9 @@ Napi::Value Model::tokenize(const Napi::CallbackInfo &info) {
     options.add_special = info[1].ToBoolean();
     options.parse_special = info[2].ToBoolean();
     if (given.get("literal").IsTypedArray()) options.literal = copy_array<int32_t>(given.get("literal"));
+    bool known = false;
+    given.boolean("known", known);
+    if (known) options.known = &model->history();
     const auto flag = Flag::of(given.get("cancelled"));
     using Tokens = std::vector<llama_token>;
     return Task<Tokens>::run(

@@ -17,6 +17,16 @@ bool in_brackets(const std::string &text) {
   return text.size() > 2 && ((text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']'));
 }
 
+// HTML's, which some vocabularies have as tokens of their own.
+bool is_element(const std::string &text) {
+  static const std::unordered_set<std::string> names = {
+      "a", "b", "blockquote", "body", "br", "caption", "code", "dd", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "html",
+      "i", "img", "li", "ol", "p", "pre", "s", "span", "strong", "sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul"};
+  if (text.size() < 3 || text.front() != '<' || text.back() != '>') return false;
+  const size_t from = text[1] == '/' ? 2 : 1;
+  return names.count(text.substr(from, text.size() - from - 1)) > 0;
+}
+
 void append_text(const llama_vocab *vocab, const char *text, size_t length, std::vector<llama_token> &tokens) {
   const size_t begin = tokens.size();
   size_t room = length + 8; // a token is at least a byte
@@ -32,7 +42,50 @@ void append_text(const llama_vocab *vocab, const char *text, size_t length, std:
   }
 }
 
+std::string bytes_of(const llama_vocab *vocab, const llama_token *tokens, size_t count) {
+  std::string bytes, piece(64, '\0');
+  for (size_t i = 0; i < count; i++) {
+    int32_t length = llama_token_to_piece(vocab, tokens[i], piece.data(), static_cast<int32_t>(piece.size()), 0, true);
+    if (length < 0) {
+      piece.resize(static_cast<size_t>(-length));
+      length = llama_token_to_piece(vocab, tokens[i], piece.data(), static_cast<int32_t>(piece.size()), 0, true);
+    }
+    bytes.append(piece, 0, static_cast<size_t>(length));
+  }
+  return bytes;
+}
+
+// As such vocabularies give it back: they have no other sign for a space.
+std::string with_spaces(std::string text) {
+  static const std::string sign = "\xE2\x96\x81";
+  for (size_t at = 0; (at = text.find(sign, at)) != std::string::npos; at++) text.replace(at, sign.size(), " ");
+  return text;
+}
+
+// The rest of a text: without the space that some vocabularies put before each.
+void append_rest(const llama_vocab *vocab, const std::string &text, bool adds_space, std::vector<llama_token> &tokens) {
+  // A line break merges with nothing there; behind it no space is put.
+  static const std::string before = "\n";
+  if (adds_space) {
+    std::vector<llama_token> head, whole;
+    append_text(vocab, before.data(), before.size(), head);
+    append_text(vocab, (before + text).data(), before.size() + text.size(), whole);
+    const bool parted = whole.size() >= head.size() && std::equal(head.begin(), head.end(), whole.begin());
+    if (parted && bytes_of(vocab, whole.data() + head.size(), whole.size() - head.size()) == with_spaces(text)) {
+      tokens.insert(tokens.end(), whole.begin() + static_cast<std::ptrdiff_t>(head.size()), whole.end());
+      return;
+    }
+  }
+  append_text(vocab, text.data(), text.size(), tokens);
+}
+
 } // namespace
+
+bool adds_space_before(const llama_vocab *vocab) {
+  std::vector<llama_token> tokens;
+  append_text(vocab, "a", 1, tokens);
+  return bytes_of(vocab, tokens.data(), tokens.size()) == " a";
+}
 
 Specials::Specials(const llama_vocab *vocab) : nodes(1) {
   std::vector<llama_token> found;
@@ -47,12 +100,13 @@ Specials::Specials(const llama_vocab *vocab) : nodes(1) {
     const int attributes = llama_vocab_get_attr(vocab, token);
     const bool control = (attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
     const std::string written = llama_vocab_get_text(vocab, token);
-    Special special{token, written, control, !control && in_brackets(written), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
+    Special special{token, written, control, !control && in_brackets(written), is_element(written), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
                     (attributes & LLAMA_TOKEN_ATTR_RSTRIP) != 0};
     if (special.text.empty()) continue;
     const auto byte = static_cast<unsigned char>(special.text[0]);
     const std::string first = special.text.substr(0, byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4);
     if ((control || special.mark) && std::find(starts.begin(), starts.end(), first) == starts.end()) starts.push_back(first);
+    tokens.insert(token);
     all.push_back(std::move(special));
     insert(all.size() - 1);
   }
@@ -96,7 +150,7 @@ bool Specials::mark_at(const std::string &text, size_t at, const std::string &so
     node = child(node, static_cast<unsigned char>(text[at]));
     if (node < 0) return false;
     for (const size_t index : nodes[static_cast<size_t>(node)].ends) {
-      if (all[index].mark && source.find(all[index].text) != std::string::npos) return true;
+      if (all[index].mark && (!all[index].element || source.find(all[index].text) != std::string::npos)) return true;
     }
   }
   return false;
@@ -192,16 +246,27 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
   } else {
     around.clear();
   }
-  size_t at = 0;
+  const auto found = specials.find(text, options.parse_special, literal);
+  Begun begun;
+  if (options.known != nullptr) begun = options.known->of(text, found, tokens.empty() ? -1 : tokens.front());
+  if (begun.at > 0) tokens = std::move(begun.tokens);
+  size_t at = begun.at;
+  bool inside = begun.inside_text;
+  const bool adds_space = (inside || !cuts.empty()) && adds_space_before(vocab);
+  const auto append = [&](size_t end) {
+    if (inside) append_rest(vocab, text.substr(at, end - at), adds_space, tokens);
+    else append_text(vocab, text.data() + at, end - at, tokens);
+    inside = true;
+    at = end;
+  };
   const auto text_until = [&](size_t end) {
     check_wanted(cancelled);
-    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), at); cut != cuts.end() && *cut < end; cut++) {
-      append_text(vocab, text.data() + at, *cut - at, tokens);
-      at = *cut;
-    }
-    if (end > at) append_text(vocab, text.data() + at, end - at, tokens);
+    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), at); cut != cuts.end() && *cut < end; cut++) append(*cut);
+    if (end > at) append(end);
+    inside = false;
   };
-  for (const auto &special : specials.find(text, options.parse_special, literal)) {
+  for (const auto &special : found) {
+    if (special.at < begun.at) continue;
     text_until(special.at - special.before);
     tokens.push_back(special.token);
     at = special.at + special.length + special.after;

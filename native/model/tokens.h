@@ -8,6 +8,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace recua {
@@ -28,26 +29,30 @@ public:
   // In order. Without `control` there is no control token at all.
   std::vector<Found> find(const std::string &text, bool control, const Literal &literal) const;
 
+  // Whether a token is one of those that are looked for in a text before the others.
+  bool contains(llama_token token) const { return tokens.count(token) > 0; }
   // Characters with which control tokens and marks begin.
   const std::vector<std::string> &mark_starts() const { return starts; }
   // True if a control token's text is at this place; or may be, behind the text's end.
   bool control_at(const std::string &text, size_t at) const;
-  // True if a mark that `source`, a template, mentions begins at this place. Marks are the other
-  // tokens in brackets, such as <tool_response>: vocabularies have them as ordinary ones, and
-  // templates put what tools say between them.
+  // True if a mark begins at this place. Marks are the other tokens in brackets, such as
+  // <tool_response>: vocabularies have them as ordinary ones, and templates put what tools say
+  // between them. HTML's elements are words like others, unless `source`, a template, mentions
+  // them.
   bool mark_at(const std::string &text, size_t at, const std::string &source) const;
 
 private:
   struct Special {
     llama_token token;
     std::string text;
-    bool control, mark, takes_before, takes_after;
+    bool control, mark, element, takes_before, takes_after;
   };
   int32_t child(int32_t node, unsigned char byte) const;
   void insert(size_t index);
   std::vector<bool> occurring(const std::string &text) const;
 
   std::vector<Special> all; // what llama.cpp looks for first is first
+  std::unordered_set<llama_token> tokens;
   std::vector<std::string> starts;
   struct Node {
     std::vector<size_t> ends; // the specials that are spelled once one is here
@@ -57,11 +62,29 @@ private:
   std::unordered_map<uint64_t, int32_t> children;
 };
 
+// A text's first tokens, where these are known.
+struct Begun {
+  std::vector<llama_token> tokens = {};
+  size_t at = 0; // the bytes that they stand for
+  bool inside_text = false; // no special token is before the rest
+};
+
+class Beginnings {
+public:
+  virtual ~Beginnings() = default;
+  // `found` are the special tokens of the text; `first` goes before it, -1 is nothing.
+  virtual Begun of(const std::string &text, const std::vector<Specials::Found> &found, llama_token first) const = 0;
+};
+
 struct TokenizeOptions {
   bool add_special = false;
   bool parse_special = false;
   std::vector<int32_t> literal = {};      // as Prompt::literal
+  const Beginnings *known = nullptr;
 };
+
+// Whether a text's first token begins with a space that the text has not.
+bool adds_space_before(const llama_vocab *vocab);
 
 // Throws `cancelled` once `cancelled` points to something else than 0; it may be null.
 std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,

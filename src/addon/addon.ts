@@ -229,6 +229,8 @@ export interface Pieces {
 export interface TokenizeOptions {
   /** Bytes of the text at which no control token begins. */
   literal?: Int32Array;
+  /** The beginning takes the tokens of a remembered chat, as a prompt's does. */
+  known?: boolean;
   cancelled?: CancelFlag;
 }
 
@@ -266,6 +268,15 @@ export interface NativeModel {
    * done. The sampler's grammar is the input's, or the one of its schema or tools.
    */
   prepareChat(input: PrepareInput, sampling: SamplerOptions): Promise<PreparedChat>;
+  /**
+   * Keeps the tokens of a chat, prompt and answer: a prompt of `prepareChat` whose text begins as
+   * theirs takes them. Bounded; the one used longest ago is forgotten first.
+   */
+  remember(tokens: Int32Array): void;
+  /** Whether a remembered chat begins so. */
+  remembers(tokens: Int32Array): boolean;
+  /** All remembered chats. */
+  forget(): void;
   /** Throws `invalid_argument` where a parser of the prompt was closed. */
   createParser(prompt: ChatPrompt, parseToolCalls: boolean): NativeParser;
   /**

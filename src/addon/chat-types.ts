@@ -74,6 +74,11 @@ export interface ChatInput {
   /** GBNF, or ''. */
   grammar: string;
   addGenerationPrompt: boolean;
+  /**
+   * Of a last message that is the assistant's: what of it is gone on with. Absent is 'auto', which
+   * is its content, or what it thought where there is only that.
+   */
+  continuation?: 'auto' | 'content' | 'reasoning_content' | 'none';
   enableThinking: boolean;
   /** Of tools whose argument `input` keeps to rules. */
   customInputs?: CustomInput[];

@@ -98,10 +98,15 @@ export interface Sampling {
   drySequenceBreakers?: string[];
 }
 
-/** A message as chat templates know it: OpenAI's roles, text content. */
+export interface TextPart {
+  type: 'text';
+  text: string;
+}
+
+/** A message as chat templates know it: OpenAI's roles, text content, whole or in parts. */
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant' | 'tool';
-  content: string | null;
+  content: string | TextPart[] | null;
   name?: string;
   reasoning_content?: string;
   tool_call_id?: string;
@@ -171,6 +176,17 @@ export interface ChatRequest {
   thoughts?: ThoughtsRequest;
   /** Jinja source for this request alone; '' is the one the engine was loaded with. */
   template: string;
+  /**
+   * What of a last message that is the assistant's is gone on with; absent is 'auto': its content,
+   * or what it thought where there is only that.
+   */
+  continuation?: 'auto' | 'content' | 'reasoning_content' | 'none';
+  /** False: nothing is written behind the messages for an answer to begin with. */
+  addGenerationPrompt?: boolean;
+  /** A prompt that does not fit is made of fewer turns, and the answer's warnings say so. */
+  truncation?: 'auto';
+  /** The request's field of each message, where it is not `messages[…]`. */
+  messageSources?: string[];
   /**
    * Time to generate after the first token: the answer ends with the first line break beyond it.
    */

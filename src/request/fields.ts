@@ -72,6 +72,11 @@ export class Fields {
     throw new RecuaError('invalid_type', `Expected a JSON object as the request body, got ${describe(value)}.`);
   }
 
+  /** Its own name, '' for the whole body. */
+  get path(): string {
+    return this.#path;
+  }
+
   /** The full name of a field, as error bodies state it. */
   param(name: string): string {
     return this.#path === '' ? name : `${this.#path}.${name}`;

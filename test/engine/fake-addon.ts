@@ -55,6 +55,8 @@ export interface FakeAddon extends NativeAddon {
   violations: string[];
   /** What each call of `tokenize` was given beside its text. */
   tokenized: TokenizeOptions[];
+  /** Chats, prompt and answer. */
+  remembered: Int32Array[];
   /** Calls of `applyChatTemplate`. */
   rendered: number;
   stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; largestStep: number };
@@ -519,6 +521,9 @@ class FakeModel implements NativeModel {
     return { unenforced, count: read.length, atLeast: false, made: { tokens: read, sampler, parser, stops, thinks: true, preservedIds } };
   }
   createParser(_: ChatPrompt, parseToolCalls: boolean) { return new FakeParser(parseToolCalls, this.owner.stats); }
+  remember(all: Int32Array) { this.owner.remembered.push(all.slice()); }
+  remembers(all: Int32Array) { return this.owner.remembered.some((chat) => all.every((token, i) => chat[i] === token)); }
+  forget() { this.owner.remembered.length = 0; }
   limitGrammars() { return { count: 0, bytes: 0 }; }
   async close() {
     if (!this.#closed) this.owner.stats.openModels--;
@@ -530,6 +535,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
   const addon: FakeAddon = {
     violations: [],
     tokenized: [],
+    remembered: [],
     rendered: 0,
     stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },

@@ -16,11 +16,14 @@ export const description: ModelDescription = {
   devices: [], offload: { devices: [], layers: 0, totalLayers: 3 }, backends: [], llamaCpp: 'fake', notes: [],
 };
 
+const textOf = ({ content }: ChatMessage): string => (typeof content === 'string' ? content : (content ?? []).map(({ text }) => text).join('\n'));
+
 export const messagesOf = ({ messages }: ChatRequest): ChatMessage[] => JSON.parse(messages) as ChatMessage[];
 
 /** The last message, word by word. */
 export async function* echo(request: ChatRequest): AsyncGenerator<Delta> {
-  const text = messagesOf(request).at(-1)?.content ?? '';
+  const last = messagesOf(request).at(-1);
+  const text = last ? textOf(last) : '';
   for (const word of text.match(/\s*\S+|\s+$/g) ?? []) {
     await new Promise(setImmediate);
     yield { content: word };
@@ -144,7 +147,7 @@ export class FakeEngine implements Engine {
     released();
     this.#refuse(notGenerating(this.#model));
     const all = messagesOf(request);
-    return { prompt: all.map(({ content }) => content).join('\n'), tokenCount: all.length };
+    return { prompt: all.map(textOf).join('\n'), tokenCount: all.length };
   }
 
   async pieces(tokens: Int32Array): Promise<Uint8Array[]> {

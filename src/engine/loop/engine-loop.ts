@@ -80,7 +80,7 @@ export class EngineLoop {
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial);
     this.#keeper = new StateKeeper(loaded, this.#cache);
-    if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
+    if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, model, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
     this.#outbox = new Outbox((events, status) => hooks.emit(events, status), () => this.status);
     const poolShare = new PoolShare();
     this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, partial && options.specType !== 'none', {

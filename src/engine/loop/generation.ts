@@ -35,6 +35,7 @@ export class Generation {
   #lastNoted: Noted | undefined;
   /** What the last text was part of. */
   #part: ToldToken['part'];
+  #remembered = false;
   /** 'done' was among the events. */
   answered = false;
 
@@ -83,7 +84,18 @@ export class Generation {
     if (rendersMore && this.#prepared.tells.logprobs !== undefined) this.#lastNoted = this.sampler.logprobs();
     this.#left = true;
     this.sampler.close();
-    if (!rendersMore) this.#prepared.parser.close();
+    if (rendersMore) return;
+    this.#prepared.parser.close();
+    // Of an answer that was cancelled, who asked may have what was sent.
+    this.#remember();
+  }
+
+  /** Before the answer's end is told: the next turn may come at once. */
+  #remember(): void {
+    const { sequence } = this;
+    if (this.#remembered || sequence.generated === 0) return;
+    this.#remembered = true;
+    this.#prepared.remember?.(sequence.tokens.subarray(0, sequence.length));
   }
 
   get tellsProgress(): boolean {
@@ -161,6 +173,7 @@ export class Generation {
 
   #end(reason: FinishReason, events: EngineEvent[]): void {
     this.answered = true;
+    this.#remember();
     this.#text.end();
     const { delta, finishReason, warnings: parsing } = this.#prepared.parser.end(this.#text.whole, reason, reason === 'length' || this.#text.stop !== undefined);
     const warnings = [...this.#prepared.warnings, ...parsing];

@@ -45,6 +45,8 @@ export async function fingerprintOf({ options, description }: LoadedModel): Prom
 /** Memory that a state is read from. */
 export interface StateSource {
   sizeBytes: number;
+  /** Its tokens are a chat that is remembered (docs/design/exact-history.md). */
+  chat?: boolean;
   read(offset: number, into: Uint8Array): void;
 }
 
@@ -53,9 +55,9 @@ export interface StateSource {
  * Without `sync` it may be lost when the machine goes down.
  */
 export async function writeState(
-  path: string, fingerprint: Fingerprint, tokens: Int32Array, { sizeBytes: stateBytes, read }: StateSource, pieceBytes = usualPieceBytes, sync = true,
+  path: string, fingerprint: Fingerprint, tokens: Int32Array, { sizeBytes: stateBytes, chat = false, read }: StateSource, pieceBytes = usualPieceBytes, sync = true,
 ): Promise<number> {
-  const header = Buffer.from(JSON.stringify({ fingerprint, tokens: tokens.length, stateBytes }));
+  const header = Buffer.from(JSON.stringify({ fingerprint, tokens: tokens.length, stateBytes, chat }));
   const length = Buffer.alloc(4);
   length.writeUInt32LE(header.length);
   const draft = `${path}.${randomUUID()}`;
@@ -102,6 +104,7 @@ export type StateSink = (offset: number, from: Uint8Array) => void;
 export interface ReadState {
   tokens: Int32Array;
   sizeBytes: number;
+  chat: boolean;
 }
 
 /**
@@ -115,7 +118,7 @@ export async function readState(
   return await reading(path, async (file) => {
     const beginning = await readBeginning(file, path, fingerprint);
     if (typeof beginning === 'string') return beginning;
-    const { header: { tokens, stateBytes }, fill, sum } = beginning;
+    const { header: { tokens, stateBytes, chat }, fill, sum } = beginning;
     const damaged = `${path} is damaged`;
     const sink = accept({ tokens, stateBytes });
     if (typeof sink === 'string') return sink;
@@ -129,7 +132,7 @@ export async function readState(
     }
     const right = sum();
     const told = Buffer.alloc(sumBytes);
-    return (await fill(told)) && told.equals(right) ? { tokens: list, sizeBytes: beginning.sizeBytes } : damaged;
+    return (await fill(told)) && told.equals(right) ? { tokens: list, sizeBytes: beginning.sizeBytes, chat } : damaged;
   });
 }
 
@@ -137,13 +140,13 @@ export async function readState(
  * Which tokens a file is about, and the size of its state. Whether all of it is whole, only
  * `readState` tells.
  */
-export async function readTokens(path: string, fingerprint: Fingerprint): Promise<{ tokens: Int32Array; stateBytes: number } | string> {
+export async function readTokens(path: string, fingerprint: Fingerprint): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | string> {
   return await reading(path, async (file) => {
     const beginning = await readBeginning(file, path, fingerprint);
     if (typeof beginning === 'string') return beginning;
-    const { header: { tokens, stateBytes }, fill } = beginning;
+    const { header: { tokens, stateBytes, chat }, fill } = beginning;
     const list = new Int32Array(tokens);
-    return await fill(bytesOf(list)) ? { tokens: list, stateBytes } : `${path} is damaged`;
+    return await fill(bytesOf(list)) ? { tokens: list, stateBytes, chat } : `${path} is damaged`;
   });
 }
 
@@ -161,7 +164,7 @@ async function reading<T>(path: string, work: (file: FileHandle) => Promise<T>):
 }
 
 interface Beginning {
-  header: StateHeader;
+  header: StateHeader & { chat: boolean };
   /** Of the file. */
   sizeBytes: number;
   /** Fills the array with what comes next, or says that there is less. */
@@ -191,15 +194,15 @@ async function readBeginning(file: FileHandle, path: string, fingerprint: Finger
   const header = parseHeader(headerText);
   if (!header) return damaged;
   if (header.fingerprint !== fingerprint) return `${path} belongs to another model, other settings or another version of llama.cpp`;
-  const { tokens, stateBytes } = header;
+  const { tokens, stateBytes, chat } = header;
   if (beginning.length + headerBytes + tokens * 4 + stateBytes + sumBytes !== size) return damaged;
-  return { header: { tokens, stateBytes }, sizeBytes: size, fill, sum: () => hash.copy().digest() };
+  return { header: { tokens, stateBytes, chat }, sizeBytes: size, fill, sum: () => hash.copy().digest() };
 }
 
-function parseHeader(bytes: Buffer): (StateHeader & { fingerprint: unknown }) | undefined {
+function parseHeader(bytes: Buffer): (StateHeader & { fingerprint: unknown; chat: boolean }) | undefined {
   try {
-    const { fingerprint, tokens, stateBytes } = JSON.parse(bytes.toString()) as Record<string, unknown>;
-    return isCount(tokens) && isCount(stateBytes) ? { fingerprint, tokens, stateBytes } : undefined;
+    const { fingerprint, tokens, stateBytes, chat } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+    return isCount(tokens) && isCount(stateBytes) ? { fingerprint, tokens, stateBytes, chat: chat === true } : undefined;
   } catch {
     return undefined;
   }

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { readdir, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { NativeContext } from '../../addon/addon.js';
+import type { NativeContext, NativeModel } from '../../addon/addon.js';
 import type { EngineHooks } from './engine-loop.js';
 import type { PrefixCache } from '../planning/prefix.js';
 import { commonPrefix, nearlyBegins, type Stashed } from '../planning/stash-pool.js';
@@ -20,6 +20,9 @@ const leastMs = 1_000;
 /** What a file holds beside tokens and state, about. */
 const headBytes = 300;
 const mebibyte = 2 ** 20;
+
+/** What is known of chats beside their KV. */
+type Chats = Pick<NativeModel, 'remember' | 'remembers'>;
 
 /** A conversation that may be written. */
 interface Candidate {
@@ -40,6 +43,7 @@ export async function discard(context: NativeContext, gone: readonly Stashed[]):
 export class SleepFiles {
   readonly #place: SleepPlace;
   readonly #cache: PrefixCache;
+  readonly #chats: Chats;
   readonly #identify: () => Promise<Fingerprint>;
   readonly #log: EngineHooks['log'];
   readonly #read: () => void;
@@ -48,9 +52,10 @@ export class SleepFiles {
   readonly #inMemory = new Set<Stashed>();
 
   /** `read` is called whenever the bytes of a stash are there, or turned out not to serve. */
-  constructor(place: SleepPlace, cache: PrefixCache, identify: () => Promise<Fingerprint>, log: EngineHooks['log'], read: () => void) {
+  constructor(place: SleepPlace, cache: PrefixCache, chats: Chats, identify: () => Promise<Fingerprint>, log: EngineHooks['log'], read: () => void) {
     this.#place = place;
     this.#cache = cache;
+    this.#chats = chats;
     this.#identify = identify;
     this.#log = log;
     this.#read = read;
@@ -66,7 +71,10 @@ export class SleepFiles {
         const read = await readTokens(file, await this.#identify()).catch((thrown: unknown) => (thrown as Error).message);
         const why = typeof read === 'string' ? read : read.tokens.length > contextSize ? `${file} is longer than the context` : undefined;
         if (typeof read === 'string' || why !== undefined) await this.#lost(file, why!);
-        else found.push({ id: 0, tokens: read.tokens, sizeBytes: read.stateBytes, file, usedMs: (await stat(file)).mtimeMs });
+        else {
+          if (read.chat) this.#chats.remember(read.tokens);
+          found.push({ id: 0, tokens: read.tokens, sizeBytes: read.stateBytes, file, usedMs: (await stat(file)).mtimeMs });
+        }
       }
     } catch (thrown) {
       this.#log('warn', `Conversations that were kept are not found again: ${(thrown as Error).message}`);
@@ -166,7 +174,7 @@ export class SleepFiles {
             context.readStash(id, offset, into);
           };
           const file = join(folder, `${randomUUID()}${stateEnding}`);
-          bytes += await writeState(file, await this.#identify(), tokens, { sizeBytes, read }, undefined, false);
+          bytes += await writeState(file, await this.#identify(), tokens, { sizeBytes, chat: this.#chats.remembers(tokens), read }, undefined, false);
           await utimes(file, used, used);
           written.push(tokens);
         } finally {

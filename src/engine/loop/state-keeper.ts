@@ -6,7 +6,7 @@ import { RecuaError } from '../../errors.js';
 import type { LoadedModel } from './loaded.js';
 import type { PrefixCache } from '../planning/prefix.js';
 import type { SavedState } from '../protocol.js';
-import { fingerprintOf, readState, writeState, type Fingerprint } from './saved-state.js';
+import { fingerprintOf, readState, writeState, type Fingerprint, type ReadState } from './saved-state.js';
 import { discard } from './sleep-files.js';
 
 const nothing: SavedState = { tokens: 0, sizeBytes: 0 };
@@ -34,7 +34,8 @@ export class StateKeeper {
     const { tokens, stash: { id, sizeBytes } } = taken;
     try {
       const read = (offset: number, into: Uint8Array): void => context.readStash(id, offset, into);
-      return { tokens: tokens.length, sizeBytes: await writeState(path, await this.identify(), tokens, { sizeBytes, read }) };
+      const chat = this.#loaded.model.remembers(tokens);
+      return { tokens: tokens.length, sizeBytes: await writeState(path, await this.identify(), tokens, { sizeBytes, chat, read }) };
     } finally {
       await context.dropStash(id);
     }
@@ -56,7 +57,7 @@ export class StateKeeper {
     }
   }
 
-  async #bringBack(context: NativeContext, path: string, stash: number, { tokens, sizeBytes }: { tokens: Int32Array; sizeBytes: number }): Promise<SavedState> {
+  async #bringBack(context: NativeContext, path: string, stash: number, { tokens, sizeBytes, chat }: ReadState): Promise<SavedState> {
     if (this.#cache.freeSlots === 0) return { ...nothing, reason: 'All sequences are busy.' };
     const slot = this.#cache.cheapestFree();
     await this.#empty(context, slot);
@@ -65,6 +66,7 @@ export class StateKeeper {
       return { ...nothing, reason: `${path} was written with another kind of context.` };
     }
     this.#cache.adopt(slot, tokens);
+    if (chat) this.#loaded.model.remember(tokens);
     return { tokens: tokens.length, sizeBytes };
   }
 
@@ -72,6 +74,7 @@ export class StateKeeper {
     return await betweenSteps(async () => {
       for (const slot of this.#cache.freeWithTokens()) await this.#empty(context, slot);
       await discard(context, this.#cache.pool.drop());
+      this.#loaded.model.forget();
       return nothing;
     });
   }

@@ -1,6 +1,6 @@
 // Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool
 // calls). Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
-import type { CancelFlag, ChatInput, NativeAddon, NativeModel, NativeParser, NativeSampler, SamplerOptions } from '../../addon/addon.js';
+import type { CancelFlag, ChatInput, NativeAddon, NativeModel, NativeParser, NativeSampler, PreparedChat, SamplerOptions } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason, Rendered } from '../protocol.js';
 import type { Telling } from '../telling.js';
@@ -9,6 +9,7 @@ import { leastTokens } from '../text/text-length.js';
 import { infillTokens } from './infill.js';
 import { checkTokens } from './known-tokens.js';
 import { optionsOf, predictionOf } from './sampler-options.js';
+import { shorten } from './truncation.js';
 
 /** All that a request needs before its first step. */
 export interface PreparedPrompt {
@@ -28,6 +29,8 @@ export interface PreparedPrompt {
   /** Text of the prompt, where it is to be told. */
   echo: string;
   tells: Telling;
+  /** Keeps a chat's tokens, prompt and answer, for the prompt that goes on from it. */
+  remember?: (tokens: Int32Array) => void;
 }
 
 /** Turns the text so far into what is new of the answer. */
@@ -55,21 +58,21 @@ export interface Preparing {
  * code.
  */
 export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<PreparedPrompt> {
-  const { model, contextSize, cancelled } = preparing;
-  const { constraint, prediction = '' } = request;
-  const hasCalls = request.tools !== '' && request.toolChoice !== 'none';
-  const options = await optionsOf(preparing, request);
+  const { model, contextSize } = preparing;
+  const { prediction = '' } = request;
+  const options = { ...await optionsOf(preparing, request), ...thinkingOptions(request) };
   if (prediction !== '') options.prediction = await predictionOf(preparing, prediction);
-  const { made, unenforced, count, atLeast } = await model.prepareChat({
-    ...templateInput(template, request),
-    contextSize,
-    strict: strictSources(constraint, request.toolSources),
-    parseToolCalls: hasCalls,
-    cancelled,
-  }, { ...options, ...thinkingOptions(request) }).catch((thrown: unknown) => {
-    throw grammarError(chatError(thrown, constraint, request.toolSources), constraint);
-  });
-  const warnings = schemaWarnings(unenforced, constraint, request.toolSources);
+  let prepared = await prepareMessages(preparing, template, request, options, contextSize);
+  const dropped: string[] = [];
+  if (!prepared.made && prepared.count >= contextSize && request.truncation === 'auto') {
+    const shortened = await shorten(request, contextSize, (shorter, mostTokens) => prepareMessages(preparing, template, shorter, options, mostTokens));
+    if (shortened) {
+      prepared = shortened.prepared;
+      dropped.push(shortened.warning);
+    }
+  }
+  const { made, unenforced, count, atLeast } = prepared;
+  const warnings = [...dropped, ...schemaWarnings(unenforced, request.constraint, request.toolSources)];
   if (made?.thinks === false && request.thoughts?.budget !== undefined) {
     warnings.push(`${request.thoughts.param ?? 'The thinking budget'} has no effect: this chat template has no marks around thoughts.`);
   }
@@ -82,21 +85,42 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     // Control tokens have no text, but tool calls and thinking are marked with some: those the
     // template names keep theirs.
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
-    parser: new ChatParser(made.parser, hasCalls),
+    parser: new ChatParser(made.parser, hasCalls(request)),
     warnings,
     guesses: preparing.guesses || prediction !== '',
     predicted: prediction !== '',
     echo: '',
     tells: request.tells ?? {},
+    remember: (tokens) => model.remember(tokens),
   };
+}
+
+function hasCalls({ tools, toolChoice }: ChatRequest): boolean {
+  return tools !== '' && toolChoice !== 'none';
+}
+
+/** As long as the prompt has fewer than `mostTokens`. */
+async function prepareMessages(
+  { model, cancelled }: Preparing, template: string, request: ChatRequest, options: SamplerOptions, mostTokens: number,
+): Promise<PreparedChat> {
+  const { constraint } = request;
+  return await model.prepareChat({
+    ...templateInput(template, request),
+    contextSize: mostTokens,
+    strict: strictSources(constraint, request.toolSources),
+    parseToolCalls: hasCalls(request),
+    cancelled,
+  }, options).catch((thrown: unknown) => {
+    throw grammarError(chatError(thrown, constraint, request.toolSources, request.messageSources), constraint);
+  });
 }
 
 /** What a template makes of the messages, however long that is. */
 export async function renderChat(model: NativeModel, template: string, request: ChatRequest): Promise<Rendered> {
   const { prompt, literal } = await model.applyChatTemplate(templateInput(template, request)).catch((thrown: unknown) => {
-    throw grammarError(chatError(thrown, request.constraint, request.toolSources), request.constraint);
+    throw grammarError(chatError(thrown, request.constraint, request.toolSources, request.messageSources), request.constraint);
   });
-  return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal })).length };
+  return { prompt, tokenCount: (await model.tokenize(prompt, true, true, { literal, known: true })).length };
 }
 
 function thinkingOptions({ constraint, thoughts }: ChatRequest): Partial<SamplerOptions> {
@@ -120,7 +144,8 @@ function templateInput(template: string, request: ChatRequest): ChatInput {
     ...(request.parallelToolCalls === undefined ? {} : { parallelToolCalls: request.parallelToolCalls }),
     jsonSchema: constraint.kind === 'schema' ? constraint.schema : '',
     grammar: constraint.kind === 'grammar' ? constraint.grammar : '',
-    addGenerationPrompt: true,
+    addGenerationPrompt: request.addGenerationPrompt ?? true,
+    ...(request.continuation === undefined ? {} : { continuation: request.continuation }),
     ...(customInputs.length === 0 ? {} : { customInputs }),
     enableThinking: request.enableThinking,
     templateKwargs,

@@ -37,7 +37,7 @@ export function strictSources(constraint: Constraint, tools: readonly ToolSource
 }
 
 /** Errors of native code that are about a schema or the template, with the request's field. */
-export function chatError(thrown: unknown, constraint: Constraint, tools: readonly ToolSource[]): RecuaError {
+export function chatError(thrown: unknown, constraint: Constraint, tools: readonly ToolSource[], messages?: readonly string[]): RecuaError {
   const error = RecuaError.from(thrown);
   if (error.code === 'invalid_schema') {
     const { index } = thrown as { index?: number };
@@ -48,8 +48,10 @@ export function chatError(thrown: unknown, constraint: Constraint, tools: readon
     return new RecuaError('invalid_schema', message, { param, cause: thrown });
   }
   if (error.code === 'invalid_messages') {
-    const message = `The chat template does not take these messages: ${plain(error.message)}`;
-    return new RecuaError('invalid_messages', message, { param: 'messages', cause: thrown });
+    const { index } = thrown as { index?: number };
+    const param = index === undefined ? 'messages' : messages?.[index] ?? `messages[${index}]`;
+    const message = `The chat template does not take ${index === undefined ? 'these messages' : param}: ${plain(error.message)}`;
+    return new RecuaError('invalid_messages', message, { param, cause: thrown });
   }
   return error;
 }

@@ -6,6 +6,7 @@ import { RecuaError } from '../../errors.js';
 import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
+import { readTruncation } from '../../request/truncation.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { readMessages } from './messages.js';
 import { readTools } from './tools.js';
@@ -24,9 +25,12 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
   refuseUnsupported(body);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const stops = readStops(body);
+  const { messages, sources } = readMessages(body);
   return {
     request: {
-      messages: JSON.stringify(readMessages(body)),
+      messages: JSON.stringify(messages),
+      messageSources: sources,
+      ...readTruncation(body),
       ...readTools(body),
       constraint: readFormat(body),
       sampling,

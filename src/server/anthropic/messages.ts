@@ -11,15 +11,36 @@ const maxNameLength = 256;
 
 const roles = ['user', 'assistant', 'system'] as const;
 
-export function readMessages(body: Fields): ChatMessage[] {
+/** `sources`: the request's field that each of them comes from. */
+export function readMessages(body: Fields): { messages: ChatMessage[]; sources: string[] } {
   const messages = body.array('messages', maxMessages);
   if (messages === undefined) throw wrongType('messages', 'an array of messages', undefined);
   if (messages.length === 0) throw wrongValue('messages', 'at least one message', messages);
+  const read: ChatMessage[] = [];
+  const sources: string[] = [];
+  const add = (message: ChatMessage, source: string): void => {
+    const before = read.at(-1);
+    // As Anthropic has it: turns of one side that follow each other are one.
+    if (before?.role === 'assistant' && message.role === 'assistant') return join(before, message);
+    read.push(message);
+    sources.push(source);
+  };
   const system = readSystem(body);
-  return [
-    ...(system === undefined ? [] : [system]),
-    ...messages.flatMap((message, index) => readMessage(Fields.of(message, `messages[${index}]`))),
-  ];
+  if (system) add(system, 'system');
+  messages.forEach((message, index) => {
+    const source = `messages[${index}]`;
+    for (const one of readMessage(Fields.of(message, source))) add(one, source);
+  });
+  return { messages: read, sources };
+}
+
+function join(turn: ChatMessage, more: ChatMessage): void {
+  const texts = [turn, more].flatMap(({ content }) => (typeof content !== 'string' || content === '' ? [] : [content]));
+  const calls = [...turn.tool_calls ?? [], ...more.tool_calls ?? []];
+  const reasoning = (turn.reasoning_content ?? '') + (more.reasoning_content ?? '');
+  turn.content = texts.length === 0 && calls.length > 0 ? null : texts.join('\n');
+  if (calls.length > 0) turn.tool_calls = calls;
+  if (reasoning !== '') turn.reasoning_content = reasoning;
 }
 
 function readSystem(body: Fields): ChatMessage | undefined {

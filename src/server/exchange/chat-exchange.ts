@@ -1,6 +1,7 @@
 // A chat or completion in any dialect: body → engine → one JSON answer or a stream. Headers wait
-// until the engine has accepted the prompt, so that early failures have a real status; unless the
-// model has to be loaded for long: then they go, and what fails later is a message of the stream.
+// until the engine has accepted the prompt, so that early failures have a real status; unless that
+// takes long, or loading the model does: then they go, and what fails later is a message of the
+// stream.
 import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
@@ -60,9 +61,14 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   }
 
   wait(id: string): void {
+    this.#openLater(() => this.#writerOf(id));
+  }
+
+  /** Clients give up a stream of which nothing is heard, so it begins however long it takes. */
+  #openLater(writer: () => AnswerWriter): void {
     const { pingIntervalMs } = this.#gateway.config;
-    if (!this.#asked?.stream || pingIntervalMs <= 0) return;
-    this.#untilPing = setTimeout(() => this.#open(this.#writerOf(id)), pingIntervalMs);
+    if (!this.#asked?.stream || this.#stream || pingIntervalMs <= 0) return;
+    this.#untilPing = setTimeout(() => this.#open(writer()), pingIntervalMs);
   }
 
   begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
@@ -90,7 +96,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   async answer(): Promise<void> {
     const writer = this.#writer!;
     try {
+      this.#openLater(() => writer);
       const accepted = await Promise.all(this.#groups.map(({ first }) => first.accepted));
+      clearTimeout(this.#untilPing);
       const promptTokens = accepted.reduce((sum, one) => sum + one.promptTokens, 0);
       if (this.#asked!.stream) await this.#write(writer, this.#stream ?? this.#open(writer, promptTokens));
       else await this.#whole(writer);

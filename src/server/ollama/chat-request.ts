@@ -4,6 +4,7 @@
 import type { ChatMessage, ChatRequest, CompletionRequest, Constraint, Sampling } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { checkAnswers } from '../../request/continuation.js';
 import { readFunctions } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
@@ -30,8 +31,10 @@ export function readChat(body: Fields, context: ChatContext): OllamaBody {
   refuse(body, 'logprobs', (value) => value === false);
   const { common, warnings } = readCommon(body, context);
   const tools = writeTools(readFunctions(body));
+  const messages = readMessages(body);
+  checkAnswers(messages);
   const request: ChatRequest = {
-    messages: JSON.stringify(readMessages(body)), ...tools, toolChoice: 'auto', parallelToolCalls: undefined,
+    messages: JSON.stringify(messages), ...(body.boolean('truncate') ? { truncation: 'auto' as const } : {}), ...tools, toolChoice: 'auto', parallelToolCalls: undefined,
     ...common, ...readThinking(body), ...withThoughts(body), template: '',
   };
   return { prompts: [[request]], stream: body.boolean('stream') ?? true, warnings };

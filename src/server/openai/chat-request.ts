@@ -8,10 +8,12 @@ import { wrongType, type Fields } from '../../request/fields.js';
 import { readMessages } from './messages.js';
 import { conflict, readConstraint } from '../../request/constraint-fields.js';
 import { readCount, readMaxTokens, readStop, refuse } from './answer-fields.js';
+import { readContinuation } from '../../request/continuation.js';
 import { readTools } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
+import { readTruncation } from '../../request/truncation.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
 /** Templates know a handful; llama.cpp compares each name with all others. */
@@ -36,8 +38,6 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   modalities: (value) => Array.isArray(value) && value.every((modality) => modality === 'text'),
   web_search_options: () => false,
   lora: isEmptyArray,
-  add_generation_prompt: (value) => value === true,
-  continue_final_message: (value) => value === false,
   n_indent: (value) => value === 0,
   reasoning_format: (value) => value === 'auto' || value === 'deepseek',
   parse_tool_calls: (value) => value === true,
@@ -53,7 +53,7 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
 export function readChatRequest(body: Fields, { defaults, model }: ChatContext): ChatBody {
   refuseUnsupported(body);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
-  const messages = JSON.stringify(readMessages(body));
+  const messages = readMessages(body);
   const { request: tools, custom } = readTools(body);
   const constraint = readConstraint(body);
   if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') {
@@ -67,7 +67,8 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
   boundTold(tells, count, maxTokens, model.contextSize);
   return {
     request: {
-      messages, ...tools, constraint, sampling, maxTokens, stop: readStop(body), ...readThinking(body), template: '',
+      messages: JSON.stringify(messages), ...readContinuation(body, messages), ...readTruncation(body), ...tools, constraint, sampling,
+      maxTokens, stop: readStop(body), ...readThinking(body), template: '',
       ...readGenerateMs(body), ...readPrediction(body), ...(Object.keys(tells).length > 0 ? { tells } : {}),
       ...(thoughts ? { thoughts } : {}),
     },

@@ -26,7 +26,7 @@ function readMessage(fields: Fields): ChatMessage {
     throw new RecuaError('unsupported_parameter', `${fields.param('function_call')} is not supported; use tool_calls instead.`,
       { param: fields.param('function_call') });
   }
-  const message: ChatMessage = { role: role === 'developer' ? 'system' : role, content: readContent(fields) ?? '' };
+  const message: ChatMessage = { role: role === 'developer' ? 'system' : role, content: readContent(fields) };
   const name = fields.string('name');
   if (name) message.name = name;
   if (role === 'assistant') {
@@ -44,13 +44,14 @@ function readMessage(fields: Fields): ChatMessage {
   return message;
 }
 
-function readContent(fields: Fields): string | undefined {
+/** Parts stay parts: some templates write these in their own way. */
+function readContent(fields: Fields): ChatMessage['content'] {
   const content = fields.get('content');
-  if (content === undefined || typeof content === 'string') return content;
+  if (content === undefined || typeof content === 'string') return content ?? '';
   if (!Array.isArray(content)) throw wrongType(fields.param('content'), 'a string or an array of text parts', content);
   const parts = fields.array('content', maxParts) ?? [];
-  // Joined by line breaks, as llama-server does: the same parts make the same prompt.
-  return parts.map((part, index) => readPart(part, `${fields.param('content')}[${index}]`)).join('\n');
+  if (parts.length === 0) return '';
+  return parts.map((part, index) => ({ type: 'text' as const, text: readPart(part, `${fields.param('content')}[${index}]`) }));
 }
 
 function readPart(value: unknown, at: string): string {

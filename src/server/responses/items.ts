@@ -3,6 +3,7 @@
 // and calls that follow each other are one message.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
+import { checkAnswers } from '../../request/continuation.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { unsealed } from './output-items.js';
 
@@ -47,7 +48,14 @@ function resolve(item: unknown, index: number, earlier: Earlier): unknown {
   return found;
 }
 
-export function readItems(body: Fields, earlier: Earlier): { messages: ChatMessage[]; items: readonly object[] } {
+export interface ReadItems {
+  messages: ChatMessage[];
+  /** The request's field that each message comes from. */
+  sources: string[];
+  items: readonly object[];
+}
+
+export function readItems(body: Fields, earlier: Earlier): ReadItems {
   const input = body.get('input');
   if (typeof input !== 'string' && !Array.isArray(input)) throw wrongType('input', 'a string or an array of items', input);
   if (Array.isArray(input)) body.array('input', maxItems);
@@ -55,21 +63,24 @@ export function readItems(body: Fields, earlier: Earlier): { messages: ChatMessa
   if (items.length === 0) throw wrongValue('input', 'at least one item', input);
   const reader = new ItemReader();
   const instructions = body.string('instructions');
-  if (instructions) reader.add({ role: 'system', content: instructions });
+  if (instructions) reader.add({ role: 'system', content: instructions }, 'instructions');
   earlier.before.forEach((item, index) => reader.read(Fields.of(item, `previous_response_id[${index}]`)));
   items.forEach((item, index) => reader.read(Fields.of(item, `input[${index}]`)));
-  return { messages: reader.messages, items: items as object[] };
+  checkAnswers(reader.messages, reader.sources);
+  return { messages: reader.messages, sources: reader.sources, items: items as object[] };
 }
 
 const roles = ['user', 'assistant', 'system', 'developer'] as const;
 
 class ItemReader {
   readonly messages: ChatMessage[] = [];
+  readonly sources: string[] = [];
   /** The assistant's message that more items may belong to. */
   #turn: ChatMessage | undefined;
 
-  add(message: ChatMessage): void {
+  add(message: ChatMessage, source: string): void {
     this.#turn = undefined;
+    this.sources.push(source);
     this.messages.push(message);
   }
 
@@ -102,34 +113,34 @@ class ItemReader {
     const role = item.word('role', roles);
     if (role === undefined) throw wrongType(item.param('role'), 'a role', undefined);
     const content = textOf(item, 'content');
-    if (role !== 'assistant') return this.add({ role: role === 'developer' ? 'system' : role, content });
+    if (role !== 'assistant') return this.add({ role: role === 'developer' ? 'system' : role, content }, item.path);
     const turn = this.#turn;
     // Text after text is a turn of its own, and so is text after calls.
     if (turn && turn.content === null && !turn.tool_calls) turn.content = content;
-    else this.#begin({ role, content });
+    else this.#begin({ role, content }, item);
   }
 
   #reasoning(item: Fields): void {
     const parts = (item.array('content', maxParts) ?? []).map((part, index) => Fields.of(part, `${item.param('content')}[${index}]`).string('text') ?? '');
     // Summaries are not what the model thought, and what another server sealed cannot be read.
     const text = parts.join('') || unsealed(item.string('encrypted_content') ?? '') || '';
-    if (text !== '') this.#begin({ role: 'assistant', content: null, reasoning_content: text });
+    if (text !== '') this.#begin({ role: 'assistant', content: null, reasoning_content: text }, item);
   }
 
   #call(item: Fields, args: string | undefined, field: string): void {
     if (args === undefined) throw wrongType(item.param(field), 'a string', undefined);
     const call = { id: item.string('call_id') ?? '', type: 'function' as const, function: { name: item.name('name', maxNameLength), arguments: args === '' ? '{}' : args } };
-    if (!this.#turn) this.#begin({ role: 'assistant', content: null });
+    if (!this.#turn) this.#begin({ role: 'assistant', content: null }, item);
     (this.#turn!.tool_calls ??= []).push(call);
   }
 
   #result(item: Fields): void {
     const id = item.string('call_id');
-    this.add({ role: 'tool', content: textOf(item, 'output'), ...(id ? { tool_call_id: id } : {}) });
+    this.add({ role: 'tool', content: textOf(item, 'output'), ...(id ? { tool_call_id: id } : {}) }, item.path);
   }
 
-  #begin(message: ChatMessage): void {
-    this.add(message);
+  #begin(message: ChatMessage, item: Fields): void {
+    this.add(message, item.path);
     this.#turn = message;
   }
 }

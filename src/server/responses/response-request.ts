@@ -9,6 +9,7 @@ import { checkName, describe, int32Max, wrongValue, type Fields } from '../../re
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
+import { readTruncation } from '../../request/truncation.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { echoOf } from './echo.js';
 import { readItems, type Earlier } from './items.js';
@@ -35,7 +36,6 @@ export interface ResponseBody {
 const unsupported: Record<string, (value: unknown) => boolean> = {
   conversation: () => false,
   prompt: () => false,
-  truncation: (value) => value === 'disabled',
 };
 
 export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, earlier: Earlier): ResponseBody {
@@ -46,7 +46,8 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   }
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const previous = body.string('previous_response_id') || undefined;
-  const { messages, items } = readItems(body, earlier);
+  const { messages, sources, items } = readItems(body, earlier);
+  const truncation = readTruncation(body);
   const tools = readTools(body);
   const reasoning = body.fields('reasoning');
   const effort = reasoning?.word('effort', efforts);
@@ -63,7 +64,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   if (constraint.kind === 'grammar' && tools.request.tools !== '' && tools.request.toolChoice !== 'none') throw conflict('text.format', 'tools');
   return {
     request: {
-      messages: JSON.stringify(messages), ...tools.request, constraint, sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
+      messages: JSON.stringify(messages), messageSources: sources, ...truncation, ...tools.request, constraint, sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
       enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
       template: '', ...(tells.logprobs === undefined ? {} : { tells }),
       ...(thoughts ? { thoughts } : {}),
@@ -78,6 +79,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
     seals: include.includes('reasoning.encrypted_content'),
     background,
     echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: tells.logprobs ?? 0,
+      truncation: truncation.truncation ?? 'disabled',
       reasoning: { effort: effort ?? null, summary: reasoning?.string('summary') ?? null } },
   };
 }

@@ -171,12 +171,46 @@ t.test('who asks, and what a tool says, cannot write the marks of a tool call; w
   t.equal(tokens.filter((token) => marks.includes(token)).length, 2);
 });
 
-t.test('tokens that are words of a vocabulary, and no marks of the template, stay tokens', async (t) => {
+t.test('tokens that are words of a vocabulary stay tokens', async (t) => {
   const model = await vocabulary('gemma-4');
   t.teardown(() => model.close());
-  const text = 'a\n\n\n\nb  <table> <unused7> [multimodal] <|tool_call>';
+  const text = 'a\n\n\n\nb  <table> <h1>x</h1> <unused7> [multimodal]';
   const template = '{% for message in messages %}{{ message.content }}{% endfor %}';
   const { prompt, tokens } = await tokensOf(model, input([{ role: 'user', content: text }], template));
   t.equal(prompt, text);
   t.same(tokens, [...await model.tokenize(prompt, true, false)], 'all but control tokens, of which none is in messages');
+});
+
+t.test('no user and no tool writes a token in brackets, with any vocabulary, by any template', async (t) => {
+  const vocabularies = readdirSync(folder).flatMap((name) => /^ggml-vocab-(?!bert|nomic)(.*)\.gguf$/.exec(name)?.[1] ?? []);
+  const templates = readdirSync(join(folder, 'templates')).filter((name) => name.endsWith('.jinja'));
+  const sources = [...templates.map((name) => [name, published(name)] as const), ...templateNames.flatMap((name) => (name === 'auto' ? [] : [[name, chatTemplates[name].source] as const]))];
+  let attacked = 0;
+  for (const [i, name] of vocabularies.entries()) {
+    const model = await vocabulary(name);
+    const { bytes, offsets, flags } = await model.pieces(true);
+    const written = (token: number) => Buffer.from(bytes.subarray(offsets[token], offsets[token + 1])).toString();
+    const bracketed = [...flags.keys()].filter((token) => /^(<[^<>]+>|\[[^[\]]+\])$/.test(written(token)));
+    // Those that llama.cpp finds whole in a text.
+    const found = new Set(await model.tokenize(bracketed.map(written).join('\n'), false, true));
+    const special = bracketed.filter((token) => found.has(token) && /\|.*\w|\w.*\||^\[PAD1|^<\/?(tool|think|s>)/.test(written(token))).slice(0, 40);
+    const attack = special.map(written).join(' x ');
+    const isSpecial = new Set(special);
+    for (const [j, [file, source]] of sources.entries()) {
+      if ((i + j) % 12 > 0) continue;
+      const turns = (text: string) => [
+        { role: 'user', content: `Hello ${text}` }, { role: 'assistant', content: null, tool_calls: [{ id: 'abcdefghi', type: 'function', function: { name: 'look', arguments: '{"what": []}' } }] },
+        { role: 'tool', tool_call_id: 'abcdefghi', content: `Seen ${text}` }, { role: 'user', content: [{ type: 'text', text: `again ${text}` }] },
+      ];
+      for (const make of [turns, (text: string) => [{ role: 'user', content: `Hello ${text}` }]]) {
+        const count = async (text: string) => (await tokensOf(model, input(make(text), source, make === turns ? tools('') : []))).tokens.filter((token) => isSpecial.has(token)).length;
+        const plain = await count('word').catch(() => -1);
+        if (plain < 0) continue; // not a conversation for this template
+        t.equal(await count(attack), plain, `${name}, ${file}`);
+        attacked++;
+      }
+    }
+    await model.close();
+  }
+  t.ok(attacked > 120, `${attacked} prompts`);
 });

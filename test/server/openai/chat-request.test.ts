@@ -105,7 +105,7 @@ t.test('content may be null, absent, empty or parts, in every role', async (t) =
     const engineRole = role === 'developer' ? 'system' : role;
     for (const [message, content] of [
       [{ role }, ''], [{ role, content: null }, ''], [{ role, content: '' }, ''], [{ role, content: [] }, ''],
-      [{ role, content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }, 'a\nb'],
+      [{ role, content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }, [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }]],
     ] as const) {
       t.same(JSON.parse(read({ messages: [message] }).request.messages), [{ role: engineRole, content }]);
     }
@@ -238,7 +238,7 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ functions: [{ name: 'f' }] }, 'unsupported_parameter', 'functions'], [{ function_call: { name: 'f' } }, 'unsupported_parameter', 'function_call'],
     [{ audio: { voice: 'x' } }, 'unsupported_parameter', 'audio'], [{ modalities: ['text', 'audio'] }, 'unsupported_parameter', 'modalities'],
     [{ prediction: { type: 'content' } }, 'invalid_type', 'prediction.content'], [{ prediction: { content: 'x' } }, 'invalid_type', 'prediction.type'],
-    [{ prediction: { type: 'content', content: [{ type: 'image' }] } }, 'invalid_value', 'prediction.content[0].type'], [{ continue_final_message: true }, 'unsupported_parameter', 'continue_final_message'],
+    [{ prediction: { type: 'content', content: [{ type: 'image' }] } }, 'invalid_value', 'prediction.content[0].type'], [{ continue_final_message: 'all' }, 'invalid_type', 'continue_final_message'],
   ];
   for (const [body, code, param] of cases) {
     const what = JSON.stringify(body).slice(0, 80);

@@ -124,7 +124,7 @@ const refusals: [body: object, param: string][] = [
   [{}, 'input'], [{ input: 3 }, 'input'], [{ input: [{}] }, 'input[0].type'], [{ input: [{ role: 'robot', content: 'x' }] }, 'input[0].role'],
   [{ input: [{ role: 'user', content: [{ type: 'input_image' }] }] }, 'input[0].content[0]'], [{ input: [{ type: 'computer_call', id: 'x' }] }, 'input[0].type'],
   [{ input: [{ type: 'function_call', name: 'f' }] }, 'input[0].arguments'], [{ input: 'x', conversation: 'c' }, 'conversation'],
-  [{ input: 'x', include: 'all' }, 'include'], [{ input: 'x', background: true, store: false }, 'store'], [{ input: 'x', tools: [{}] }, 'tools[0].type'], [{ input: 'x', max_output_tokens: 0 }, 'max_output_tokens'],
+  [{ input: 'x', include: 'all' }, 'include'], [{ input: 'x', truncation: 'some' }, 'truncation'], [{ input: 'x', background: true, store: false }, 'store'], [{ input: 'x', tools: [{}] }, 'tools[0].type'], [{ input: 'x', max_output_tokens: 0 }, 'max_output_tokens'],
 ];
 
 t.test('what cannot be meant is refused, with the field', async (t) => {

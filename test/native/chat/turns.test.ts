@@ -1,0 +1,70 @@
+// native/chat/turns: messages that a template refuses are brought into the usual form, those that
+// it takes are left alone, and who is refused all the same hears of which message.
+import t from 'tap';
+import type { NativeModel } from '#recua/addon/addon.js';
+import { chatInput, templateFiles, templateOf, vocabulary, type Message } from './exact-history.js';
+
+let model: NativeModel;
+t.before(async () => { model = await vocabulary('qwen2'); });
+t.teardown(() => model.close());
+
+const strict = `{%- for message in messages %}{%- if (message.role == 'system') != (loop.first and message.role == 'system') %}{{ raise_exception('System message must be at the beginning') }}{%- endif %}
+{%- if not loop.first and message.role == messages[loop.index0 - 1].role and message.role != 'tool' %}{{ raise_exception('Roles must alternate') }}{%- endif %}
+{{- '<' + message.role + '>' + (message.content or '') }}{%- for call in message.tool_calls or [] %}{{ call.function.name }}({% for key, value in call.function.arguments.items() %}{{ key }}={{ value }}{% endfor %}){% endfor %}{%- endfor %}`;
+const render = async (messages: object[], template = strict) => (await model.applyChatTemplate(chatInput(messages as Message[], template, 'plain', { addGenerationPrompt: false }))).prompt;
+const call = (args: string, id = 'abcdefghi') => ({ role: 'assistant', content: null, tool_calls: [{ id, type: 'function', function: { name: 'look', arguments: args } }] });
+
+t.test('turns in a row, late system messages and odd calls become what the template takes', async (t) => {
+  const system = { role: 'system', content: 'Be kind.' };
+  const user = (content: string) => ({ role: 'user', content });
+  const assistant = (content: string) => ({ role: 'assistant', content });
+  t.equal(await render([system, user('a'), assistant('b'), user('c')]), '<system>Be kind.<user>a<assistant>b<user>c');
+  t.equal(await render([user('a'), user('b'), user('c')]), '<user>a\n\nb\n\nc');
+  t.equal(await render([user('a'), assistant('b'), assistant('c'), user('d')]), '<user>a<assistant>b\n\nc<user>d');
+  t.equal(await render([user('a'), assistant('b'), { role: 'system', content: 'New rules.' }, user('c')]), '<user>a<assistant>b<user>New rules.\n\nc');
+  t.equal(await render([user('a'), call('{"x": 1'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'ok' }, user('b')]), '<user>a<assistant>look(arguments={"x": 1)<tool>ok<user>b');
+  t.equal(await render([user('a'), call(''), { role: 'tool', tool_call_id: 'abcdefghi', content: 'ok' }, user('b'), user('c')]), '<user>a<assistant>look()<tool>ok<user>b\n\nc');
+  t.equal(await render([user('a'), { role: 'tool', tool_call_id: 'nobodys', content: 'ok' }, user('b'), user('c')]), '<user>a\n\nok\n\nb\n\nc');
+  t.equal(await render([user('a'), assistant('x'), call('{"x": 1}'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'ok' }, user('c')]), '<user>a<assistant>xlook(x=1)<tool>ok<user>c');
+});
+
+t.test('a template that takes them gets them as they are', async (t) => {
+  const plain = `{% for message in messages %}{{ '<' + message.role + '>' + message.content }}{% endfor %}`;
+  t.equal(await render([{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }, { role: 'system', content: 'c' }], plain), '<user>a<user>b<system>c');
+});
+
+t.test('what is refused in any form names the first message that is', async (t) => {
+  const picky = `{% for message in messages %}{% if 'bad' in message.content %}{{ raise_exception('no bad words') }}{% endif %}{{ message.content }}{% endfor %}`;
+  const messages = ['a', 'b', 'c', 'bad', 'd', 'bad'].map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content }));
+  await t.rejects(render(messages, picky), { code: 'invalid_messages', index: 3, message: /no bad words/ });
+  await t.rejects(render([{ role: 'user', content: 'bad' }], picky), { code: 'invalid_messages', index: 0 });
+});
+
+t.test('every vendored template takes what agents send', async (t) => {
+  const agents: Record<string, object[]> = {
+    'two users': [{ role: 'user', content: 'FIRST' }, { role: 'user', content: 'SECOND' }],
+    'a late system message': [{ role: 'system', content: 'RULES' }, { role: 'user', content: 'FIRST' }, { role: 'assistant', content: 'b' }, { role: 'system', content: 'LATE' }, { role: 'user', content: 'SECOND' }],
+    'two answers': [{ role: 'user', content: 'FIRST' }, { role: 'assistant', content: 'b' }, { role: 'assistant', content: 'LATE' }, { role: 'user', content: 'SECOND' }],
+  };
+  const calls: Record<string, object[]> = {
+    'cut off arguments': [{ role: 'user', content: 'FIRST' }, call('{"city": "Par'), { role: 'tool', tool_call_id: 'abcdefghi', content: 'LATE' }, { role: 'user', content: 'SECOND' }],
+    'a result of no call': [{ role: 'user', content: 'FIRST' }, { role: 'assistant', content: 'b' }, { role: 'tool', tool_call_id: 'nobodysid', content: 'LATE' }, { role: 'user', content: 'SECOND' }],
+  };
+  const refused: string[] = [];
+  for (const file of templateFiles) {
+    const template = templateOf(file);
+    for (const [name, messages] of [...Object.entries(agents), ...Object.entries(calls)]) {
+      try {
+        const prompt = await render(messages, template);
+        t.ok(prompt.includes('FIRST') && prompt.includes('SECOND'), `${file}, ${name}`);
+      } catch (error) {
+        const { code, index } = error as { code: string; index?: number };
+        refused.push(`${file}, ${name}: ${code} ${index} ${(error as Error).message.split('\n').find((line) => line.includes('Exception')) ?? (error as Error).message.split('\n')[0]}`);
+        t.equal(code, 'invalid_messages', `${file}, ${name}`);
+        t.type(index, 'number', `${file}, ${name}: ${(error as Error).message}`);
+      }
+    }
+  }
+  t.comment(refused.join('\n'));
+  t.ok(refused.length < 10, `${refused.length} are refused`);
+});
