@@ -115,6 +115,18 @@ export const serverSettings = {
     },
   },
   /**
+   * How many days responses of `/v1/responses` are kept on the disk, so that a later request can go
+   * on from them; 0 keeps none. Default 30.
+   */
+  responseDays: {
+    kind: 'integer', fallback: 30, min: 0, max: 36_500, library: true,
+    flag: {
+      names: ['--response-days'], value: 'days',
+      help: 'How long responses of /v1/responses are kept on the disk, for previous_response_id; '
+        + '0 keeps none',
+    },
+  },
+  /**
    * An empty chunk after so much silence on an event stream, so that clients keep it open; 0 is
    * off. Default 10,000.
    */

@@ -46,7 +46,7 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
   const body = takeBody(req) as Record<string, unknown>;
   const fields = Fields.of(body);
   const { id: model } = await gateway.pool.find(readModelName(fields));
-  const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier);
+  const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, gateway.config.responseDays > 0);
   const id = newResponseId();
   const response: WireResponse = {
     id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,

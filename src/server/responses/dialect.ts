@@ -13,18 +13,21 @@ import { readResponseRequest } from './response-request.js';
 import { cancelStored, inputItems, removeStored, showStored } from './stored-routes.js';
 import { ResponseStore } from './store.js';
 
+const dayMs = 86_400_000;
+
 export const responses: Dialect = {
   before: [],
-  routes: (gateway) => routesOver(gateway, new ResponseStore(gateway.kept)),
+  routes: (gateway) => routesOver(gateway, new ResponseStore(gateway.kept, { ageMs: gateway.config.responseDays * dayMs })),
 };
 
 function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   const runs = new BackgroundRuns(gateway, store);
+  const keeps = gateway.config.responseDays > 0;
   const answering = (earlier: Earlier, run?: BackgroundRun): ChatDialect<ResponseAsked> => ({
     framing: sse,
     keepsBody: true,
     read(body, context) {
-      const { request, ...asked } = readResponseRequest(body, context, earlier);
+      const { request, ...asked } = readResponseRequest(body, context, earlier, keeps);
       return { ...asked, prompts: [[request]] };
     },
     writer: (asked, model) => new ResponseWriter(asked, model, (stored) => store.put(stored), run),
@@ -46,7 +49,7 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
       method: 'post', paths: paths('/input_tokens'),
       async handler(req, res, next) {
         const earlier = await readEarlier(req, res, store);
-        const count = renderRoute(gateway, (body, context) => readResponseRequest(body, context, earlier), ({ tokenCount }) => (
+        const count = renderRoute(gateway, (body, context) => readResponseRequest(body, context, earlier, keeps), ({ tokenCount }) => (
           { object: 'response.input_tokens', input_tokens: tokenCount }
         ));
         await count(req, res, next);

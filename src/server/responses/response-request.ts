@@ -38,7 +38,8 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   prompt: () => false,
 };
 
-export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, earlier: Earlier): ResponseBody {
+/** `keeps`: the server keeps responses. */
+export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, earlier: Earlier, keeps: boolean): ResponseBody {
   for (const [name, isNeutral] of Object.entries(unsupported)) {
     const value = body.get(name);
     if (value === undefined || isNeutral(value)) continue;
@@ -53,8 +54,11 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   const effort = reasoning?.word('effort', efforts);
   const most = body.integer('max_output_tokens', { min: 1, max: int32Max });
   const background = body.boolean('background') ?? false;
-  const store = body.boolean('store') ?? true;
-  if (background && !store) throw wrongValue('store', 'true where background is, since the response is asked for later', store);
+  const wanted = body.boolean('store') ?? true;
+  if (background && !wanted) throw wrongValue('store', 'true where background is, since the response is asked for later', wanted);
+  if (background && !keeps) throw wrongValue('background', 'false, since the server keeps no responses (--response-days 0)', background);
+  const store = wanted && keeps;
+  const unkept = body.get('store') === true && !keeps ? ['store has no effect: the server keeps no responses (--response-days 0).'] : [];
   const include = (body.array('include', maxIncluded) ?? []).map((what, index) => checkName(what, `include[${index}]`, maxNameLength));
   const tells = readTells(body, include, model.vocabSize);
   boundTold(tells, 1, most ?? defaults.maxTokens, model.contextSize);
@@ -75,7 +79,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
     previous,
     input: items,
     customTools: tools.custom,
-    warnings: tools.warnings,
+    warnings: [...tools.warnings, ...unkept],
     seals: include.includes('reasoning.encrypted_content'),
     background,
     echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: tells.logprobs ?? 0,

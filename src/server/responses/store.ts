@@ -10,8 +10,6 @@ import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 
-/** As OpenAI keeps them. */
-const mostAgeMs = 30 * 86_400_000;
 const mostBytes = 2 ** 30;
 /** Longer than any text can be that was a request's. */
 const mostFileBytes = 2 ** 29;
@@ -60,7 +58,7 @@ export class ResponseStore {
   #writes = 0;
   #sweeping: Promise<void> = Promise.resolve();
 
-  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = mostAgeMs, writes = writesPerSweep } = {}) {
+  constructor(kept: KeptFolder, { bytes = mostBytes, ageMs = Infinity, writes = writesPerSweep } = {}) {
     this.#kept = kept;
     this.#bounds = { bytes, ageMs, writes };
   }

@@ -8,13 +8,14 @@ import type { Gateway } from '#recua/server/http/gateway.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
 import { BackgroundRuns } from '#recua/server/responses/background.js';
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
+import type { Config } from '#recua/settings/config.js';
 import { ownFolder, post, startApp, until, type AppUnderTest } from '../app-under-test.js';
 import { echo, FakeEngine, hang, messagesOf } from '../fake-engine.js';
 
 type Stored = OpenAI.Responses.Response;
 
-async function start(t: Test, keepIn = ownFolder(t)): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
-  const app = await startApp(t, {}, new FakeEngine(), { keepIn });
+async function start(t: Test, keepIn = ownFolder(t), config: Partial<Config> = {}): Promise<{ client: OpenAI; app: AppUnderTest; folder: string }> {
+  const app = await startApp(t, config, new FakeEngine(), { keepIn });
   const kept = process.getuid ? `kept-${process.getuid()}` : 'kept';
   return { app, client: new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none', maxRetries: 0 }), folder: join(keepIn, kept, 'responses') };
 }
@@ -47,6 +48,20 @@ t.test('what is stored is the user’s alone', { skip: process.platform === 'win
   const { id } = await client.responses.create(ask);
   t.equal(statSync(join(folder, '..')).mode & 0o777, 0o700);
   t.equal(statSync(join(folder, `${id}.json`)).mode & 0o777, 0o600);
+});
+
+t.test('a server that is to keep none keeps none, and says so', async (t) => {
+  const keepIn = ownFolder(t);
+  const earlier = await (await start(t, keepIn)).client.responses.create(ask);
+  const { client, folder } = await start(t, keepIn, { responseDays: 0 });
+  const files = readdirSync(folder);
+  const quiet = await client.responses.create(ask);
+  t.match(quiet, { store: false, status: 'completed' });
+  t.notMatch(quiet, { warnings: [] });
+  t.match(await client.responses.create({ ...ask, store: true }), { store: false, warnings: [/--response-days 0/] });
+  t.strictSame(readdirSync(folder), files);
+  for (const id of [quiet.id, earlier.id]) await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' });
+  await t.rejects(client.responses.create({ ...ask, background: true }), { status: 400, code: 'invalid_value', param: 'background' });
 });
 
 t.test('ids lead nowhere else', async (t) => {
