@@ -39,6 +39,8 @@ namespace recua {
   export type Model = import('./index.js', { with: { 'resolution-mode': 'import' } }).Model;
   export type ModelEvents = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelEvents;
   export type ModelInfo = import('./index.js', { with: { 'resolution-mode': 'import' } }).ModelInfo;
+  export type AnswerLogprob = import('./index.js', { with: { 'resolution-mode': 'import' } }).AnswerLogprob;
+  export type TokenLogprob = import('./index.js', { with: { 'resolution-mode': 'import' } }).TokenLogprob;
   export type Ranked = import('./index.js', { with: { 'resolution-mode': 'import' } }).Ranked;
   export type SavedState = import('./index.js', { with: { 'resolution-mode': 'import' } }).SavedState;
   export type ReplyDelta = import('./index.js', { with: { 'resolution-mode': 'import' } }).ReplyDelta;
