@@ -80,7 +80,7 @@ const routes: { path: string; body: object; error: RegExp }[] = [
   {
     path: '/api/chat', error: /^\{"error":"/,
     body: {
-      model: 'default', stream: false, think: false, format: 'json', keep_alive: '5m', options: { temperature: 1, num_predict: 3, stop: ['x'], num_ctx: 100, seed: 1 },
+      model: 'default', stream: false, logprobs: true, top_logprobs: 2, think: false, format: 'json', keep_alive: '5m', options: { temperature: 1, num_predict: 3, stop: ['x'], num_ctx: 100, seed: 1 },
       tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }],
       messages: [{ role: 'user', content: 'hi', images: [] }, { role: 'assistant', content: '', tool_calls: [{ function: { name: 'f', arguments: {} } }] }, { role: 'tool', tool_name: 'f', content: 'r' }],
     },

@@ -2,9 +2,11 @@
 // server/exchange. The way in is chat-request.
 import type { Finish } from '../../engine/api.js';
 import type { Delta } from '../../engine/protocol.js';
+import type { ToldToken } from '../../engine/telling.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
 import type { AnswerWriter, AskedRest } from '../exchange/dialect.js';
+import { toldTokens, type WireTold } from '../exchange/logprobs.js';
 import type { Frame } from '../http/stream.js';
 import type { OllamaBody } from './chat-request.js';
 import { errorBody } from './error-body.js';
@@ -44,12 +46,13 @@ abstract class Writer implements AnswerWriter {
     return this.#frame({ content: '' });
   }
 
-  deltas({ reasoning, content, toolCalls }: Delta): Frame[] {
+  deltas({ reasoning, content, toolCalls, tokens = [] }: Delta): Frame[] {
     if (toolCalls) this.#said.add({ toolCalls });
-    return [
-      ...(reasoning ? [this.#frame({ content: '', thinking: reasoning })] : []),
-      ...(content ? [this.#frame({ content })] : []),
-    ];
+    const logprobs = this.#logprobs(tokens);
+    const parts: Part[] = [...(reasoning ? [{ content: '', thinking: reasoning }] : []), ...(content ? [{ content }] : [])];
+    // Tokens without a text of their own, such as the end.
+    if (parts.length === 0 && tokens.length > 0) parts.push({ content: '' });
+    return parts.map((part, index) => this.#frame(part, index === parts.length - 1 ? logprobs : {}));
   }
 
   ending([finish]: readonly [Finish]): Frame[] {
@@ -67,11 +70,16 @@ abstract class Writer implements AnswerWriter {
   whole([said]: readonly [WholeAnswer], [finish]: readonly [Finish]): object {
     const { calls, warnings } = callsOf(said);
     const part = { content: said.content, ...(said.reasoning === '' ? {} : { thinking: said.reasoning }), ...(calls.length === 0 ? {} : { calls }) };
-    return { ...this.#head(), ...this.part(part), ...this.#end(finish, warnings) };
+    return { ...this.#head(), ...this.part(part), ...this.#logprobs(said.tokens), ...this.#end(finish, warnings) };
   }
 
-  #frame(part: Part): Frame {
-    return { data: { ...this.#head(), ...this.part(part), done: false } };
+  #frame(part: Part, logprobs: object = {}): Frame {
+    return { data: { ...this.#head(), ...this.part(part), ...logprobs, done: false } };
+  }
+
+  #logprobs(tokens: readonly ToldToken[]): { logprobs?: WireTold[] } {
+    const { tells } = this.#asked;
+    return tells.logprobs === undefined ? {} : { logprobs: toldTokens(tokens, tells) };
   }
 
   #head(): object {

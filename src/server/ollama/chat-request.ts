@@ -2,11 +2,13 @@
 // checked. Pure. Called by the dialect's routes. What would change the answer and is not supported
 // is refused by name; what only loading could change is named in the answer's warnings.
 import type { ChatMessage, ChatRequest, CompletionRequest, Constraint, Sampling } from '../../engine/protocol.js';
+import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { checkName, describe, Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { checkAnswers } from '../../request/continuation.js';
 import { readFunctions } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
+import { boundTold, readTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { writeTools } from '../../request/tool-text.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
@@ -17,6 +19,7 @@ const maxStopLength = 1_024;
 
 export interface OllamaBody extends ChatAsked {
   warnings: readonly string[];
+  tells: Telling;
 }
 
 /** What both requests have. */
@@ -25,10 +28,10 @@ interface Common {
   maxTokens: number;
   stop: string[];
   constraint: Constraint;
+  tells?: Telling;
 }
 
 export function readChat(body: Fields, context: ChatContext): OllamaBody {
-  refuse(body, 'logprobs', (value) => value === false);
   const { common, warnings } = readCommon(body, context);
   const tools = writeTools(readFunctions(body));
   const messages = readMessages(body);
@@ -37,7 +40,7 @@ export function readChat(body: Fields, context: ChatContext): OllamaBody {
     messages: JSON.stringify(messages), ...(body.boolean('truncate') ? { truncation: 'auto' as const } : {}), ...tools, toolChoice: 'auto', parallelToolCalls: undefined,
     ...common, ...readThinking(body), ...withThoughts(body), template: '',
   };
-  return { prompts: [[request]], stream: body.boolean('stream') ?? true, warnings };
+  return { prompts: [[request]], stream: body.boolean('stream') ?? true, warnings, tells: common.tells ?? {} };
 }
 
 export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
@@ -45,21 +48,20 @@ export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
   refuse(body, 'template', (value) => value === '');
   refuse(body, 'context', (value) => Array.isArray(value) && value.length === 0);
   refuse(body, 'images', (value) => Array.isArray(value) && value.length === 0);
-  refuse(body, 'logprobs', (value) => value === false);
   const { common, warnings } = readCommon(body, context);
   const prompt = body.string('prompt') ?? '';
   const system = body.string('system');
   const stream = body.boolean('stream') ?? true;
   if (body.boolean('raw')) {
     const request: CompletionRequest = { prompt, ...common };
-    return { prompts: [[request]], stream, warnings };
+    return { prompts: [[request]], stream, warnings, tells: common.tells ?? {} };
   }
   const messages: ChatMessage[] = [...(system ? [{ role: 'system' as const, content: system }] : []), { role: 'user', content: prompt }];
   const request: ChatRequest = {
     messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
     ...common, ...readThinking(body), ...withThoughts(body), template: '',
   };
-  return { prompts: [[request]], stream, warnings };
+  return { prompts: [[request]], stream, warnings, tells: common.tells ?? {} };
 }
 
 /** Options of Ollama's that hold for a loaded model as a whole. */
@@ -74,7 +76,13 @@ function readCommon(body: Fields, { defaults, model }: ChatContext): { common: C
   if (context !== undefined && context > model.contextSize) {
     warnings.push(`options.num_ctx is ${context}, and the context has ${model.contextSize} tokens: it is set where the server is started.`);
   }
-  return { common: { sampling, maxTokens: readMaxTokens(options) ?? defaults.maxTokens, stop: readStop(options), constraint: readFormat(body) }, warnings };
+  const maxTokens = readMaxTokens(options) ?? defaults.maxTokens;
+  const top = readTopLogprobs(body);
+  const tells: Telling = top === undefined ? {} : { logprobs: Math.min(top, model.vocabSize) };
+  boundTold(tells, 1, maxTokens, model.contextSize);
+  return {
+    common: { sampling, maxTokens, stop: readStop(options), constraint: readFormat(body), ...(top === undefined ? {} : { tells }) }, warnings,
+  };
 }
 
 /** −1 and −2 are "as much as fits". */
