@@ -5,7 +5,6 @@ import { copyFile, link, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
-import { describe } from '../../request/fields.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 
@@ -73,7 +72,7 @@ export class BatchStore {
   /** @throws RecuaError `batch_not_found` */
   async get(id: string): Promise<BatchRecord> {
     const record = idForm.test(id) ? await this.#read(id) : undefined;
-    if (!record) throw new RecuaError('batch_not_found', `There is no batch ${describe(id)}.`);
+    if (!record) throw new RecuaError('batch_not_found', `There is no batch ${id.slice(0, 80)}.`);
     return record;
   }
 

@@ -6,7 +6,6 @@ import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
-import { describe } from '../../request/fields.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 
@@ -176,5 +175,5 @@ function nowSeconds(): number {
 }
 
 function notFound(id: string, param?: string): RecuaError {
-  return new RecuaError('file_not_found', `There is no file ${describe(id)}: it was never uploaded here, was deleted, or has expired.`, { param });
+  return new RecuaError('file_not_found', `There is no file ${id.slice(0, 80)}: it was never uploaded here, was deleted, or has expired.`, { param });
 }

@@ -137,7 +137,8 @@ export class ResponseWriter implements AnswerWriter {
       usage: wireUsage(usage),
       ...(all.length === 0 ? {} : { warnings: all }),
     };
-    if (!this.#asked.store) return response;
+    // Who cancels has the last word, however near the end it was.
+    if (!this.#asked.store || this.#background?.isCancelled) return response;
     let given = response;
     try {
       await this.#save(this.#stored(response, lastEvent));

@@ -28,6 +28,7 @@ export class BackgroundRun implements Beginning {
   #now: () => WireResponse;
   #ended: StoredResponse | undefined;
   #isCancelled = false;
+  #isConcluded = false;
 
   constructor({ response, input, previous }: StoredResponse, bodyBytes: number) {
     this.#bodyBytes = bodyBytes;
@@ -69,8 +70,14 @@ export class BackgroundRun implements Beginning {
   }
 
   tell(frame: Frame): void {
+    if (this.#isConcluded) return;
     this.#events.push(frame);
     this.#wake();
+  }
+
+  /** What was told last is the end: an answer that is still being written tells nothing more. */
+  conclude(): void {
+    this.#isConcluded = true;
   }
 
   settle(stored: StoredResponse): void {
@@ -175,6 +182,7 @@ export class BackgroundRuns {
     const tell = (event: string, data: object): void => run.tell({ event, data: { type: event, sequence_number: run.sequence, ...data } });
     tell(isCancelled ? 'response.incomplete' : 'response.failed', { response });
     if (!isCancelled) tell('error', { code, message, param, error: { type, code, message, param } });
+    run.conclude();
   }
 
   /** One that ended well was stored before its last event. */

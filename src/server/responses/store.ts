@@ -5,7 +5,6 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
-import { describe } from '../../request/fields.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
@@ -154,5 +153,5 @@ export class ResponseStore {
 }
 
 function notFound(id: string, param?: string): RecuaError {
-  return new RecuaError('response_not_found', `There is no response ${describe(id)}: it was never stored, was deleted, or gave way to newer ones.`, { param });
+  return new RecuaError('response_not_found', `There is no response ${id.slice(0, 80)}: it was never stored, was deleted, or gave way to newer ones.`, { param });
 }

@@ -161,6 +161,22 @@ t.test('a response in the background that fails says why', async (t) => {
   t.match(await ended(client, id), { status: 'failed', error: { code: 'internal_error' }, output: [{ content: [{ text: 'begun' }] }] });
 });
 
+t.test('what is cancelled ends once in its stream, wherever it was', async (t) => {
+  const { client, app } = await start(t);
+  app.engine.script = hang;
+  for (let round = 0; round < 8; round++) {
+    const { id } = await client.responses.create({ ...ask, background: true });
+    if (round % 2 === 0) await until(() => app.engine.running.size > 0);
+    await client.responses.cancel(id);
+    await until(() => app.engine.running.size === 0);
+    const told: { type: string; sequence_number: number }[] = [];
+    for await (const event of await client.responses.retrieve(id, { stream: true })) told.push(event);
+    t.strictSame(told.map(({ sequence_number }) => sequence_number), told.map((_, index) => index));
+    t.equal(told.filter(({ type }) => /incomplete|completed|failed/.test(type)).length, 1);
+    t.equal(told.at(-1)!.type, 'response.incomplete');
+  }
+});
+
 t.test('a response in the background is cancelled, waiting or running', async (t) => {
   const { client, app, folder } = await start(t);
   app.engine.script = hang;
