@@ -273,21 +273,23 @@ class ChatParser implements AnswerParser {
     }
   }
 
-  end(whole: string, reason: FinishReason, cut: boolean) {
+  end(text: string, reason: FinishReason, cut: boolean) {
     try {
-      const delta = this.#give(this.#parser.parse(whole, false));
+      const delta = this.#give(this.#parser.parse(text, false));
       const calls = this.#parser.message().toolCalls.length > 0;
-      const begun = this.#hasCalls && cut && !calls ? this.#rest(whole)?.content : undefined;
+      const begun = this.#hasCalls && cut && !calls ? this.#rest(text)?.content : undefined;
       // A mark alone says nothing.
       if (begun && begun.replace(/^\s*[<[][^>\]]*[>\]]?/, '').trim() !== '') {
         const warnings = ['The answer was cut off within a call of a tool; what there is of it is given as plain content.'];
         return { delta: this.#give({ ...delta, content: (delta?.content ?? '') + begun }), finishReason: reason, warnings };
       }
+      const isBroken = cut && this.#parser.message().toolCalls.some((call) => !isJson(call.arguments));
+      if (isBroken && reason === 'stop') return { delta, finishReason: reason, warnings: ['A stop string cut the answer off within a call of a tool.'] };
       return { delta, finishReason: calls && reason === 'stop' ? ('tool_calls' as const) : reason, warnings: [] };
     } catch (error) {
       const cause = (error as Error).message.split('\n')[0];
       const warnings = [`The answer could not be parsed (${cause}); what follows the last sound part is given as plain content.`];
-      return { delta: this.#rest(whole), finishReason: reason, warnings };
+      return { delta: this.#rest(text), finishReason: reason, warnings };
     } finally {
       this.close();
     }
@@ -325,5 +327,14 @@ class ChatParser implements AnswerParser {
     if (delta.reasoning) this.#reasoning += delta.reasoning;
     if (delta.toolCalls?.length) this.#callsGiven = true;
     return delta.content || delta.reasoning || delta.toolCalls?.length ? delta : undefined;
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
 }

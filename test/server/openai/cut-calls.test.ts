@@ -1,0 +1,23 @@
+// A stop string in the middle of a tool call, with the embedded model: the client must not take
+// what there is of it for a call that it may run.
+import t from 'tap';
+import { post } from '../app-under-test.js';
+import { startRealApp } from '../real-engine.js';
+
+const messages = [{ role: 'user', content: 'What is the weather in Paris?' }];
+const parameters = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
+
+t.test('a call that a stop string cuts off is no finished call', async (t) => {
+  const { url } = await startRealApp(t);
+  const asked = { messages, tools: [{ type: 'function', function: { name: 'get_weather', parameters } }], temperature: 0, max_tokens: 60 };
+  const ask = async (path: string, body: object) => await (await post(url + path, body)).json();
+  const chat = await ask('/v1/chat/completions', { ...asked, stop: ['Par'] });
+  t.match(chat, { choices: [{ finish_reason: 'stop' }], warnings: [/within a call/] });
+  t.match(await ask('/v1/chat/completions', asked), { choices: [{ finish_reason: 'tool_calls', message: { tool_calls: [{ function: { arguments: /Paris/ } }] } }] });
+  const streamed = await (await post(`${url}/v1/chat/completions`, { ...asked, stop: ['Par'], stream: true })).text();
+  t.match(streamed, /"finish_reason":"stop"/);
+  const message = await ask('/v1/messages', {
+    model: 'default', messages, tools: [{ name: 'get_weather', input_schema: parameters }], temperature: 0, max_tokens: 60, stop_sequences: ['Par'],
+  });
+  t.match(message, { stop_reason: 'stop_sequence', stop_sequence: 'Par' });
+});
