@@ -44,7 +44,8 @@ export type Tools = Readonly<Record<string, AnyTool>>;
 
 /**
  * Which tools the model may call: `'auto'` any or none, `'required'` at least one, `'none'`, or one
- * by its name.
+ * by its name. Where the template's format lets text come first, `maxTokens` may end an answer
+ * before there was a call.
  */
 export type ToolChoice = 'auto' | 'required' | 'none' | { readonly name: string };
 
