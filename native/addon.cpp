@@ -1,5 +1,6 @@
 // The addon's entry: versions, the log sink, the backends of backends.h and the classes of addon.h.
 #include "addon.h"
+#include "attention/attention.h"
 #include "machine/backends.h"
 #include "machine/heap.h"
 #include "machine/numa.h"
@@ -72,6 +73,8 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("loadModel", Napi::Function::New(env, Model::load, "loadModel"));
   exports.Set("turns", Napi::Function::New(env, turns, "turns"));
   exports.Set("heap", Napi::Function::New(env, heap::measure, "heap"));
+  exports.Set("attention", Napi::Function::New(env, attention::describe, "attention"));
+  exports.Set("attend", Napi::Function::New(env, attention::attend, "attend"));
   exports.Set("compileSchema", Napi::Function::New(env, compile_schema, "compileSchema"));
   return exports;
 }

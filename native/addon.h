@@ -126,8 +126,8 @@ public:
   // From now on its work waits for its turn at that many cores (thread/machine_turn.h). An empty
   // path: it never waits.
   void compute_in_turn(const std::string &turn_file, int32_t cores);
-  // Thread. Creates the llama_context; throws CodedError.
-  void open(llama_context_params params);
+  // Thread. Creates the llama_context; throws CodedError. `own_attention`: attention/attention.h.
+  void open(llama_context_params params, bool own_attention = false);
   // Thread. llama_decode; where it gives 2 because it was interrupted, what llama.cpp says of it is
   // no error in the log.
   int32_t decode(const llama_batch &batch);

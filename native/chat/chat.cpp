@@ -26,9 +26,15 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &
   inputs.json_schema = input.json_schema;
   inputs.grammar = input.grammar;
   inputs.add_generation_prompt = input.add_generation_prompt;
-  inputs.enable_thinking = input.enable_thinking;
+  const auto asked = input.kwargs.find("enable_thinking");
+  // As llama-server: where a template's thoughts would not be told from its answer, it has to be
+  // asked for them by that name; and earlier thoughts stay, so that the next turn goes on from
+  // them.
+  const bool by_name = asked != input.kwargs.end() && asked->second == "true";
+  inputs.enable_thinking = input.enable_thinking && (by_name || templates.supports_thinking());
   inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
   inputs.chat_template_kwargs = input.kwargs;
+  inputs.chat_template_kwargs.emplace("preserve_reasoning", "true");
   inputs.parallel_tool_calls = input.parallel_given ? input.parallel_tool_calls : templates.parallel_tool_calls();
   const bool answers = !inputs.messages.empty() && inputs.messages.back().role == "assistant" && inputs.messages.back().tool_calls.empty();
   if (answers && input.continuation != "none") {

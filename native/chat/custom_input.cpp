@@ -1,5 +1,6 @@
 #include "chat/custom_input.h"
 
+#include "chat/format_rules.h"
 #include "schema/schema.h"
 
 #include "chat-peg-parser.h"
@@ -10,20 +11,6 @@ namespace recua {
 
 namespace {
 
-// Names of rules, as llama.cpp's parsers make them of names of tools.
-std::string clean(const std::string &name) {
-  std::string made;
-  bool fitted = true;
-  for (const char c : name) {
-    const bool fits =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-    if (fits) made += c;
-    else if (fitted) made += '-';
-    fitted = fits;
-  }
-  return made;
-}
-
 // A part of a format's parser as GBNF, with other rules in place of an argument's value.
 class PartWriter {
 public:
@@ -31,11 +18,9 @@ public:
 
   // As common_peg_arena::build_grammar writes it. '' is nothing.
   std::string write(common_peg_parser_id id, int depth = 0) {
-    if (depth > most_depth) return refuse();
+    if (depth > format::most_depth) return refuse();
     const auto &parser = arena.get(id);
     const auto below = [&](common_peg_parser_id child) { return write(child, depth + 1); };
-    if (const auto *literal = std::get_if<common_peg_literal_parser>(&parser))
-      return literal->literal.empty() ? "" : schema::literal(literal->literal);
     if (const auto *all = std::get_if<common_peg_sequence_parser>(&parser)) {
       std::string made;
       for (const auto child : all->children) {
@@ -80,29 +65,20 @@ public:
     }
     if (const auto *until = std::get_if<common_peg_ac_parser>(&parser)) {
       if (!holds_value(until->child, 0) || until->delimiters.size() != 1)
-        return "ac-" + std::to_string(id);
+        return *format::leaf(arena, id);
       placed = true;
       return root + " " + schema::literal(until->delimiters.front());
     }
-    if (std::holds_alternative<common_peg_until_parser>(parser))
-      return "until-" + std::to_string(id);
-    if (std::holds_alternative<common_peg_space_parser>(parser)) return "space";
     if (const auto *repeated = std::get_if<common_peg_repetition_parser>(&parser)) {
       // The input comes once, whatever the format would take.
       const bool holds = holds_value(repeated->child, 0);
       if (holds && placed && repeated->min_count == 0) return "";
       const std::string one = below(repeated->child);
       if (one.empty() || holds) return one;
-      const std::string most =
-          repeated->max_count < 0 ? "" : std::to_string(repeated->max_count);
-      return "(" + one + "){" + std::to_string(repeated->min_count) + "," + most + "}";
+      return format::repeat("(" + one + ")", repeated->min_count, repeated->max_count);
     }
-    const bool is_nothing = std::holds_alternative<common_peg_epsilon_parser>(parser) ||
-                            std::holds_alternative<common_peg_start_parser>(parser) ||
-                            std::holds_alternative<common_peg_end_parser>(parser) ||
-                            std::holds_alternative<common_peg_and_parser>(parser) ||
-                            std::holds_alternative<common_peg_not_parser>(parser);
-    return is_nothing ? "" : refuse();
+    const auto text = format::leaf(arena, id);
+    return text ? *text : refuse();
   }
 
   bool done() const { return placed && known; }
@@ -110,7 +86,6 @@ public:
   bool quoted() const { return quotes; }
 
 private:
-  static constexpr int most_depth = 100;
   static constexpr const char *gemma_arguments = "gemma4-dict";
 
   static bool is_value(const common_peg_tag_parser &tag) {
@@ -126,7 +101,7 @@ private:
 
   // All up to a mark.
   bool is_text(common_peg_parser_id id, int depth) const {
-    if (depth > most_depth) return false;
+    if (depth > format::most_depth) return false;
     const auto &parser = arena.get(id);
     if (const auto *rule = std::get_if<common_peg_rule_parser>(&parser))
       return is_text(rule->child, depth + 1);
@@ -136,7 +111,7 @@ private:
   }
 
   bool holds_value(common_peg_parser_id id, int depth) const {
-    if (depth > most_depth) return false;
+    if (depth > format::most_depth) return false;
     const auto &parser = arena.get(id);
     const auto below = [&](common_peg_parser_id child) { return holds_value(child, depth + 1); };
     const auto any_below = [&](const std::vector<common_peg_parser_id> &children) {
@@ -173,15 +148,6 @@ private:
   bool quotes = false;
 };
 
-// The rule's text, from behind its "::= " to the end of its line; npos where there is none.
-std::pair<size_t, size_t> find_rule(const std::string &grammar, const std::string &name) {
-  const std::string head = name + " ::= ";
-  size_t at = grammar.compare(0, head.size(), head) == 0 ? 0 : grammar.find("\n" + head);
-  if (at == std::string::npos) return {at, at};
-  at += head.size() + (at == 0 && grammar[0] != '\n' ? 0 : 1);
-  return {at, std::min(grammar.find('\n', at), grammar.size())};
-}
-
 } // namespace
 
 std::string marked_parameters(const CustomInput &input) {
@@ -204,13 +170,13 @@ bool enforce(const CustomInput &input, const std::string &tool, const common_peg
     grammar += (grammar.empty() || grammar.back() == '\n' ? "" : "\n") + input.json;
     return true;
   }
-  const std::string name = clean(tool);
+  const std::string name = format::clean(tool);
   // The whole call where that can be written, so that the input is not left out.
   for (const std::string &rule :
        {"tool-" + name, "kimi-k3-tool-" + name, "ling3-tool-" + name, "tool-" + name + "-arg-input",
         "kimi-k3-arg-" + name + "-input", "ling3-arg-" + name + "-input"}) {
     if (!parser.has_rule(rule)) continue;
-    const auto [from, to] = find_rule(grammar, rule);
+    const auto [from, to] = format::find_rule(grammar, rule);
     if (from == std::string::npos) continue;
     const auto &found = parser.get(parser.get_rule(rule));
     const auto *outer = std::get_if<common_peg_rule_parser>(&found);

@@ -5,6 +5,8 @@
 // both ways.
 #include "addon.h"
 
+#include "chat/forced_call.h"
+
 #include "chat-auto-parser.h"
 
 #include <algorithm>
@@ -42,6 +44,11 @@ Templates::Templates(const llama_model *model, const std::string &source)
       compiled(common_chat_templates_init(model, source).release(), common_chat_templates_deleter()) {
   auto caps = common_chat_templates_get_caps(compiled.get());
   parallel = caps["supports_parallel_tool_calls"];
+  try {
+    thinks = common_chat_templates_support_enable_thinking(compiled.get());
+  } catch (const std::exception &) {
+    // It refuses a plain question: requests will tell.
+  }
   way = way_of(common_chat_templates_source(compiled.get()));
   const std::string tool_use = common_chat_templates_source(compiled.get(), "tool_use");
   has_tool_use = !tool_use.empty();
@@ -95,9 +102,7 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
   if (inputs.tools.empty() && !params.grammar.empty()) return;
   std::string grammar = schema::refusing(-1, [&] { return schema::convert(inputs.json_schema, nullptr); });
   if (!params.grammar.empty() && has_place_for_schema(inputs)) return;
-  const bool tools = !inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
-  if (tools && inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED) return; // a call, and no JSON beside it
-  if (tools) {
+  if (!inputs.tools.empty() && inputs.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE) {
     throw CodedError("invalid_schema", "The JSON schema cannot be enforced: this chat template has no place for one beside tools. "
                                        "Leave out the schema or the tools, or send tool_choice \"none\".");
   }
@@ -175,15 +180,27 @@ static void keep_to_one_call(std::string &grammar) {
   }
 }
 
+// Nothing but a call may come.
+static void force(const common_chat_templates_inputs &inputs, ChatShape &shape) {
+  const bool continues = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
+  const std::string begun = continues ? inputs.messages.back().render_content() : "";
+  if (!shape.params.grammar.empty() && force_call(shape.parser, begun, shape.params.grammar)) return;
+  throw CodedError("chat_unsupported", "A call of a tool cannot be required: this chat template has no form for calls. Leave out tool_choice.");
+}
+
 RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const {
   auto shape = std::make_shared<ChatShape>();
   shape->losses = check_schemas(inputs);
   auto marked = inputs;
   for (const auto &custom : customs) marked.tools.at(custom.tool).parameters = marked_parameters(custom);
+  const bool forced = !inputs.tools.empty() && inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED;
+  const bool unasked = forced && !inputs.json_schema.empty(); // a call has no place for the answer's own schema
+  if (unasked) marked.json_schema.clear();
   shape->params = apply_templates(compiled.get(), marked);
-  std::string prompt = customs.empty() ? std::move(shape->params.prompt) : this->prompt(inputs);
+  std::string prompt = customs.empty() && !unasked ? std::move(shape->params.prompt) : this->prompt(inputs);
   shape->params.prompt.clear();
   if (!shape->params.parser.empty()) shape->parser.load(shape->params.parser);
+  if (forced) force(inputs, *shape);
   if (!inputs.parallel_tool_calls) keep_to_one_call(shape->params.grammar);
   for (const auto &custom : customs) {
     if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) break;
@@ -195,7 +212,7 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const s
     if (enforce(custom, inputs.tools[custom.tool].name, shape->parser, shape->params.grammar)) continue;
     shape->losses.push_back({"/properties/input", "this chat template has no place for its format", static_cast<int32_t>(custom.tool)});
   }
-  if (!inputs.json_schema.empty()) enforce_schema(inputs, *shape);
+  if (!inputs.json_schema.empty() && !forced) enforce_schema(inputs, *shape);
   shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
   shape->params.parser = {};
   for (const auto &text : shape->params.preserved_tokens) {

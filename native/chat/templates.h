@@ -46,6 +46,7 @@ public:
   std::string prompt(const common_chat_templates_inputs &inputs) const;
   std::string source() const;
   bool parallel_tool_calls() const { return parallel; }
+  bool supports_thinking() const { return thinks; }
 
 private:
   // How the prompt alone is had from llama.cpp.
@@ -66,6 +67,7 @@ private:
   const llama_vocab *vocab;
   std::shared_ptr<common_chat_templates> compiled;
   bool parallel = false;
+  bool thinks = true;
   bool has_tool_use = false;
   Way way = Way::generic;
   mutable std::atomic<int> free_texts{-1}; // whether arguments that are texts are; -1 is not known yet

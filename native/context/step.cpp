@@ -24,6 +24,13 @@ struct Rows {
   }
 };
 
+// Of one row's sampler.
+struct Failure {
+  int32_t row;
+  const char *code;
+  std::string message;
+};
+
 // One step's input, owned: JS may reuse its arrays as soon as step() returns.
 struct Step {
   Rows rows;
@@ -36,7 +43,7 @@ struct Step {
 
   // By wanted row: the tokens it gave, more than one where guesses were right.
   std::vector<std::vector<int32_t>> sampled;
-  std::vector<std::pair<int32_t, std::string>> failures;
+  std::vector<Failure> failures;
 
   // Whether each row wants a token, so that another such step can follow.
   bool decodes() const { return rows.tokens.size() == samplers.size(); }
@@ -172,7 +179,7 @@ void sample(ContextCore &core, Step &step) {
     if (outcome.code == nullptr) continue;
     if (step.sampled[static_cast<size_t>(i)] == std::vector<int32_t>{scored}) step.sampled[static_cast<size_t>(i)].clear();
     step.sampled[static_cast<size_t>(i)].push_back(-2);
-    step.failures.emplace_back(i, outcome.message);
+    step.failures.push_back({i, outcome.code, outcome.message});
   }
 }
 
@@ -209,7 +216,7 @@ struct Report {
   std::vector<int32_t> sampled; // of all wanted rows, one after the other
   std::vector<int32_t> counts;  // empty: one each
   size_t guesses = 0;
-  std::vector<std::pair<int32_t, std::string>> failures;
+  std::vector<Failure> failures;
   double decode_ms = 0;
   double sample_ms = 0;
 
@@ -224,9 +231,10 @@ struct Report {
     result.Set("sampleMs", sample_ms);
     if (!failures.empty()) {
       auto list = Napi::Array::New(env);
-      for (const auto &[row, message] : failures) {
+      for (const auto &[row, code, message] : failures) {
         auto failure = Napi::Object::New(env);
         failure.Set("row", row);
+        failure.Set("code", code);
         failure.Set("message", message);
         list.Set(list.Length(), failure);
       }
@@ -297,10 +305,12 @@ Napi::Value to_array(Napi::Env env, const std::vector<Report> &reports) {
   return list;
 }
 
-// So long JS hears nothing of steps that follow each other: a frame of a client's screen. Each time
-// wakes three processes on the way there, with caches that the model's weights have swept, on cores
-// that compute (docs/performance.md).
-constexpr int64_t told_every_us = 16000;
+// JS hears of steps that follow each other when they have computed for so long: a frame of a
+// client's screen. Each time wakes three processes on the way there, with caches that the model's
+// weights have swept, on cores that compute (docs/design/threads.md).
+constexpr int64_t told_after_us = 16000;
+// Where they wait for other processes in between, no later than this.
+constexpr int64_t told_within_us = 48000;
 
 // Steps that follow each other, and what of them JS has not been told. On the compute thread.
 struct Run {
@@ -309,10 +319,12 @@ struct Run {
   std::shared_ptr<Napi::FunctionReference> each;
   uint32_t left; // steps
   std::vector<Report> untold = {};
-  int64_t told_us = 0;
+  int64_t told_us = 0;     // when JS was told last
+  int64_t computed_us = 0; // since then
 
   void tell() {
     told_us = llama_time_us();
+    computed_us = 0;
     if (untold.empty()) return;
     core->tell([each = each, reports = std::exchange(untold, {})](Napi::Env env) {
       try {
@@ -326,11 +338,14 @@ struct Run {
   // One step. True where another is to follow.
   bool compute() {
     const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(core->context));
-    if (told_us == 0) told_us = llama_time_us();
+    const int64_t start = llama_time_us();
+    if (told_us == 0) told_us = start;
     try {
       untold.push_back(compute_step(*core, *step));
       if (--left == 0 || core->paused || !go_on(vocab, *step)) return false;
-      if (llama_time_us() - told_us >= told_every_us) tell();
+      const int64_t now = llama_time_us();
+      computed_us += now - start;
+      if (computed_us >= told_after_us || now - told_us >= told_within_us) tell();
       return true;
     } catch (...) {
       tell(); // the samplers have gone on by these tokens

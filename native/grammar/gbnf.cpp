@@ -22,10 +22,12 @@ constexpr size_t longest_token_name = 512;
 
 class Parser : private GbnfScanner {
 public:
-  Parser(const std::string &text, const TokenNamed &token_named, int32_t vocab_size, Effort &work)
+  Parser(const std::string &text, const TokenNamed &token_named, int32_t vocab_size,
+         const Spelled &spelled, Effort &work)
       : GbnfScanner(text, work),
         token_named(token_named),
         vocab_size(vocab_size),
+        spelled(spelled),
         made(std::make_shared<GrammarRules>()) {}
 
   std::shared_ptr<const GrammarRules> parse() {
@@ -338,6 +340,7 @@ private:
         fail_at(first_place(static_cast<uint32_t>(rule)),
                 "expected a rule that the grammar defines, got \"" + names[rule] + '"');
     }
+    keep_spelled(definitions, *made, spelled, work);
     for (uint32_t rule = 0, count = static_cast<uint32_t>(definitions.size()); rule < count;
          rule++) {
       share_beginnings(
@@ -353,6 +356,7 @@ private:
 
   const TokenNamed &token_named;
   const int32_t vocab_size;
+  const Spelled &spelled;
   std::shared_ptr<GrammarRules> made;
   size_t written = 0; // elements of complete rules
   std::vector<Open> open;
@@ -374,8 +378,8 @@ size_t GrammarRules::bytes() const {
 
 std::shared_ptr<const GrammarRules> parse_gbnf(const std::string &text,
                                                const TokenNamed &token_named, int32_t vocab_size,
-                                               Effort &work) {
-  return Parser(text, token_named, vocab_size, work).parse();
+                                               const Spelled &spelled, Effort &work) {
+  return Parser(text, token_named, vocab_size, spelled, work).parse();
 }
 
 } // namespace recua

@@ -71,11 +71,14 @@ struct GrammarRules {
 // What `<name>` means: the token, or -1 where it is none.
 using TokenNamed = std::function<int32_t(const std::string &name)>;
 
+// Whether tokens can spell any of the characters from the first to the last.
+using Spelled = std::function<bool(uint32_t first, uint32_t last, Effort &work)>;
+
 // Throws GrammarError, TooMuchWork, WorkCancelled. `vocab_size` bounds the tokens that may be named
 // by number.
 std::shared_ptr<const GrammarRules> parse_gbnf(const std::string &text,
                                                const TokenNamed &token_named, int32_t vocab_size,
-                                               Effort &work);
+                                               const Spelled &spelled, Effort &work);
 
 // Rules that have no name in the text: made first, defined then, so that they may refer to
 // themselves.
@@ -94,6 +97,15 @@ std::vector<GrammarRules::Element> repeat_item(std::vector<GrammarRules::Element
 // are the elements of each rule; new_part() adds one to them.
 void share_beginnings(std::vector<std::vector<GrammarRules::Element>> &definitions, uint32_t rule,
                       const std::function<uint32_t()> &new_part, Effort &work);
+
+// gbnf_spelling.cpp: takes away the alternatives that no tokens can spell. Throws GrammarError
+// where nothing else is left of the root.
+void keep_spelled(std::vector<std::vector<GrammarRules::Element>> &definitions,
+                  const GrammarRules &sets, const Spelled &spelled, Effort &work);
+
+// gbnf_analysis.cpp: whether the root's texts are of endless number, or so many that they may as
+// well be: it comes round to a rule that it is within.
+bool is_endless(const GrammarRules &rules);
 
 // gbnf_analysis.cpp: fills in what follows from the rules. Throws GrammarError for left recursion;
 // `name_of` a rule is for its message.

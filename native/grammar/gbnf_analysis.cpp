@@ -222,6 +222,28 @@ private:
 
 } // namespace
 
+bool is_endless(const GrammarRules &rules) {
+  enum : uint8_t { unseen, within, done };
+  std::vector<uint8_t> state(rules.starts.size(), unseen);
+  std::vector<std::pair<uint32_t, uint32_t>> path{{rules.root, rules.starts[rules.root]}};
+  state[rules.root] = within;
+  while (!path.empty()) {
+    auto &[rule, at] = path.back();
+    const auto &element = rules.elements[at];
+    if (element.kind == Kind::end) {
+      state[rule] = done;
+      path.pop_back();
+      continue;
+    }
+    at++;
+    if (element.kind != Kind::rule || state[element.value] == done) continue;
+    if (state[element.value] == within) return true;
+    state[element.value] = within;
+    path.emplace_back(element.value, rules.starts[element.value]);
+  }
+  return false;
+}
+
 void analyse(GrammarRules &rules, const std::function<std::string(uint32_t)> &name_of,
              Effort &work) {
   Analysis(rules, name_of, work).run();

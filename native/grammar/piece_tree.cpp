@@ -33,6 +33,7 @@ PieceTree::PieceTree(const llama_vocab *vocab) {
     bytes.resize(std::min(bytes.size(), bytes.find('\0')));
     if (bytes.empty()) continue;
     longest = std::max(longest, bytes.size());
+    for (const char byte : bytes) bytes_used.set(static_cast<uint8_t>(byte));
     pieces[i] = std::move(bytes);
     order.push_back(token);
   }
@@ -64,6 +65,24 @@ PieceTree::PieceTree(const llama_vocab *vocab) {
   }
   close_to(0);
   nodes.shrink_to_fit();
+}
+
+bool PieceTree::spells(uint32_t first, uint32_t last, Effort &work) const {
+  constexpr uint32_t most = 0x1FFFFF; // that four bytes can hold
+  for (uint32_t character = first; character <= std::min(last, most); character++) {
+    work.spend();
+    const int bytes = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    static constexpr uint32_t leads[] = {0, 0xC0, 0xE0, 0xF0};
+    int shift = 6 * (bytes - 1);
+    bool used = bytes_used.test((leads[bytes - 1] | (character >> shift)) & 0xFF);
+    while (used && shift > 0) {
+      shift -= 6;
+      used = bytes_used.test(0x80 | ((character >> shift) & 0x3F));
+    }
+    if (used) return true;
+    character |= (1u << shift) - 1; // all that begin with the same bytes
+  }
+  return false;
 }
 
 } // namespace recua

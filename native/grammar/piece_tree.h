@@ -3,8 +3,11 @@
 // thread.
 #pragma once
 
+#include "grammar/effort.h"
+
 #include "llama.h"
 
+#include <bitset>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,11 +35,14 @@ public:
   const std::string &piece(llama_token token) const { return pieces[static_cast<size_t>(token)]; }
   bool is_end(llama_token token) const { return end_flags[static_cast<size_t>(token)]; }
   int32_t size() const { return static_cast<int32_t>(pieces.size()); }
+  // Whether there are tokens with all bytes of one of these characters.
+  bool spells(uint32_t first, uint32_t last, Effort &work) const;
   size_t longest = 0; // bytes
 
 private:
   std::vector<std::string> pieces;
   std::vector<bool> end_flags;
+  std::bitset<256> bytes_used;
 };
 
 // The bytes that a token stands for, control tokens' names included where `special`.

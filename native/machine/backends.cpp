@@ -3,6 +3,7 @@
 #include "machine/backends.h"
 
 #include "addon.h"
+#include "attention/attention.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -82,6 +83,7 @@ ggml_backend_reg_t find_cpu() {
 void initialize() {
   if (initialized || ggml_backend_reg_count() == 0) return;
   llama_backend_init();
+  attention::install();
   initialized = true;
 }
 
@@ -279,7 +281,9 @@ Napi::Value load_file(const Napi::CallbackInfo &info) {
 std::vector<std::string> names() {
   const std::lock_guard<std::mutex> lock(mutex);
   std::vector<std::string> all;
-  for (size_t i = 0; i < ggml_backend_reg_count(); i++) all.push_back(ggml_backend_reg_name(ggml_backend_reg_get(i)));
+  for (size_t i = 0; i < ggml_backend_reg_count(); i++) {
+    if (!attention::is_own(ggml_backend_reg_get(i))) all.push_back(ggml_backend_reg_name(ggml_backend_reg_get(i)));
+  }
   return all;
 }
 
@@ -289,6 +293,7 @@ Napi::Value list(const Napi::CallbackInfo &info) {
   auto all = Napi::Array::New(env);
   for (size_t i = 0; i < ggml_backend_reg_count(); i++) {
     ggml_backend_reg_t reg = ggml_backend_reg_get(i);
+    if (attention::is_own(reg)) continue;
     auto entry = Napi::Object::New(env);
     entry.Set("name", ggml_backend_reg_name(reg));
     entry.Set("file", files.count(reg) > 0 ? files[reg] : "");
@@ -313,6 +318,7 @@ Napi::Value devices(const Napi::CallbackInfo &info) {
   auto list = Napi::Array::New(env);
   for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
     ggml_backend_dev_t device = ggml_backend_dev_get(i);
+    if (attention::is_own(ggml_backend_dev_backend_reg(device))) continue;
     ggml_backend_dev_props props{};
     ggml_backend_dev_get_props(device, &props);
     auto entry = Napi::Object::New(env);

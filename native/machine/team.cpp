@@ -65,8 +65,9 @@ public:
       if (ended) return;
       done = turn;
       at_work++;
+      const std::function<void()> &work = *common; // wake_for() ends it once all have left
       lock.unlock();
-      (*common)();
+      work();
       lock.lock();
       at_work--;
       left.notify_one();

@@ -76,7 +76,11 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
       const auto ids = common_tokenize(vocab, name, false, true);
       return ids.size() == 1 ? ids.front() : -1;
     };
-    rules = parse_gbnf(text, token_named, llama_vocab_n_tokens(vocab), work);
+    const auto pieces_here = tree(vocab);
+    const auto spelled = [&](uint32_t first, uint32_t last, Effort &effort) {
+      return pieces_here->spells(first, last, effort);
+    };
+    rules = parse_gbnf(text, token_named, llama_vocab_n_tokens(vocab), spelled, work);
   }
   auto made = std::make_shared<Grammar>(std::move(rules), work);
   const std::lock_guard<std::mutex> lock(mutex);
@@ -137,6 +141,8 @@ std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCa
   made->grammar = cache.grammar(vocab, common_grammar_value(params.grammar));
   made->tree = cache.tree(vocab);
   made->position = made->grammar->start();
+  if (params.ignore_eos && !params.grammar_lazy && !is_endless(*made->grammar->rules()))
+    throw std::runtime_error("all of its texts come to an end, which ignore_eos excludes");
   const std::string &prompt = params.generation_prompt;
   if (!params.reasoning_budget_start.empty() && !params.reasoning_budget_end.empty()) {
     made->budget.reset(common_reasoning_budget_init(vocab, {params.reasoning_budget_start},
@@ -169,6 +175,8 @@ bool Constraint::thinking() const {
   const auto state = common_reasoning_budget_get_state(budget.get());
   return state != REASONING_BUDGET_IDLE && state != REASONING_BUDGET_DONE;
 }
+
+bool Constraint::may_end() const { return active() && grammar->may_end(position); }
 
 bool Constraint::active() const { return !waiting && !thinking(); }
 

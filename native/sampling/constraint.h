@@ -55,6 +55,10 @@ public:
 
   // Whether the next token is constrained at all.
   bool active() const;
+  // Whether the whole answer is its own, and has not begun: the model still thinks.
+  bool rests() const { return !lazy && thinking(); }
+  // Whether the answer may end here by it.
+  bool may_end() const;
   bool allows(llama_token token, Effort &work) const;
   bool has_mask() const { return grammar->has_mask(position); }
   std::shared_ptr<const Grammar::Mask> mask(Effort &work);

@@ -22,12 +22,15 @@ bool needs_chain(const common_params_sampling &p) {
 }
 
 // No token was found. Where the logits are no numbers neither are the weights that they come from:
-// then it is the file's fault.
-CodedError no_token(const ModelState &model, const float *logits, size_t count) {
+// then it is the file's fault; else that of the request, which leaves none.
+CodedError no_token(const ModelState &model, const Constraint *constraint, const float *logits, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (std::isnan(logits[i]) || logits[i] == INFINITY) return CodedError("generation_failed", model.damaged());
   }
-  return CodedError("generation_failed", "No token is allowed here: the grammar or the bans leave none.");
+  const std::string said = "No token is allowed here: ";
+  if (constraint == nullptr || !constraint->active()) return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes them all.");
+  if (constraint->may_end()) return CodedError("no_token_left", said + "the answer's grammar is at its end, which ignore_eos or logit_bias excludes.");
+  return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes all that the answer's grammar leaves.");
 }
 
 // A row of its own for what a grammar leaves of another.
@@ -70,7 +73,8 @@ llama_token SamplerState::sample(llama_context *context, int32_t row, float *log
   if (closed || !(parts.chain || parts.choice)) throw CodedError("closed", "The sampler is closed.");
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
   if (parts.logprobs && !parts.logprobs->after) parts.logprobs->look(logits, threads);
-  if (parts.before_end > 0) hold_ends(logits);
+  // Thought is no answer: a form of the whole answer does not end before it has begun.
+  if (parts.before_end > 0 || (parts.constraint && parts.constraint->rests())) hold_ends(logits);
   llama_token token = force(logits);
   if (token == LLAMA_TOKEN_NULL) token = by_chain() ? sample_by_chain(context, row) : sample_own(logits, threads);
   if (token != undecided) came(token);
@@ -206,7 +210,7 @@ int64_t SamplerState::pick_masked(const Grammar::Mask &mask, const float *logits
 }
 
 llama_token SamplerState::take(int64_t found, const float *logits, size_t count) {
-  if (found < 0) throw no_token(*model, logits, count);
+  if (found < 0) throw no_token(*model, parts.constraint.get(), logits, count);
   const auto token = static_cast<llama_token>(found);
   if (parts.chain) common_sampler_accept(parts.chain.get(), token, true);
   parts.penalties.accept(token);
@@ -221,7 +225,7 @@ llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
   // process. False for NaN too.
   const llama_token_data_array *candidates = common_sampler_get_candidates(parts.chain.get(), false);
   if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
-    throw no_token(*model, llama_get_logits_ith(context, row), static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
+    throw no_token(*model, parts.constraint.get(), llama_get_logits_ith(context, row), static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
   }
   if (parts.logprobs && parts.logprobs->after) parts.logprobs->look_after(*candidates);
   common_sampler_accept(parts.chain.get(), token, true);

@@ -148,7 +148,7 @@ SamplerParts SamplerRequest::make(const std::shared_ptr<ModelState> &model, cons
   if (outcome.code != nullptr) throw CodedError("invalid_grammar", "The grammar cannot be used: " + outcome.message + ".");
   if (draft || !predicted.empty()) made.drafter = std::make_unique<Drafter>(history, predicted);
   if (logprobs >= 0) made.logprobs = std::make_unique<Logprobs>(logprobs, after_sampling, static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
-  if (least_tokens > 0) made.ends = model->end_tokens();
+  if (least_tokens > 0 || (made.constraint && made.constraint->rests())) made.ends = model->end_tokens();
   made.before_end = least_tokens;
   if (thoughts.wanted() && grammar.shape) {
     const auto &chat = grammar.shape->params;

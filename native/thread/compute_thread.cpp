@@ -62,6 +62,8 @@ struct Thread {
       const auto taken = std::chrono::steady_clock::now() - start;
       const auto go_on = [&] {
         turn.reset();
+        for (const auto &work : running->later) work();
+        running->later.clear();
         lock.lock();
         running->used_us += std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
         if (!more) running->jobs.pop_front();

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace recua::compute {
 
@@ -32,6 +34,11 @@ public:
   // where other processes compute too (machine_turn.h). 0, as at first: no cores.
   void computes_on(int32_t count) { cores = count; }
 
+  // From a slice: `work` is called after it, on the same thread, when the cores have been handed
+  // over. It is for whatever wakes a thread: that one would run first on this core, while all who
+  // compute wait.
+  void afterwards(std::function<void()> work) { later.push_back(std::move(work)); }
+
   // From a slice: whether another lane waits for its turn.
   bool contended() const;
 
@@ -43,6 +50,7 @@ private:
   friend struct Thread;
   std::function<void()> interrupt;
   std::deque<std::function<bool()>> jobs;
+  std::vector<std::function<void()>> later; // compute thread only
   int64_t used_us = 0;
   std::atomic<int32_t> cores{0};
   std::atomic<bool> closed{false};

@@ -54,7 +54,7 @@ bool Worker::post(std::function<bool()> slice, std::function<void(Napi::Env)> se
     std::function<void(Napi::Env)> settle;
   };
   auto job = std::make_shared<Job>(Job{std::move(slice), std::move(settle)});
-  const bool posted = lane.post([job, box = mailbox] {
+  const bool posted = lane.post([this, job, box = mailbox] {
     if (job->slice()) return true;
     const auto done = [box](Napi::Env env) {
       if (--box->pending == 0 && box->function != nullptr) napi_unref_threadsafe_function(env, box->function);
@@ -63,18 +63,18 @@ bool Worker::post(std::function<bool()> slice, std::function<void(Napi::Env)> se
     // thread: send it along.
     auto *delivery = new Delivery{
         [settle = std::move(job->settle), slice = std::move(job->slice)](Napi::Env env) { settle(env); }, done};
-    // Where this fails the environment is ending: leaking one closure beats destroying it on this
-    // thread.
-    napi_call_threadsafe_function(box->function, delivery, napi_tsfn_nonblocking);
+    send(delivery);
     return false;
   });
   if (posted && mailbox->pending++ == 0) napi_ref_threadsafe_function(env, mailbox->function);
   return posted;
 }
 
-bool Worker::tell(std::function<void(Napi::Env)> tell) {
-  auto *delivery = new Delivery{std::move(tell), nullptr};
-  return napi_call_threadsafe_function(mailbox->function, delivery, napi_tsfn_nonblocking) == napi_ok; // else it is leaked, as above
+void Worker::tell(std::function<void(Napi::Env)> tell) { send(new Delivery{std::move(tell), nullptr}); }
+
+// Where it fails the environment is ending: leaking one closure beats destroying it on this thread.
+void Worker::send(void *delivery) {
+  lane.afterwards([box = mailbox, delivery] { napi_call_threadsafe_function(box->function, delivery, napi_tsfn_nonblocking); });
 }
 
 void Worker::stop() {

@@ -23,8 +23,8 @@ public:
   bool post(std::function<bool()> slice, std::function<void(Napi::Env)> settle);
 
   // The compute thread, from a slice: brings `tell` to the JS thread before
-  // anything that comes later. False where that is not possible any more.
-  bool tell(std::function<void(Napi::Env)> tell);
+  // anything that comes later.
+  void tell(std::function<void(Napi::Env)> tell);
 
   // Any thread. The jobs take so many of the machine's cores.
   void computes_on(int32_t cores) { lane.computes_on(cores); }
@@ -36,6 +36,8 @@ public:
   void stop();
 
 private:
+  void send(void *delivery); // to the JS thread, once the cores are free
+
   struct Mailbox; // outlives the worker until the last settled job has been delivered
 
   Napi::Env env;

@@ -1,6 +1,7 @@
 // The native addon's types; the twin of native/addon.h. addon/load.ts finds and loads it, in the
 // engine process and its like only. Nothing here validates: callers pass checked numbers, native
 // code trusts them and throws coded errors.
+import type { AttendOptions } from './attend.js';
 import type { NativeSampler, SamplerOptions } from './sampling-types.js';
 import type { StepInput, StepResult } from './step-types.js';
 import type { CancelFlag, ChatInput, ChatPrompt, NativeParser, PrepareInput, Unenforced } from './chat-types.js';
@@ -104,6 +105,8 @@ export interface ContextOptions {
   threads: number;
   threadsBatch: number;
   flashAttention: 'auto' | 'on' | 'off';
+  /** Absent: ggml. Without effect where layers are on a GPU. */
+  attention?: 'auto' | 'ggml';
   /** ggml type names, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
@@ -365,6 +368,13 @@ export interface NativeAddon {
    * where the C library does not tell (glibc before 2.33, others).
    */
   heap(): { usedBytes: number; freeBytes: number } | undefined;
+  /**
+   * The kernels of attention that this processor can run, the fastest first, and how many nodes of
+   * graphs they were given so far.
+   */
+  attention(): { kernels: string[]; taken: number };
+  /** For tests and measuring: one attention by one of them, or by ggml. Waits for it. */
+  attend(options: AttendOptions): { out: Float32Array; taken: boolean; ms: number };
   /** A JSON schema's grammar, and what it leaves out. Rejects `invalid_schema`. */
   compileSchema(schema: string): Promise<{ grammar: string; unenforced: Unenforced[] }>;
 }

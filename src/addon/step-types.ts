@@ -29,6 +29,13 @@ export interface StepInput {
   known?: Int32Array | undefined;
 }
 
+/** Of one wanted row's sampler; `code` is one of src/errors.ts. */
+export interface StepFailure {
+  row: number;
+  code: string;
+  message: string;
+}
+
 export interface StepResult {
   /**
    * One token per wanted row, in order; -1 where there was no sampler. A failed sampler gives -2
@@ -43,7 +50,7 @@ export interface StepResult {
   counts?: Int32Array;
   /** Guesses that were evaluated for each of the rows. */
   guesses?: number;
-  failures: { row: number; message: string }[] | undefined;
+  failures: StepFailure[] | undefined;
   decodeMs: number;
   /** For benchmarks. */
   sampleMs: number;

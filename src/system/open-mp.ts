@@ -5,7 +5,7 @@
 /**
  * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is
  * four times longer: longer than the system lets another program run, for which a thread that spins
- * then waits in vain. Beside two busy programs that halves the speed (docs/performance.md). It is
+ * then waits in vain. Beside two busy programs that halves the speed: docs/design/threads.md. It is
  * read once when the library is loaded; a choice of the user's own stands.
  */
 export function spinCount(): Record<string, string> {

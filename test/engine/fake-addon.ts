@@ -284,14 +284,14 @@ class FakeContext implements NativeContext {
       throw coded('generation_failed', 'the decode failed');
     }
     return () => {
-      const failures: { row: number; message: string }[] = [];
+      const failures: { row: number; code: string; message: string }[] = [];
       const guesses = input.rooms && asking.length === rows ? (this.fake.mostTokens ?? 1) - 1 : 0;
       const sampled = asking.map((last, i) => {
         const given: number[] = [];
         for (let cell = last; ; cell = this.#append(this.#row(input.sequences[i]!), given.at(-1)!)) {
           const token = input.samplers[i] === null ? -1 : (input.samplers[i] as FakeSampler).sample(cell);
           given.push(token);
-          if (token === -2) failures.push({ row: i, message: 'the grammar has no way on' });
+          if (token === -2) failures.push({ row: i, code: 'generation_failed', message: 'the grammar has no way on' });
           if (token < 0 || token === tokens.eos || given.length > guesses || given.length === input.rooms![i]) return given;
           this.#random = mix(this.#random, given.length);
           if (this.#random % 4 === 0) return given;
@@ -562,6 +562,8 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     },
     heap: () => undefined,
     turns: () => ({ taken: 0, waited: 0 }),
+    attention: () => ({ kernels: [], taken: 0 }),
+    attend: () => ({ out: new Float32Array(0), taken: false, ms: 0 }),
     compileSchema: async () => ({ grammar: 'root ::= "{}"', unenforced: [] }),
   };
   return addon;

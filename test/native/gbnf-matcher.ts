@@ -1,6 +1,6 @@
 // Whether a text is in the language of a grammar, by another way than the addon's: every end that a
 // rule may have is followed. For the parts of GBNF that JSON schemas become.
-type Item =
+export type Item =
   | { kind: 'characters'; ranges: [number, number][]; negated: boolean }
   | { kind: 'rule'; name: string }
   | { kind: 'group'; ways: Item[][] }
@@ -20,6 +20,10 @@ export class GbnfMatcher {
       this.#rules.set(name, this.#ways());
       if (this.#at < this.#source.length) throw new Error(`${line}: not understood from ${this.#at} on`);
     }
+  }
+
+  get rules(): ReadonlyMap<string, Item[][]> {
+    return this.#rules;
   }
 
   matches(text: string): boolean {

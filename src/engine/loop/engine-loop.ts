@@ -322,7 +322,7 @@ export class EngineLoop {
         // What came before is told first, and may even have ended the answer.
         if (given.length > 0) this.#render();
         if (!this.#active.has(request.id)) continue;
-        this.#failSampling(request, result.failures?.find((failure) => failure.row === i)?.message ?? 'the sampler gave no token');
+        this.#failSampling(request, result.failures?.find((failure) => failure.row === i) ?? { code: '', message: 'the sampler gave no token' });
       }
     }
   }
@@ -337,15 +337,15 @@ export class EngineLoop {
 
   #decided(request: Generation, outcome: number | RecuaError): void {
     if (!this.#active.has(request.id)) return;
-    if (typeof outcome !== 'number') this.#failSampling(request, outcome.message);
+    if (typeof outcome !== 'number') this.#failSampling(request, outcome);
     else if (request.accept(Int32Array.of(outcome), 0, this.#loaded.pieces.flags, performance.now())) this.#fresh.add(request);
     this.#tokens++;
     this.#stir();
   }
 
-  #failSampling(request: Generation, reason: string): void {
+  #failSampling(request: Generation, { code, message }: { code: string; message: string }): void {
     request.sequence.finish();
-    this.#fail(request.id, new RecuaError('generation_failed', `Sampling failed: ${reason}`));
+    this.#fail(request.id, code === 'no_token_left' ? new RecuaError(code, message) : new RecuaError('generation_failed', `Sampling failed: ${message}`));
   }
 
   /**

@@ -130,7 +130,7 @@ export class Generation {
         break;
       }
       const bytes = this.#prepared.shown.get(token) ?? pieces.bytes.subarray(pieces.offsets[token], pieces.offsets[token + 1]);
-      this.#text.push(bytes);
+      this.#text.push(bytes, this.#rendered - sequence.promptLength + 1 >= this.#prepared.minTokens);
       this.#ends.push(this.#text.whole.length);
       this.#told?.push(token, this.#text.stop === undefined ? this.#text.length : Infinity);
       if (this.#text.stop !== undefined) {

@@ -163,6 +163,7 @@ function contextOptions(options: EngineOptions, contextSize: number, mathThreads
     microBatchSize: Math.min(options.microBatchSize, batchSize),
     ...threads(options, mathThreads),
     flashAttention: options.flashAttention,
+    attention: options.attention,
     cacheTypeK: options.cacheTypeK,
     cacheTypeV: options.cacheTypeV,
     scores: scoredRows,

@@ -16,6 +16,8 @@ export interface PreparedPrompt {
   tokens: Int32Array;
   sampler: NativeSampler;
   stops: string[];
+  /** So many tokens come before one of them ends the answer. */
+  minTokens: number;
   /** Time to generate; 0 is without a limit. */
   generateMs: number;
   /** Control tokens that the parser must see, with their bytes; all others have no text. */
@@ -76,11 +78,12 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   if (made?.thinks === false && request.thoughts?.budget !== undefined) {
     warnings.push(`${request.thoughts.param ?? 'The thinking budget'} has no effect: this chat template has no marks around thoughts.`);
   }
-  if (!made) throw count === 0 ? emptyPrompt('messages') : tooLong(count, atLeast ? 'at least ' : '', contextSize, 'messages');
+  if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(count, atLeast ? 'at least ' : '', contextSize, fieldOf(request));
   return {
     tokens: made.tokens,
     sampler: made.sampler,
     stops: [...request.stop, ...made.stops],
+    minTokens: request.sampling.minTokens,
     generateMs: request.generateMs ?? 0,
     // Control tokens have no text, but tool calls and thinking are marked with some: those the
     // template names keep theirs.
@@ -93,6 +96,11 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     tells: request.tells ?? {},
     remember: (tokens) => model.remember(tokens),
   };
+}
+
+/** The request's field that holds the conversation. */
+function fieldOf({ messageSources }: ChatRequest): string {
+  return messageSources?.at(-1)?.replace(/\[.*$/, '') ?? 'messages';
 }
 
 function hasCalls({ tools, toolChoice }: ChatRequest): boolean {
@@ -177,7 +185,7 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
   const sampler = await model.createSampler(options, tokens).catch((thrown: unknown) => { throw grammarError(RecuaError.from(thrown), constraint); });
   const echo = request.echo ? new TextDecoder().decode(await model.detokenize(tokens, false)) : '';
   return {
-    tokens, sampler, stops: request.stop, generateMs: request.generateMs ?? 0, shown: new Map(), parser: new PlainParser(), warnings,
+    tokens, sampler, stops: request.stop, minTokens: request.sampling.minTokens, generateMs: request.generateMs ?? 0, shown: new Map(), parser: new PlainParser(), warnings,
     guesses, predicted: false, echo, tells: request.tells ?? {},
   };
 }

@@ -15,13 +15,17 @@ export class Text {
     this.#stops = stops.filter((stop) => stop !== '');
   }
 
-  /** Adds one piece. After a stop string nothing more is taken. */
-  push(bytes: Uint8Array): void {
+  /**
+   * Adds one piece. After a stop string nothing more is taken. `stops`: whether a stop string may
+   * end here; one that ends before is text.
+   */
+  push(bytes: Uint8Array, stops = true): void {
     if (this.stop !== undefined) return;
     const added = this.#decoder.decode(bytes, { stream: true });
     if (added === '') return;
-    if (this.#stops.length === 0) {
-      this.whole += added;
+    if (this.#stops.length === 0 || !stops) {
+      this.whole += this.#held + added;
+      this.#held = '';
       return;
     }
     const text = this.#held + added;

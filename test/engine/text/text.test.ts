@@ -89,6 +89,17 @@ t.test('a stop string within one piece cuts the piece, and nothing is taken afte
   t.equal(text.stop, '!');
 });
 
+t.test('a stop string that ends too early is text, and so is one that began then', async (t) => {
+  const text = new Text(['END']);
+  text.push(bytes('a END b'), false);
+  text.push(bytes(' E'), false);
+  t.equal(text.whole, 'a END b E', 'nothing is held back');
+  text.push(bytes('ND c EN'));
+  t.equal(text.whole, 'a END b END c ');
+  text.push(bytes('D d'));
+  t.same([text.whole, text.stop], ['a END b END c ', 'END']);
+});
+
 t.test('a byte-order mark is text', async (t) => {
   t.equal(feed(bytes('\ufeffa'), [1, 2], []).whole, '\ufeffa');
 });

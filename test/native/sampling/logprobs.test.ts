@@ -43,7 +43,7 @@ t.test('log probabilities are those of the whole distribution', async (t) => {
 t.test('biases, penalties and grammars change the token, not what is told of its place', async (t) => {
   const [plain] = await noted({ temperature: 0, logprobs: 2 }, 1);
   const ways: Partial<SamplerOptions>[] = [
-    { logitBias: [{ token: plain!.token, bias: -Infinity }] }, { minTokens: 3 }, { presencePenalty: 2, penaltyLastN: 64 }, { grammar: 'root ::= "qqq"' },
+    { logitBias: [{ token: plain!.token, bias: -Infinity }] }, { minTokens: 3 }, { presencePenalty: 2, penaltyLastN: 64 }, { grammar: 'root ::= "qqq"+' },
     { temperature: 9, topK: 300, seed: 3 }, { temperature: 1, xtcProbability: 1, xtcThreshold: 0.01 },
   ];
   for (const way of ways) {

@@ -88,12 +88,37 @@ t.test('a closed sampler fails its row only', async (t) => {
   t.match(result.failures, [{ row: 0, message: /closed/ }]);
 });
 
-t.test('a grammar that no token fits fails the row, and the process lives', async (t) => {
+t.test('a grammar that no token can spell is refused; ways in it that none can are not taken', async (t) => {
+  for (const grammar of ['root ::= "\\x00"', 'root ::= "a" rest\nrest ::= [\\x00]+', 'root ::= ("b" | "a") "\\x00"']) {
+    await t.rejects(model.createSampler({ temperature: 0, grammar }, new Int32Array()), { code: 'invalid_grammar', message: /all of its texts need U\+0000/ });
+  }
+  for (let seed = 0; seed < 8; seed++) {
+    await context.removeSequence(0, 0, -1);
+    const sampler = await model.createSampler({ temperature: 50, seed, grammar: 'root ::= "x" rest | "y"\nrest ::= "z\\x00"' }, new Int32Array());
+    const { tokens } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
+    t.equal(new TextDecoder().decode(await model.detokenize(Int32Array.from(tokens), false)).trim(), 'y');
+  }
+});
+
+t.test('a row that has no token left fails, says why, and the process lives', async (t) => {
+  const { flags } = await model.pieces(true);
+  const ends = Array.from(flags.keys()).filter((token) => flags[token]! & 1).map((token) => ({ token, bias: -Infinity }));
   for (const options of [{ temperature: 0 }, { temperature: 1 }, { temperature: 1, topK: 1 }]) {
     await context.removeSequence(0, 0, -1);
-    const sampler = await model.createSampler({ ...options, grammar: 'root ::= "\\x00"' }, new Int32Array());
-    const { tokens, failures } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
-    t.same([...tokens], [-2]);
-    t.match(failures, [{ message: /No token is allowed/ }]);
+    const banned = Array.from({ length: model.info.vocabSize }, (_, token) => ({ token, bias: -Infinity }));
+    const cases: [object, RegExp][] = [
+      [{ grammar: 'root ::= ""', logitBias: ends }, /grammar is at its end/],
+      [{ grammar: 'root ::= "a"', logitBias: banned }, /all that the answer's grammar leaves/],
+      [{ logitBias: banned }, /excludes them all/],
+    ];
+    for (const [more, message] of cases) {
+      const sampler = await model.createSampler({ ...options, ...more }, new Int32Array());
+      const { tokens, failures } = await step(context, [{ sequence: 0, from: 0, tokens: prompt, sampler }]);
+      t.same([...tokens], [-2]);
+      t.match(failures, [{ code: 'no_token_left', message }]);
+      await context.removeSequence(0, 0, -1);
+    }
   }
+  await t.rejects(model.createSampler({ temperature: 0, ignoreEos: true, grammar: 'root ::= "a" [b-d]{2}' }, new Int32Array()), { code: 'invalid_grammar', message: /come to an end, which ignore_eos excludes/ });
+  (await model.createSampler({ temperature: 0, ignoreEos: true, grammar: 'root ::= "a"+' }, new Int32Array())).close();
 });

@@ -12,7 +12,7 @@ const allCores = availableParallelism();
 const skip = process.platform === 'linux' ? false : 'processes take turns on Linux only';
 
 /** For each line that it reads it computes a few steps, then prints how often it has waited. */
-const program = (url: string, turnFile: string, threads: number): string => `
+const program = (url: string, turnFile: string, threads: number, rows: number): string => `
 const { addon, builtin, contextOptions, step } = await import(${JSON.stringify(url)});
 const model = await addon.loadModel({ path: builtin, gpuLayers: 0, mmap: true, mlock: false }).promise;
 const context = await model.createContext(contextOptions({
@@ -24,7 +24,7 @@ let work = Promise.resolve();
 const compute = async () => {
   for (let round = 0; round < 10; round++) {
     await context.removeSequence(0, 0, -1);
-    await step(context, [{ sequence: 0, from: 0, tokens: Array.from({ length: 200 }, (_, i) => i + 5), sampler }]);
+    await step(context, [{ sequence: 0, from: 0, tokens: Array.from({ length: ${rows} }, (_, i) => i + 5), sampler }]);
   }
   console.log(JSON.stringify(addon.turns()));
 };
@@ -39,8 +39,8 @@ interface Engine {
   lines: AsyncIterator<string>;
 }
 
-async function start(t: Test, turnFile: string, threads: number): Promise<Engine> {
-  const source = program(new URL('../setup.js', import.meta.url).href, turnFile, threads);
+async function start(t: Test, turnFile: string, threads: number, rows = 200): Promise<Engine> {
+  const source = program(new URL('../setup.js', import.meta.url).href, turnFile, threads, rows);
   const child = spawn(process.execPath, ['--input-type=module', '-e', source], { stdio: ['pipe', 'pipe', 'inherit'] });
   t.teardown(() => void child.kill('SIGKILL'));
   const lines = (createInterface(child.stdout!) as Interface)[Symbol.asyncIterator]();
@@ -80,6 +80,14 @@ t.test('two processes that need all cores wait for each other', { skip }, async 
     [one, two] = await Promise.all([compute(alone), compute(other)]);
   }
   t.ok(one.waited > 0 && two.waited > 0, 'both waited');
+});
+
+t.test('two that hand the cores over hundreds of times live', { skip }, async (t) => {
+  const turnFile = join(t.testdir(), 'cores');
+  // So few rows that a step is short, and so many that all threads compute them.
+  const two = await Promise.all([start(t, turnFile, allCores, 16), start(t, turnFile, allCores, 16)]);
+  for (let round = 0; round < 30; round++) await Promise.all(two.map(compute));
+  t.ok((await Promise.all(two.map(compute))).every(({ waited }) => waited > 0), 'both waited');
 });
 
 t.test('processes that have cores enough do not wait', { skip: skip || (allCores < 2 && 'there is one core') }, async (t) => {

@@ -1,0 +1,400 @@
+// The kernels of attention, over a vector `V` of `W` floats that the including file defines for its
+// instructions. All of it has internal linkage and uses nothing of the C++ library (kernel.h says
+// why). Included once by each kernel_*.cpp, within its anonymous namespace.
+//
+// Keys come in blocks. A block is made floats once for all rows of the unit: the query rows of all
+// tokens and of all heads that share the keys. Logits, softmax and sums of values are floats; a
+// block's sum begins at 0 and is added to the row's, so that errors do not grow with the context.
+
+// V load(const float *), void store(float *, V), V zero(), V all(float), V fma(a, b, c): a * b + c,
+// add, sub, mul, div, most(a, b): b where either is no number; float largest(V), float sum(V);
+// V from_f16(const uint16_t *), V from_bf16(const uint16_t *), V from_i8(const int8_t *);
+// V rounded(V), V times_power(V, n): v * 2^n for whole n >= -126;
+// V where_less(a, b, x, y): a < b ? x : y;
+// void transpose(V *): W of them; V sums(V *): of W vectors one sum each.
+
+constexpr float infinity = HUGE_VALF;
+constexpr int32_t block = key_block;
+
+#if defined(__GNUC__)
+#define RECUA_PREFETCH(address) __builtin_prefetch(address)
+#else
+#define RECUA_PREFETCH(address) (void)(address)
+#endif
+
+// e^x for x <= 0, 0 below -87; keeps what is no number.
+inline V exponential(V x) {
+  const V lowest = all(-87.0f);
+  const V bounded = most(lowest, x);
+  const V n = rounded(mul(bounded, all(1.44269504088896341f)));
+  V r = fma(n, all(-0.693359375f), bounded);
+  r = fma(n, all(2.12194440e-4f), r);
+  V p = all(1.9875691500e-4f);
+  p = fma(p, r, all(1.3981999507e-3f));
+  p = fma(p, r, all(8.3334519073e-3f));
+  p = fma(p, r, all(4.1665795894e-2f));
+  p = fma(p, r, all(1.6666665459e-1f));
+  p = fma(p, r, all(5.0000001201e-1f));
+  p = fma(mul(r, r), p, r);
+  p = times_power(add(p, all(1.0f)), n);
+  return where_less(x, lowest, zero(), p);
+}
+
+inline V hyperbolic_tangent(V x) {
+  const V size = most(x, sub(zero(), x));
+  const V square = mul(x, x);
+  V p = all(-5.70498872745e-3f);
+  p = fma(p, square, all(2.06390887954e-2f));
+  p = fma(p, square, all(-5.37397155531e-2f));
+  p = fma(p, square, all(1.33314422036e-1f));
+  p = fma(p, square, all(-3.33332819422e-1f));
+  const V small = fma(mul(p, square), x, x);
+  const V e = exponential(mul(size, all(-2.0f)));
+  const V large = sub(all(1.0f), div(add(e, e), add(all(1.0f), e)));
+  return where_less(size, all(0.625f), small, where_less(x, zero(), sub(zero(), large), large));
+}
+
+inline float exponential(float x) { return expf(x); }
+
+// One row of `count` values, a multiple of 16, as floats.
+inline void unpack(float *to, const char *from, int32_t count, Format format) {
+  switch (format) {
+    case Format::f32:
+      memcpy(to, from, sizeof(float) * static_cast<size_t>(count));
+      break;
+    case Format::f16:
+      for (int32_t i = 0; i < count; i += W) store(to + i, from_f16(reinterpret_cast<const uint16_t *>(from) + i));
+      break;
+    case Format::bf16:
+      for (int32_t i = 0; i < count; i += W) store(to + i, from_bf16(reinterpret_cast<const uint16_t *>(from) + i));
+      break;
+    case Format::q8_0:
+      for (int32_t i = 0; i < count; i += 32, from += 34) {
+        uint16_t half[W] = {};
+        memcpy(half, from, sizeof(uint16_t));
+        float scale[W];
+        store(scale, from_f16(half));
+        const V factor = all(scale[0]);
+        for (int32_t j = 0; j < 32; j += W) store(to + i + j, mul(factor, from_i8(reinterpret_cast<const int8_t *>(from) + 2 + j)));
+      }
+      break;
+  }
+}
+
+// M rows × N vectors of a product: c = a · b, or c * factor + a · b; no factors are ones.
+template <int M, int N, bool Adds>
+inline void tile(float *c, int32_t c_row, const float *a, int32_t a_row, const float *b, int32_t b_row, int32_t depth,
+                 const float *factors) {
+  V sums_[M][N];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) sums_[m][n] = zero();
+  for (int32_t i = 0; i < depth; i++) {
+    V right[N];
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) right[n] = load(b + static_cast<int64_t>(i) * b_row + n * W);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; m++) {
+      const V left = all(a[static_cast<int64_t>(m) * a_row + i]);
+#pragma GCC unroll 8
+      for (int n = 0; n < N; n++) sums_[m][n] = fma(left, right[n], sums_[m][n]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
+    for (int n = 0; n < N; n++) {
+      float *to = c + static_cast<int64_t>(m) * c_row + n * W;
+      store(to, !Adds ? sums_[m][n] : add(factors == nullptr ? load(to) : mul(load(to), all(factors[m])), sums_[m][n]));
+    }
+}
+
+template <int M, bool Adds>
+inline void strip(float *c, int32_t c_row, const float *a, int32_t a_row, const float *b, int32_t b_row, int32_t columns, int32_t depth,
+                  const float *factors) {
+  int32_t column = 0;
+  for (; column + tile_vectors * W <= columns; column += tile_vectors * W) {
+    tile<M, tile_vectors, Adds>(c + column, c_row, a, a_row, b + column, b_row, depth, factors);
+  }
+  for (; column < columns; column += W) tile<M, 1, Adds>(c + column, c_row, a, a_row, b + column, b_row, depth, factors);
+}
+
+// All rows; `columns` is a multiple of W.
+template <bool Adds>
+void product(float *c, int32_t c_row, const float *a, int32_t a_row, const float *b, int32_t b_row, int32_t rows, int32_t columns,
+             int32_t depth, const float *factors) {
+  int32_t row = 0;
+  const auto next = [&](int32_t taken) {
+    c += static_cast<int64_t>(taken) * c_row;
+    a += static_cast<int64_t>(taken) * a_row;
+    row += taken;
+    if (Adds && factors != nullptr) factors += taken;
+  };
+  while (rows - row >= 6) {
+    strip<6, Adds>(c, c_row, a, a_row, b, b_row, columns, depth, factors);
+    next(6);
+  }
+  switch (rows - row) {
+    case 5: return strip<5, Adds>(c, c_row, a, a_row, b, b_row, columns, depth, factors);
+    case 4: return strip<4, Adds>(c, c_row, a, a_row, b, b_row, columns, depth, factors);
+    case 3: return strip<3, Adds>(c, c_row, a, a_row, b, b_row, columns, depth, factors);
+    case 2: return strip<2, Adds>(c, c_row, a, a_row, b, b_row, columns, depth, factors);
+    case 1: return strip<1, Adds>(c, c_row, a, a_row, b, b_row, columns, depth, factors);
+    default: return;
+  }
+}
+
+// Where the parts of a unit's scratch memory begin.
+struct Scratch {
+  float *q, *out, *largest, *sum, *factors, *logits, *keys, *values, *mask, *live;
+
+  Scratch(float *at, const Task &task, int32_t rows, int32_t tokens) {
+    const auto take = [&at](int64_t count) {
+      float *here = at;
+      at += (count + 15) / 16 * 16;
+      return here;
+    };
+    q = take(static_cast<int64_t>(rows) * task.dk);
+    out = take(static_cast<int64_t>(rows) * task.dv);
+    largest = take(rows);
+    sum = take(rows);
+    factors = take(rows);
+    logits = take(static_cast<int64_t>(rows) * block);
+    keys = take(static_cast<int64_t>(block) * task.dk);
+    values = take(static_cast<int64_t>(block) * task.dv);
+    mask = take(static_cast<int64_t>(tokens) * block);
+    live = take(block);
+  }
+};
+
+const char *at(const Rows &rows, int64_t row, int64_t head, int64_t stream) {
+  return rows.data + row * rows.row + head * rows.head + stream * rows.stream;
+}
+
+// Logits of few rows: each key's row times each query's, W keys at a time.
+void few_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t rows, int32_t key, int32_t count) {
+  for (int32_t first = 0; first < count; first += W) {
+    for (int32_t j = 0; j < W; j++) {
+      const int32_t column = first + j < count ? first + j : count - 1; // what is behind the end is masked
+      const char *row = at(task.k, key + column, unit.kv_head, unit.stream);
+      RECUA_PREFETCH(row + W * task.k.row);
+      RECUA_PREFETCH(row + W * task.k.row + 64);
+      unpack(s.keys + static_cast<int64_t>(j) * task.dk, row, task.dk, task.k.format);
+    }
+    for (int32_t r = 0; r < rows; r++) {
+      V products[W];
+      const float *q = s.q + static_cast<int64_t>(r) * task.dk;
+#pragma GCC unroll 16
+      for (int j = 0; j < W; j++) products[j] = zero();
+      for (int32_t d = 0; d < task.dk; d += W) {
+        const V part = load(q + d);
+#pragma GCC unroll 16
+        for (int j = 0; j < W; j++) products[j] = fma(part, load(s.keys + static_cast<int64_t>(j) * task.dk + d), products[j]);
+      }
+      store(s.logits + static_cast<int64_t>(r) * block + first, sums(products));
+    }
+  }
+}
+
+constexpr int32_t depth_part = 16;
+
+// Logits of many rows: the block of keys is transposed once.
+void many_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t from, int32_t to, int32_t key, int32_t count) {
+  float line[W][most_dimension];
+  for (int32_t first = 0; first < count; first += W) {
+    for (int32_t j = 0; j < W; j++) {
+      const int32_t column = first + j < count ? first + j : count - 1;
+      unpack(line[j], at(task.k, key + column, unit.kv_head, unit.stream), task.dk, task.k.format);
+    }
+    for (int32_t d = 0; d < task.dk; d += W) {
+      V square[W];
+#pragma GCC unroll 16
+      for (int j = 0; j < W; j++) square[j] = load(line[j] + d);
+      transpose(square);
+#pragma GCC unroll 16
+      for (int j = 0; j < W; j++) store(s.keys + static_cast<int64_t>(d + j) * block + first, square[j]);
+    }
+  }
+  float *logits = s.logits + static_cast<int64_t>(from) * block;
+  const float *q = s.q + static_cast<int64_t>(from) * task.dk;
+  const int32_t width = (count + W - 1) / W * W;
+  // In parts, whose sums are added: of one long sum the last digits get lost.
+  product<false>(logits, block, q, task.dk, s.keys, block, to - from, width, depth_part, nullptr);
+  for (int32_t d = depth_part; d < task.dk; d += depth_part) {
+    product<true>(logits, block, q + d, task.dk, s.keys + static_cast<int64_t>(d) * block, block, to - from, width, depth_part, nullptr);
+  }
+}
+
+// Which tokens of a unit see keys of a block.
+struct Seen {
+  int32_t from, to; // tokens; empty where none does
+  bool plainly;     // all of them all keys, with no bias
+};
+
+// Fills the masks of the block, −infinity behind its end, and `live`, the largest of each key.
+Seen read_mask(const Task &task, const Unit &unit, const Scratch &s, int32_t key, int32_t count) {
+  const int32_t width = (count + W - 1) / W * W;
+  if (task.mask.data == nullptr) {
+    for (int32_t j = 0; j < width; j++) s.live[j] = j < count ? 0 : -infinity;
+    for (int32_t t = 0; t < unit.tokens; t++) memcpy(s.mask + static_cast<int64_t>(t) * block, s.live, sizeof(float) * static_cast<size_t>(width));
+    return {0, unit.tokens, count == width};
+  }
+  Seen seen{unit.tokens, 0, count == width};
+  for (int32_t j = 0; j < width; j += W) store(s.live + j, all(-infinity));
+  const int32_t whole = count / W * W;
+  for (int32_t t = 0; t < unit.tokens; t++) {
+    const auto *from = reinterpret_cast<const uint16_t *>(at(task.mask, unit.token + t, 0, unit.stream % task.mask_streams)) + key;
+    float *to = s.mask + static_cast<int64_t>(t) * block;
+    uint16_t end[W];
+    V highest = all(-infinity), lowest = zero();
+    for (int32_t j = 0; j < width; j += W) {
+      if (j >= whole) {
+        for (int32_t i = 0; i < W; i++) end[i] = j + i < count ? from[j + i] : 0xFC00;
+      }
+      const V values = from_f16(j < whole ? from + j : end);
+      store(to + j, values);
+      store(s.live + j, most(load(s.live + j), values));
+      highest = most(highest, values);
+      lowest = most(lowest, sub(zero(), values));
+    }
+    const float high = largest(highest);
+    if (high == -infinity) {
+      seen.plainly = false;
+      continue;
+    }
+    if (high != 0 || largest(lowest) != 0) seen.plainly = false;
+    if (t < seen.from) seen.from = t;
+    seen.to = t + 1;
+  }
+  return seen;
+}
+
+// A row of logits becomes shares of its new largest; its factor is what the earlier sums are to be
+// multiplied by.
+void soften(const Task &task, const Scratch &s, int32_t row, float slope, const float *mask, int32_t width) {
+  float *logits = s.logits + static_cast<int64_t>(row) * block;
+  const V scale = all(task.scale);
+  const V inclination = all(slope);
+  const V nothing = all(-infinity);
+  V high = nothing;
+  for (int32_t j = 0; j < width; j += W) {
+    V x = mul(load(logits + j), scale);
+    if (task.softcap != 0) x = mul(hyperbolic_tangent(x), all(task.softcap));
+    if (mask != nullptr) {
+      const V bias = load(mask + j);
+      // Not by the sum alone: a masked key may hold what is no number.
+      x = where_less(nothing, bias, fma(bias, inclination, x), nothing);
+    }
+    store(logits + j, x);
+    high = most(high, x);
+  }
+  const float before = s.largest[row];
+  float now = largest(high);
+  if (now < before) now = before;
+  if (now == -infinity) {
+    for (int32_t j = 0; j < width; j += W) store(logits + j, zero());
+    s.factors[row] = 1;
+    return;
+  }
+  const V shift = all(now);
+  V sum_ = zero();
+  for (int32_t j = 0; j < width; j += W) {
+    const V share = exponential(sub(load(logits + j), shift));
+    store(logits + j, share);
+    sum_ = add(sum_, share);
+  }
+  const float factor = now == before ? 1 : exponential(before - now);
+  s.factors[row] = factor;
+  s.sum[row] = s.sum[row] * factor + sum(sum_);
+  s.largest[row] = now;
+}
+
+// Divides a row's sums of values by its sum and writes it.
+void finish(const Task &task, const Unit &unit, int32_t row, float largest_, float sum_, const float *values) {
+  const int32_t token = unit.token + row / task.group;
+  const int32_t head = unit.kv_head * task.group + row % task.group;
+  float factor = 1;
+  if (task.sinks != nullptr) {
+    const float sink = task.sinks[head];
+    const float now = sink > largest_ ? sink : largest_;
+    factor = largest_ == now ? 1 : exponential(largest_ - now);
+    sum_ = sum_ * factor + exponential(sink - now);
+  }
+  float *to = task.out + ((static_cast<int64_t>(unit.stream) * task.tokens + token) * task.heads + head) * task.dv;
+  const V by = all(sum_ == 0 ? 1 : sum_);
+  for (int32_t d = 0; d < task.dv; d += W) store(to + d, div(mul(load(values + d), all(factor)), by));
+}
+
+void attend(const Task &task, const Unit &unit, float *memory, float *partial) {
+  const int32_t group = task.group;
+  const int32_t rows = unit.tokens * group;
+  const bool few = rows <= few_rows;
+  const Scratch s(memory, task, rows, unit.tokens);
+  for (int32_t r = 0; r < rows; r++) {
+    memcpy(s.q + static_cast<int64_t>(r) * task.dk,
+                     at(task.q, unit.token + r / group, unit.kv_head * group + r % group, unit.stream), sizeof(float) * static_cast<size_t>(task.dk));
+    s.largest[r] = -infinity;
+    s.sum[r] = 0;
+  }
+  memset(s.out, 0, sizeof(float) * static_cast<size_t>(rows) * static_cast<size_t>(task.dv));
+
+  for (int32_t key = unit.key; key < unit.key_end; key += block) {
+    const int32_t count = unit.key_end - key < block ? unit.key_end - key : block;
+    const int32_t width = (count + W - 1) / W * W;
+    const Seen seen = read_mask(task, unit, s, key, count);
+    if (seen.from >= seen.to) continue;
+    const int32_t from = seen.from * group;
+    const int32_t to = seen.to * group;
+    if (few) few_logits(task, unit, s, rows, key, count);
+    else many_logits(task, unit, s, from, to, key, count);
+    for (int32_t r = from; r < to; r++) {
+      const float slope = task.slopes == nullptr ? 1 : task.slopes[unit.kv_head * group + r % group];
+      soften(task, s, r, slope, seen.plainly ? nullptr : s.mask + static_cast<int64_t>(r / group) * block, width);
+    }
+    for (int32_t j = 0; j < count; j++) {
+      float *row = s.values + static_cast<int64_t>(j) * task.dv;
+      const char *source = at(task.v, key + j, unit.kv_head, unit.stream);
+      RECUA_PREFETCH(source + 16 * task.v.row);
+      RECUA_PREFETCH(source + 16 * task.v.row + 64);
+      if (s.live[j] == -infinity) memset(row, 0, sizeof(float) * static_cast<size_t>(task.dv)); // as for masked keys
+      else unpack(row, source, task.dv, task.v.format);
+    }
+    product<true>(s.out + static_cast<int64_t>(from) * task.dv, task.dv, s.logits + static_cast<int64_t>(from) * block, block, s.values,
+                  task.dv, to - from, task.dv, count, s.factors + from);
+  }
+
+  for (int32_t r = 0; r < rows; r++) {
+    const float *values = s.out + static_cast<int64_t>(r) * task.dv;
+    if (partial == nullptr) {
+      finish(task, unit, r, s.largest[r], s.sum[r], values);
+      continue;
+    }
+    float *to = partial + static_cast<int64_t>(r) * (partial_head + task.dv);
+    to[0] = s.largest[r];
+    to[1] = s.sum[r];
+    memcpy(to + partial_head, values, sizeof(float) * static_cast<size_t>(task.dv));
+  }
+}
+
+void join(const Task &task, const Unit &unit, float *parts, int64_t stride, int32_t count) {
+  for (int32_t r = 0; r < unit.tokens * task.group; r++) {
+    float *first = parts + static_cast<int64_t>(r) * (partial_head + task.dv);
+    float now = -infinity;
+    for (int32_t i = 0; i < count; i++) {
+      if (first[i * stride] > now) now = first[i * stride];
+    }
+    float total = 0;
+    for (int32_t i = 0; i < count; i++) {
+      const float *part = first + i * stride;
+      const float factor = part[0] == -infinity ? 0 : exponential(part[0] - now);
+      total += part[1] * factor;
+      for (int32_t d = 0; d < task.dv; d += W) {
+        float *to = first + partial_head + d;
+        const V own = mul(load(part + partial_head + d), all(factor));
+        store(to, i == 0 ? own : add(load(to), own));
+      }
+    }
+    finish(task, unit, r, now, total, first + partial_head);
+  }
+}

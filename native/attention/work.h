@@ -1,0 +1,52 @@
+// Attention of one context: turns nodes of its graphs into ones that the kernels compute, on the
+// threads of ggml's CPU backend, and holds the memory that they need.
+#pragma once
+
+#include "attention/kernel.h"
+
+#include "ggml.h"
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace recua::attention {
+
+// The fastest that this processor has.
+const Kernel &best_kernel();
+// All that it has, the fastest first.
+std::vector<const Kernel *> kernels();
+
+class Work {
+public:
+  // At most so many threads compute.
+  Work(const Kernel &kernel, int32_t threads) : kernel(kernel), threads(threads) {}
+  Work(const Work &) = delete;
+  Work &operator=(const Work &) = delete;
+
+  // Where the graph is built, no step being computed. Turns a FLASH_ATTN_EXT into a custom
+  // operation with the same sources and result. False: it is of a kind that ggml computes.
+  bool take(ggml_tensor *node);
+
+  // Any thread. How many nodes were taken in this process.
+  static uint64_t taken();
+
+private:
+  struct Plan;
+  static void compute(ggml_tensor *node, int thread, int count, void *self);
+  void compute_units(ggml_tensor *node, int32_t thread, int32_t count);
+  bool reserve(const Task &task);
+
+  const Kernel &kernel;
+  const int32_t threads;
+  // Grow with what is taken; a graph that is used again needs no more than it did.
+  std::vector<float> scratch, partials;
+  int64_t scratch_floats = 0; // of each thread
+  std::unique_ptr<std::atomic<int32_t>[]> joined; // of each item, how many of its units are done
+  int32_t items = 0;
+  // Of the node that is computed; all are 0 between two nodes.
+  std::atomic<int32_t> next{0}, left{0};
+};
+
+} // namespace recua::attention
