@@ -1,6 +1,6 @@
 // What a request says an answer's text must look like, by the names that clients have for it:
 // OpenAI's, llama-server's and vLLM's. Pure. Called by who reads chats and completions.
-import type { Constraint } from '../engine/protocol.js';
+import type { ChatRequest, Constraint } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { Fields, isObject, wrongType, wrongValue } from './fields.js';
 import { choiceConstraint, grammarConstraint, regexConstraint } from './grammar/constraint.js';
@@ -12,22 +12,33 @@ export function conflict(one: string, other: string): RecuaError {
   return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
 }
 
-/** At most one of them may be there. */
-export function readConstraint(body: Fields): Constraint {
+/**
+ * At most one of them may be there. `own`: what the dialect has its own word for, by that word.
+ */
+export function readConstraint(body: Fields, own: Readonly<Record<string, Constraint | undefined>> = {}): Constraint {
   const given: Given[] = [];
+  for (const [name, constraint] of Object.entries(own)) if (constraint && constraint.kind !== 'none') given.push([name, constraint]);
   const grammar = body.string('grammar');
-  if (grammar) given.push(['grammar', { kind: 'grammar', grammar }]);
+  // Clients of llama-server send an empty one for none.
+  if (grammar) given.push([body.param('grammar'), { kind: 'grammar', grammar, ...(body.path === '' ? {} : { param: body.param('grammar') }) }]);
   const schema = readSchema(body, 'json_schema');
-  if (schema !== undefined) given.push(['json_schema', schemaConstraint(schema, false, 'json_schema')]);
+  if (schema !== undefined) given.push([body.param('json_schema'), schemaConstraint(schema, false, body.param('json_schema'))]);
   const format = body.fields('response_format');
   const formatted = format && readFormat(format);
-  if (formatted) given.push(['response_format', formatted]);
+  if (formatted) given.push([format.path, formatted]);
   given.push(...readSugar(body, ['regex', 'choice'], ''), ...readSugar(body, ['regex', 'choice', 'json', 'grammar'], 'guided_'));
   const structured = body.fields('structured_outputs');
   if (structured) given.push(...readSugar(structured, ['regex', 'choice', 'json', 'grammar', 'json_object'], ''));
   const [first, second] = given;
   if (first && second) throw conflict(first[0], second[0]);
+  // One of these texts is as long as it is.
+  if (first?.[1].kind === 'grammar' && first[1].param?.endsWith('choice') && body.peek('min_tokens')) throw conflict(body.param('min_tokens'), first[1].param);
   return first?.[1] ?? { kind: 'none' };
+}
+
+/** The grammar of the tools has no room for another. `param` is the request's field. */
+export function refuseBesideTools(constraint: Constraint, { tools, toolChoice }: Pick<ChatRequest, 'tools' | 'toolChoice'>): void {
+  if (constraint.kind === 'grammar' && tools !== '' && toolChoice !== 'none') throw conflict(constraint.param ?? 'grammar', 'tools');
 }
 
 /** What vLLM calls `guided_…`, or `structured_outputs` in newer versions. */
@@ -35,7 +46,7 @@ function readSugar(fields: Fields, names: readonly ('regex' | 'choice' | 'json' 
   return names.flatMap((name): Given[] => {
     const [field, param] = [prefix + name, fields.param(prefix + name)];
     const value = fields.get(field);
-    if (value === undefined || value === '') return [];
+    if (value === undefined || (value === '' && name === 'grammar')) return [];
     switch (name) {
       case 'regex':
         return [[param, regexConstraint(value, param)]];

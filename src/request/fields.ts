@@ -7,8 +7,30 @@ import { RecuaError } from '../errors.js';
 export const int32Max = 2_147_483_647;
 
 export interface Range {
-  min?: number;
-  max?: number;
+  min?: number | undefined;
+  max?: number | undefined;
+}
+
+/** What a reader asks of a field: its kind, with the bounds that the value is held to. */
+export type Ask =
+  | { kind: 'any' | 'boolean' | 'object' | 'idle' }
+  | { kind: 'number' | 'integer'; range: Range }
+  | { kind: 'string'; maxLength?: number }
+  | { kind: 'word'; words: readonly string[] }
+  | { kind: 'array'; maxLength: number };
+
+type Watcher = (param: string, ask: Ask) => void;
+
+let watcher: Watcher | undefined;
+
+/** Hears of each field that is asked for, by its full name, whether it is there or not. */
+export function watchAsks(next: Watcher | undefined): void {
+  watcher = next;
+}
+
+/** Tells who watches. For readers of what is no object: of paths, say. */
+export function tellAsk(param: string, ask: Ask): void {
+  watcher?.(param, ask);
 }
 
 /** What came, short enough for one sentence. */
@@ -36,6 +58,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 /** A finite number inside the range, an integer if asked. */
 export function checkNumber(value: unknown, param: string, { min, max }: Range, integer = false): number {
+  watcher?.(param, { kind: integer ? 'integer' : 'number', range: { min, max } });
   const noun = integer ? 'an integer' : 'a number';
   if (typeof value !== 'number') throw wrongType(param, noun, value);
   // 1e309 parses to Infinity; 2.5 is a number, but no integer.
@@ -49,6 +72,7 @@ export function checkNumber(value: unknown, param: string, { min, max }: Range, 
 
 /** A string that says something and stays short. */
 export function checkName(value: unknown, param: string, maxLength: number): string {
+  watcher?.(param, { kind: 'string', maxLength });
   if (typeof value !== 'string') throw wrongType(param, 'a string', value);
   if (value === '' || value.length > maxLength) throw wrongValue(param, `a string of 1 to ${maxLength} characters`, value);
   return value;
@@ -57,6 +81,8 @@ export function checkName(value: unknown, param: string, maxLength: number): str
 export class Fields {
   readonly #object: Record<string, unknown>;
   readonly #path: string;
+  readonly #asked = new Set<string>();
+  readonly #inner = new Map<string, Fields>();
 
   private constructor(object: Record<string, unknown>, path: string) {
     this.#object = object;
@@ -67,6 +93,7 @@ export class Fields {
    * The fields of `value`, which must be an object. `path` is its own name, '' for the whole body.
    */
   static of(value: unknown, path = ''): Fields {
+    if (path !== '') watcher?.(path, { kind: 'object' });
     if (isObject(value)) return new Fields(value, path);
     if (path !== '') throw wrongType(path, 'an object', value);
     throw new RecuaError('invalid_type', `Expected a JSON object as the request body, got ${describe(value)}.`);
@@ -84,45 +111,57 @@ export class Fields {
 
   /** The raw value; undefined where it is absent or null. */
   get(name: string): unknown {
+    return this.#ask(name, { kind: 'any' });
+  }
+
+  /** The raw value of what another reader asks for. */
+  peek(name: string): unknown {
+    return Object.hasOwn(this.#object, name) ? this.#object[name] : undefined;
+  }
+
+  #ask(name: string, ask: Ask): unknown {
+    this.#asked.add(name);
+    watcher?.(this.param(name), ask);
     return Object.hasOwn(this.#object, name) ? (this.#object[name] ?? undefined) : undefined;
   }
 
   number(name: string, range: Range): number | undefined {
-    const value = this.get(name);
+    const value = this.#ask(name, { kind: 'number', range });
     return value === undefined ? undefined : checkNumber(value, this.param(name), range);
   }
 
   integer(name: string, range: Range): number | undefined {
-    const value = this.get(name);
+    const value = this.#ask(name, { kind: 'integer', range });
     return value === undefined ? undefined : checkNumber(value, this.param(name), range, true);
   }
 
   boolean(name: string): boolean | undefined {
-    const value = this.get(name);
+    const value = this.#ask(name, { kind: 'boolean' });
     if (value === undefined || typeof value === 'boolean') return value;
     throw wrongType(this.param(name), 'true or false', value);
   }
 
   string(name: string): string | undefined {
-    const value = this.get(name);
+    const value = this.#ask(name, { kind: 'string' });
     if (value === undefined || typeof value === 'string') return value;
     throw wrongType(this.param(name), 'a string', value);
   }
 
   /** A string that must be there and not be empty. */
   name(name: string, maxLength: number): string {
-    return checkName(this.get(name), this.param(name), maxLength);
+    return checkName(this.#ask(name, { kind: 'string', maxLength }), this.param(name), maxLength);
   }
 
   /** One of the listed strings. */
   word<Word extends string>(name: string, words: readonly Word[]): Word | undefined {
+    watcher?.(this.param(name), { kind: 'word', words });
     const value = this.string(name);
     if (value === undefined || (words as readonly string[]).includes(value)) return value as Word | undefined;
     throw wrongValue(this.param(name), `one of ${words.map((word) => JSON.stringify(word)).join(', ')}`, value);
   }
 
   array(name: string, maxLength: number): unknown[] | undefined {
-    const value = this.get(name);
+    const value = this.#ask(name, { kind: 'array', maxLength });
     if (value === undefined) return undefined;
     if (!Array.isArray(value)) throw wrongType(this.param(name), 'an array', value);
     if (value.length > maxLength) throw wrongValue(this.param(name), `at most ${maxLength} entries`, value);
@@ -131,14 +170,37 @@ export class Fields {
 
   /** A nested object as it is, to be passed on. */
   object(name: string): Record<string, unknown> | undefined {
-    const value = this.get(name);
+    const value = this.#ask(name, { kind: 'object' });
     if (value === undefined || isObject(value)) return value;
     throw wrongType(this.param(name), 'an object', value);
   }
 
   /** A nested object's fields. */
   fields(name: string): Fields | undefined {
-    const value = this.get(name);
-    return value === undefined ? undefined : Fields.of(value, this.param(name));
+    const value = this.#ask(name, { kind: 'object' });
+    if (value === undefined) return undefined;
+    const fields = this.#inner.get(name) ?? Fields.of(value, this.param(name));
+    this.#inner.set(name, fields);
+    return fields;
+  }
+
+  /** These are known, and change nothing here. */
+  allow(...names: readonly string[]): void {
+    for (const name of names) this.#ask(name, { kind: 'idle' });
+  }
+
+  /** Names that somebody asked for by now, whether they are there or not. */
+  get asked(): ReadonlySet<string> {
+    return this.#asked;
+  }
+
+  /** Names that are there with a value and nobody asked for. */
+  get unasked(): string[] {
+    return Object.keys(this.#object).filter((name) => !this.#asked.has(name) && (this.#object[name] ?? undefined) !== undefined);
+  }
+
+  /** Objects inside this one that were read by `fields`. */
+  get inner(): Iterable<Fields> {
+    return this.#inner.values();
   }
 }

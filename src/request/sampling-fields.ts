@@ -35,6 +35,8 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
     }),
   ) as Record<NumberField, number>;
   const temperature = fields.number('temperature', answerSettings.temperature) ?? context.temperature;
+  const breakers = own ? 'drySequenceBreakers' : 'dry_sequence_breakers';
+  fields.allow(breakers);
   return {
     ...numbers,
     temperature: temperature < greedyBelow ? 0 : temperature,
@@ -47,7 +49,7 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
     ...readLogitBias(fields, own ? 'logitBias' : 'logit_bias', context.vocabSize),
     ignoreEos: fields.boolean(own ? 'ignoreEos' : 'ignore_eos') ?? false,
     ...readSamplers(fields),
-    ...(numbers.dryMultiplier > 0 ? readBreakers(fields, own ? 'drySequenceBreakers' : 'dry_sequence_breakers') : {}),
+    ...(numbers.dryMultiplier > 0 ? readBreakers(fields, breakers) : {}),
   };
 }
 
@@ -76,11 +78,8 @@ export const samplingNames: readonly string[] = [
 ];
 
 function readNumber(fields: Fields, setting: Setting & { min: number; max: number }, names: readonly string[]): number | undefined {
-  for (const name of names) {
-    const value = setting.kind === 'integer' ? fields.integer(name, setting) : fields.number(name, setting);
-    if (value !== undefined) return value;
-  }
-  return undefined;
+  const given = names.map((name) => (setting.kind === 'integer' ? fields.integer(name, setting) : fields.number(name, setting)));
+  return given.find((value) => value !== undefined);
 }
 
 function lookBack(tokens: number, contextSize: number): number {

@@ -26,14 +26,22 @@ export function readTopLogprobs(body: Fields): number | undefined {
 /** `logprobs`: as many as were asked for by the dialect's own words. */
 export function readTelling(body: Fields, logprobs: number | undefined, vocabSize: number, stream: boolean): Telling {
   const tells: Telling = {};
-  const top = logprobs ?? readProbs(body);
+  const probs = readProbs(body);
+  if (logprobs !== undefined && probs !== undefined && probs !== logprobs) {
+    throw new RecuaError('invalid_value', `Expected n_probs alone, or as many as logprobs asks for, which is ${logprobs}; got ${probs}.`, { param: 'n_probs' });
+  }
+  const top = logprobs ?? probs;
+  const afterSampling = body.boolean('post_sampling_probs') ?? false;
   if (top !== undefined) {
     tells.logprobs = Math.min(top, vocabSize);
-    if (body.boolean('post_sampling_probs')) tells.afterSampling = true;
+    if (afterSampling) tells.afterSampling = true;
   }
   if (body.boolean('return_tokens')) tells.tokens = true;
-  if (stream && body.boolean('return_progress')) tells.progress = true;
-  if (stream && body.boolean('timings_per_token')) tells.timings = true;
+  // Of whole answers there is nothing on the way.
+  const progress = body.boolean('return_progress');
+  const timings = body.boolean('timings_per_token');
+  if (stream && progress) tells.progress = true;
+  if (stream && timings) tells.timings = true;
   return tells;
 }
 

@@ -1,0 +1,83 @@
+// Fields of a request that no reader asked for: what looks like a slip of a known name is refused,
+// all else is told as a warning of the answer, since clients send what other servers know. Pure.
+// Called by the exchanges once a body is read.
+import { RecuaError } from '../errors.js';
+import type { Fields } from './fields.js';
+
+/** Known to other servers, or in other dialects: not taken for a slip, however near they are. */
+const others: ReadonlySet<string> = new Set([
+  'max_length', 'min_length', 'models', 'n_probs', 'format', 'options', 'tfs', 'tfs_z', 'text', 'texts', 'think', 'thinking', 'tokens', 'top_a', 'top_h', 'top_n', 'typ_p', 'typical', 'return_token_ids',
+]);
+/** What clients call the same thing elsewhere. */
+const lengths = ['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'num_predict', 'n_predict', 'max_new_tokens'];
+/** Names that differ in a letter by nature say too little when they are short. */
+const shortest = 6;
+/** From so many letters on two slips are taken for such. */
+const long = 8;
+/** Looked at closely; a body may have hundreds of thousands. */
+const mostChecked = 100;
+const mostNamed = 8;
+const mostLetters = 64;
+
+/**
+ * The answer's warnings.
+ * @throws RecuaError `unknown_parameter`, with the name that may be meant
+ */
+export function checkUnknown(body: Fields): string[] {
+  const unknown = unknownOf(body);
+  if (unknown.length === 0) return [];
+  for (const { fields, name } of unknown.slice(0, mostChecked)) {
+    const meant = meantBy(name, fields.asked);
+    if (meant === undefined) continue;
+    const param = fields.param(name);
+    throw new RecuaError('unknown_parameter', `${param} is no field of this request; did you mean ${fields.param(meant)}?`, { param });
+  }
+  const named = unknown.slice(0, mostNamed).map(({ fields, name }) => JSON.stringify(fields.param(name.slice(0, mostLetters)))).join(', ');
+  const more = unknown.length > mostNamed ? ` and ${unknown.length - mostNamed} more` : '';
+  return [`No fields of this request, and of no effect: ${named}${more}.`];
+}
+
+function unknownOf(fields: Fields): { fields: Fields; name: string }[] {
+  return [...fields.unasked.map((name) => ({ fields, name })), ...Array.from(fields.inner, unknownOf).flat()];
+}
+
+/** The name that is nearest, where one is near. */
+function meantBy(name: string, known: ReadonlySet<string>): string | undefined {
+  if (name.length > mostLetters || others.has(name)) return undefined;
+  const same = lengths.includes(name) ? lengths.find((one) => known.has(one)) : undefined;
+  if (same !== undefined) return same;
+  const given = plain(name);
+  const most = given.length >= long ? 2 : given.length >= shortest ? 1 : 0;
+  let best: string | undefined;
+  let least = most + 1;
+  for (const one of known) {
+    if (Math.abs(one.length - name.length) > most + 3) continue;
+    const slips = slipsBetween(given, plain(one), most);
+    if (slips < least) [best, least] = [one, slips];
+  }
+  return best;
+}
+
+/** `maxTokens` and `max_tokens` are the same. */
+function plain(name: string): string {
+  return name.replace(/[_-]/g, '').toLowerCase();
+}
+
+/**
+ * Letters that are missing, too many, others, or swapped with the next: so many, or over `most`.
+ */
+function slipsBetween(one: string, other: string, most: number): number {
+  if (Math.abs(one.length - other.length) > most) return most + 1;
+  let before: number[] = [];
+  let last = Array.from({ length: other.length + 1 }, (_, at) => at);
+  for (let at = 1; at <= one.length; at++) {
+    const row = [at];
+    for (let to = 1; to <= other.length; to++) {
+      const same = one[at - 1] === other[to - 1];
+      const swapped = at > 1 && to > 1 && one[at - 1] === other[to - 2] && one[at - 2] === other[to - 1];
+      row.push(Math.min(last[to]! + 1, row[to - 1]! + 1, last[to - 1]! + (same ? 0 : 1), swapped ? before[to - 2]! + 1 : Infinity));
+    }
+    [before, last] = [last, row];
+  }
+  return last[other.length]!;
+}
