@@ -1,0 +1,77 @@
+// What the page at / uses of others, copied from node_modules to web/vendor/ as ES modules that a
+// browser loads as they are, with their licences. The published package carries the copies, so that
+// nobody who installs Recua installs these packages.
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { place, root } from './place.mjs';
+import { Failure } from './process.mjs';
+import { fingerprint, readJson, writeJson } from './stamp.mjs';
+
+const folder = join(place.web, 'vendor');
+const stampPath = join(place.build, 'web-modules.stamp.json');
+
+/** Languages that models write most. */
+const languages = ['bash', 'c', 'cpp', 'csharp', 'css', 'diff', 'dockerfile', 'go', 'ini', 'java', 'javascript', 'json', 'kotlin', 'lua', 'markdown', 'php', 'python', 'ruby', 'rust',
+  'sql', 'swift', 'typescript', 'xml', 'yaml'];
+
+/**
+ * By the file in web/vendor: the package, its file, and the name under which TypeScript knows its
+ * types, where it has any.
+ */
+const modules = {
+  'preact.js': { from: 'preact', file: 'dist/preact.mjs', types: 'preact' },
+  'hooks.js': { from: 'preact', file: 'hooks/dist/hooks.mjs', types: 'preact/hooks' },
+  'htm.js': { from: 'htm', file: 'dist/htm.module.js', types: 'htm' },
+  'marked.js': { from: 'marked', file: 'lib/marked.esm.js' },
+  // The small file is a script that makes a variable.
+  'temml.js': { from: 'temml', file: 'dist/temml.min.js', ending: 'export default temml;\n' },
+  'highlight.js': { from: '@highlightjs/cdn-assets', file: 'es/core.min.js' },
+  ...Object.fromEntries(languages.map((name) => [`languages/${name}.js`, { from: '@highlightjs/cdn-assets', file: `es/languages/${name}.min.js` }])),
+};
+
+const sourceOf = ({ from, file }) => join(place.nodeModules, from, file);
+
+function currentFingerprint() {
+  const versions = [...new Set(Object.values(modules).map(({ from }) => from))].map((from) => [from, readJson(join(place.nodeModules, from, 'package.json'))?.version]);
+  return fingerprint([join(root, 'scripts', 'web-modules.mjs')], versions);
+}
+
+export function webModulesPending() {
+  return readJson(stampPath)?.fingerprint !== currentFingerprint() || Object.keys(modules).some((name) => !existsSync(join(folder, name)));
+}
+
+export function copyWebModules() {
+  const lost = Object.values(modules).find((module) => !existsSync(sourceOf(module)));
+  if (lost) throw new Failure(`${lost.from} is not in node_modules. Run \`npm run setup\`, which installs packages.`);
+  rmSync(folder, { recursive: true, force: true });
+  for (const [name, module] of Object.entries(modules)) {
+    const text = readFileSync(sourceOf(module), 'utf8')
+      // The one import between them; a browser knows no package names.
+      .replace(/from\s*(["'])preact\1/g, 'from"./preact.js"')
+      .replace(/^\/\/# sourceMappingURL=.*$/m, '');
+    write(name, `${text}${module.ending ?? ''}`);
+    if (name.includes('/')) continue;
+    write(name.replace(/js$/, 'd.ts'), module.types ? typesOf(module.types) : 'declare const all: any;\nexport default all;\nexport const Marked: any;\n');
+  }
+  write('LICENSES.txt', licences());
+  writeJson(stampPath, { fingerprint: currentFingerprint() });
+}
+
+/** For the type checking of web/; not published. */
+function typesOf(name) {
+  return name === 'htm' ? `export { default } from '${name}';\n` : `export * from '${name}';\n`;
+}
+
+function licences() {
+  return [...new Set(Object.values(modules).map(({ from }) => from))].map((from) => {
+    const { version, license } = readJson(join(place.nodeModules, from, 'package.json'));
+    const file = ['LICENSE', 'LICENSE.md', 'LICENSE.txt', 'license'].map((name) => join(place.nodeModules, from, name)).find((path) => existsSync(path));
+    return `${from} ${version} (${license})\n\n${file ? readFileSync(file, 'utf8').trim() : ''}\n`;
+  }).join(`\n${'-'.repeat(72)}\n\n`);
+}
+
+function write(name, text) {
+  const path = join(folder, name);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+}

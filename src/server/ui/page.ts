@@ -1,0 +1,69 @@
+// The page for people: GET / for who takes HTML, its files under /ui/, and /ui/requests, the last
+// requests in numbers, which only the page asks for. Programs that ask for / go on to the routes,
+// where Ollama's clients look whether there is someone. Express middleware, mounted by app where
+// the setting `ui` is on.
+import { fileURLToPath } from 'node:url';
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import { refusePages } from '../http/pages.js';
+import type { RecentRequests } from '../http/recent.js';
+import { encodings, readWebFiles, type WebFile } from './web-files.js';
+
+const folder = fileURLToPath(new URL('../../../web', import.meta.url));
+
+/** No code and no style but our files, no request to anywhere else, in nobody's frame. */
+const policy = [
+  "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'", "manifest-src 'self'",
+  "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+].join('; ');
+
+const headers = {
+  'Content-Security-Policy': policy,
+  'X-Content-Type-Options': 'nosniff',
+  'X-DNS-Prefetch-Control': 'off',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  // Asked again each time and answered with 304: what an update changed is there at once.
+  'Cache-Control': 'no-cache',
+};
+
+/** `needsKey` asks for the API key, as routes do. */
+export function page(recent: RecentRequests, needsKey: RequestHandler): RequestHandler {
+  let files: Promise<ReadonlyMap<string, WebFile>> | undefined;
+  return async (req: Request, res: Response, next: NextFunction) => {
+    const name = nameOf(req);
+    if (name === undefined) return next();
+    if (name === 'requests') {
+      needsKey(req, res, () => undefined);
+      refusePages(req, res, () => undefined);
+      return void res.set('Cache-Control', 'no-store').json({ object: 'list', data: recent.all });
+    }
+    files ??= readWebFiles(folder).catch((thrown: unknown) => {
+      files = undefined;
+      throw thrown;
+    });
+    const file = (await files).get(name);
+    if (!file) return next();
+    // Relative addresses in it begin at its folder, wherever a program mounts the app.
+    const [path = '', query] = req.originalUrl.split('?');
+    if (name === 'index.html' && !path.endsWith('/')) return res.redirect(308, `${path}/${query === undefined ? '' : `?${query}`}`);
+    await send(file, req, res);
+  };
+}
+
+function nameOf({ method, path, headers: { accept = '' } }: Request): string | undefined {
+  if (method !== 'GET' && method !== 'HEAD') return undefined;
+  if (path === '/') return accept.includes('text/html') ? 'index.html' : undefined;
+  // Its addresses begin at /.
+  return path.startsWith('/ui/') && path !== '/ui/index.html' ? path.slice('/ui/'.length) : undefined;
+}
+
+async function send(file: WebFile, req: Request, res: Response): Promise<void> {
+  const accepted = file.packs ? encodings.find((encoding) => req.acceptsEncodings(encoding)) : undefined;
+  const etag = `"${file.etag}${accepted === undefined ? '' : `-${accepted}`}"`;
+  res.set({ ...headers, ETag: etag, Vary: 'Accept, Accept-Encoding', 'Content-Type': file.type });
+  if (req.headers['if-none-match']?.includes(etag)) return void res.status(304).end();
+  if (accepted !== undefined) res.set('Content-Encoding', accepted);
+  const bytes = accepted === undefined ? file.bytes : await file.packed(accepted);
+  res.set('Content-Length', String(bytes.length)).end(bytes);
+}

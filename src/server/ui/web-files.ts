@@ -1,0 +1,60 @@
+// The files of web/, read once and kept with what they compress to. Called by page. Gateway
+// process.
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { extname, join, relative, sep } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.txt': 'text/plain; charset=utf-8',
+  '.webmanifest': 'application/manifest+json',
+};
+
+/** In the order in which the server would rather send them. */
+export const encodings = ['br', 'gzip'] as const;
+export type Encoding = (typeof encodings)[number];
+
+const packers: Record<Encoding, (bytes: Buffer) => Promise<Buffer>> = {
+  br: (bytes) => promisify(brotliCompress)(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
+  gzip: promisify<Buffer, Buffer>(gzip),
+};
+
+export class WebFile {
+  readonly type: string;
+  readonly etag: string;
+  readonly bytes: Buffer;
+  readonly #packed = new Map<Encoding, Promise<Buffer>>();
+
+  constructor(type: string, bytes: Buffer) {
+    this.type = type;
+    this.bytes = bytes;
+    this.etag = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
+  }
+
+  /** Pictures are compressed already. */
+  get packs(): boolean {
+    return this.type !== 'image/png';
+  }
+
+  packed(encoding: Encoding): Promise<Buffer> {
+    const known = this.#packed.get(encoding) ?? packers[encoding](this.bytes);
+    this.#packed.set(encoding, known);
+    return known;
+  }
+}
+
+/** By their paths below the folder, with slashes. Only what is there now is ever served. */
+export async function readWebFiles(folder: string): Promise<ReadonlyMap<string, WebFile>> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true });
+  const files = entries.filter((entry) => entry.isFile() && types[extname(entry.name)] !== undefined);
+  return new Map(await Promise.all(files.map(async ({ parentPath, name }) => {
+    const path = join(parentPath, name);
+    return [relative(folder, path).split(sep).join('/'), new WebFile(types[extname(name)]!, await readFile(path))] as const;
+  })));
+}

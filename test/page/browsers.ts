@@ -1,0 +1,100 @@
+// The browsers of this machine, for tests of the page. Where there is none, tests are skipped with
+// a word.
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { chromium, firefox } from 'playwright-core';
+import type { Test } from 'tap';
+
+function find(...names: string[]): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(delimiter);
+  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+const paths = {
+  chromium: process.env['RECUA_CHROMIUM'] ?? find('chromium', 'chromium-browser', 'google-chrome'),
+  firefox: process.env['RECUA_FIREFOX'] ?? find('firefox-esr', 'firefox'),
+};
+
+export type BrowserName = keyof typeof paths;
+
+export const missing = (name: BrowserName): string | false => (paths[name] === undefined ? `no ${name} is installed here` : false);
+
+const launched = new Map<BrowserName, Promise<Browser>>();
+
+/** One browser for all tests of a file. */
+function launch(name: BrowserName): Promise<Browser> {
+  const known = launched.get(name) ?? (name === 'chromium' ? launchChromium() : launchFirefox());
+  launched.set(name, known);
+  return known;
+}
+
+function launchChromium(): Promise<Browser> {
+  return chromium.launch({ executablePath: paths.chromium!, args: ['--no-sandbox', '--disable-gpu'] });
+}
+
+interface Session {
+  send(method: string, params: object): Promise<unknown>;
+}
+
+/**
+ * Firefox as it is published, by WebDriver BiDi. Playwright asks each new window for colours by a
+ * command that today's ESR does not know; the tests of Firefox set none.
+ */
+async function launchFirefox(): Promise<Browser> {
+  const browser = await firefox.launch({ executablePath: paths.firefox!, channel: 'moz-firefox' });
+  const { _connection } = browser as unknown as { _connection: { toImpl(of: object): { _browserSession: Session } } };
+  const session = _connection.toImpl(browser)._browserSession;
+  const send = session.send.bind(session);
+  session.send = (method, params) => (method === 'emulation.setMediaFeaturesOverride' ? Promise.resolve({}) : send(method, params));
+  return browser;
+}
+
+export async function closeBrowsers(): Promise<void> {
+  for (const browser of launched.values()) await (await browser).close();
+}
+
+export interface OpenPage {
+  page: Page;
+  /** Addresses of all that was asked for. */
+  asked: string[];
+  /** What the browser complained of: errors of scripts, what the policy forbade. */
+  complaints: string[];
+}
+
+/** The page in a window of its own, with its own database. */
+export async function openPage(t: Test, name: BrowserName, url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
+  const context = await (await launch(name)).newContext(options);
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const asked: string[] = [];
+  const complaints: string[] = [];
+  page.on('request', (request) => asked.push(request.url()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    // What the server refuses is shown on the page, and by the browser in its console.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) complaints.push(message.text());
+  });
+  t.teardown(() => context.close());
+  await page.goto(url);
+  return { page, asked, complaints };
+}
+
+/** The text of the answer at the end, once it is complete. */
+export async function lastAnswer(page: Page): Promise<string> {
+  const answer = page.locator('article.answer').last();
+  await answer.locator('.numbers').waitFor();
+  return await answer.innerText();
+}
+
+export async function say(page: Page, text: string): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill(text);
+  await page.keyboard.press('Enter');
+}

@@ -1,0 +1,183 @@
+// The chat in real browsers, with the embedded model behind it.
+import t from 'tap';
+import { startApp } from '../server/app-under-test.js';
+import { startReal } from '../server/real-app.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+
+t.teardown(closeBrowsers);
+
+for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
+  t.test(`a chat in ${name}`, { skip: missing(name) }, async (t) => {
+    const { url } = await startReal(t);
+    const { page, asked, complaints } = await openPage(t, name, url);
+
+    await t.test('a message is answered, with numbers below', async (t) => {
+      await say(page, 'Hello! Who are you?');
+      t.match(await lastAnswer(page), /\d+ tokens\n[\d.]+ tok\/s\n.* to the first\nprompt \d+, \d+ cached/);
+      t.match(page.url(), /#\/chat\//);
+    });
+
+    await t.test('the next message goes on, and is found again after a reload', async (t) => {
+      await say(page, 'And what else?');
+      const answer = await lastAnswer(page);
+      await page.reload();
+      await page.locator('article.answer').last().locator('.prose p').first().waitFor();
+      t.equal(await page.locator('article.user').count(), 2);
+      t.equal(await lastAnswer(page), answer);
+      t.match(answer, /prompt \d+, [1-9]\d* cached/, 'what was said before is not read again');
+    });
+
+    await t.test('answering again and editing keep what was there', async (t) => {
+      await page.getByRole('button', { name: 'Answer again' }).last().click();
+      await page.locator('article.answer .branches').getByText('2/2').waitFor();
+      await lastAnswer(page);
+      await page.getByRole('button', { name: 'The one before' }).click();
+      await page.locator('article.answer .branches').getByText('1/2').waitFor();
+
+      await page.locator('article.user').last().hover();
+      await page.getByRole('button', { name: 'Edit and send again' }).last().click();
+      await page.locator('.editor textarea').fill('Something else');
+      await page.getByRole('button', { name: 'Send', exact: true }).first().click();
+      await page.locator('article.user').last().getByText('2/2').waitFor();
+      await lastAnswer(page);
+      t.equal(await page.locator('article.user .said').last().innerText(), 'Something else');
+      await page.getByRole('button', { name: 'The one before' }).first().click();
+      t.equal(await page.locator('article.user .said').last().innerText(), 'And what else?');
+    });
+
+    t.strictSame(complaints, []);
+    t.strictSame(asked.filter((address) => !address.startsWith(url)), []);
+  });
+}
+
+t.test('what is set for a chat is asked for', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startReal(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await page.getByRole('button', { name: 'Settings of this chat' }).click();
+  const settings = page.getByRole('complementary', { name: 'Settings of this chat' });
+  await t.test("fields show the server's own values", async (t) => {
+    await settings.locator('input[placeholder="0.7"]').waitFor();
+    t.equal(await settings.getByLabel('Top K').getAttribute('placeholder'), '40');
+  });
+  await settings.getByLabel('System prompt').fill('You are brief.');
+  await settings.getByLabel('Longest answer').fill('40');
+  await settings.getByLabel('Temperature').fill('0');
+  await settings.getByText('Answer as JSON of this schema').click();
+  await settings.getByRole('textbox', { name: 'Answer as JSON of this schema' }).fill('{"type": "object", "properties": {"city": {"enum": ["Lima", "Cusco"]}}, "required": ["city"], "additionalProperties": false}');
+  await settings.getByRole('button', { name: 'Close the settings' }).click();
+  const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'));
+  await say(page, 'A city');
+  t.match((await sent).postDataJSON(), { temperature: 0, max_tokens: 40, messages: [{ role: 'system', content: 'You are brief.' }, { role: 'user', content: 'A city' }], response_format: { type: 'json_schema' } });
+  t.match(await lastAnswer(page), /Valid JSON\s+\{\s+"city": "(Lima|Cusco)"\s+\}/);
+  t.strictSame(complaints, []);
+});
+
+t.test('an answer that was cut is gone on with, and two stand side by side', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t, { maxTokens: 3 });
+  engine.script = async function* () {
+    for (const word of ['One', ' two', ' three', ' four']) {
+      await new Promise(setImmediate);
+      yield { content: word };
+    }
+  };
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'Count');
+  t.match(await lastAnswer(page), /^One two three\n[^]*ended at the token limit/);
+  await page.getByRole('button', { name: 'Go on with this answer' }).click();
+  await page.locator('article.answer .prose').getByText('One two threeOne two three').waitFor();
+  t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'One two three' }]);
+
+  await page.getByRole('button', { name: 'Two models side by side' }).click();
+  await say(page, 'Again');
+  await page.getByRole('button', { name: 'The chat goes on with this' }).waitFor();
+  t.equal(await page.locator('.pair-side article.answer').count(), 2);
+  await page.getByRole('button', { name: 'Go on with this one' }).click();
+  await page.locator('.pair-side').first().getByRole('button', { name: 'The chat goes on with this' }).waitFor();
+  await page.getByRole('button', { name: 'Two models side by side' }).click();
+  await say(page, 'And on');
+  await page.locator('article.user').nth(2).waitFor();
+  await lastAnswer(page);
+  t.equal(JSON.parse(engine.requests.at(-1)!.messages).length, 5, 'one of the two is what was said');
+  t.strictSame(complaints, []);
+});
+
+t.test('the box', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startReal(t);
+  const { page, asked } = await openPage(t, 'chromium', `${url}/?q=What%20is%20a%20recua%3F`);
+  const box = page.getByRole('textbox', { name: 'Message' });
+
+  await t.test('is filled by ?q= and sends nothing', async (t) => {
+    t.equal(await box.inputValue(), 'What is a recua?');
+    await page.getByText(/^\d+ \/ [\d,]+ tokens$/).waitFor();
+    t.notOk(asked.some((address) => address.includes('completions')));
+    t.notMatch(page.url(), /q=/);
+  });
+
+  await t.test('counts tokens while somebody types', async () => {
+    await box.fill('one two three four five');
+    await page.getByText(/^([5-9]|\d\d+) \/ [\d,]+ tokens$/).waitFor();
+  });
+
+  await t.test('takes files of text, and long texts as files', async (t) => {
+    await page.getByLabel('Files to attach').setInputFiles([
+      { name: 'llamas.csv', mimeType: 'text/csv', buffer: Buffer.from('name,load\nYana,30\n') },
+      { name: 'picture.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0xff, 0xfe, 0x00]) },
+    ]);
+    await page.getByRole('status').getByText('picture.bin is no text').waitFor();
+    await box.focus();
+    await page.evaluate(`(() => { const data = new DataTransfer(); data.setData('text/plain', 'x'.repeat(5000)); document.activeElement.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true })); })()`);
+    await page.getByText('pasted-2.txt').waitFor();
+    await page.getByRole('button', { name: 'Remove pasted-2.txt' }).click();
+    const sent = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'));
+    await say(page, 'Whose load?');
+    t.equal((await sent).postDataJSON().messages[0].content, 'File llamas.csv:\n```\nname,load\nYana,30\n\n```\n\nWhose load?');
+    await lastAnswer(page);
+  });
+});
+
+t.test('conversations are searched, renamed, pinned, exported, deleted and taken in again', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startReal(t);
+  const { page } = await openPage(t, 'chromium', url);
+  const entries = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem');
+  await say(page, 'Tell me of apples');
+  await lastAnswer(page);
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await say(page, 'Tell me of pears');
+  await lastAnswer(page);
+  t.equal(await entries.count(), 2);
+
+  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('APPLES');
+  await entries.nth(1).waitFor({ state: 'detached' });
+  const apples = entries.first();
+  await apples.hover();
+  await apples.getByRole('button', { name: /^Do something/ }).click();
+  await apples.getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('dialog').getByRole('textbox').fill('Fruit');
+  await page.keyboard.press('Enter');
+  await entries.getByText('Fruit').waitFor();
+  await page.getByRole('searchbox', { name: 'Search conversations' }).fill('');
+
+  const fruit = entries.filter({ hasText: 'Fruit' });
+  await fruit.hover();
+  await fruit.getByRole('button', { name: /^Do something/ }).click();
+  await fruit.getByRole('button', { name: 'Pin', exact: true }).click();
+  await page.getByRole('heading', { name: 'Pinned' }).waitFor();
+
+  await fruit.getByRole('button', { name: /^Do something/ }).click();
+  const downloading = page.waitForEvent('download');
+  await fruit.getByRole('button', { name: 'Export as JSON' }).click();
+  const file = await (await downloading).path();
+
+  await fruit.getByRole('button', { name: /^Do something/ }).click();
+  await fruit.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await entries.nth(1).waitFor({ state: 'detached' });
+
+  await page.getByLabel('File to import').setInputFiles(file);
+  await entries.getByText('Fruit').click();
+  await page.locator('article.user .said').getByText('apples').waitFor();
+  t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
+  await page.reload();
+  await page.locator('article.user .said').getByText('apples').waitFor();
+  t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
+});

@@ -1,0 +1,183 @@
+// What a model says is text, whatever it spells: scripted answers in a real browser.
+import t from 'tap';
+import type { Script } from '../server/fake-engine.js';
+import { hang } from '../server/fake-engine.js';
+import { startApp, until } from '../server/app-under-test.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+
+t.teardown(closeBrowsers);
+
+/** Says these pieces, one after the other. */
+const says = (...pieces: string[]): Script => async function* () {
+  for (const content of pieces) {
+    await new Promise(setImmediate);
+    yield { content };
+  }
+};
+
+const hostile = [
+  '<script>document.title = "script"</script>',
+  '<img src="https://attacker.example/a.png" onerror="document.title = \'onerror\'">',
+  '<svg onload="document.title = \'svg\'"><style>* { display: none }</style></svg>',
+  '<style>body { background: url(https://attacker.example/css) }</style>',
+  '<iframe src="javascript:parent.document.title = \'frame\'"></iframe>',
+  '<link rel="stylesheet" href="https://attacker.example/sheet.css"><meta http-equiv="refresh" content="0;url=https://attacker.example/">',
+  '![picture](https://attacker.example/picture.png "title")',
+  '[script](javascript:document.title="link") [data](data:text/html,<script>1</script>) [vb](vbscript:x) [file](file:///etc/passwd)',
+  '[entity](&#106;avascript:document.title="entity") [tab](java\tscript:document.title="tab")',
+  '<https://attacker.example/auto> and https://attacker.example/bare',
+  '[a good link](https://example.org/page "its title")',
+  '| a | b |\n|---|---|\n| <img src=x onerror=alert(1)> | [x](javascript:alert(1)) |',
+  '```html\n<script>document.title = "code"</script>\n```',
+  '```"><img src=x onerror=alert(1)>\ncode\n```',
+  '$\\href{javascript:alert(1)}{x}$ and $\\includegraphics{https://attacker.example/tex.png}$ and $$\\style{background:url(https://attacker.example/t)}{x}$$',
+  '<form action="https://attacker.example/"><input name="password" autofocus onfocus="document.title = \'focus\'"></form>',
+  '&lt;script&gt;document.title = "twice"&lt;/script&gt;',
+  '<a href="https://attacker.example/" ping="https://attacker.example/ping" target=_top>x</a>',
+].join('\n\n');
+
+for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
+  t.test(`nothing that a model writes runs, styles the page or is fetched in ${name}`, { skip: missing(name) }, async (t) => {
+    const { url, engine } = await startApp(t);
+    const { page, asked, complaints } = await openPage(t, name, url);
+    // Whole, and cut everywhere.
+    for (const script of [says(hostile), says(...hostile.match(/[^]{1,3}/g)!)]) {
+      engine.script = script;
+      await page.getByRole('button', { name: 'New chat' }).first().click();
+      await say(page, '<script>document.title = "said"</script><img src=x onerror="document.title=1">');
+      await lastAnswer(page);
+      await page.getByText('attacker.example/bare').first().waitFor();
+      t.match(await page.title(), /^Recua$/);
+      const answer = page.locator('article.answer');
+      t.strictSame(await answer.locator('script, img, style, iframe, link, meta, form, object, embed, svg image, [onerror], [onload], [onfocus], [ping]').count(), 0);
+      const links = await answer.locator('a').evaluateAll((all) => all.map((link) => [(link as HTMLAnchorElement).protocol, (link as HTMLAnchorElement).rel, (link as HTMLAnchorElement).target]));
+      t.ok(links.length >= 4, 'links are links');
+      for (const [protocol, rel, target] of links) {
+        t.match(protocol, /^https:$/);
+        t.match(rel, /noopener noreferrer/);
+        t.equal(target, '_blank');
+      }
+      t.match(await answer.innerText(), /<script>document\.title = "script"<\/script>/, 'it is shown as it was written');
+      t.equal(await answer.locator('table').count(), 1);
+    }
+    t.strictSame(complaints, []);
+    t.strictSame(asked.filter((address) => !address.startsWith(url)), [], 'no request leaves the origin');
+  });
+}
+
+t.test('a link is opened by a click, in a page that knows nothing of this one', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = says(`[the list](${url}/v1/models)`);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'a link');
+  await lastAnswer(page);
+  const opening = page.context().waitForEvent('page');
+  await page.getByRole('link', { name: 'the list' }).click();
+  const opened = await opening;
+  await opened.waitForLoadState();
+  t.equal(await opened.evaluate('opener'), null);
+  t.equal(await opened.evaluate('document.referrer'), '');
+});
+
+t.test('ten megabytes leave the page alive', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t, { maxTokens: 100_000 });
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const shapes: Record<string, string[]> = {
+    'one line without an end': Array.from({ length: 100 }, () => 'word '.repeat(20_000)),
+    'code without an end': ['```js\n', ...Array.from({ length: 100 }, () => 'let a = 1;\n'.repeat(9_000))],
+    'brackets that never close': Array.from({ length: 20 }, () => '[!['.repeat(2_000) + '**_'.repeat(2_000)),
+  };
+  for (const [shape, pieces] of Object.entries(shapes)) {
+    engine.script = says(...pieces);
+    await page.getByRole('button', { name: 'New chat' }).first().click();
+    await say(page, shape);
+    await lastAnswer(page).catch((error: unknown) => t.fail(`${shape}: ${String(error)}`));
+    const box = page.getByRole('textbox', { name: 'Message' });
+    await box.fill('still here');
+    t.equal(await box.inputValue(), 'still here', shape);
+  }
+  t.strictSame(complaints, []);
+});
+
+t.test('an answer that fails says why, and one that hangs is stopped', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  engine.script = async function* () {
+    yield { content: 'So far' };
+    throw new Error('the model broke');
+  };
+  await say(page, 'fail');
+  t.match(await page.locator('article.answer').getByRole('alert').innerText(), /./);
+  t.match(await page.locator('article.answer .prose').innerText(), 'So far');
+  engine.script = hang;
+  const { cancelled } = engine;
+  await say(page, 'hang');
+  await page.getByText('Waiting for the model…').waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('article.answer').last().getByText('stopped').waitFor();
+  await until(() => engine.cancelled > cancelled);
+});
+
+t.test('thoughts are folded, calls are answered by hand', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  engine.script = async function* (request) {
+    const { role } = (JSON.parse(request.messages) as { role: string }[]).at(-1)!;
+    if (role === 'tool') return void (yield { content: 'It is **warm**.' });
+    yield { reasoning: 'They want the weather.' };
+    yield { toolCalls: [{ index: 0, id: 'call_1', name: 'weather', arguments: '{"city":' }] };
+    yield { toolCalls: [{ index: 0, arguments: '"Lima"}' }] };
+  };
+  engine.finish = { finishReason: 'tool_calls' };
+  await say(page, 'Weather in Lima?');
+  await lastAnswer(page);
+  const answer = page.locator('article.answer').first();
+  t.notMatch(await answer.innerText(), 'They want');
+  await answer.getByText('Thoughts').click();
+  await answer.getByText('They want the weather.').waitFor();
+  t.match(await answer.getByRole('region', { name: 'Call of weather' }).innerText(), /"city": "Lima"/);
+  engine.finish = {};
+  await answer.getByRole('textbox', { name: 'Result of weather' }).fill('31 degrees');
+  await answer.getByRole('button', { name: 'Give the result' }).click();
+  await page.locator('article.answer').nth(1).getByText('warm').waitFor();
+  t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', tool_calls: [{ id: 'call_1' }] }, { role: 'tool', tool_call_id: 'call_1', content: '31 degrees' }]);
+  t.strictSame(complaints, []);
+});
+
+t.test('Markdown, code with colours and formulas are drawn', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const text = '# Head\n\n1. one\n\n   ```python\n   def f(): return "x"\n   ```\n\n2. two\n\n| a | b |\n|--:|---|\n| 1 | `c` |\n\n- [x] done\n\nSum $\\frac{1}{2}$ costs $5 or $6.\n\n$$\nE = mc^2\n$$\n\nSee [docs](https://example.org).';
+  engine.script = says(...text.match(/[^]{1,4}/g)!);
+  await say(page, 'show');
+  await lastAnswer(page);
+  const answer = page.locator('article.answer');
+  await answer.locator('.hl-keyword').first().waitFor();
+  await answer.locator('math').nth(1).waitFor();
+  t.equal(await answer.locator('math').count(), 2, 'prices are no formulas');
+  t.equal(await answer.locator('ol').count(), 1, 'a list that grows stays one list');
+  t.equal(await answer.locator('ol > li').count(), 2);
+  t.equal(await answer.locator('td.align-right').innerText(), '1');
+  t.strictSame(complaints, []);
+});
+
+t.test('blocks that are complete are not made again while the answer grows', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => (release = resolve));
+  engine.script = async function* () {
+    yield { content: 'First.\n\nSecond.\n\nThi' };
+    await held;
+    for (let at = 0; at < 50; at++) {
+      await new Promise(setImmediate);
+      yield { content: `rd ${at}\n\n` };
+    }
+  };
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'grow');
+  await page.locator('article.answer p').getByText('Second.').waitFor();
+  await page.evaluate('document.querySelector("article.answer .prose p").kept = true');
+  release();
+  await lastAnswer(page);
+  t.equal(await page.evaluate('document.querySelector("article.answer .prose p").kept'), true);
+});

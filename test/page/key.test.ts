@@ -1,0 +1,24 @@
+// The page of a server that asks for an API key.
+import t from 'tap';
+import { startApp } from '../server/app-under-test.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
+
+t.teardown(closeBrowsers);
+
+t.test('the page asks for the key, and keeps it until the tab is closed', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t, { ui: true, apiKey: 'sesame' });
+  t.equal((await fetch(`${url}/ui/requests`)).status, 401, 'what others asked is not open');
+  const { page } = await openPage(t, 'chromium', url);
+  const field = page.getByRole('textbox', { name: 'API key' });
+  await field.or(page.locator('input[type=password]')).first().fill('guess');
+  await page.getByRole('button', { name: 'Use it' }).click();
+  await page.getByText('does not know this API key').first().waitFor();
+  await page.locator('input[type=password]').fill('sesame');
+  await page.getByRole('button', { name: 'Use it' }).click();
+  await say(page, 'hello wide world');
+  t.match(await lastAnswer(page), /hello wide world/);
+  await page.reload();
+  await say(page, 'once more');
+  t.match(await lastAnswer(page), /once more/);
+  t.strictSame(await page.evaluate('Object.keys(localStorage).filter((name) => /key/i.test(name))'), []);
+});

@@ -1,0 +1,45 @@
+// Short sentences at the edge of the page: what went wrong, what was done. Read out politely.
+import { html } from './html.js';
+import { Emitter, useEmitter } from './emitter.js';
+
+const shownMs = 6_000;
+
+class Notices extends Emitter {
+  text = '';
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+
+  /** @param {string} text */
+  show(text) {
+    this.text = text;
+    this.changed();
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.text = '';
+      this.changed();
+    }, shownMs);
+  }
+}
+
+const notices = new Notices();
+
+/** @param {string} text */
+export const notify = (text) => notices.show(text);
+
+export function NoticeLine() {
+  const { text } = useEmitter(notices);
+  return html`<div class="notice" role="status">${text && html`<span>${text}</span>`}</div>`;
+}
+
+/** @param {string} text */
+export async function copyText(text) {
+  try {
+    // Where the page came over plain HTTP from another machine, there is no clipboard.
+    await navigator.clipboard.writeText(text);
+    notify('Copied');
+    return true;
+  } catch {
+    notify('The browser gives this page no clipboard: it comes over plain HTTP. Select the text and copy it.');
+    return false;
+  }
+}

@@ -1,0 +1,156 @@
+// The server's API as the page asks it: JSON, streams of events, and its errors as sentences. The
+// API key of a server that asks for one is kept until the tab is closed.
+import { askedSecret } from './dialog.js';
+
+/** What the server said to a request that it refused, or that never reached it. */
+export class ServerError extends Error {
+  /** @param {string} message @param {string} [code] @param {number} [status] */
+  constructor(message, code = '', status = 0) {
+    super(message);
+    this.code = code;
+    this.status = status;
+  }
+}
+
+/** Relative to the page, wherever a program mounts the server. @param {string} path */
+export const addressOf = (path) => new URL(path.replace(/^\//, ''), document.baseURI).href.replace(/#.*$/, '');
+
+/** One question for all requests that were refused. @type {Promise<boolean> | undefined} */
+let asking;
+/** Who said no is asked again when they do something. */
+let declined = false;
+export const askAgain = () => { declined = false; };
+
+/** @param {string} why @returns {Promise<boolean>} whether there is another key now */
+function askForKey(why) {
+  return asking ??= askedSecret('API key', why, 'Use it').then((key) => {
+    asking = undefined;
+    declined = key === undefined;
+    if (key === undefined) return false;
+    // What no header can carry is no key.
+    sessionStorage.setItem('apiKey', key.replace(/[^\x21-\x7e]/g, ''));
+    return true;
+  });
+}
+
+/**
+ * @param {string} path
+ * @param {{ method?: string, body?: unknown, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`: the
+ *   key is not asked for
+ * @returns {Promise<Response>} of a request that was not refused
+ */
+export async function request(path, options = {}) {
+  for (;;) {
+    const key = sessionStorage.getItem('apiKey');
+    try {
+      return await requestWith(key, path, options);
+    } catch (thrown) {
+      if (!(thrown instanceof ServerError) || thrown.status !== 401) throw thrown;
+      // Another request may have asked meanwhile.
+      if (key !== sessionStorage.getItem('apiKey')) continue;
+      if (options.quietly || declined || !await askForKey(thrown.message)) throw thrown;
+    }
+  }
+}
+
+/**
+ * @param {string | null} key
+ * @param {string} path
+ * @param {{ method?: string, body?: unknown, signal?: AbortSignal }} options
+ */
+async function requestWith(key, path, { method, body, signal }) {
+  let response;
+  try {
+    response = await fetch(addressOf(path), {
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: {
+        ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      },
+      ...(signal ? { signal } : {}),
+    });
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new ServerError('The server does not answer. Is it still running?', 'unreachable');
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+/** @param {Response} response */
+async function errorOf(response) {
+  const said = await response.json().catch(() => undefined);
+  const error = said?.error;
+  // Ollama's routes say it in a string.
+  const message = typeof error === 'string' ? error : error?.message;
+  return new ServerError(message ?? `The server answered ${response.status}.`, error?.code ?? '', response.status);
+}
+
+/**
+ * @param {string} path
+ * @param {{ method?: string, body?: unknown, signal?: AbortSignal, quietly?: boolean }} [options]
+ */
+export async function json(path, options) {
+  return await (await request(path, options)).json();
+}
+
+/**
+ * The lines of an answer, as they come.
+ * @param {Response} response
+ * @returns {AsyncGenerator<string>}
+ */
+async function* lines(response) {
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  /** Of a line that is not whole: joined once, as a line may have megabytes. @type {string[]} */
+  let begun = [];
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    const parts = value.split('\n');
+    const last = parts.pop() ?? '';
+    for (const part of parts) {
+      yield begun.length === 0 ? part : begun.join('') + part;
+      begun = [];
+    }
+    if (last !== '') begun.push(last);
+  }
+  if (begun.length > 0) yield begun.join('');
+}
+
+/**
+ * The events of a stream; throws where the server ends it with an error, or without `[DONE]`.
+ * @param {string} path @param {unknown} body @param {AbortSignal} signal
+ * @returns {AsyncGenerator<any>}
+ */
+export async function* events(path, body, signal) {
+  const response = await request(path, { body, signal });
+  for await (const line of lines(response)) {
+    if (!line.startsWith('data: ')) continue;
+    const data = line.slice('data: '.length);
+    if (data === '[DONE]') return;
+    const event = JSON.parse(data);
+    if (event.error) throw new ServerError(event.error.message, event.error.code);
+    yield event;
+  }
+  throw new ServerError('The connection ended before the answer was complete.', 'cut_off');
+}
+
+/**
+ * JSON objects, a line each; throws where one is an error.
+ * @param {string} path @param {unknown} body @param {AbortSignal} signal
+ * @returns {AsyncGenerator<any>}
+ */
+export async function* objects(path, body, signal) {
+  const response = await request(path, { body, signal });
+  for await (const line of lines(response)) {
+    if (line.trim() === '') continue;
+    const object = JSON.parse(line);
+    if (object.error) throw new ServerError(typeof object.error === 'string' ? object.error : object.error.message);
+    yield object;
+  }
+}
+
+/** @param {unknown} thrown */
+export const sentenceOf = (thrown) => (thrown instanceof Error ? thrown.message : String(thrown));

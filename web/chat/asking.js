@@ -1,0 +1,85 @@
+// What a conversation asks of the server, and the answer as it comes. The API page shows the same
+// body as code.
+import { events } from '../app/server.js';
+import { wireMessages } from './tree.js';
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+/** @typedef {import('./tree.js').Message} Message */
+
+/** Settings that are fields of the request with the same name. */
+const fields = ['temperature', 'top_p', 'top_k', 'min_p', 'max_tokens', 'seed', 'repeat_penalty', 'presence_penalty', 'frequency_penalty'];
+
+/**
+ * @param {Conversation} conversation
+ * @param {Message[]} path the last message is answered, or gone on with
+ * @param {string} model
+ */
+export function bodyOf({ settings }, path, model) {
+  /** @type {Record<string, any>} */
+  const body = { model, messages: wireMessages(path, settings['system'] ?? ''), stream: true, stream_options: { include_usage: true } };
+  for (const field of fields) if (settings[field] !== undefined) body[field] = settings[field];
+  if (settings['thinking'] === 'off') body['enable_thinking'] = false;
+  const schema = parsed(settings['schema']);
+  if (schema !== undefined) body['response_format'] = { type: 'json_schema', json_schema: { name: 'answer', schema } };
+  const tools = parsed(settings['tools']);
+  if (Array.isArray(tools) && tools.length > 0) body['tools'] = tools;
+  return body;
+}
+
+/** JSON that its user wrote; undefined where it is none, or nothing. @param {string | undefined} text */
+export function parsed(text) {
+  try {
+    return text?.trim() ? JSON.parse(text) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Adds what comes to the message. Returns when the answer is complete; throws where it does not
+ * become so.
+ * @param {Record<string, any>} body
+ * @param {Message} message
+ * @param {() => void} grown
+ * @param {AbortSignal} signal
+ */
+export async function answer(body, message, grown, signal) {
+  const startMs = performance.now();
+  let firstMs = 0;
+  for await (const event of events('v1/chat/completions', body, signal)) {
+    const [choice] = event.choices ?? [];
+    if (choice) {
+      if (add(message, choice.delta ?? {})) {
+        firstMs ||= performance.now() - startMs;
+        grown();
+      }
+      if (choice.finish_reason) message.finish = choice.finish_reason;
+    }
+    if (event.usage) message.stats = statsOf(event, firstMs);
+  }
+}
+
+/** @param {Message} message @param {Record<string, any>} delta */
+function add(message, { content, reasoning_content: reasoning, tool_calls: calls }) {
+  if (content) message.content += content;
+  if (reasoning) message.reasoning = (message.reasoning ?? '') + reasoning;
+  for (const call of calls ?? []) {
+    const list = (message.toolCalls ??= []);
+    const known = (list[call.index] ??= { id: call.id ?? '', name: '', arguments: '' });
+    known.name += call.function?.name ?? '';
+    known.arguments += call.function?.arguments ?? '';
+  }
+  return Boolean(content || reasoning || calls);
+}
+
+/** @param {Record<string, any>} event @param {number} firstMs */
+function statsOf({ usage, timings }, firstMs) {
+  return {
+    promptTokens: usage.prompt_tokens,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    tokens: usage.completion_tokens,
+    perSecond: timings?.predicted_per_second ?? 0,
+    firstMs,
+    reasoningTokens: usage.completion_tokens_details?.reasoning_tokens,
+  };
+}

@@ -1,0 +1,159 @@
+// The conversation on screen: which model, the messages, the box.
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
+import { useEmitter } from '../app/emitter.js';
+import { IconButton } from '../app/icons.js';
+import { useModels } from '../app/models.js';
+import { Composer } from './composer.js';
+import { MessageView } from './message.js';
+import { session } from './session.js';
+import { SettingsPanel } from './settings-panel.js';
+
+/** @typedef {import('./tree.js').Message} Message */
+/** @typedef {import('../app/models.js').Model} Model */
+
+/** Messages that a long conversation begins with on screen. */
+const firstShown = 100;
+/** So near to the end the view follows what comes. */
+const followPx = 80;
+
+/** @param {{ id: string }} props */
+export function ChatView({ id }) {
+  useEmitter(session);
+  const models = useModels(5_000);
+  const [settingsOpen, setSettingsOpen] = useState(false);
+  const [shown, setShown] = useState(firstShown);
+  const { conversation, path, busy, pair } = session;
+
+  useEffect(() => {
+    setShown(firstShown);
+    if (id === '' && session.messages.size > 0) session.begin(conversation.model);
+    if (id !== '') void session.open(id);
+  }, [id]);
+  // A new chat is with the model of the last one, if that is still there, or with the first.
+  useEffect(() => {
+    if (!models.asked || models.find(conversation.model)) return;
+    const { chatting } = models;
+    const usual = chatting.find((model) => model.id === localStorage.getItem('model')) ?? chatting.find(({ status }) => status.value === 'loaded') ?? chatting[0];
+    if (usual && session.messages.size === 0) session.change({ model: usual.id });
+  }, [models.list, conversation.id]);
+  // The address names the conversation as soon as there is one.
+  useEffect(() => {
+    if (session.messages.size > 0 && id !== conversation.id && id === '') location.replace(`#/chat/${conversation.id}`);
+  }, [session.messages.size]);
+  useEffect(() => {
+    /** @param {KeyboardEvent} event */
+    const onKey = (event) => {
+      if (event.key === 'Escape' && session.busy && !document.querySelector('dialog[open]')) session.stop();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+
+  const model = models.find(conversation.model);
+  const isPair = pair.length > 1;
+  const visible = isPair ? path.slice(0, -1) : path;
+  const from = Math.max(0, visible.length - shown);
+
+  return html`<section class="chat" aria-label="Chat">
+    <header class="bar">
+      <${ModelPicker} label="Model" value=${conversation.model} models=${models.chatting} choose=${(/** @type {string} */ to) => { localStorage.setItem('model', to); session.change({ model: to }); }} />
+      ${conversation.second !== '' && html`<${ModelPicker} label="Second model" value=${conversation.second} models=${models.chatting} choose=${(/** @type {string} */ to) => session.change({ second: to })} />`}
+      <span class="stretch"></span>
+      <${IconButton} icon="two" label="Two models side by side" aria-pressed=${conversation.second !== ''} onClick=${() => session.change({ second: conversation.second === '' ? otherThan(conversation.model, models.chatting) : '' })} />
+      <${IconButton} icon="settings" label="Settings of this chat" aria-expanded=${settingsOpen} aria-pressed=${Object.keys(conversation.settings).length > 0} onClick=${() => setSettingsOpen(!settingsOpen)} />
+    </header>
+    <div class="chat-body">
+      <div class="column">
+        <${Scroller} key=${conversation.id} busy=${busy} count=${path.length}>
+          ${path.length === 0 && html`<${Welcome} model=${conversation.model} error=${models.error} hasModels=${models.asked && models.list.length > 0} asked=${models.asked} />`}
+          ${from > 0 && html`<button type="button" class="earlier" onClick=${() => setShown(shown + 200)}>Show earlier messages (${from})</button>`}
+          ${visible.slice(from).map((message, at) => messageView(message, from + at === path.length - 1, path))}
+          ${isPair && html`<div class="pair">${pair.map((message) => html`<div class=${`pair-side ${message === path.at(-1) ? 'chosen' : ''}`} key=${message.id}>
+            ${messageView(message, false, path)}
+            ${!session.running.has(message.id) && html`<button type="button" class=${message === path.at(-1) ? 'primary' : ''} aria-pressed=${message === path.at(-1)} onClick=${() => session.choose(message)}>${message === path.at(-1) ? 'The chat goes on with this' : 'Go on with this one'}</button>`}
+          </div>`)}</div>`}
+        <//>
+        <${Composer} model=${model} />
+      </div>
+      ${settingsOpen && html`<${SettingsPanel} model=${conversation.model} isLoaded=${model?.status.value === 'loaded'} close=${() => setSettingsOpen(false)} />`}
+    </div>
+    <${Spoken} busy=${busy} />
+  </section>`;
+}
+
+/** @param {Message} message @param {boolean} isLast @param {Message[]} path */
+function messageView(message, isLast, path) {
+  const live = session.running.has(message.id);
+  const results = message.toolCalls?.length ? path.filter(({ role, callId }) => role === 'tool' && message.toolCalls?.some((call) => call.id === callId)) : none;
+  const all = session.siblings(message);
+  const version = `${all.length} ${all.indexOf(message)} ${session.busy} ${message.error ?? ''} ${results.length} ${session.conversation.settings['schema'] ?? ''}`;
+  return html`<${MessageView} key=${message.id} message=${message} live=${live} isLast=${isLast} results=${results.length === 0 ? none : results} version=${version} />`;
+}
+
+/** @type {Message[]} */
+const none = [];
+
+/** @param {string} id @param {Model[]} models */
+const otherThan = (id, models) => models.find((model) => model.id !== id)?.id ?? id;
+
+/** @param {{ label: string, value: string, models: Model[], choose: (id: string) => void }} props */
+function ModelPicker({ label, value, models, choose }) {
+  const known = models.some(({ id }) => id === value);
+  return html`<label class="picker"><span class="hidden">${label}</span>
+    <select value=${value} onChange=${(/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value)}>
+      ${!known && html`<option value=${value}>${value || 'No model'}</option>`}
+      ${models.map(({ id, status }) => html`<option key=${id} value=${id}>${id}${status.value === 'loaded' ? '' : ` (${status.value})`}</option>`)}
+    </select>
+  </label>`;
+}
+
+/** @param {{ model: string, error: string, hasModels: boolean, asked: boolean }} props */
+function Welcome({ model, error, hasModels, asked }) {
+  return html`<div class="welcome">
+    <img src="ui/icon.svg" alt="" width="48" height="48" />
+    <h1>${error ? 'No answer' : asked && !hasModels ? 'No model yet' : 'Start a conversation'}</h1>
+    <p class="dim">${error || (asked && !hasModels ? html`Pull one on the page <a href="#/models">Models</a>.` : model ? `${model} runs on this server. What you say stays between this browser and it.` : '')}</p>
+  </div>`;
+}
+
+/**
+ * Keeps the end in view while somebody looks at it; who scrolls up is left alone.
+ * @param {{ children: any, busy: boolean, count: number }} props
+ */
+function Scroller({ children, busy, count }) {
+  /** @type {{ current: HTMLElement | null }} */
+  const at = useRef(null);
+  const follows = useRef(true);
+  const toEnd = () => {
+    const box = at.current;
+    if (box && follows.current) box.scrollTop = box.scrollHeight;
+  };
+  useLayoutEffect(() => {
+    follows.current = true;
+    toEnd();
+  }, [count]);
+  useEffect(() => {
+    const inside = at.current?.firstElementChild;
+    if (!inside) return undefined;
+    const observer = new ResizeObserver(toEnd);
+    observer.observe(inside);
+    return () => observer.disconnect();
+  }, []);
+  const onScroll = () => {
+    const box = at.current;
+    if (box) follows.current = box.scrollHeight - box.scrollTop - box.clientHeight < followPx;
+  };
+  return html`<div class="scroller" ref=${at} onScroll=${onScroll} tabindex="0" role="log" aria-live="off" aria-label="Messages" aria-busy=${busy}><div class="messages">${children}</div></div>`;
+}
+
+/** For screen readers: that an answer has begun, and then what it says, once. @param {{ busy: boolean }} props */
+function Spoken({ busy }) {
+  const [text, setText] = useState('');
+  const was = useRef(false);
+  useEffect(() => {
+    if (busy) setText('The model answers.');
+    else if (was.current) setText(`The answer is complete. ${(session.path.at(-1)?.content ?? '').slice(0, 500)}`);
+    was.current = busy;
+  }, [busy]);
+  return html`<p class="hidden" aria-live="polite">${text}</p>`;
+}

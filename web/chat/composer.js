@@ -1,0 +1,155 @@
+// The box at the bottom: what will be said, files beside it, and how much of the context it takes.
+import { html, useEffect, useRef, useState } from '../app/html.js';
+import { Icon, IconButton } from '../app/icons.js';
+import { notify } from '../app/notice.js';
+import { models } from '../app/models.js';
+import { askAgain, json, sentenceOf } from '../app/server.js';
+import { count, percent } from '../app/units.js';
+import { readAttached } from './files.js';
+import { session } from './session.js';
+
+/** A pasted text that is longer becomes a file. */
+const longPaste = 4_000;
+/** Typing pauses so long before tokens are counted. */
+const countAfterMs = 250;
+const maxLines = 12;
+
+/** @typedef {import('../app/models.js').Model} Model */
+
+/** @param {{ model: Model | undefined }} props */
+export function Composer({ model }) {
+  const { conversation, busy } = session;
+  const [text, setText] = useState(session.drafts.get(conversation.id) ?? '');
+  const [files, setFiles] = useState(/** @type {import('./tree.js').Attached[]} */ ([]));
+  /** @type {{ current: HTMLTextAreaElement | null }} */
+  const box = useRef(null);
+  /** @type {{ current: HTMLInputElement | null }} */
+  const picker = useRef(null);
+  /** It is to be sent as soon as it is known which models there are. */
+  const waits = useRef(false);
+
+  useEffect(() => {
+    setText(session.drafts.get(conversation.id) ?? '');
+    setFiles([]);
+    if (matchMedia('(hover: hover)').matches) box.current?.focus();
+  }, [conversation.id]);
+  useEffect(() => fit(box.current), [text]);
+
+  /** @param {string} next */
+  const write = (next) => {
+    waits.current = false;
+    session.drafts.set(conversation.id, next);
+    setText(next);
+  };
+  /** @param {Iterable<File>} given */
+  const attach = async (given) => {
+    for (const file of given) {
+      try {
+        const read = await readAttached(file);
+        setFiles((all) => [...all, read]);
+      } catch (thrown) {
+        notify(sentenceOf(thrown));
+      }
+    }
+  };
+  const canSend = !busy && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
+  // What is typed and which model there is may be newer than what is on screen.
+  const send = () => {
+    const { id, model: to } = session.conversation;
+    const said = session.drafts.get(id) ?? '';
+    if (session.busy || (said.trim() === '' && files.length === 0)) return;
+    waits.current = to === '';
+    if (waits.current) {
+      askAgain();
+      void models.refresh();
+      return;
+    }
+    session.drafts.delete(id);
+    session.say(said, files);
+    setText('');
+    setFiles([]);
+  };
+  useEffect(() => {
+    if (waits.current && conversation.model !== '') send();
+  }, [conversation.model]);
+  /** @param {KeyboardEvent} event */
+  const onKey = (event) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  /** @param {ClipboardEvent} event */
+  const onPaste = (event) => {
+    const data = event.clipboardData;
+    if (data?.files.length) {
+      event.preventDefault();
+      void attach(data.files);
+      return;
+    }
+    const pasted = data?.getData('text/plain') ?? '';
+    if (pasted.length <= longPaste) return;
+    event.preventDefault();
+    setFiles((all) => [...all, { name: `pasted-${all.length + 1}.txt`, text: pasted }]);
+  };
+
+  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}
+      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
+      onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); void attach(event.dataTransfer?.files ?? []); }}>
+    ${files.length > 0 && html`<ul class="files" aria-label="Files of this message">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
+      <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)}</span>
+      ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { write(text + file.text); setFiles(files.filter((one) => one !== file)); }}>as text</button>`}
+      <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
+    </li>`)}</ul>`}
+    <textarea ref=${box} rows="1" aria-label="Message" placeholder="Say something to the model" value=${text}
+      onInput=${(/** @type {Event} */ event) => write(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)} onKeyDown=${onKey} onPaste=${onPaste}></textarea>
+    <div class="composer-row">
+      <input ref=${picker} type="file" multiple hidden aria-label="Files to attach" accept="text/*,.csv,.md,.json,.jsonl,.yaml,.yml,.toml,.log,.js,.ts,.py,.rs,.go,.c,.h,.cpp,.java,.sh,.sql,.html,.css"
+        onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void attach([...field.files ?? []]); field.value = ''; }} />
+      <${IconButton} icon="attach" label="Attach files of text" onClick=${() => picker.current?.click()} />
+      <${Gauge} text=${text} files=${files} model=${model} />
+      ${busy
+        ? html`<button type="button" class="send" aria-label="Stop" title="Stop (Escape)" onClick=${() => session.stop()}><${Icon} name="stop" /></button>`
+        : html`<button type="submit" class="send" aria-label="Send" title="Send (Enter)" disabled=${!canSend}><${Icon} name="send" /></button>`}
+    </div>
+  </form>`;
+}
+
+/** Where the style sheet cannot make the box as high as its text. @param {HTMLTextAreaElement | null} box */
+function fit(box) {
+  if (!box || CSS.supports('field-sizing', 'content')) return;
+  box.rows = Math.min(maxLines, box.value.split('\n').length);
+}
+
+/**
+ * What the conversation and the text take of the context. The server counts the text's tokens; those
+ * of the conversation are known from its last answer.
+ * @param {{ text: string, files: import('./tree.js').Attached[], model: Model | undefined }} props
+ */
+function Gauge({ text, files, model }) {
+  const [tokens, setTokens] = useState(0);
+  const isLoaded = model?.status.value === 'loaded';
+  const all = [...files.map((file) => file.text), text].filter(Boolean).join('\n');
+  useEffect(() => {
+    if (all === '') setTokens(0);
+    // Counting is no reason to load a model.
+    if (all === '' || !isLoaded) return undefined;
+    const stop = new AbortController();
+    const timer = setTimeout(() => {
+      json('tokenize', { body: { model: model.id, content: all }, signal: stop.signal, quietly: true })
+        .then(({ tokens: list }) => setTokens(list.length), () => undefined);
+    }, countAfterMs);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [all, isLoaded, model?.id]);
+  const context = model?.context_length;
+  const last = session.path.findLast(({ stats }) => stats)?.stats;
+  const used = (last ? last.promptTokens + last.tokens : 0) + tokens;
+  if (context === undefined) return html`<span class="gauge dim">${model ? 'not loaded: the first message loads it' : ''}</span>`;
+  const share = Math.min(1, used / context);
+  return html`<span class=${`gauge ${share > 0.9 ? 'warn' : 'dim'}`} title="Tokens of the conversation and of this text, of the model's context">
+    <meter min="0" max="1" high="0.9" value=${share} aria-label="Context used">${percent(share)}</meter>
+    <span>${count(used)} / ${count(context)} tokens</span>
+  </span>`;
+}

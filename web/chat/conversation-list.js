@@ -1,0 +1,100 @@
+// The conversations that this browser keeps: the pinned ones first, the newest first, searched by
+// what was said in them.
+import { html, useEffect, useRef, useState } from '../app/html.js';
+import { asked, confirmed } from '../app/dialog.js';
+import { useEmitter } from '../app/emitter.js';
+import { IconButton } from '../app/icons.js';
+import { notify } from '../app/notice.js';
+import { sentenceOf } from '../app/server.js';
+import { conversationsSaying } from './database.js';
+import { exportJson, exportMarkdown, importJson } from './files.js';
+import { session } from './session.js';
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+
+const searchAfterMs = 150;
+const mostShown = 300;
+
+/** @param {number} ms */
+function ageOf(ms) {
+  const days = Math.floor((new Date().setHours(24, 0, 0, 0) - ms) / 86_400_000);
+  return days < 1 ? 'Today' : days < 2 ? 'Yesterday' : days < 7 ? 'This week' : days < 31 ? 'This month' : 'Earlier';
+}
+
+/** @param {{ isShown: boolean, go: (to: string) => void }} props */
+export function ConversationList({ isShown, go }) {
+  const { list, conversation } = useEmitter(session);
+  const [wanted, setWanted] = useState('');
+  const [saying, setSaying] = useState(/** @type {Set<string>} */ (new Set()));
+  /** @type {{ current: HTMLInputElement | null }} */
+  const picker = useRef(null);
+  useEffect(() => {
+    if (wanted.trim() === '') return undefined;
+    const timer = setTimeout(() => void conversationsSaying(wanted.trim()).then(setSaying, () => undefined), searchAfterMs);
+    return () => clearTimeout(timer);
+  }, [wanted]);
+  const found = wanted.trim() === '' ? list : list.filter(({ id, title }) => saying.has(id) || title.toLowerCase().includes(wanted.trim().toLowerCase()));
+  const groups = Map.groupBy
+    ? Map.groupBy(found.slice(0, mostShown), groupOf)
+    : found.slice(0, mostShown).reduce((map, one) => map.set(groupOf(one), [...map.get(groupOf(one)) ?? [], one]), new Map());
+  const ordered = [...groups].sort(([a], [b]) => Number(b === 'Pinned') - Number(a === 'Pinned'));
+
+  const take = async (/** @type {File | undefined} */ file) => {
+    if (!file) return;
+    try {
+      const chats = await importJson(file);
+      for (const { conversation: one, messages } of chats) await session.take(one, messages);
+      notify(`${chats.length} ${chats.length === 1 ? 'conversation' : 'conversations'} imported`);
+    } catch (thrown) {
+      notify(sentenceOf(thrown));
+    }
+  };
+
+  return html`<div class="conversations">
+    <input type="search" aria-label="Search conversations" placeholder="Search" value=${wanted} onInput=${(/** @type {Event} */ event) => setWanted(/** @type {HTMLInputElement} */ (event.currentTarget).value)} />
+    <nav aria-label="Conversations">
+      ${ordered.map(([group, ones]) => html`<section key=${group}><h2>${group}</h2><ul>${ones.map((/** @type {Conversation} */ one) => html`
+        <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`)}</ul></section>`)}
+      ${found.length === 0 && html`<p class="dim pad">${wanted === '' ? 'What you say stays in this browser.' : 'Nothing found.'}</p>`}
+    </nav>
+    <div class="row quiet-row">
+      <input ref=${picker} type="file" hidden accept=".json,application/json" aria-label="File to import" onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void take(field.files?.[0]); field.value = ''; }} />
+      <button type="button" class="quiet" onClick=${() => picker.current?.click()}>Import</button>
+      <button type="button" class="quiet" disabled=${list.length === 0} onClick=${() => exportJson(list, 'recua-chats')}>Export all</button>
+    </div>
+  </div>`;
+}
+
+/** @param {Conversation} one */
+const groupOf = ({ pinned, changedMs }) => (pinned ? 'Pinned' : ageOf(changedMs));
+
+/** @param {{ one: Conversation, isOpen: boolean, title: string, pinned: boolean, go: (to: string) => void }} props */
+function Entry({ one, isOpen, title, pinned, go }) {
+  const [open, setOpen] = useState(false);
+  /** @param {() => unknown} work */
+  const act = (work) => () => {
+    setOpen(false);
+    void work();
+  };
+  const rename = async () => {
+    const name = await asked('Name of this conversation', one.title, 'Rename');
+    if (name?.trim()) session.alter(one, { title: name.trim(), named: true });
+  };
+  const remove = async () => {
+    if (await confirmed('Delete this conversation?', `“${one.title}” is deleted from this browser for good.`, 'Delete')) {
+      await session.remove(one.id);
+      if (isOpen) go('#/');
+    }
+  };
+  return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') setOpen(false); }}>
+    <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
+    <button type="button" class="more" aria-label=${`Do something with ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
+    ${open && html`<div class="entry-actions" role="group" aria-label=${`What to do with ${title}`}>
+      <${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />
+      <${IconButton} icon="edit" label="Rename" onClick=${act(rename)} />
+      <${IconButton} icon="save" label="Export as JSON" onClick=${act(() => exportJson([one], one.title))} />
+      <${IconButton} icon="file" label="Export as Markdown" onClick=${act(() => exportMarkdown(one))} />
+      <${IconButton} icon="bin" label="Delete" onClick=${act(remove)} />
+    </div>`}
+  </li>`;
+}

@@ -1,0 +1,87 @@
+// Conversations in the browser's own database (IndexedDB): one record for each conversation, one
+// for each message. Nothing of it is sent anywhere.
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+/** @typedef {import('./tree.js').Message} Message */
+
+/** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
+function done(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+/** @type {Promise<IDBDatabase> | undefined} */
+let opened;
+
+function open() {
+  opened ??= (() => {
+    const request = indexedDB.open('recua', 1);
+    request.onupgradeneeded = () => {
+      request.result.createObjectStore('conversations', { keyPath: 'id' });
+      request.result.createObjectStore('messages', { keyPath: 'id' }).createIndex('conversation', 'conversation');
+    };
+    return done(request);
+  })();
+  return opened;
+}
+
+/** @param {IDBTransactionMode} mode */
+async function stores(mode) {
+  const transaction = (await open()).transaction(['conversations', 'messages'], mode);
+  return {
+    conversations: transaction.objectStore('conversations'),
+    messages: transaction.objectStore('messages'),
+    /** @type {Promise<void>} */
+    written: new Promise((resolve, reject) => {
+      transaction.oncomplete = () => resolve();
+      transaction.onerror = transaction.onabort = () => reject(transaction.error);
+    }),
+  };
+}
+
+/** @returns {Promise<Conversation[]>} */
+export async function allConversations() {
+  return await done((await stores('readonly')).conversations.getAll());
+}
+
+/** @param {string} id @returns {Promise<Message[]>} */
+export async function messagesOf(id) {
+  return await done((await stores('readonly')).messages.index('conversation').getAll(id));
+}
+
+/** @param {Conversation} conversation @param {Message[]} [messages] that are new or changed */
+export async function save(conversation, messages = []) {
+  const to = await stores('readwrite');
+  to.conversations.put(conversation);
+  for (const message of messages) to.messages.put(message);
+  await to.written;
+}
+
+/** @param {string} id */
+export async function remove(id) {
+  const from = await stores('readwrite');
+  from.conversations.delete(id);
+  for (const key of await done(from.messages.index('conversation').getAllKeys(id))) from.messages.delete(key);
+  await from.written;
+}
+
+/** Ids of the conversations in which somebody says this. @param {string} text */
+export async function conversationsSaying(text) {
+  const wanted = text.toLowerCase();
+  /** @type {Set<string>} */
+  const found = new Set();
+  const request = (await stores('readonly')).messages.openCursor();
+  await new Promise((resolve, reject) => {
+    request.onerror = () => reject(request.error);
+    request.onsuccess = () => {
+      const cursor = request.result;
+      if (!cursor) return resolve(undefined);
+      const { conversation, content } = /** @type {Message} */ (cursor.value);
+      if (!found.has(conversation) && content.toLowerCase().includes(wanted)) found.add(conversation);
+      cursor.continue();
+    };
+  });
+  return found;
+}

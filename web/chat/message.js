@@ -1,0 +1,174 @@
+// One message: what was said, thought and called, and what can be done with it. Answers are read as
+// Markdown when they come near the window, so that a long conversation opens at once.
+import { html, memo, useEffect, useLayoutEffect, useRef, useState } from '../app/html.js';
+import { IconButton, Icon } from '../app/icons.js';
+import { copyText } from '../app/notice.js';
+import { count, duration, speed } from '../app/units.js';
+import { GrowingText } from '../text/growing-text.js';
+import { parsed } from './asking.js';
+import { session } from './session.js';
+import { ToolCalls } from './tool-calls.js';
+
+/** @typedef {import('./tree.js').Message} Message */
+
+/** Calls back once the element comes near the window. */
+const nearWindow = (() => {
+  /** @type {IntersectionObserver | undefined} */
+  let observer;
+  /** @type {WeakMap<Element, () => void>} */
+  const waiting = new WeakMap();
+  return (/** @type {Element} */ at, /** @type {() => void} */ came) => {
+    observer ??= new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (!isIntersecting) continue;
+        observer?.unobserve(target);
+        waiting.get(target)?.();
+      }
+    }, { rootMargin: '1200px 0px' });
+    waiting.set(at, came);
+    observer.observe(at);
+    return () => observer?.unobserve(at);
+  };
+})();
+
+/**
+ * A text of a message that may be growing. Preact makes the element, GrowingText what is in it.
+ * @param {{ message: Message, field: 'content' | 'reasoning', live: boolean, label?: string }} props
+ */
+function Prose({ message, field, live }) {
+  /** @type {{ current: HTMLElement | null }} */
+  const at = useRef(null);
+  /** @type {{ current: GrowingText | undefined }} */
+  const text = useRef(undefined);
+  const [near, setNear] = useState(live);
+  useEffect(() => (near || !at.current ? undefined : nearWindow(at.current, () => setNear(true))), [near]);
+  useLayoutEffect(() => {
+    if (!near || !at.current) return undefined;
+    const shown = (text.current ??= new GrowingText(at.current));
+    shown.show(message[field] ?? '', !live);
+    return live ? session.watchAnswer(message.id, () => shown.show(message[field] ?? '', false)) : undefined;
+  });
+  useEffect(() => () => text.current?.close(), []);
+  return html`<div class=${`prose ${near ? '' : 'later'}`} ref=${at}></div>`;
+}
+
+/** What the model thought: folded, unless it still does and has said nothing yet. @param {{ message: Message, live: boolean }} props */
+function Thoughts({ message, live }) {
+  const thinking = live && message.content === '' && !message.toolCalls?.length;
+  const [open, setOpen] = useState(false);
+  return html`<details class="thoughts" open=${open} onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
+    <summary>${thinking ? html`<span class="pulse">Thinking…</span>` : 'Thoughts'}${message.stats?.reasoningTokens ? html` <span class="dim">${count(message.stats.reasoningTokens)} tokens</span>` : ''}</summary>
+    ${open && html`<${Prose} message=${message} field="reasoning" live=${live} />`}
+  </details>`;
+}
+
+/** An answer that was asked for as JSON. @param {{ text: string }} props */
+function JsonView({ text }) {
+  const value = parsed(text);
+  return html`<div class="json-view">
+    <p class=${value === undefined ? 'tag bad' : 'tag good'}>${value === undefined ? 'No complete JSON' : 'Valid JSON'}</p>
+    <pre tabindex="0" role="region" aria-label="JSON">${value === undefined ? text : JSON.stringify(value, undefined, 2)}</pre>
+  </div>`;
+}
+
+/** @param {{ message: Message }} props */
+function Numbers({ message: { stats, model, finish } }) {
+  return html`<p class="numbers">
+    ${model && html`<span>${model}</span>`}
+    ${stats && html`<span>${count(stats.tokens)} tokens</span><span>${speed(stats.perSecond)}</span>
+      <span>${duration(stats.firstMs)} to the first</span>
+      <span title="Tokens of the prompt, and how many of them the server still had">prompt ${count(stats.promptTokens)}, ${count(stats.cachedTokens)} cached</span>`}
+    ${finish === 'length' && html`<span class="warn">ended at the token limit</span>`}
+    ${finish === 'stopped' && html`<span class="warn">stopped</span>`}
+  </p>`;
+}
+
+/** Which of several this is. @param {{ message: Message }} props */
+function Branches({ message }) {
+  const all = session.siblings(message);
+  if (all.length < 2) return undefined;
+  const at = all.indexOf(message);
+  /** @param {number} to */
+  const go = (to) => session.choose(/** @type {Message} */ (all[to]));
+  return html`<span class="branches">
+    <${IconButton} icon="left" label="The one before" disabled=${at === 0} onClick=${() => go(at - 1)} />
+    <span aria-label=${`${at + 1} of ${all.length}`}>${at + 1}/${all.length}</span>
+    <${IconButton} icon="right" label="The next one" disabled=${at === all.length - 1} onClick=${() => go(at + 1)} />
+  </span>`;
+}
+
+/** @param {{ text: string, done: () => void, save: (text: string) => void, label: string }} props */
+function Editor({ text, done, save, label }) {
+  /** @type {{ current: HTMLTextAreaElement | null }} */
+  const box = useRef(null);
+  useEffect(() => box.current?.focus(), []);
+  const submit = () => {
+    save(box.current?.value ?? '');
+    done();
+  };
+  return html`<div class="editor">
+    <textarea ref=${box} aria-label="Text" defaultValue=${text} rows=${Math.min(20, text.split('\n').length + 1)}
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
+        if (event.key === 'Escape') done();
+        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
+      }}></textarea>
+    <div class="row end"><button type="button" onClick=${done}>Cancel</button><button type="button" class="primary" onClick=${submit}>${label}</button></div>
+  </div>`;
+}
+
+/** @param {{ message: Message }} props */
+function UserMessage({ message }) {
+  const [editing, setEditing] = useState(false);
+  const { content, attached = [] } = message;
+  return html`<article class="message user" aria-label="You">
+    ${attached.map(({ name, text }) => html`<details class="file"><summary><${Icon} name="file" />${name} <span class="dim">${count(text.length)} characters</span></summary><pre tabindex="0">${text.slice(0, 20_000)}</pre></details>`)}
+    ${editing
+      ? html`<${Editor} text=${content} label="Send" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.say(text, attached, message)} />`
+      : content !== '' && html`<div class="said">${content}</div>`}
+    <div class="actions">
+      <${Branches} message=${message} />
+      <${IconButton} icon="copy" label="Copy the message" onClick=${() => copyText(content)} />
+      <${IconButton} icon="edit" label="Edit and send again" disabled=${session.busy} onClick=${() => setEditing(true)} />
+    </div>
+  </article>`;
+}
+
+/** @param {{ message: Message, live: boolean, isLast: boolean, results: Message[] }} props */
+function Answer({ message, live, isLast, results }) {
+  const [editing, setEditing] = useState(false);
+  const { content, reasoning, toolCalls, error, model = '' } = message;
+  const isJson = !live && session.conversation.settings['schema'] && content !== '';
+  const silent = live && content === '' && !reasoning && !toolCalls?.length;
+  const [, draw] = useState(0);
+  // What appears beside the texts: thoughts that begin, calls that come.
+  useEffect(() => (live ? session.watchAnswer(message.id, () => draw(shapeOf(message))) : undefined), [live, message]);
+  return html`<article class="message answer" aria-label=${`Answer of ${model}`} aria-busy=${live}>
+    ${silent && html`<p class="pulse waiting">Waiting for the model…</p>`}
+    ${reasoning && html`<${Thoughts} message=${message} live=${live} />`}
+    ${editing
+      ? html`<${Editor} text=${content} label="Keep" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.rewrite(message, text)} />`
+      : isJson ? html`<${JsonView} text=${content} />` : html`<${Prose} message=${message} field="content" live=${live} />`}
+    ${toolCalls?.length ? html`<${ToolCalls} message=${message} live=${live} results=${results} />` : ''}
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${!live && html`<${Numbers} message=${message} />`}
+    ${!live && html`<div class="actions">
+      <${Branches} message=${message} />
+      <${IconButton} icon="copy" label="Copy the answer" onClick=${() => copyText(content)} />
+      <${IconButton} icon="edit" label="Edit the answer" disabled=${session.busy} onClick=${() => setEditing(true)} />
+      <${IconButton} icon="retry" label="Answer again" disabled=${session.busy} onClick=${() => session.retry(message)} />
+      ${isLast && !toolCalls?.length && html`<${IconButton} icon="goOn" label="Go on with this answer" disabled=${session.busy} onClick=${() => session.goOn(message)} />`}
+    </div>`}
+  </article>`;
+}
+
+/** A number that is another when the answer has got another part. @param {Message} message */
+function shapeOf({ content, reasoning, toolCalls }) {
+  const called = (toolCalls ?? []).reduce((sum, call) => sum + 8 + call.arguments.length, 0);
+  return (content ? 1 : 0) + (reasoning ? 2 : 0) + 4 * called;
+}
+
+/** `version` changes with what is not in the message's own properties. */
+export const MessageView = memo((/** @type {{ message: Message, live: boolean, isLast: boolean, results: Message[], version: string }} */ { message, ...rest }) => {
+  if (message.role === 'tool') return undefined;
+  return message.role === 'user' ? html`<${UserMessage} message=${message} />` : html`<${Answer} message=${message} ...${rest} />`;
+});

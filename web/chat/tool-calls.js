@@ -1,0 +1,36 @@
+// The calls that an answer makes. Nothing is run: who reads them gives the result by hand.
+import { html, useRef } from '../app/html.js';
+import { session } from './session.js';
+
+/** @typedef {import('./tree.js').Message} Message */
+
+/** @param {string} text */
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), undefined, 2);
+  } catch {
+    return text;
+  }
+}
+
+/** @param {{ message: Message, live: boolean, results: Message[] }} props */
+export function ToolCalls({ message, live, results }) {
+  return html`<div class="calls">${(message.toolCalls ?? []).map((call) => {
+    const result = results.find(({ callId }) => callId === call.id);
+    return html`<section class="call" aria-label=${`Call of ${call.name}`} key=${call.id}>
+      <h3><span class="tag">call</span> <code>${call.name}</code></h3>
+      <pre tabindex="0">${live ? call.arguments : pretty(call.arguments)}</pre>
+      ${result ? html`<p class="dim">Result</p><pre tabindex="0">${result.content}</pre>` : !live && html`<${Result} message=${message} callId=${call.id} name=${call.name} />`}
+    </section>`;
+  })}</div>`;
+}
+
+/** @param {{ message: Message, callId: string, name: string }} props */
+function Result({ message, callId, name }) {
+  /** @type {{ current: HTMLTextAreaElement | null }} */
+  const box = useRef(null);
+  return html`<div class="result">
+    <textarea ref=${box} rows="2" aria-label=${`Result of ${name}`} placeholder="What the tool gives back"></textarea>
+    <button type="button" disabled=${session.busy} onClick=${() => session.giveResult(message, callId, box.current?.value ?? '')}>Give the result</button>
+  </div>`;
+}

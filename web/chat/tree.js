@@ -1,0 +1,123 @@
+// A conversation as a tree: a message may have several that follow it, of which one is shown. Pure.
+
+/**
+ * @typedef {object} Stats
+ * @property {number} promptTokens
+ * @property {number} cachedTokens
+ * @property {number} tokens
+ * @property {number} perSecond
+ * @property {number} firstMs to the first token
+ * @property {number} [reasoningTokens]
+ */
+
+/**
+ * @typedef {{ id: string, name: string, arguments: string }} ToolCall
+ * @typedef {{ name: string, text: string }} Attached
+ */
+
+/**
+ * @typedef {object} Message
+ * @property {string} id
+ * @property {string} conversation
+ * @property {string} parent id of the message before; '' of the first
+ * @property {'user' | 'assistant' | 'tool'} role
+ * @property {string} content
+ * @property {string} [reasoning]
+ * @property {ToolCall[]} [toolCalls]
+ * @property {string} [callId] of the call that a tool's message answers
+ * @property {Attached[]} [attached]
+ * @property {string} [model]
+ * @property {string} [pair] shared by two answers that stand side by side
+ * @property {Stats} [stats]
+ * @property {string} [finish]
+ * @property {string} [error]
+ * @property {number} createdMs
+ */
+
+/**
+ * @typedef {object} Conversation
+ * @property {string} id
+ * @property {string} title
+ * @property {boolean} named by its user
+ * @property {boolean} pinned
+ * @property {number} createdMs
+ * @property {number} changedMs
+ * @property {string} model
+ * @property {string} second model of two side by side; '' for one alone
+ * @property {Record<string, any>} settings what was set away from the server's own
+ * @property {Record<string, string>} chosen of the messages with several that follow: which one
+ */
+
+export const newId = () => crypto.getRandomValues(new Uint32Array(4)).reduce((id, part) => id + part.toString(36).padStart(7, '0'), '');
+
+/** @param {string} model @returns {Conversation} */
+export function newConversation(model) {
+  const nowMs = Date.now();
+  return { id: newId(), title: 'New chat', named: false, pinned: false, createdMs: nowMs, changedMs: nowMs, model, second: '', settings: {}, chosen: {} };
+}
+
+/** @param {Iterable<Message>} messages @returns {Map<string, Message[]>} what follows each, the oldest first */
+export function childrenOf(messages) {
+  /** @type {Map<string, Message[]>} */
+  const children = new Map();
+  for (const message of messages) {
+    const known = children.get(message.parent);
+    if (known) known.push(message);
+    else children.set(message.parent, [message]);
+  }
+  for (const list of children.values()) list.sort((a, b) => a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1));
+  return children;
+}
+
+/**
+ * The messages that are shown, from the first to the last.
+ * @param {Map<string, Message[]>} children
+ * @param {Record<string, string>} chosen
+ */
+export function pathOf(children, chosen) {
+  /** @type {Message[]} */
+  const path = [];
+  for (let at = ''; ;) {
+    const list = children.get(at);
+    const next = list?.find(({ id }) => id === chosen[at]) ?? list?.at(-1);
+    if (!next) return path;
+    path.push(next);
+    at = next.id;
+  }
+}
+
+/**
+ * What is sent to a model: the path up to a message, as the API has it.
+ * @param {Message[]} path
+ * @param {string} system
+ */
+export function wireMessages(path, system) {
+  return [
+    ...(system.trim() === '' ? [] : [{ role: 'system', content: system }]),
+    ...path.filter(({ error, content, toolCalls }) => !(error && !content && !toolCalls?.length)).map(wireMessage),
+  ];
+}
+
+/** @param {Message} message */
+function wireMessage({ role, content, reasoning, toolCalls, callId, attached }) {
+  if (role === 'tool') return { role, tool_call_id: callId, content };
+  if (role === 'user') return { role, content: [...(attached ?? []).map(fileText), content].filter(Boolean).join('\n\n') };
+  return {
+    role, content,
+    ...(reasoning ? { reasoning_content: reasoning } : {}),
+    ...(toolCalls?.length ? { tool_calls: toolCalls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })) } : {}),
+  };
+}
+
+/** A file in a message; the fence is longer than any in it. @param {Attached} file */
+function fileText({ name, text }) {
+  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([ticks]) => ticks.length));
+  const fence = '`'.repeat(longest + 1);
+  return `File ${name}:\n${fence}\n${text}\n${fence}`;
+}
+
+/** @param {string} text */
+export function titleOf(text) {
+  const line = text.trim().split('\n', 1)[0] ?? '';
+  return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || 'New chat';
+}

@@ -1,0 +1,74 @@
+// The conversation on screen as code: the request that this page would send next, in three languages.
+import { html, useState } from '../app/html.js';
+import { useEmitter } from '../app/emitter.js';
+import { copyText } from '../app/notice.js';
+import { addressOf } from '../app/server.js';
+import { bodyOf } from '../chat/asking.js';
+import { session } from '../chat/session.js';
+
+const languages = ['curl', 'Python', 'JavaScript'];
+
+/** @param {unknown} value @param {string} [indent] */
+const pretty = (value, indent = '') => JSON.stringify(value, undefined, 2).replaceAll('\n', `\n${indent}`);
+
+/** JSON as Python writes it. @param {any} value @param {string} indent @returns {string} */
+function python(value, indent) {
+  if (value === true) return 'True';
+  if (value === false) return 'False';
+  if (value === null) return 'None';
+  const deeper = `${indent}    `;
+  if (Array.isArray(value)) return value.length === 0 ? '[]' : `[\n${value.map((one) => `${deeper}${python(one, deeper)},\n`).join('')}${indent}]`;
+  if (typeof value === 'object') return `{\n${Object.entries(value).map(([key, one]) => `${deeper}${JSON.stringify(key)}: ${python(one, deeper)},\n`).join('')}${indent}}`;
+  return JSON.stringify(value);
+}
+
+/** Fields of OpenAI's own; their client takes the others apart. */
+const ofOpenAi = ['model', 'messages', 'stream', 'temperature', 'top_p', 'max_tokens', 'seed', 'presence_penalty', 'frequency_penalty', 'response_format', 'tools'];
+
+/** @param {string} language @param {Record<string, any>} body */
+function codeOf(language, body) {
+  const rest = { ...body };
+  delete rest['stream_options'];
+  const base = addressOf('v1');
+  if (language === 'curl') {
+    const text = pretty({ ...rest, stream: true }).replaceAll("'", "'\\''");
+    return `curl -N ${addressOf('v1/chat/completions')} \\\n  -H 'Content-Type: application/json' \\\n  -d '${text}'`;
+  }
+  const own = Object.fromEntries(Object.entries(rest).filter(([key]) => ofOpenAi.includes(key)));
+  const more = Object.fromEntries(Object.entries(rest).filter(([key]) => !ofOpenAi.includes(key)));
+  if (language === 'Python') {
+    const lines = Object.entries(own).map(([key, value]) => `    ${key}=${python(value, '    ')},\n`);
+    if (Object.keys(more).length > 0) lines.push(`    extra_body=${python(more, '    ')},\n`);
+    return `from openai import OpenAI\n\nclient = OpenAI(base_url="${base}", api_key="none")\nstream = client.chat.completions.create(\n${lines.join('')})\nfor chunk in stream:\n    print(chunk.choices[0].delta.content or "", end="", flush=True)\n`;
+  }
+  return `import OpenAI from 'openai';\n\nconst client = new OpenAI({ baseURL: '${base}', apiKey: 'none' });\nconst stream = await client.chat.completions.create(${pretty(rest)});\nfor await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '');\n`;
+}
+
+export function CodeView() {
+  const { conversation, path } = useEmitter(session);
+  const [language, setLanguage] = useState('curl');
+  // What was asked, without the answer to it; a chat that is empty shows how one begins.
+  const asked = path.slice(0, path.findLastIndex(({ role }) => role !== 'assistant') + 1);
+  const body = bodyOf(conversation, asked, conversation.model || 'default');
+  if (asked.length === 0) body['messages'] = [...body['messages'], { role: 'user', content: 'Hello! Who are you?' }];
+  const code = codeOf(language, body);
+  /** @param {KeyboardEvent} event */
+  const onKey = (event) => {
+    const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
+    if (step === 0) return;
+    const next = languages[(languages.indexOf(language) + step + languages.length) % languages.length] ?? 'curl';
+    setLanguage(next);
+    document.getElementById(`tab-${next}`)?.focus();
+  };
+  return html`<section class="panel" aria-labelledby="api-title">
+    <h1 id="api-title">API</h1>
+    <p>The server speaks OpenAI's API at <code>${addressOf('v1')}</code>, and those of Anthropic, Ollama and llama-server. <a href=${addressOf('openapi.json')} target="_blank" rel="noopener">openapi.json</a> describes every route.</p>
+    <h2>${asked.length === 0 ? 'A first request' : 'The chat on screen as a request'}</h2>
+    <div class="tabs" role="tablist" aria-label="Language" onKeyDown=${onKey}>${languages.map((one) => html`<button key=${one} type="button" role="tab" id=${`tab-${one}`} aria-selected=${one === language} aria-controls="code" tabindex=${one === language ? 0 : -1} onClick=${() => setLanguage(one)}>${one}</button>`)}
+      <span class="stretch"></span></div>
+    <div class="code" id="code" role="tabpanel" aria-labelledby=${`tab-${language}`}>
+      <div class="code-head"><span>${language}</span><button type="button" class="copy" onClick=${() => copyText(code)}>Copy</button></div>
+      <pre tabindex="0">${code}</pre>
+    </div>
+  </section>`;
+}

@@ -1,0 +1,114 @@
+// The page: its frame, and which of its views the address names.
+import { html, render, useEffect, useState } from './app/html.js';
+import { Dialogs } from './app/dialog.js';
+import { Icon, IconButton } from './app/icons.js';
+import { NoticeLine } from './app/notice.js';
+import { ChatView } from './chat/chat-view.js';
+import { ConversationList } from './chat/conversation-list.js';
+import { session } from './chat/session.js';
+import { CodeView } from './code/code-view.js';
+import { ModelsView } from './models/models-view.js';
+import { NowView } from './now/now-view.js';
+
+const places = [
+  { to: '#/', icon: 'chat', name: 'Chat' },
+  { to: '#/models', icon: 'models', name: 'Models' },
+  { to: '#/now', icon: 'now', name: 'Now' },
+  { to: '#/api', icon: 'code', name: 'API' },
+];
+
+/** @param {string} hash */
+function placeOf(hash) {
+  const [, view = '', id = ''] = hash.split('/');
+  return view === 'chat' || view === '' ? { view: 'chat', id } : { view, id };
+}
+
+/** Back to the chat that was left. */
+const chatAddress = () => (session.messages.size > 0 ? `#/chat/${session.conversation.id}` : '#/');
+
+const themes = ['auto', 'light', 'dark'];
+
+/** @param {string} theme */
+function applyTheme(theme) {
+  document.documentElement.dataset['theme'] = theme;
+  localStorage.setItem('theme', theme);
+}
+
+function App() {
+  const [place, setPlace] = useState(placeOf(location.hash));
+  const [menuOpen, setMenuOpen] = useState(false);
+  const [theme, setTheme] = useState(localStorage.getItem('theme') ?? 'auto');
+  useEffect(() => applyTheme(theme), [theme]);
+  useEffect(() => {
+    const moved = () => {
+      setPlace(placeOf(location.hash));
+      setMenuOpen(false);
+    };
+    addEventListener('hashchange', moved);
+    return () => removeEventListener('hashchange', moved);
+  }, []);
+  /** @param {string} to */
+  const go = (to) => { location.hash = to; };
+  const startNew = () => {
+    session.begin(session.conversation.model);
+    go('#/');
+    setMenuOpen(false);
+  };
+  useEffect(() => {
+    /** @param {KeyboardEvent} event */
+    const onKey = (event) => {
+      if (event.key === 'Escape') setMenuOpen(false);
+      if (!(event.ctrlKey || event.metaKey) || !event.shiftKey || event.key.toLowerCase() !== 'o') return;
+      event.preventDefault();
+      startNew();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+  const { view, id } = place;
+  const name = places.find(({ to }) => to === `#/${view}`)?.name ?? 'Chat';
+  useEffect(() => { document.title = view === 'chat' ? 'Recua' : `${name} · Recua`; }, [view]);
+
+  return html`
+    <a class="skip" href="#content" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById('content')?.focus(); }}>To the content</a>
+    <div class=${`frame ${menuOpen ? 'menu-open' : ''}`}>
+      <header class="phone-bar">
+        <${IconButton} icon="menu" label="Menu" aria-expanded=${menuOpen} onClick=${() => setMenuOpen(!menuOpen)} />
+        <strong>${view === 'chat' ? 'Recua' : name}</strong>
+        <${IconButton} icon="plus" label="New chat" onClick=${startNew} />
+      </header>
+      <div class="shade" onClick=${() => setMenuOpen(false)}></div>
+      <aside class="side" aria-label="Menu">
+        <div class="brand"><img src="ui/icon.svg" alt="" width="26" height="26" /><strong>Recua</strong><span class="stretch"></span>
+          <${IconButton} icon="theme" label=${`Colours: ${theme}`} onClick=${() => setTheme(themes[(themes.indexOf(theme) + 1) % themes.length] ?? 'auto')} /></div>
+        <nav class="places" aria-label="Views">${places.map(({ to, icon, name: label }) => html`<a key=${to} href=${to === '#/' ? chatAddress() : to} aria-current=${label === name ? 'page' : undefined}><${Icon} name=${icon} />${label}</a>`)}</nav>
+        <button type="button" class="new" onClick=${startNew} title="Ctrl+Shift+O"><${Icon} name="plus" />New chat</button>
+        <${ConversationList} isShown=${view === 'chat'} go=${go} />
+      </aside>
+      <main id="content" tabindex="-1">${viewOf(view, id)}</main>
+    </div>
+    <${Dialogs} />
+    <${NoticeLine} />`;
+}
+
+/** @param {string} view @param {string} id */
+function viewOf(view, id) {
+  switch (view) {
+    case 'models': return html`<${ModelsView} />`;
+    case 'now': return html`<${NowView} />`;
+    case 'api': return html`<${CodeView} />`;
+    default: return html`<${ChatView} id=${id} />`;
+  }
+}
+
+// `?q=` is what will be said once somebody sends it: it fills the box and nothing more.
+const address = new URL(location.href);
+const question = address.searchParams.get('q');
+if (question !== null) {
+  session.drafts.set(session.conversation.id, question);
+  address.searchParams.delete('q');
+  history.replaceState(undefined, '', address);
+}
+await session.start();
+const into = /** @type {HTMLElement} */ (document.getElementById('app'));
+render(html`<${App} />`, into);

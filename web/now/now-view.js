@@ -1,0 +1,109 @@
+// What the server does: requests, speed, memory, as numbers and as curves of the last minutes.
+import { html, useEffect, useState } from '../app/html.js';
+import { Emitter, useEmitter } from '../app/emitter.js';
+import { models, useModels } from '../app/models.js';
+import { json } from '../app/server.js';
+import { bytes, count, duration, speed } from '../app/units.js';
+import { Curve } from './curve.js';
+
+const everyMs = 1_000;
+/** Three minutes. */
+const mostKept = 180;
+
+/** What was measured while the page was open. */
+class History extends Emitter {
+  /** @type {{ speed: number, running: number, waiting: number, memory: number }[]} */
+  points = [];
+
+  /** @param {import('../app/models.js').Model[]} list */
+  add(list) {
+    /** @param {(model: import('../app/models.js').Model) => number | undefined} of */
+    const sum = (of) => list.reduce((total, model) => total + (of(model) ?? 0), 0);
+    const isHere = (/** @type {string} */ state) => state === 'loaded' || state === 'loading' || state === 'unloading';
+    this.points = [...this.points.slice(1 - mostKept), {
+      speed: sum(({ status }) => status.tokens_per_second),
+      running: sum(({ status }) => status.running),
+      waiting: sum(({ status }) => status.waiting),
+      memory: sum(({ status, memory_bytes: memory }) => (isHere(status.value) ? memory : 0)),
+    }];
+    this.changed();
+  }
+}
+
+const history = new History();
+
+export function NowView() {
+  const { list, error } = useModels(everyMs);
+  const { points } = useEmitter(history);
+  const [health, setHealth] = useState(/** @type {Record<string, any>} */ ({}));
+  useEffect(() => models.watch(() => {
+    if (models.error === '') history.add(models.list);
+    // A model that loads is a 503 there, and no error of this page.
+    json('health').then(setHealth, () => setHealth({}));
+  }), []);
+  const here = list.filter(({ status }) => status.value !== 'unloaded');
+  const now = points.at(-1) ?? { speed: 0, running: 0, waiting: 0, memory: 0 };
+  return html`<section class="panel" aria-labelledby="now-title">
+    <h1 id="now-title">Now</h1>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    <dl class="figures">
+      <div><dt>Running</dt><dd>${count(now.running)}</dd></div>
+      <div><dt>Waiting</dt><dd>${count(now.waiting)}</dd></div>
+      <div><dt>Requests since the start</dt><dd>${health['requests'] === undefined ? '–' : count(health['requests'])}</dd></div>
+      ${health['crashes'] !== undefined && html`<div><dt>Crashes</dt><dd class=${health['crashes'] > 0 ? 'warn' : ''}>${count(health['crashes'])}</dd></div>`}
+      <div><dt>Loaded</dt><dd>${here.filter(({ status }) => status.value === 'loaded').length} of ${list.length}</dd></div>
+    </dl>
+    <div class="curves">
+      <${Curve} label="Speed" values=${points.map((point) => point.speed)} most=${mostKept} text=${speed} />
+      <${Curve} label="Requests" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
+      <${Curve} label="Memory of models" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
+    </div>
+    <h2>Models at work</h2>
+    ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Models at work"><table>
+      <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Where</th><th>Unloads</th></tr></thead>
+      <tbody>${here.map((model) => html`<${Row} key=${model.id} model=${model} />`)}</tbody>
+    </table></div>`}
+    <${Requests} />
+  </section>`;
+}
+
+/** @param {{ model: import('../app/models.js').Model }} props */
+function Row({ model: { id, status, memory_bytes: memory, meta, expires_at: expires, pinned } }) {
+  const [slots, setSlots] = useState(/** @type {{ id: number, is_processing: boolean }[]} */ ([]));
+  useEffect(() => {
+    if (status.value === 'loaded') json(`slots?model=${encodeURIComponent(id)}`).then(setSlots, () => undefined);
+  }, [status.value, status.running]);
+  const busy = slots.filter((slot) => slot.is_processing).length;
+  const layers = meta?.['n_gpu_layers'];
+  return html`<tr>
+    <th scope="row">${id}</th>
+    <td><span class=${`state ${status.value}`}>${status.value}</span></td>
+    <td><span class="slots" role="img" aria-label=${`${busy} of ${slots.length} busy`}>${slots.map((slot) => html`<i key=${slot.id} class=${slot.is_processing ? 'busy' : ''}></i>`)}</span></td>
+    <td class="align-right">${status.waiting ?? '–'}</td>
+    <td class="align-right">${status.tokens_per_second === undefined ? '–' : speed(status.tokens_per_second)}</td>
+    <td class="align-right">${memory ? bytes(memory) : '–'}</td>
+    <td>${layers === undefined ? '–' : layers === 0 ? 'CPU' : `${layers}/${meta?.['n_layers']} on ${meta?.['devices']?.join(', ') || 'GPU'}`}</td>
+    <td>${pinned || expires === null || expires === undefined ? 'never' : `in ${duration(Math.max(0, expires * 1_000 - Date.now()))}`}</td>
+  </tr>`;
+}
+
+/** Asked for as often as the rest while the page is open. */
+function Requests() {
+  const [list, setList] = useState(/** @type {Record<string, any>[]} */ ([]));
+  useEffect(() => models.watch(() => {
+    json('ui/requests').then(({ data }) => setList(data.filter((/** @type {{ path: string }} */ { path }) => path !== '/tokenize' && path !== '/api/show')), () => undefined);
+  }), []);
+  return html`<h2>Last requests</h2>
+    ${list.length === 0 ? html`<p class="dim">None yet.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Last requests"><table>
+      <thead><tr><th>At</th><th>Request</th><th>Status</th><th class="align-right">Prompt</th><th class="align-right">Answer</th><th class="align-right">Time</th><th>Id</th></tr></thead>
+      <tbody>${list.map((one) => html`<tr key=${one['id'] + one['startedMs']}>
+        <td>${new Date(one['startedMs']).toLocaleTimeString()}</td>
+        <td><code>${one['method']} ${one['path']}</code></td>
+        <td class=${(one['status'] ?? 499) >= 400 ? 'warn' : ''}>${one['status'] ?? 'cut off'} ${one['error'] ?? ''}</td>
+        <td class="align-right">${one['promptTokens'] ?? '–'}</td>
+        <td class="align-right">${one['completionTokens'] ?? '–'}</td>
+        <td class="align-right">${duration(one['durationMs'])}</td>
+        <td class="dim"><code>${one['id']}</code></td>
+      </tr>`)}</tbody>
+    </table></div>`}`;
+}

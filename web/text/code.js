@@ -1,0 +1,69 @@
+// A block of code: its language, a button that copies it, its colours. Colours come once the block
+// is complete; highlight.js and each language are loaded when one is first needed.
+import { element } from './elements.js';
+import { copyText } from '../app/notice.js';
+
+/** Longer ones stay plain. */
+const mostCoded = 50_000;
+
+/** @type {Record<string, string>} */
+const languages = Object.fromEntries([
+  ['bash', 'sh', 'shell', 'zsh', 'console'], ['c', 'h'], ['cpp', 'c++', 'cc', 'hpp'], ['csharp', 'cs', 'c#'], ['css'], ['diff', 'patch'], ['go', 'golang'], ['java'],
+  ['javascript', 'js', 'jsx', 'mjs'], ['json', 'jsonc'], ['kotlin', 'kt'], ['php'], ['python', 'py'], ['ruby', 'rb'], ['rust', 'rs'], ['sql'], ['swift'],
+  ['typescript', 'ts', 'tsx'], ['xml', 'html', 'svg'], ['yaml', 'yml'], ['ini', 'toml'], ['dockerfile'], ['lua'], ['markdown', 'md'],
+].flatMap((names) => names.map((name) => [name, /** @type {string} */ (names[0])])));
+
+/** @type {Map<string, Promise<any>>} */
+const loaded = new Map();
+
+/** @param {string} name @param {() => Promise<any>} load */
+function once(name, load) {
+  const known = loaded.get(name) ?? load();
+  loaded.set(name, known);
+  return known;
+}
+
+/** @param {string} language */
+async function highlighter(language) {
+  const { default: hljs } = await once('', () => import('../vendor/highlight.js'));
+  const { default: grammar } = await once(language, () => import(`../vendor/languages/${language}.js`));
+  if (!hljs.getLanguage(language)) hljs.registerLanguage(language, grammar);
+  return hljs;
+}
+
+/**
+ * The tree that highlight.js makes: texts, and spans of a kind with more inside.
+ * @param {any} node @returns {Node[]}
+ */
+function colours({ children = [] }) {
+  return children.map((/** @type {any} */ child) => {
+    if (typeof child === 'string') return document.createTextNode(child);
+    const inside = colours(child);
+    return child.scope ? element('span', inside, { class: `hl-${child.scope.split('.')[0]}` }) : element('span', inside);
+  });
+}
+
+/** @param {HTMLElement} code @param {string} text @param {string} language */
+async function paint(code, text, language) {
+  const hljs = await highlighter(language);
+  const { _emitter: tree } = hljs.highlight(text, { language, ignoreIllegals: true });
+  code.replaceChildren(...colours(tree.root));
+}
+
+/**
+ * @param {string} text
+ * @param {string} language as the model names it
+ * @param {boolean} settled
+ */
+export function codeElement(text, language, settled) {
+  const code = element('code', [text]);
+  const known = languages[language.toLowerCase()];
+  // Where it cannot be loaded, code is plain.
+  if (settled && known && text.length <= mostCoded) void paint(code, text, known).catch(() => undefined);
+  const copy = element('button', ['Copy'], { type: 'button', class: 'copy' });
+  copy.addEventListener('click', () => void copyText(text));
+  return element('div', [
+    element('div', [element('span', [language.slice(0, 30) || 'text']), copy], { class: 'code-head' }),
+    element('pre', [code], { tabindex: '0', role: 'region', 'aria-label': `Code${language ? `, ${language.slice(0, 30)}` : ''}` }),
+  ], { class: 'code' });
+}

@@ -1,0 +1,132 @@
+// Markdown's tokens → elements of the page, one by one. Text becomes text nodes and nothing else, so
+// that nothing a model says can be a script, a style or a picture that is fetched.
+import { codeElement } from './code.js';
+import { mathElement } from './maths.js';
+
+/** @typedef {import('./markdown.js').Token} Token */
+
+/**
+ * @param {string} name
+ * @param {(Node | string)[]} [children]
+ * @param {Record<string, string>} [attributes]
+ */
+export function element(name, children = [], attributes = {}) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const named = /** @type {Record<string, string>} */ ({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', hellip: '…', mdash: '—', ndash: '–', copy: '©', times: '×', middot: '·', rarr: '→', larr: '←', deg: '°' });
+
+/** What Markdown lets stand for a character. @param {string} text */
+export function plain(text) {
+  return text.replace(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|(\w{2,8}));/gi, (whole, decimal, hex, name) => {
+    if (name !== undefined) return named[name] ?? whole;
+    const code = decimal !== undefined ? Number(decimal) : Number.parseInt(hex, 16);
+    return code > 0 && code <= 0x10_ffff ? String.fromCodePoint(code) : '�';
+  });
+}
+
+/** Where a link may lead; it is followed by a click and by nothing else. @param {string} href */
+function addressOf(href) {
+  const url = URL.canParse(href) ? new URL(href) : undefined;
+  return url && ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : undefined;
+}
+
+/** @param {string} href @param {(Node | string)[]} children @param {string} [title] */
+function link(href, children, title) {
+  const address = addressOf(href);
+  // What leads nowhere good is shown with where it would lead.
+  if (address === undefined) return element('span', [...children, ` (${href.slice(0, 200)})`], { class: 'dead-link' });
+  return element('a', children, { href: address, rel: 'noopener noreferrer nofollow', target: '_blank', title: title ?? address });
+}
+
+/** Things in each other, such as quotes; what is deeper is shown as it was written. */
+const deepest = 40;
+let depth = 0;
+
+/** @param {Token[]} tokens @param {() => Node[]} make */
+function within(tokens, make) {
+  if (depth >= deepest) return [document.createTextNode(tokens.map(({ raw }) => raw).join(''))];
+  depth++;
+  try {
+    return make();
+  } finally {
+    depth--;
+  }
+}
+
+/** @param {Token[] | undefined} tokens @returns {Node[]} */
+function inlines(tokens = []) {
+  return within(tokens, () => tokens.flatMap((token) => inline(token)));
+}
+
+/** @param {Token} token @returns {Node[]} */
+function inline(token) {
+  switch (token.type) {
+    case 'text': return token.tokens ? inlines(token.tokens) : [document.createTextNode(plain(token.text))];
+    case 'escape': return [document.createTextNode(token.text)];
+    case 'strong': return [element('strong', inlines(token.tokens))];
+    case 'em': return [element('em', inlines(token.tokens))];
+    case 'del': return [element('del', inlines(token.tokens))];
+    case 'codespan': return [element('code', [token.text])];
+    case 'br': return [element('br')];
+    case 'link': return [link(token.href, inlines(token.tokens), token.title)];
+    // Nothing is fetched that nobody asked for: a picture is a link to it.
+    case 'image': return [link(token.href, [element('span', ['picture'], { class: 'tag' }), ` ${plain(token.text) || token.href.slice(0, 80)}`])];
+    case 'inlineMath': return [mathElement(token.text, false)];
+    default: return [document.createTextNode(token.raw)];
+  }
+}
+
+/** @param {Token} token */
+function table({ header, align, rows }) {
+  /** @param {any} cell @param {number} column @param {string} name */
+  const cellOf = (cell, column, name) => element(name, inlines(cell.tokens), align[column] ? { class: `align-${align[column]}` } : {});
+  const head = element('thead', [element('tr', header.map((/** @type {any} */ cell, /** @type {number} */ at) => cellOf(cell, at, 'th')))]);
+  const body = rows.map((/** @type {any[]} */ row) => element('tr', row.map((cell, at) => cellOf(cell, at, 'td'))));
+  // Wide ones scroll by themselves, also by the keyboard.
+  return element('div', [element('table', [head, element('tbody', body)])], { class: 'table', tabindex: '0', role: 'region', 'aria-label': 'Table' });
+}
+
+/** @param {Token} token @param {boolean} settled */
+function list({ ordered, start, items }, settled) {
+  const made = items.map((/** @type {any} */ item) => {
+    const children = item.tokens.filter((/** @type {Token} */ token) => token.type !== 'checkbox').flatMap((/** @type {Token} */ token) => (
+      token.type === 'text' ? inlines(token.tokens ?? [token]) : blocks([token], settled)
+    ));
+    if (!item.task) return element('li', children);
+    const box = element('input', [], { type: 'checkbox', disabled: '', 'aria-label': item.checked ? 'done' : 'to do', ...(item.checked ? { checked: '' } : {}) });
+    return element('li', [box, ' ', ...children], { class: 'task' });
+  });
+  return element(ordered ? 'ol' : 'ul', made, ordered && start !== 1 && start !== '' ? { start: String(start) } : {});
+}
+
+/**
+ * @param {Token[]} tokens
+ * @param {boolean} [settled] false: more of the last one is to come
+ * @returns {Node[]}
+ */
+export function blocks(tokens, settled = true) {
+  return within(tokens, () => tokens.flatMap((token) => block(token, settled)));
+}
+
+/** @param {Token} token @param {boolean} settled @returns {Node[]} */
+function block(token, settled) {
+  switch (token.type) {
+    case 'space': case 'def': return [];
+    // Below the page's own headings.
+    case 'heading': return [element(`h${Math.min(6, token.depth + 2)}`, inlines(token.tokens), { class: `depth-${token.depth}` })];
+    case 'paragraph': return [element('p', inlines(token.tokens))];
+    case 'text': return [element('p', inlines(token.tokens ?? [token]))];
+    case 'code': return [codeElement(token.text, (token.lang ?? '').split(/\s/)[0] ?? '', settled)];
+    case 'blockquote': return [element('blockquote', blocks(token.tokens ?? [], settled))];
+    case 'list': return [list(token, settled)];
+    case 'table': return [table(token)];
+    case 'hr': return [element('hr')];
+    case 'blockMath': return [mathElement(token.text, true)];
+    case 'html': return [element('p', [token.raw.trimEnd()], { class: 'raw' })];
+    default: return [element('p', [token.raw])];
+  }
+}

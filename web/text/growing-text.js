@@ -1,0 +1,159 @@
+// An answer's Markdown in an element, while it grows: blocks that are complete are made once and
+// never read again, only the last one is drawn anew. Drawing takes at most a tenth of the time, so
+// that the fastest model leaves the page quiet.
+import { tokensOf } from './markdown.js';
+import { blocks, element } from './elements.js';
+
+/** A paragraph, list or table that is longer is shown as it was written: nobody reads it as one. */
+const longestBlock = 20_000;
+/** The same for a block of code, which costs little to read. */
+const longestCode = 200_000;
+/** Pause after drawing, as a multiple of what it took. */
+const restFactor = 9;
+/** Between two drawings at least: the eye takes 20 a second for a flow. */
+const leastRestMs = 50;
+
+export class GrowingText {
+  /** @type {HTMLElement} */
+  #into;
+  /** All that there is. */
+  #given = '';
+  /** What was drawn of it, with the line breaks that Markdown has. */
+  #text = '';
+  /** Characters of it that are complete blocks. */
+  #settled = 0;
+  /** The elements of the block that is not complete. @type {Node[]} */
+  #open = [];
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  #restUntilMs = 0;
+
+  /** @param {HTMLElement} into */
+  constructor(into) {
+    this.#into = into;
+  }
+
+  /**
+   * What was shown is kept where the text only got longer.
+   * @param {string} given
+   * @param {boolean} complete
+   */
+  show(given, complete) {
+    this.#given = given;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const waitMs = this.#restUntilMs - performance.now();
+    if (complete || waitMs <= 0) this.#draw(complete);
+    else this.#timer = setTimeout(() => this.#draw(false), waitMs);
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+  }
+
+  #clear() {
+    this.#into.replaceChildren();
+    this.#open = [];
+    this.#settled = 0;
+  }
+
+  /** @param {boolean} complete */
+  #draw(complete) {
+    const startMs = performance.now();
+    const text = this.#given.includes('\r') ? this.#given.replace(/\r\n?/g, '\n') : this.#given;
+    if (!text.startsWith(this.#text.slice(0, this.#settled))) this.#clear();
+    this.#text = text;
+    for (const node of this.#open) /** @type {ChildNode} */ (node).remove();
+    this.#open = [];
+    const tail = this.#text.slice(this.#settled);
+    for (const part of partsOf(tail)) this.#drawPart(part, complete);
+    // Laying it out is the larger part of the work for long texts, and is to count.
+    if (!complete) void this.#into.offsetHeight;
+    const endMs = performance.now();
+    this.#restUntilMs = endMs + Math.max(leastRestMs, (endMs - startMs) * restFactor);
+  }
+
+  /** @param {string} part @param {boolean} complete */
+  #drawPart(part, complete) {
+    const end = this.#settled + part.length;
+    const isLast = end >= this.#text.length;
+    if (part.length > (isCode(part) ? longestCode : longestBlock)) {
+      this.#settle(plainPieces(part), part.length);
+      return;
+    }
+    const tokens = tokensOf(part);
+    const closed = complete || !isLast ? tokens.length : openFrom(tokens);
+    for (const token of tokens.slice(0, closed)) this.#settle(blocks([token]), token.raw.length);
+    if (closed === tokens.length) this.#settled = end;
+    this.#open = blocks(tokens.slice(closed), false);
+    this.#into.append(...this.#open);
+  }
+
+  /** @param {Node[]} nodes @param {number} length */
+  #settle(nodes, length) {
+    this.#into.append(...nodes);
+    this.#settled += length;
+  }
+}
+
+/**
+ * Where the blocks begin that what comes may still change: the last one, and the one before while
+ * the last has no whole line yet, as its first characters may turn out to belong to a list above.
+ * @param {import('./markdown.js').Token[]} tokens
+ */
+function openFrom(tokens) {
+  /** @param {number} below */
+  const before = (below) => tokens.findLastIndex(({ type }, at) => at < below && type !== 'space');
+  const last = before(tokens.length);
+  const open = last > 0 && !tokens[last]?.raw.includes('\n') ? before(last) : last;
+  return Math.max(0, open);
+}
+
+/** @param {string} text */
+const isCode = (text) => /^ {0,3}(?:```|~~~)/.test(text);
+
+/**
+ * Parts that are read one by one: what is longer than a block may be ends where a paragraph does, or
+ * where its code does.
+ * @param {string} text
+ */
+function partsOf(text) {
+  if (text.length <= longestBlock) return [text];
+  const parts = [];
+  for (let from = 0; from < text.length;) {
+    const to = from + (isCode(text.slice(from, from + 6)) ? lengthOfCode(text, from) : lengthOfPart(text, from));
+    parts.push(text.slice(from, to));
+    from = to;
+  }
+  return parts;
+}
+
+/** What is out of sight is not laid out, so that the browser has little to do. @param {string} text */
+function plainPieces(text) {
+  const pieces = [];
+  for (let from = 0; from < text.length;) {
+    const next = text.slice(from, from + longestBlock);
+    const line = from + longestBlock >= text.length ? -1 : next.lastIndexOf('\n');
+    const piece = line < 0 ? next : next.slice(0, line + 1);
+    pieces.push(element('pre', [piece], { class: 'long' }));
+    from += piece.length;
+  }
+  return pieces;
+}
+
+/** @param {string} text @param {number} from */
+function lengthOfCode(text, from) {
+  const [, fence = '```'] = /^ {0,3}(`{3,}|~{3,})/.exec(text.slice(from, from + 100)) ?? [];
+  const end = text.indexOf(`\n${fence}`, from);
+  const line = end < 0 ? -1 : text.indexOf('\n', end + 1);
+  return (line < 0 ? text.length : line + 1) - from;
+}
+
+/** @param {string} text @param {number} from */
+function lengthOfPart(text, from) {
+  if (text.length - from <= longestBlock) return text.length - from;
+  const paragraph = text.slice(from, from + longestBlock).lastIndexOf('\n\n');
+  if (paragraph > 0) return paragraph + 2;
+  const next = text.indexOf('\n\n', from + longestBlock);
+  return (next < 0 ? text.length : next + 2) - from;
+}

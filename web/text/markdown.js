@@ -1,0 +1,41 @@
+// Markdown → tokens. What a model writes as HTML stays text, and formulas between $…$, $$…$$, \(…\)
+// and \[…\] are tokens of their own. No HTML string is ever made: elements makes the page's elements
+// from these tokens.
+import { Marked } from '../vendor/marked.js';
+
+/** @typedef {{ type: string, raw: string, [field: string]: any }} Token */
+
+const inlineMath = /^(?:\\\(([\s\S]{1,2000}?)\\\)|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<![\s\\])\$(?!\d))/;
+const blockMath = /^(?: {0,3})(?:\$\$([\s\S]{1,8000}?)\$\$|\\\[([\s\S]{1,8000}?)\\\])[^\S\n]*(?:\n|$)/;
+
+const marked = new Marked({
+  gfm: true,
+  extensions: [
+    {
+      name: 'blockMath', level: 'block',
+      start: (/** @type {string} */ text) => /\$\$|\\\[/.exec(text)?.index,
+      tokenizer(/** @type {string} */ text) {
+        const found = blockMath.exec(text);
+        return found ? { type: 'blockMath', raw: found[0], text: found[1] ?? found[2] } : undefined;
+      },
+    },
+    {
+      name: 'inlineMath', level: 'inline',
+      start: (/** @type {string} */ text) => /\$|\\\(/.exec(text)?.index,
+      tokenizer(/** @type {string} */ text) {
+        const found = inlineMath.exec(text);
+        return found ? { type: 'inlineMath', raw: found[0], text: found[1] ?? found[2] } : undefined;
+      },
+    },
+  ],
+});
+
+/** @param {string} text @returns {Token[]} */
+export function tokensOf(text) {
+  try {
+    return marked.lexer(text);
+  } catch {
+    // A thousand quotes in each other are more than the stack holds: shown as it was written.
+    return [{ type: 'unread', raw: text }];
+  }
+}
