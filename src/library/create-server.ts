@@ -41,7 +41,8 @@ export interface ServerApp {
  * which is the default as in OpenAI's API, and with `json_object` or `json_schema`, the answer's
  * `warnings` name it.
  *
- * It reads bodies itself: mount it before any `express.json()`. It asks for no key. The model, or
+ * It reads bodies itself: mount it before any `express.json()`. It asks for a key where
+ * `apiKey` names one. The model, or
  * the models, stay the program's: dispose of them after the server is closed; from then on requests
  * get a 503.
  *
@@ -59,7 +60,7 @@ export function createServer(model: Model | ModelsServerOptions, options: Server
   for (const event of ['loading', 'ready', 'crashed', 'failed', 'closed'] as const) (model as Model).on(event, changed);
   return createApp({
     pool,
-    config: makeConfig({ ...given, model: path }),
+    config: makeConfig({ ui: false, ...given, model: path }),
     log: (level, text) => void (model as Model).emit('log', level, text),
   });
 }
@@ -68,7 +69,7 @@ function serverOfSeveral({ models, ...options }: ModelsServerOptions): ServerApp
   const pool = poolOf(models);
   const known = Object.keys(appSettings).filter((name) => name !== 'alias');
   return createApp({
-    pool, config: makeConfig(readSettings(openOptions(options, known), appSettings)),
+    pool, config: makeConfig({ ui: false, ...readSettings(openOptions(options, known), appSettings) }),
     log: (level, text) => void models.emit('log', level, text),
   });
 }

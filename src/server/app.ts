@@ -1,20 +1,24 @@
 // The HTTP API as an Express app: which path is answered by which route, and what surrounds them
 // all. Called by listen, and by programs that mount it in a server of their own. Gateway process.
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
-import type { Config } from '../settings/config.js';
+import { makeConfig, type Config } from '../settings/config.js';
 import type { ModelPool } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
+import { ApiKeys } from './access/api-keys.js';
+import { adminOnly, letsIn, readKey, requireKey } from './access/guard.js';
 import { cors } from './http/cors.js';
 import type { Dialect, Route } from './exchange/dialect.js';
 import { LiveChats } from './http/live-chats.js';
 import { errorHandler } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health } from './health.js';
-import { Inner } from './http/inner.js';
+import { Inner, reasonOf } from './http/inner.js';
+import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { jsonBody } from './body/json-body.js';
 import type { ModelShelf } from './http/shelf.js';
+import { page } from './ui/page.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
 import { anthropic } from './anthropic/dialect.js';
@@ -23,10 +27,14 @@ import { files } from './files/dialect.js';
 import { llamaServer } from './llama-server/dialect.js';
 import { ollama } from './ollama/dialect.js';
 import { openai } from './openai/dialect.js';
+import { describe, openApi } from './openapi.js';
 import { responses } from './responses/dialect.js';
+import { operations as about } from './server-operations.js';
+import { RecentRequests } from './http/recent.js';
 import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
+import type { Upgrades } from './http/upgrades.js';
 
 const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches];
 
@@ -37,7 +45,11 @@ export interface AppOptions {
   defaultsOf?: (id: string) => Partial<RequestDefaults>;
   /** Given by listen, which drains it. */
   traffic?: Traffic;
+  /** Given by listen; absent: no connection becomes a WebSocket. */
+  upgrades?: Upgrades;
   log?: Log;
+  /** A key beside those of `config`, where there are any, for programs of the server's own user. */
+  ownKey?: string | undefined;
   /** Where responses are kept; absent: in a folder that is gone when the process ends. */
   keepIn?: string | undefined;
   /** Absent: models are neither pulled nor deleted by requests. */
@@ -47,6 +59,9 @@ export interface AppOptions {
 export function createApp(options: AppOptions): Express {
   const { pool, config, traffic = new Traffic(), log = () => undefined } = options;
   const { temperature, maxTokens } = config;
+  const keys = ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile, own: options.ownKey });
+  options.upgrades?.only((headers) => letsIn(keys, headers));
+  const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined);
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
   const gateway: Gateway = { pool, config, defaultsOf, traffic, live: new LiveChats(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
@@ -54,26 +69,59 @@ export function createApp(options: AppOptions): Express {
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
   app.set('query parser', false);
-  app.use(inTurn(), requestId, requestLog(log), cors, (_req, res, next) => {
+  const recent = new RecentRequests();
+  app.use(inTurn(), requestId, requestLog(log, recent), cors, readKey(keys), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
+
+  if (config.ui) app.use(page(recent, needsKey));
 
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   if (memory.largestBody < config.bodyLimitBytes) {
     log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
   }
   const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
-  route(app, { method: 'get', paths: ['/health', '/v1/health'], handler: health(gateway) }, [], []);
+  const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];
+  for (const { before, takesAnyType, routes } of routesOf(gateway)) {
+    for (const one of routes) {
+      const first = [...before, ...(one.isOpen ? [] : [needsKey]), ...(one.isForAdmin ? [adminOnly] : [])];
+      route(app, one, first, takesAnyType ? anyBody : body);
+    }
+  }
   for (const dialect of dialects) {
-    for (const one of dialect.routes(gateway)) route(app, one, dialect.before, body);
+    for (const path of dialect.under ?? []) app.use(path, ...dialect.before);
+    for (const one of dialect.sockets?.(gateway) ?? []) options.upgrades?.add(one);
   }
 
-  app.use((req) => {
+  app.use(needsKey, (req) => {
     throw new RecuaError('route_not_found', `No route ${req.method} ${req.path.slice(0, 200)} in this API.`);
   });
   app.use(errorHandler(log));
   return app;
+}
+
+/** All routes, with what comes before them. */
+function routesOf(gateway: Gateway): readonly (Pick<Dialect, 'before' | 'takesAnyType'> & { routes: readonly Route[] })[] {
+  const own: Route[] = [
+    { method: 'get', paths: ['/health', '/v1/health'], about: about.health, handler: health(gateway), isOpen: true },
+    { method: 'get', paths: ['/openapi.json'], about: about.document, handler: openApi(() => all.flatMap(({ routes }) => routes)) },
+  ];
+  const all = [{ before: [], routes: own }, ...dialects.map((dialect) => ({ ...dialect, routes: dialect.routes(gateway) }))];
+  return all;
+}
+
+/** The reference of the API, of no server in particular. */
+export function describeApi(): ReturnType<typeof describe> {
+  const app = express();
+  const config = makeConfig({});
+  const { temperature, maxTokens } = config;
+  // Nothing is asked of it.
+  const pool = {} as ModelPool;
+  const gateway: Gateway = {
+    pool, config, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
+  };
+  return describe(routesOf(gateway).flatMap(({ routes }) => routes));
 }
 
 /** `before` comes before all of it, `body` before what reads one. */

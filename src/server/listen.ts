@@ -7,11 +7,13 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { RecuaError } from '../errors.js';
 import { createApp, type AppOptions } from './app.js';
+import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
 import { keepWaiting } from './body/body-reader.js';
 import { corsHeaders } from './http/cors.js';
 import { errorBody } from './http/error-reply.js';
 import { newRequestId } from './http/request-id.js';
 import { Traffic } from './http/traffic.js';
+import { Upgrades } from './http/upgrades.js';
 
 const limits = {
   /** For the whole request to arrive. An answer may take as long as it takes. */
@@ -47,11 +49,14 @@ export interface Listening {
   close(drainMs?: number): Promise<void>;
 }
 
-export async function listen(options: Omit<AppOptions, 'traffic'>): Promise<Listening> {
+export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>): Promise<Listening> {
   const { host, port: wanted, drainMs: configuredDrainMs } = options.config;
   const traffic = new Traffic();
-  const app = createApp({ ...options, traffic });
+  const { bodyLimitBytes, bodyMemoryBytes } = options.config;
+  const upgrades = new Upgrades(Math.min(bodyLimitBytes, new BodyMemory(bodyMemoryBytes || defaultBodyMemory()).largestBody));
+  const app = createApp({ ...options, traffic, upgrades });
   const server = createServer(limits, app);
+  upgrades.listenTo(server);
   server.on('checkContinue', (req, res) => {
     keepWaiting(req);
     app(req, res);
@@ -65,11 +70,13 @@ export async function listen(options: Omit<AppOptions, 'traffic'>): Promise<List
 
   let closing: Promise<void> | undefined;
   const stop = async (drainMs: number): Promise<void> => {
+    upgrades.close();
     traffic.drain();
     await traffic.idle(drainMs);
     traffic.cancelAll();
     await traffic.idle(lastWordsMs);
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    upgrades.terminate();
     server.closeAllConnections();
     await closed;
   };

@@ -101,6 +101,9 @@ export const samplerSettings = {
   adaptiveDecay: { kind: 'number', fallback: 0.9, min: 0, max: 0.99, fields: ['adaptive_decay'] },
   /** Tokens that each sampler leaves at least. Default 0. */
   minKeep: { kind: 'integer', fallback: 0, min: 0, max: maxCount, fields: ['min_keep'] },
-  /** The answer does not end by itself before so many tokens. Default 0. */
+  /**
+   * Neither its own end nor a stop string ends the answer before so many tokens; the end of a
+   * grammar does. Default 0.
+   */
   minTokens: { kind: 'integer', fallback: 0, min: 0, max: maxCount, fields: ['min_tokens'] },
 } as const satisfies Settings;

@@ -110,6 +110,18 @@ export const engineSettings = {
     flag: { names: ['--flash-attn', '-fa'], help: 'Flash attention' },
   },
   /**
+   * Who computes attention on the processor: `'auto'` is Recua where it has code for it, faster
+   * behind long contexts; `'ggml'`, the default, is always ggml. With layers on a GPU all is
+   * ggml's.
+   */
+  attention: {
+    kind: 'choice', fallback: 'ggml', choices: ['auto', 'ggml'],
+    flag: {
+      names: ['--attention'],
+      help: 'Who computes attention on the processor; auto is Recua itself, faster behind long contexts',
+    },
+  },
+  /**
    * Data type of cached keys: `'f16'` (the default), `'f32'`, `'bf16'`, `'q8_0'`, `'q4_0'`,
    * `'q4_1'`, `'iq4_nl'`, `'q5_0'`, `'q5_1'`.
    */

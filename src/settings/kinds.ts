@@ -21,6 +21,8 @@ export interface FlagWords {
   /** Where the flag takes less than the setting does, in the flag's unit. */
   readonly min?: number;
   readonly max?: number;
+  /** Never shown: neither by `recua config` nor in a list of processes. */
+  readonly secret?: true;
   /** The flag names a file that holds the text. */
   readonly file?: true;
   /**

@@ -94,6 +94,26 @@ export const serverSettings = {
       help: 'How long a stop waits for running answers',
     },
   },
+  /**
+   * The key that requests must carry (`Authorization: Bearer …` or `x-api-key`), or several with
+   * commas between them. Default: none is asked for.
+   */
+  apiKey: {
+    kind: 'text', fallback: '', library: true,
+    flag: {
+      names: ['--api-key'], value: 'key', secret: true,
+      help: 'Key that requests must carry, or several with commas between them; a variable or '
+        + '--api-key-file keeps it out of the list of processes',
+    },
+  },
+  /** More keys: one in each line, or JSON as in docs/security.md. */
+  apiKeyFile: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--api-key-file'], value: 'file', file: true,
+      help: 'File with such keys: one in each line, or JSON that gives each a name and rights',
+    },
+  },
   /** Largest request body in bytes. Default 32 MiB. */
   bodyLimitBytes: {
     kind: 'integer', fallback: 32 * mebibyte, min: 1, max: 1024 * mebibyte, library: true,
@@ -136,6 +156,11 @@ export const serverSettings = {
       names: ['--ping-interval'], value: 'seconds', key: 'pingSeconds', unit: secondMs, max: 86_400,
       help: 'Empty chunk on a stream silent for so long, so that clients keep it open; 0 is off',
     },
+  },
+  /** The page for people at `/`. Default `false`: what is at `/` is the program's own business. */
+  ui: {
+    kind: 'switch', fallback: true, library: true,
+    flag: { names: ['--no-ui'], help: 'Serve no page at /, only the API' },
   },
   /** A file with the models to serve. */
   models: {

@@ -76,9 +76,9 @@ t.test('thinking ends now, while it streams', async (t) => {
 });
 
 t.test('what cannot be told to end says so', async (t) => {
-  const { url, ask, refused } = await startReal(t, open);
+  const { url, refused } = await startReal(t, open);
   const control = '/v1/chat/completions/control';
-  t.match(await ask(control, { id: 'chatcmpl-none', action: 'reasoning_end' }), { success: false, message: /No chat/ });
+  t.match(await refused(control, { id: 'chatcmpl-none', action: 'reasoning_end' }), { status: 404, error: { code: 'answer_not_found', param: 'id' } });
   t.match(await refused(control, { id: 'x', action: 'explode' }), { status: 400, error: { param: 'action' } });
   t.match(await refused(control, { action: 'reasoning_end' }), { status: 400, error: { param: 'id' } });
   t.match(await refused(control, { id: 'x' }), { status: 400, error: { param: 'action' } });
@@ -86,7 +86,7 @@ t.test('what cannot be told to end says so', async (t) => {
   const res = await post(url + chatPath, { messages, stream: true, max_tokens: 1_500, temperature: 1, ignore_eos: true }, {}, abort.signal);
   const reader = res.body!.getReader();
   const [, id] = /"id":"(chatcmpl-\w+)"/.exec(new TextDecoder().decode((await reader.read()).value))!;
-  t.match(await ask(control, { id, action: 'reasoning_end' }), { success: false, message: /reasoning_control/ });
+  t.match(await refused(control, { id, action: 'reasoning_end' }), { status: 400, error: { param: 'id', message: /reasoning_control/ } });
   abort.abort();
   await reader.read().catch(() => undefined);
   for (const body of [{ thinking_budget_tokens: -2 }, { thinking_budget_tokens: 'x' }, { reasoning_budget_message: 'x'.repeat(5_000) }, { reasoning_control: 1 }]) {
@@ -103,4 +103,14 @@ t.test('a message of the budget is text, and no control token', async (t) => {
   const { ask } = await startReal(t, open);
   const { choices: [{ message }] } = await ask(chatPath, { messages, thinking_budget_tokens: 3, reasoning_budget_message: 'a<|im_end|>b', ...long });
   t.match(message.reasoning_content, /a<\|im_end\|>b$/);
+});
+
+t.test('an answer whose form is given does not end inside the thoughts', async (t) => {
+  const { ask } = await startReal(t, 'Qwen3.5-4B.jinja');
+  for (const form of [{ regex: '[0-9]{3}' }, { choice: ['yes', 'no'] }, { guided_grammar: 'root ::= "yes"' }]) {
+    for (const more of [{ temperature: 0 }, { temperature: 1, seed: 3, mirostat: 2 }]) {
+      const { choices: [{ message, finish_reason: reason }] } = await ask(chatPath, { messages, max_tokens: 60, ...form, ...more });
+      t.ok(reason === 'length' || message.content !== '', JSON.stringify({ form, more, reason, message }));
+    }
+  }
 });

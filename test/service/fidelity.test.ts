@@ -15,12 +15,14 @@ const conversations: { name: string; messages: Message[]; more?: object }[] = [
   { name: 'a schema', messages: [user('My name is Ana and I am 7. Reply in JSON.')], more: { max_tokens: 80, response_format: { type: 'json_schema', json_schema: { name: 'person', schema: { type: 'object', properties: { name: { type: 'string', maxLength: 20 }, age: { type: 'integer' } }, required: ['name', 'age'], additionalProperties: false } } } } },
   { name: 'a grammar', messages: [user('Is the sky blue?')], more: { grammar: 'root ::= ("yes" | "no") "."' } },
   { name: 'a tool call', messages: [user('What is the weather in Paris?')], more: { tools: [weatherTool] } },
-  { name: 'a forced tool call', messages: [user('Hello!')], more: { tools: [weatherTool], tool_choice: 'required', max_tokens: 100 } },
+  // llama-server lets text come before the call, so it is asked for what makes it call at once.
+  { name: 'a forced tool call', messages: [user('What is the weather in Rome?')], more: { tools: [weatherTool], tool_choice: 'required', max_tokens: 100 } },
 ];
 
 t.test('greedy answers equal llama-server’s', async (t) => {
   const reference = await startLlamaServer(t, ['-c', '16384', '-np', '4', '--no-kv-unified']);
   const { url } = await startService(t);
+  const { url: own } = await startService(t, ['--attention', 'auto']);
   const essence = ({ choices: [choice], usage }: Reply) => ({
     content: choice!.message.content || null,
     calls: choice!.message.tool_calls?.map((call) => ({ name: call.function.name, arguments: JSON.parse(call.function.arguments) as unknown })),
@@ -33,6 +35,7 @@ t.test('greedy answers equal llama-server’s', async (t) => {
     // A stop string found late may cost a token that is thrown away.
     if (name === 'a stop string') theirs.completion = ours.completion;
     t.same(ours, theirs, name);
+    t.same(essence(await chat(own, messages, limits)), ours, `${name}, with attention of our own`);
   }
 });
 

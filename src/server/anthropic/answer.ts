@@ -6,6 +6,7 @@ import type { Delta, Usage } from '../../engine/protocol.js';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
+import { argumentsOf } from '../exchange/cut-json.js';
 import type { AnswerWriter, AskedRest, ChatAsked } from '../exchange/dialect.js';
 import type { Frame } from '../http/stream.js';
 import { errorBody } from './error-body.js';
@@ -72,9 +73,9 @@ export class MessageWriter implements AnswerWriter {
   whole([{ content, reasoning, toolCalls }]: readonly [WholeAnswer], [finish]: readonly [Finish]): object {
     const warnings = this.#warnings(finish);
     const calls = toolCalls.map(({ id, name, arguments: text }) => {
-      const input = objectOf(text);
-      if (!input) warnings.push(`The input of the call of ${name} is not complete: ${text}`);
-      return { type: 'tool_use', id, name, input: input ?? {} };
+      const { value: input, isWhole } = argumentsOf(text);
+      if (!isWhole) warnings.push(`The input of the call of ${name} is not complete: ${text}`);
+      return { type: 'tool_use', id, name, input };
     });
     return {
       ...this.#head,
@@ -134,13 +135,4 @@ function wireUsage({ promptTokens, cachedTokens, completionTokens, reasoningToke
     // Of these, those that the model thought with; Anthropic has no word for them.
     ...(reasoningTokens === undefined ? {} : { output_tokens_details: { reasoning_tokens: reasoningTokens } }),
   };
-}
-
-function objectOf(text: string): object | undefined {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

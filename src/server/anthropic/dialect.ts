@@ -8,6 +8,7 @@ import { sse } from '../http/stream.js';
 import { MessageWriter, type MessageAsked } from './answer.js';
 import { errorBody } from './error-body.js';
 import { readMessageRequest } from './message-request.js';
+import { operations as about } from './operations.js';
 
 const messages: ChatDialect<MessageAsked> = {
   framing: sse,
@@ -20,10 +21,11 @@ const messages: ChatDialect<MessageAsked> = {
 
 export const anthropic: Dialect = {
   before: [shapeErrors(errorBody), nameRequest],
+  under: ['/v1/messages'],
   routes: (gateway) => [
-    { method: 'post', paths: ['/v1/messages'], handler: chatRoute(gateway, messages) },
+    { method: 'post', paths: ['/v1/messages'], about: about.create, handler: chatRoute(gateway, messages) },
     {
-      method: 'post', paths: ['/v1/messages/count_tokens'],
+      method: 'post', paths: ['/v1/messages/count_tokens'], about: about.count,
       handler: renderRoute(gateway, readMessageRequest, ({ tokenCount }) => ({ input_tokens: tokenCount })),
     },
   ],

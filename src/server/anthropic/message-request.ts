@@ -1,8 +1,9 @@
 // The body of POST /v1/messages → the engine's ChatRequest, once, with everything checked. Pure.
 // Called by the dialect's routes. What would change the answer and is not supported is refused by
-// name; unknown fields are ignored.
+// name.
 import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
+import { readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
 import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
@@ -26,13 +27,17 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const stops = readStops(body);
   const { messages, sources } = readMessages(body);
+  const tools = readTools(body);
+  const constraint = readConstraint(body, { 'output_config.format': readFormat(body) });
+  refuseBesideTools(constraint, tools);
+  body.allow('metadata', 'service_tier', 'cache_control', 'anthropic_version', 'anthropic_beta', 'betas');
   return {
     request: {
       messages: JSON.stringify(messages),
       messageSources: sources,
       ...readTruncation(body),
-      ...readTools(body),
-      constraint: readFormat(body),
+      ...tools,
+      constraint,
       sampling,
       maxTokens: body.integer('max_tokens', { min: 1, max: int32Max }) ?? defaults.maxTokens,
       stop: stops,
@@ -63,6 +68,7 @@ const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
 function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs' | 'thoughts'> {
   const given = body.fields('thinking');
   const type = given?.word('type', ['enabled', 'disabled', 'adaptive']);
+  given?.allow('display');
   if (given && type === undefined) throw wrongType(given.param('type'), '"enabled", "disabled" or "adaptive"', undefined);
   const budget = given?.integer('budget_tokens', { min: 0, max: int32Max });
   const effort = body.fields('output_config')?.word('effort', efforts);

@@ -44,7 +44,7 @@ export class BatchQueue {
 
   /** As it is just now, where it is worked on here. */
   find(id: string): BatchRecord | undefined {
-    return this.#work?.record.batch.id === id ? this.#work.record : undefined;
+    return this.#work?.isCounted && this.#work.record.batch.id === id ? this.#work.record : undefined;
   }
 
   async cancel(record: BatchRecord): Promise<BatchRecord> {

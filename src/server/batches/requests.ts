@@ -2,7 +2,7 @@
 // again when it is its turn.
 import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
-import { Fields, wrongType, wrongValue } from '../../request/fields.js';
+import { Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { linesOf } from './lines.js';
 import type { BatchProblem } from './batch-store.js';
 
@@ -55,11 +55,13 @@ export async function bodyOf(file: FileHandle, { offset, length }: BatchRequest,
 function readRequest(bytes: Buffer, endpoint: string): { customId: string; body: object } {
   let value: unknown;
   try {
-    value = JSON.parse(bytes.toString());
+    // Some editors begin a file with a mark of its byte order.
+    value = JSON.parse(bytes.toString().replace(/^\uFEFF/, ''));
   } catch (cause) {
     throw new RecuaError('invalid_json', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });
   }
-  const line = Fields.of(value, 'line');
+  if (!isObject(value)) throw wrongType('line', 'an object', value);
+  const line = Fields.of(value);
   const customId = line.name('custom_id', mostIdLength);
   line.word('method', ['POST']);
   const url = line.string('url');

@@ -26,6 +26,8 @@ const passing: ReadonlySet<number> = new Set([408, 429, 499, 503]);
 const mostCrashes = 3;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
+/** What passes mostly does within moments, as a model that is loading; to ask costs little. */
+const longestAskPauseMs = 2_000;
 /** Node's timers count in 32 bits. */
 const longestTimerMs = 2 ** 31 - 1;
 
@@ -39,6 +41,7 @@ export class BatchWork {
   readonly #end = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #cancelled = false;
+  #isCounted = false;
   #output!: LineFile;
   #errors!: LineFile;
 
@@ -48,6 +51,11 @@ export class BatchWork {
     const leftMs = Math.min(Math.max(0, record.batch.expires_at * 1_000 - Date.now()), longestTimerMs);
     this.#timer = setTimeout(() => this.#end.abort(), leftMs);
     this.#timer.unref();
+  }
+
+  /** What was done before is counted. */
+  get isCounted(): boolean {
+    return this.#isCounted;
   }
 
   /** Lines that are being worked on are left; what is done is given. */
@@ -83,6 +91,7 @@ export class BatchWork {
     const completed = done.size;
     this.#errors = await openLines(await files.pathOf(errorId), done);
     batch.request_counts = { total: requests.length, completed, failed: done.size - completed };
+    this.#isCounted = true;
     const input = await open(path, 'r');
     try {
       if (batch.status === 'validating') await this.#enter('in_progress');
@@ -121,7 +130,7 @@ export class BatchWork {
         return await this.#write({ customId, response: { status_code: status, request_id: requestId, body: JSON.parse(body.toString()) as unknown } }, status !== 200);
       }
       await wait(pauseMs, undefined, { signal }).catch(() => undefined);
-      pauseMs = Math.min(2 * pauseMs, longestPauseMs);
+      pauseMs = Math.min(2 * pauseMs, longestAskPauseMs);
     }
   }
 
@@ -185,6 +194,22 @@ async function openLines(path: string, done: Set<string>): Promise<LineFile> {
     if (cause.code !== 'ENOENT') throw cause;
   });
   return await LineFile.open(path, size);
+}
+
+/** Lines that another server wrote by now, or an earlier run of this one. */
+export async function countDone({ batch, outputId, errorId }: BatchRecord, files: FileStore): Promise<void> {
+  const [completed, failed] = [await wholeLines(await files.pathOf(outputId)), await wholeLines(await files.pathOf(errorId))];
+  batch.request_counts = { ...batch.request_counts, completed, failed };
+}
+
+async function wholeLines(path: string): Promise<number> {
+  let count = 0;
+  try {
+    for await (const { isWhole } of linesOf(path, 0)) if (isWhole) count++;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
+  }
+  return count;
 }
 
 function isCrash(body: Buffer): boolean {

@@ -43,9 +43,11 @@ export function takeBody(req: Request): unknown {
   return body;
 }
 
-export function jsonBody(limitBytes: number, memory: BodyMemory): RequestHandler[] {
+/** `takesAnyType`: whether this request may have a body that does not say that it is JSON. */
+export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
   const most = Math.min(limitBytes, memory.largestBody);
-  return [requireJson, async (req: Request, res: Response, next: NextFunction) => {
+  const typed: RequestHandler = (req, res, next) => (takesAnyType(req) ? next() : requireJson(req, res, next));
+  return [typed, async (req: Request, res: Response, next: NextFunction) => {
     const share = memory.open();
     res.locals['body'] = share;
     res.once('close', () => share.release());
@@ -98,10 +100,30 @@ function parse(bytes: Buffer, share: BodyShare): unknown {
   } catch (cause) {
     throw new RecuaError('invalid_json', 'The request body is not valid UTF-8.', { cause });
   }
+  let body: unknown;
   try {
-    return JSON.parse(text) as unknown;
+    body = JSON.parse(text) as unknown;
   } catch (cause) {
     throw new RecuaError('invalid_json', `The request body is not valid JSON: ${(cause as Error).message}.`, { cause });
+  }
+  if (/\\u[dD][89a-fA-F]/.test(text)) refuseHalves(body, '');
+  return body;
+}
+
+/** Two escapes spell a character beyond the first 65,536; one of them alone is no text. */
+function refuseHalves(value: unknown, path: string): void {
+  if (typeof value === 'string') {
+    const at = value.search(/\p{Surrogate}/u);
+    if (at < 0) return;
+    const escape = `\\u${value.charCodeAt(at).toString(16)}`;
+    throw new RecuaError('invalid_value', `Expected ${path || 'the body'} to be text, got ${escape} at character ${at + 1}, which is half of a character: its other half is missing. Cut texts between characters.`, { param: path });
+  }
+  if (Array.isArray(value)) value.forEach((item, index) => refuseHalves(item, `${path}[${index}]`));
+  else if (typeof value === 'object' && value !== null) {
+    for (const [name, item] of Object.entries(value)) {
+      refuseHalves(name, path);
+      refuseHalves(item, path === '' ? name : `${path}.${name}`);
+    }
   }
 }
 

@@ -4,6 +4,8 @@
 import type { Request, RequestHandler, Response } from 'express';
 import type { Lease } from '../../engine/pool-api.js';
 import { RecuaError } from '../../errors.js';
+import { answerSettings } from '../../settings/answer.js';
+import type { ChatContext } from './dialect.js';
 import { Fields, int32Max, wrongValue } from '../../request/fields.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
@@ -32,6 +34,9 @@ export interface Exchange {
 /** Bounds that no model has, for checks before there is one. */
 export const anyModel = { vocabSize: int32Max, contextSize: int32Max, embeddingSize: int32Max } as const;
 
+/** For who reads a body without a model. */
+export const anyContext: ChatContext = { defaults: { temperature: answerSettings.temperature.fallback, maxTokens: answerSettings.maxTokens.fallback }, model: anyModel };
+
 export function inference(gateway: Gateway, open: (res: Response) => Exchange): RequestHandler {
   return async (req: Request, res: Response) => {
     const signal = gateway.traffic.enter(res);
@@ -52,8 +57,7 @@ export function inference(gateway: Gateway, open: (res: Response) => Exchange): 
 /** The body lives only in here, so that it is gone while the answer is written. */
 async function admit({ pool, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
   const body = Fields.of(takeBody(req));
-  const name = readModelName(body);
-  const keepAliveMs = readKeepAlive(body);
+  const { name, keepAliveMs } = readAdmission(body);
   let waits = false;
   const onWait = (): void => {
     if (waits) return;
@@ -81,7 +85,12 @@ async function admit({ pool, traffic }: Gateway, req: Request, res: Response, ex
   return lease;
 }
 
-const staysAnyway = 'keep_alive changes nothing here: this server has one model, which stays loaded as long as it runs.';
+export const staysAnyway = 'keep_alive changes nothing here: this server has one model, which stays loaded as long as it runs.';
+
+/** What is read of each body that a model answers. */
+export function readAdmission(body: Fields): { name: string | undefined; keepAliveMs: number | undefined } {
+  return { name: readModelName(body), keepAliveMs: readKeepAlive(body) };
+}
 
 /** The name that `model` asks for; undefined is the default. */
 export function readModelName(body: Fields): string | undefined {

@@ -2,8 +2,9 @@
 import type { RequestHandler, Response } from 'express';
 import type { Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
-import type { ChatRequest, Rendered } from '../../engine/protocol.js';
+import type { ChatRequest, ModelDescription, Rendered } from '../../engine/protocol.js';
 import type { Fields } from '../../request/fields.js';
+import { checkUnknown } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { anyModel, inference, type Exchange } from './admission.js';
@@ -14,22 +15,27 @@ import type { ChatContext } from './dialect.js';
  */
 export type Lend = () => Released;
 
+type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'> };
+
 /**
  * `read` checks the body; `ask` gets what it returned and makes the reply's body. The engine is to
  * be asked in the same turn. Without `lend` the body counts until the reply is sent.
  */
 export function askRoute<Question>(
-  gateway: Gateway, read: (body: Fields, context: ChatContext) => Question,
+  gateway: Gateway, read: (body: Fields, context: AskContext) => Question,
   ask: (question: Question, lease: Lease, signal: AbortSignal, lend: Lend, res: Response) => Promise<object>,
 ): RequestHandler {
   return inference(gateway, (res): Exchange => {
     let asking: Promise<object> | undefined;
     let warnings: readonly string[] = [];
     return {
-      check: (body) => void read(body, { defaults: gateway.defaultsOf(''), model: anyModel }),
+      check(body) {
+        read(body, { defaults: gateway.defaultsOf(''), model: anyModel });
+        checkUnknown(body);
+      },
       begin(body, lease, signal, told) {
-        warnings = told;
         const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model });
+        warnings = [...told, ...checkUnknown(body)];
         asking = ask(question, lease, signal, () => lendBody(res), res);
         // The same error comes from `answer`.
         asking.catch(() => undefined);

@@ -9,6 +9,7 @@ import type { Delta } from '../../engine/protocol.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
+import { checkUnknown } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
@@ -45,6 +46,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   #stream: Stream | undefined;
   /** Of the whole exchange: the first answer tells them. */
   #warnings: readonly string[] = [];
+  /** Of fields that nobody reads. */
+  #unknown: readonly string[] = [];
   #untilPing: NodeJS.Timeout | undefined;
   /** Those that were begun, where others may tell them to end their thinking. */
   #controlled: Answer[] | undefined;
@@ -72,9 +75,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   }
 
   begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
-    this.#warnings = warnings;
     clearTimeout(this.#untilPing);
     const prompts = this.#read(body, id, model);
+    this.#warnings = [...this.#asked?.warnings ?? [], ...this.#unknown, ...warnings];
     this.#writerOf(id).computedBy?.(model);
     const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
     const either = AbortSignal.any([signal, this.#failed.signal]);
@@ -125,6 +128,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   #read(body: Fields, id: string, model: ChatContext['model']): ChatAsked['prompts'] {
     const { prompts, ...asked } = this.#dialect.read(body, { defaults: this.#gateway.defaultsOf(id), model });
     this.#asked = asked;
+    this.#unknown = checkUnknown(body);
     return prompts;
   }
 

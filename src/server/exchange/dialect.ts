@@ -8,24 +8,38 @@ import type { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import type { Gateway } from '../http/gateway.js';
+import type { Operation } from '../reference/operation.js';
 import type { Frame, Framing } from '../http/stream.js';
+import type { SocketRoute } from '../http/upgrades.js';
 
 export interface Route {
   method: 'get' | 'post' | 'delete';
   paths: readonly string[];
   handler: RequestHandler;
+  /** No API key is asked for. */
+  isOpen?: boolean;
+  /** Of the keys only those that may change the server open it. */
+  isForAdmin?: boolean;
+  /** What it is for. */
+  about: Operation;
   /** A POST whose body says nothing, or is read by the handler. */
   bodiless?: boolean;
   /** A DELETE that says in its body what goes. */
   takesBody?: boolean;
   /** What another method does at the same paths. */
-  also?: Pick<Route, 'method' | 'handler' | 'bodiless' | 'takesBody'>;
+  also?: Pick<Route, 'method' | 'handler' | 'about' | 'bodiless' | 'takesBody'>;
 }
 
 export interface Dialect {
   /** Comes before each of its routes. */
   before: readonly RequestHandler[];
   routes(gateway: Gateway): readonly Route[];
+  /** Paths that are its own with all below them: what is no route there is told in its words. */
+  under?: readonly string[];
+  /** Its clients do not say that their bodies are JSON; those of programs are taken as such. */
+  takesAnyType?: boolean;
+  /** What is spoken over a connection that stays open. */
+  sockets?(gateway: Gateway): readonly SocketRoute[];
 }
 
 /** What reading a request takes beside its body. */
@@ -44,6 +58,8 @@ export interface ChatAsked {
    */
   prompts: readonly (readonly EngineRequest[])[];
   stream: boolean;
+  /** Told with the answer's own. */
+  warnings?: readonly string[];
 }
 
 /** The requests are let go of once the engine has them: they may be large. */

@@ -8,6 +8,7 @@ import { refusePages } from '../http/pages.js';
 import { Query } from '../http/query.js';
 import { pageOf } from '../http/page.js';
 import { FileStore } from './file-store.js';
+import { operations as about } from './operations.js';
 import { upload } from './upload.js';
 
 const mostPage = 10_000;
@@ -19,7 +20,7 @@ export const files: Dialect = {
     const idOf = (req: Request): string => String(req.params['id']);
     return [
       {
-        method: 'get', paths: ['/v1/files', '/files'],
+        method: 'get', paths: ['/v1/files', '/files'], about: about.list,
         async handler(req, res) {
           const query = new Query(req);
           const purpose = query.text('purpose');
@@ -28,7 +29,7 @@ export const files: Dialect = {
           res.json(pageOf(all, query, mostPage, mostPage));
         },
         also: {
-          method: 'post', bodiless: true,
+          method: 'post', about: about.upload, bodiless: true,
           async handler(req, res) {
             traffic.admit();
             res.json(await upload(req, res, store));
@@ -36,11 +37,11 @@ export const files: Dialect = {
         },
       },
       {
-        method: 'get', paths: ['/v1/files/:id', '/files/:id'], handler: async (req, res) => void res.json(await store.get(idOf(req))),
-        also: { method: 'delete', handler: async (req, res) => void res.json(await store.remove(idOf(req))) },
+        method: 'get', paths: ['/v1/files/:id', '/files/:id'], about: about.get, handler: async (req, res) => void res.json(await store.get(idOf(req))),
+        also: { method: 'delete', about: about.remove, handler: async (req, res) => void res.json(await store.remove(idOf(req))) },
       },
       {
-        method: 'get', paths: ['/v1/files/:id/content', '/files/:id/content'],
+        method: 'get', paths: ['/v1/files/:id/content', '/files/:id/content'], about: about.content,
         async handler(req, res) {
           const { id, bytes } = await store.get(idOf(req));
           const from = createReadStream(await store.pathOf(id), bytes === 0 ? {} : { end: bytes - 1 });

@@ -12,13 +12,13 @@ import { keepingError } from '../kept/kept-folder.js';
 import type { FileObject, FileStore } from './file-store.js';
 
 /** What OpenAI's API has files for; here only batches use them. */
-const purposes = ['batch', 'assistants', 'fine-tune', 'vision', 'user_data', 'evals'] as const;
+export const purposes = ['batch', 'assistants', 'fine-tune', 'vision', 'user_data', 'evals'] as const;
 const limits = { files: 1, fields: 16, parts: 20, fieldNameSize: 100, fieldSize: 4_096, headerPairs: 100 };
 const mostNameLength = 255;
 /** Of a form, beside its file. */
 const mostFrameBytes = 2 ** 20;
-const shortestSeconds = 3_600;
-const longestSeconds = 2_592_000;
+export const shortestSeconds = 3_600;
+export const longestSeconds = 2_592_000;
 
 export async function upload(req: Request, res: Response, store: FileStore): Promise<FileObject> {
   const type = req.headers['content-type'] ?? '';

@@ -1,7 +1,7 @@
 // Requests that the server asks of itself: a response in the background, a line of a batch. They go
 // the way of all requests, over a connection within the process, so that their answers, limits,
 // errors and order are those of the API, and hanging up stops their work. Made by app.
-import { createServer, request as httpRequest, type Server } from 'node:http';
+import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { Duplex } from 'node:stream';
 
@@ -90,6 +90,8 @@ export interface InnerAsk {
   signal: AbortSignal;
   /** The body of a reply with status 200 is read and dropped. */
   dropsBody?: boolean;
+  /** Reads the body of a reply with status 200 as it comes, to its end. */
+  read?: (reply: IncomingMessage) => Promise<void>;
 }
 
 export class Inner {
@@ -100,7 +102,7 @@ export class Inner {
   }
 
   /** Rejects where the connection ended before the reply did. */
-  ask({ path, body, reason, signal, dropsBody = false }: InnerAsk): Promise<InnerReply> {
+  ask({ path, body, reason, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
     const near = new InnerSocket();
     const far = new InnerSocket(reason);
     near.join(far);
@@ -109,12 +111,14 @@ export class Inner {
       const headers = { host: 'localhost', 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), connection: 'close' };
       const asked = httpRequest({ method: 'POST', path, headers, signal, createConnection: () => near }, (reply) => {
         const { statusCode: status = 0 } = reply;
+        const requestId = String(reply.headers['x-request-id'] ?? '');
+        if (read && status === 200) return void read(reply).then(() => resolve({ status, requestId, body: Buffer.alloc(0) }), reject);
         const chunks: Buffer[] = [];
         reply.on('data', (chunk: Buffer) => {
           if (!dropsBody || status !== 200) chunks.push(chunk);
         });
         reply.once('error', reject);
-        reply.once('end', () => resolve({ status, requestId: String(reply.headers['x-request-id'] ?? ''), body: Buffer.concat(chunks) }));
+        reply.once('end', () => resolve({ status, requestId, body: Buffer.concat(chunks) }));
       });
       asked.once('error', reject);
       asked.end(body);

@@ -1,25 +1,28 @@
 // Any page may ask a model, as the specification wants it (see cors). What lists or changes what
 // lies on the disk is not for pages of strangers, which a browser opens on this very machine: they
 // could read files that were uploaded, or have models fetched. Programs are not asked where they
-// come from: whoever reaches the server may use it.
+// come from: whoever reaches the server may use it. Where the server asks for keys, the key decides
+// instead.
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import type { NextFunction, Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
+import { adminOnly, keyOf } from '../access/guard.js';
 
 /** Of programs whose windows are drawn by a browser: no page of the web has such an origin. */
 const programs = /^(app|file|tauri|vscode-webview|vscode-file):$/;
 
 /** Express middleware. */
-export function refusePages(req: Request, _res: Response, next: NextFunction): void {
-  if (isForeignPage(req.headers)) {
-    throw new RecuaError('client_refused', 'Pages of other sites may not use this route: only programs, and pages of this machine that call it localhost or by its address.');
+export function refusePages(req: Request, res: Response, next: NextFunction): void {
+  if (!keyOf(res) && isForeignPage(req.headers)) {
+    throw new RecuaError('client_refused', "Only programs, and pages opened at localhost or at the server's IP address, may use this route.");
   }
   next();
 }
 
 /** Behind it: what changes the store is for those who sit at the machine. Express middleware. */
-export function refuseRemote(req: Request, _res: Response, next: NextFunction): void {
+export function refuseRemote(req: Request, res: Response, next: NextFunction): void {
+  if (keyOf(res)) return adminOnly(req, res, next);
   const address = req.socket.remoteAddress?.replace(/^::ffff:/, '');
   const { forwarded, 'x-forwarded-for': forwardedFor } = req.headers;
   const isHere = address === undefined || address === '::1' || address.startsWith('127.');
@@ -29,9 +32,14 @@ export function refuseRemote(req: Request, _res: Response, next: NextFunction): 
   next();
 }
 
-function isForeignPage({ origin, host = '', 'user-agent': agent = '', 'sec-fetch-site': site }: Request['headers']): boolean {
-  const isBrowser = origin !== undefined || site !== undefined || agent.startsWith('Mozilla/');
-  if (!isBrowser) return false;
+/** Each of these is sent by browsers alone; one of today sends them all with a form. */
+export function isBrowser({ origin, 'user-agent': agent = '', 'sec-fetch-site': site }: Request['headers']): boolean {
+  return origin !== undefined || site !== undefined || agent.startsWith('Mozilla/');
+}
+
+function isForeignPage(headers: Request['headers']): boolean {
+  const { origin, host = '', 'sec-fetch-site': site } = headers;
+  if (!isBrowser(headers)) return false;
   const from = origin === undefined ? undefined : addressOf(origin);
   if (from && programs.test(from.protocol)) return false;
   // A name can be made to mean this machine by whoever owns it.

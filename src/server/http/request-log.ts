@@ -4,34 +4,46 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { RecuaError } from '../../errors.js';
 import type { Log } from './gateway.js';
+import type { RecentRequests } from './recent.js';
 
 interface Noted {
-  tokens?: string;
+  promptTokens?: number;
+  completionTokens?: number | undefined;
+  code?: string;
+  /** The code with the field's name. */
   error?: string;
 }
 
-export function requestLog(log: Log): RequestHandler {
+export function requestLog(log: Log, recent: RecentRequests): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const startMs = performance.now();
-    const name = `${String(res.getHeader('x-request-id'))} ${req.method} ${req.path.slice(0, 200)}`;
+    const id = String(res.getHeader('x-request-id'));
+    const { method } = req;
+    const path = req.path.slice(0, 200);
     res.once('close', () => {
-      const { tokens = '', error = '' } = noted(res);
+      const { promptTokens, completionTokens, code, error = '' } = noted(res);
       const status = res.writableFinished ? String(res.statusCode) : 'cut off';
-      const ms = Math.round(performance.now() - startMs);
-      log(isRoutine(req) ? 'debug' : 'info', `${name} ${status}${error}${tokens} ${ms} ms`);
+      const durationMs = Math.round(performance.now() - startMs);
+      const tokens = promptTokens === undefined ? '' : ` ${promptTokens}${completionTokens === undefined ? '' : `+${completionTokens}`} tokens`;
+      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${tokens} ${durationMs} ms`);
+      if (method !== 'POST' && method !== 'DELETE') return;
+      recent.add({
+        id, method, path, startedMs: Date.now() - durationMs, durationMs, ...(res.writableFinished ? { status: res.statusCode } : {}),
+        ...(promptTokens === undefined ? {} : { promptTokens }), ...(completionTokens === undefined ? {} : { completionTokens }), ...(code === undefined ? {} : { error: code }),
+      });
     });
     next();
   };
 }
 
 export function noteTokens(res: Response, promptTokens: number, completionTokens?: number): void {
-  noted(res).tokens = ` ${promptTokens}${completionTokens === undefined ? '' : `+${completionTokens}`} tokens`;
+  Object.assign(noted(res), { promptTokens, completionTokens });
 }
 
 /** The sentence of an error may quote the request: its code and the field's name do not. */
 export function noteError(res: Response, { code, param }: RecuaError): void {
   const field = param !== undefined && /^[\w.[\]]{1,80}$/.test(param) ? ` at ${param}` : '';
-  noted(res).error = ` ${code}${field}`;
+  Object.assign(noted(res), { code, error: ` ${code}${field}` });
 }
 
 function noted(res: Response): Noted {

@@ -10,7 +10,7 @@ import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
-import { readCount, readMaxTokens, readStop, refuse, times } from '../openai/answer-fields.js';
+import { allowed, foreign, readCount, readMaxTokens, readSlot, readStop, refuse, refuseAll, times } from '../openai/answer-fields.js';
 
 const maxPrompts = 128;
 const maxFields = 100;
@@ -52,6 +52,8 @@ export function readInfillRequest(body: Fields, context: ChatContext): NativeBod
 
 function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pick<CompletionRequest, 'prompt' | 'echo' | 'infill'>[], texts: NativeBody['texts']): NativeBody {
   for (const [name, value] of Object.entries(neutral)) if (body.get(name) !== value) refuse(body, name);
+  refuseAll(body, foreign);
+  body.allow(...allowed);
   const lora = body.array('lora', maxFields) ?? [];
   if (lora.length > 0) refuse(body, 'lora');
   const stream = body.boolean('stream') ?? false;
@@ -69,6 +71,7 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
     prompts: prompts.map((prompt) => times<CompletionRequest>({ ...prompt, ...common }, count)),
     stream,
     count,
+    warnings: readSlot(body),
     tells,
     returnTokens,
     responseFields: (body.array('response_fields', maxFields) ?? []).map((name, index) => checkName(name, `response_fields[${index}]`, 100)),

@@ -6,6 +6,7 @@ import type { ChatDialect, Dialect } from '../exchange/dialect.js';
 import { sse } from '../http/stream.js';
 import { readChatRequest } from '../openai/chat-request.js';
 import { NativeWriter } from './completion-answer.js';
+import { operations as about } from './operations.js';
 import { readInfillRequest, readNativeRequest, type NativeBody } from './completion-request.js';
 import { props, refuseRoute, slots } from './props.js';
 import { piecesOf, readDetokenize, readTokenize } from './tokens.js';
@@ -24,25 +25,25 @@ const noProps = 'Properties of a running server do not change here; requests say
 export const llamaServer: Dialect = {
   before: [],
   routes: (gateway) => [
-    { method: 'post', paths: ['/completion'], handler: chatRoute(gateway, complete) },
-    { method: 'post', paths: ['/infill'], handler: chatRoute(gateway, { ...complete, read: readInfillRequest }) },
-    { method: 'get', paths: ['/props'], handler: props(gateway), also: { method: 'post', handler: refuseRoute(noProps) } },
-    { method: 'get', paths: ['/slots'], handler: slots(gateway) },
-    { method: 'post', paths: ['/slots/:id'], handler: refuseRoute(noSlotActions) },
+    { method: 'post', paths: ['/completion'], about: about.complete, handler: chatRoute(gateway, complete) },
+    { method: 'post', paths: ['/infill'], about: about.infill, handler: chatRoute(gateway, { ...complete, read: readInfillRequest }) },
+    { method: 'get', paths: ['/props'], about: about.props, handler: props(gateway), also: { method: 'post', about: about.setProps, bodiless: true, handler: refuseRoute(noProps) } },
+    { method: 'get', paths: ['/slots'], about: about.slots, handler: slots(gateway) },
+    { method: 'post', paths: ['/slots/:id'], about: about.slot, bodiless: true, handler: refuseRoute(noSlotActions) },
     {
-      method: 'post', paths: ['/tokenize'],
+      method: 'post', paths: ['/tokenize'], about: about.tokenize,
       handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }) => {
         const tokens = await engine.tokenize(text, addSpecial, parseSpecial);
         return { tokens: withPieces ? piecesOf(tokens, await engine.pieces(tokens)) : Array.from(tokens) };
       }),
     },
     {
-      method: 'post', paths: ['/detokenize'],
+      method: 'post', paths: ['/detokenize'], about: about.detokenize,
       handler: askRoute(gateway, readDetokenize, async (tokens, { engine }) => ({ content: await engine.detokenize(tokens, true) })),
     },
-    { method: 'post', paths: ['/apply-template'], handler: renderRoute(gateway, readChatRequest, ({ prompt }) => ({ prompt })) },
+    { method: 'post', paths: ['/apply-template'], about: about.template, handler: renderRoute(gateway, readChatRequest, ({ prompt }) => ({ prompt })) },
     {
-      method: 'post', paths: ['/v1/chat/completions/input_tokens', '/chat/completions/input_tokens'],
+      method: 'post', paths: ['/v1/chat/completions/input_tokens', '/chat/completions/input_tokens'], about: about.count,
       handler: renderRoute(gateway, readChatRequest, ({ tokenCount }) => ({ object: 'response.input_tokens', input_tokens: tokenCount })),
     },
   ],

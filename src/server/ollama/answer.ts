@@ -5,6 +5,7 @@ import type { Delta } from '../../engine/protocol.js';
 import type { ToldToken } from '../../engine/telling.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import type { RecuaError } from '../../errors.js';
+import { argumentsOf } from '../exchange/cut-json.js';
 import type { AnswerWriter, AskedRest } from '../exchange/dialect.js';
 import { toldTokens, type WireTold } from '../exchange/logprobs.js';
 import type { Frame } from '../http/stream.js';
@@ -88,7 +89,7 @@ abstract class Writer implements AnswerWriter {
 
   /** Durations are in nanoseconds. */
   #end({ finishReason, usage, timings, warnings }: Finish, more: string[]): object {
-    const all = [...this.#asked.warnings, ...warnings, ...more];
+    const all = [...warnings, ...more];
     return {
       done: true,
       done_reason: finishReason === 'length' ? 'length' : 'stop',
@@ -120,13 +121,9 @@ export class GenerateWriter extends Writer {
 function callsOf({ toolCalls }: WholeAnswer): { calls: object[]; warnings: string[] } {
   const warnings: string[] = [];
   const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
-    let given: unknown;
-    try {
-      given = JSON.parse(text);
-    } catch {
-      warnings.push(`The arguments of the call of ${name} are not complete: ${text}`);
-    }
-    return { id, function: { index, name, arguments: given ?? {} } };
+    const { value, isWhole } = argumentsOf(text);
+    if (!isWhole) warnings.push(`The arguments of the call of ${name} are not complete: ${text}`);
+    return { id, function: { index, name, arguments: value } };
   });
   return { calls, warnings };
 }

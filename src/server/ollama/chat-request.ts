@@ -4,6 +4,7 @@
 import type { ChatMessage, ChatRequest, CompletionRequest, Constraint, Sampling } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
+import { conflict, readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
 import { checkName, describe, Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { checkAnswers } from '../../request/continuation.js';
 import { readFunctions } from '../../request/function-tools.js';
@@ -36,6 +37,7 @@ export function readChat(body: Fields, context: ChatContext): OllamaBody {
   const tools = writeTools(readFunctions(body));
   const messages = readMessages(body);
   checkAnswers(messages);
+  refuseBesideTools(common.constraint, { ...tools, toolChoice: 'auto' });
   const request: ChatRequest = {
     messages: JSON.stringify(messages), ...(body.boolean('truncate') ? { truncation: 'auto' as const } : {}), ...tools, toolChoice: 'auto', parallelToolCalls: undefined,
     ...common, ...readThinking(body), ...withThoughts(body), template: '',
@@ -58,7 +60,7 @@ export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
   }
   const messages: ChatMessage[] = [...(system ? [{ role: 'system' as const, content: system }] : []), { role: 'user', content: prompt }];
   const request: ChatRequest = {
-    messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
+    messages: JSON.stringify(messages), messageSources: system ? ['system', 'prompt'] : ['prompt'], tools: '', toolSources: [], toolChoice: 'none', parallelToolCalls: undefined,
     ...common, ...readThinking(body), ...withThoughts(body), template: '',
   };
   return { prompts: [[request]], stream, warnings, tells: common.tells ?? {} };
@@ -68,7 +70,7 @@ export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
 const ofLoading = ['num_gpu', 'main_gpu', 'num_thread', 'num_batch', 'use_mmap', 'use_mlock', 'numa', 'low_vram', 'f16_kv', 'num_keep'] as const;
 
 function readCommon(body: Fields, { defaults, model }: ChatContext): { common: Common; warnings: string[] } {
-  const options = body.fields('options') ?? Fields.of({});
+  const options = body.fields('options') ?? Fields.of({}, 'options');
   const sampling = readSampling(options, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const warnings = ofLoading.filter((name) => options.get(name) !== undefined)
     .map((name) => `options.${name} has no effect: it is set where the server is started.`);
@@ -81,7 +83,7 @@ function readCommon(body: Fields, { defaults, model }: ChatContext): { common: C
   const tells: Telling = top === undefined ? {} : { logprobs: Math.min(top, model.vocabSize) };
   boundTold(tells, 1, maxTokens, model.contextSize);
   return {
-    common: { sampling, maxTokens, stop: readStop(options), constraint: readFormat(body), ...(top === undefined ? {} : { tells }) }, warnings,
+    common: { sampling, maxTokens, stop: readStop(options), constraint: readAnyConstraint(body, options), ...(top === undefined ? {} : { tells }) }, warnings,
   };
 }
 
@@ -97,6 +99,14 @@ function readStop(options: Fields): string[] {
   if (stop === undefined) return [];
   if (typeof stop === 'string') return [checkName(stop, 'options.stop', maxStopLength)];
   return (options.array('stop', maxStops) ?? []).map((text, index) => checkName(text, `options.stop[${index}]`, maxStopLength));
+}
+
+/** Ollama's `format`, or by the other dialects' names, which may stand among the options. */
+function readAnyConstraint(body: Fields, options: Fields): Constraint {
+  const constraint = readConstraint(body, { format: readFormat(body) });
+  const option = readConstraint(options);
+  if (constraint.kind === 'none' || option.kind === 'none') return constraint.kind === 'none' ? option : constraint;
+  throw conflict(option.param ?? 'options', constraint.param ?? 'grammar');
 }
 
 function readFormat(body: Fields): Constraint {

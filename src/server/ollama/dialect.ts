@@ -9,6 +9,7 @@ import { embed } from './embed.js';
 import { errorBody } from './error-body.js';
 import { modelRoutes } from './models.js';
 import { named } from './names.js';
+import { operations as about } from './operations.js';
 import { orResidence } from './residence.js';
 import { shelfRoutes } from './shelf-routes.js';
 
@@ -26,22 +27,25 @@ const generate: ChatDialect<OllamaBody> = {
 
 export const ollama: Dialect = {
   before: [shapeErrors(errorBody)],
+  under: ['/api'],
+  // Ollama's own examples are `curl -d` without a header.
+  takesAnyType: true,
   routes: (gateway) => {
     const models = modelRoutes(gateway);
     const shelf = shelfRoutes(gateway);
     return [
-      { method: 'post', paths: ['/api/chat'], handler: named(gateway, orResidence(gateway, 'messages', chatRoute(gateway, chat))) },
-      { method: 'post', paths: ['/api/generate'], handler: named(gateway, orResidence(gateway, 'prompt', chatRoute(gateway, generate))) },
-      { method: 'post', paths: ['/api/embed', '/api/embeddings'], handler: named(gateway, embed(gateway)) },
-      { method: 'post', paths: ['/api/show'], handler: named(gateway, models.show) },
-      { method: 'post', paths: ['/api/pull'], handler: shelf.pull },
-      { method: 'post', paths: ['/api/copy'], handler: shelf.copy },
-      { method: 'delete', paths: ['/api/delete'], takesBody: true, handler: shelf.remove },
-      { method: 'get', paths: ['/api/tags'], handler: models.tags },
-      { method: 'get', paths: ['/api/ps'], handler: models.ps },
-      { method: 'get', paths: ['/api/version'], handler: models.version },
+      { method: 'post', paths: ['/api/chat'], about: about.chat, handler: named(gateway, orResidence(gateway, 'messages', chatRoute(gateway, chat))) },
+      { method: 'post', paths: ['/api/generate'], about: about.generate, handler: named(gateway, orResidence(gateway, 'prompt', chatRoute(gateway, generate))) },
+      { method: 'post', paths: ['/api/embed', '/api/embeddings'], about: about.embed, handler: named(gateway, embed(gateway)) },
+      { method: 'post', paths: ['/api/show'], about: about.show, handler: named(gateway, models.show) },
+      { method: 'post', paths: ['/api/pull'], about: about.pull, handler: shelf.pull },
+      { method: 'post', paths: ['/api/copy'], about: about.copy, handler: shelf.copy },
+      { method: 'delete', paths: ['/api/delete'], about: about.remove, takesBody: true, handler: shelf.remove },
+      { method: 'get', paths: ['/api/tags'], about: about.tags, handler: models.tags },
+      { method: 'get', paths: ['/api/ps'], about: about.ps, handler: models.ps },
+      { method: 'get', paths: ['/api/version'], about: about.version, handler: models.version },
       // Clients look here first whether there is someone.
-      { method: 'get', paths: ['/'], handler: (_req, res) => void res.type('text').send('Recua is running. GET /v1/models lists its models.\n') },
+      { method: 'get', paths: ['/'], about: about.greeting, handler: (_req, res) => void res.type('text').send('Recua is running. GET /v1/models lists its models.\n') },
     ];
   },
 };

@@ -1,24 +1,41 @@
 // POST /api/embed, and /api/embeddings as it was before: texts → vectors of length 1. Nothing is
 // cut off: a text that is longer than the context is an error.
 import type { RequestHandler } from 'express';
+import type { ModelDescription } from '../../engine/protocol.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { anyModel } from '../exchange/admission.js';
 import { askRoute } from '../exchange/ask-exchange.js';
+import { shorten } from '../exchange/vectors.js';
 import type { Gateway } from '../http/gateway.js';
 import { noteTokens } from '../http/request-log.js';
 
 const maxInputs = 2_048;
 
 export function embed(gateway: Gateway): RequestHandler {
-  return askRoute(gateway, readInputs, async ({ inputs, old }, { id, engine }, signal, lend, res) => {
+  return askRoute(gateway, readEmbed, async ({ inputs, old, dimensions }, { id, engine }, signal, lend, res) => {
     const startMs = performance.now();
     const { vectors, tokenCounts } = await engine.embed({ inputs }, signal, lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
     noteTokens(res, tokens);
-    const rows = vectors.map((vector) => Array.from(vector));
+    const rows = vectors.map((vector) => Array.from(shorten(vector, dimensions)));
     if (old) return { embedding: rows[0] };
     const nanoseconds = Math.round((performance.now() - startMs) * 1e6);
     return { model: id, embeddings: rows, total_duration: nanoseconds, load_duration: 0, prompt_eval_count: tokens };
   });
+}
+
+export interface EmbedQuestion {
+  inputs: string[];
+  /** Asked as it was before. */
+  old: boolean;
+  dimensions: number | undefined;
+}
+
+export function readEmbed(body: Fields, { model }: { model: Pick<ModelDescription, 'embeddingSize'> } = { model: anyModel }): EmbedQuestion {
+  // Nothing is cut off, whatever is said; what a model is loaded with it has by now.
+  body.object('options');
+  body.boolean('truncate');
+  return { ...readInputs(body), dimensions: body.integer('dimensions', { min: 1, max: model.embeddingSize }) };
 }
 
 function readInputs(body: Fields): { inputs: string[]; old: boolean } {

@@ -21,15 +21,19 @@ export function modelRoutes({ pool, shelf }: Gateway): Record<'tags' | 'ps' | 's
       res.json({ models: loaded.map((model) => ({ ...entry(model), ...residence(model) })) });
     },
     show: async (req: Request, res: Response) => {
-      const body = Fields.of(takeBody(req));
-      const name = readModelName(body) ?? body.string('name');
-      if (!name) throw wrongType('model', 'the name of a model', name);
-      const model = await pool.find(name);
+      const model = await pool.find(readShown(Fields.of(takeBody(req))));
       // One whose file cannot be read is shown as it was when it was loaded.
       res.json(shown(model, await shelf?.describe(model.id).catch(() => undefined)));
     },
     version: (_req: Request, res: Response) => void res.json({ version: apiVersion }),
   };
+}
+
+/** The name of the model that is to be shown. */
+export function readShown(body: Fields): string {
+  const name = readModelName(body) ?? body.string('name');
+  if (!name) throw wrongType('model', 'the name of a model', name);
+  return name;
 }
 
 function entry(model: PoolModel): object {

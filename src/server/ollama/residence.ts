@@ -2,7 +2,8 @@
 // with `keep_alive` 0. Around the routes that generate.
 import type { Request, RequestHandler, Response } from 'express';
 import { Fields, isObject } from '../../request/fields.js';
-import { readKeepAlive, readModelName } from '../exchange/admission.js';
+import { readKeepAlive, readModelName, staysAnyway } from '../exchange/admission.js';
+import { adminOnly } from '../access/guard.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 
@@ -13,18 +14,23 @@ export function orResidence({ pool, traffic }: Gateway, text: 'messages' | 'prom
     const name = readModelName(body);
     const keepAliveMs = readKeepAlive(body);
     const { id } = await pool.find(name);
-    if (keepAliveMs === 0) await pool.unload(id);
-    else {
+    const unloads = keepAliveMs === 0 && !pool.sole;
+    if (unloads) {
+      adminOnly(req, res, () => undefined);
+      await pool.unload(id);
+    } else {
       const signal = traffic.enter(res);
       (await pool.lease(id, { signal, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) })).release();
     }
     const empty = text === 'messages' ? { message: { role: 'assistant', content: '' } } : { response: '' };
-    res.json({ model: id, created_at: new Date().toISOString(), ...empty, done: true, done_reason: keepAliveMs === 0 ? 'unload' : 'load' });
+    const warnings = keepAliveMs !== undefined && pool.sole ? { warnings: [staysAnyway] } : {};
+    res.json({ model: id, created_at: new Date().toISOString(), ...empty, done: true, done_reason: unloads ? 'unload' : 'load', ...warnings });
   };
 }
 
-/** What is no list and no text is refused where it is read. */
+/** What is of another kind is refused where it is read. */
 function saysSomething(body: unknown, text: 'messages' | 'prompt'): boolean {
   const value = isObject(body) ? body[text] : undefined;
-  return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0) && value !== '';
+  const isEmpty = text === 'messages' ? Array.isArray(value) && value.length === 0 : value === '';
+  return value !== undefined && value !== null && !isEmpty;
 }

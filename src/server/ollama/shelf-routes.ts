@@ -26,19 +26,20 @@ export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove'
   };
   return {
     pull: guarded(async (body, shelf, res) => {
-      const stream = body.boolean('stream') ?? true;
+      const { name, stream } = readPull(body);
       const signal = gateway.traffic.enter(res);
-      const pull = await shelf.open(withoutLatest(readName(body)), signal).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
+      const pull = await shelf.open(name, signal).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
       if (stream) return await tell(gateway, pull, res, signal);
       await pull.run(() => undefined).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
       res.json({ status: 'success' });
     }),
     copy: guarded(async (body, shelf, res) => {
-      await shelf.copy(withoutLatest(body.name('source', maxNameLength)), withoutLatest(body.name('destination', maxNameLength)));
+      const { source, destination } = readCopy(body);
+      await shelf.copy(source, destination);
       res.status(200).end();
     }),
     remove: guarded(async (body, shelf, res) => {
-      const name = withoutLatest(readName(body));
+      const name = readRemove(body);
       await unload(gateway, name);
       await shelf.remove(name);
       res.status(200).end();
@@ -78,8 +79,17 @@ async function unload({ pool }: Gateway, name: string): Promise<void> {
   if (model && model.state.state !== 'unloaded') await pool.unload(model.id).catch(() => undefined);
 }
 
-function readName(body: Fields): string {
+export function readPull(body: Fields): { name: string; stream: boolean } {
+  return { stream: body.boolean('stream') ?? true, name: readRemove(body) };
+}
+
+export function readCopy(body: Fields): { source: string; destination: string } {
+  return { source: withoutLatest(body.name('source', maxNameLength)), destination: withoutLatest(body.name('destination', maxNameLength)) };
+}
+
+/** The name of a model. */
+export function readRemove(body: Fields): string {
   const name = body.string('model') ?? body.string('name');
   if (!name || name.length > maxNameLength) throw wrongType('model', 'the name of a model', name);
-  return name;
+  return withoutLatest(name);
 }

@@ -30,7 +30,8 @@ function readMost(body: Fields, name: string, least: 0 | 1): number | undefined 
 /** OpenAI's `n`, which llama-server also calls `n_cmpl`. */
 export function readCount(body: Fields): number {
   const range = { min: 1, max: maxAnswers };
-  return body.integer('n', range) ?? body.integer('n_cmpl', range) ?? 1;
+  const [count, same] = [body.integer('n', range), body.integer('n_cmpl', range)];
+  return count ?? same ?? 1;
 }
 
 /** The same request so often, as so many that are sent one by one: each with a seed of its own. */
@@ -39,6 +40,40 @@ export function times<Request extends { sampling: Sampling }>(request: Request, 
   return Array.from({ length: count }, (_, index) => (
     index === 0 ? request : { ...request, sampling: { ...sampling, seed: sampling.seed === undefined ? undefined : (sampling.seed + index) >>> 0 } }
   ));
+}
+
+/** Of OpenAI's fields those that change nothing here. */
+export const allowed = ['user', 'metadata', 'store', 'service_tier', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'n_keep', 'n_discard'];
+
+/** Fields of vLLM's that would change the answer, each with what asks for nothing. */
+export const foreign: Readonly<Record<string, (value: unknown) => boolean>> = {
+  stop_token_ids: isEmptyArray,
+  bad_words: isEmptyArray,
+  allowed_token_ids: isEmptyArray,
+  use_beam_search: (value) => value === false,
+  include_stop_str_in_output: (value) => value === false,
+};
+
+/** Refuses each field that asks for something. */
+export function refuseAll(body: Fields, unsupported: typeof foreign): void {
+  for (const [name, isNeutral] of Object.entries(unsupported)) {
+    const value = body.get(name);
+    if (value !== undefined && !isNeutral(value)) refuse(body, name);
+  }
+}
+
+export function isEmptyArray(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+/** llama-server's words for where a request's KV is, which is not the request's business here. */
+export function readSlot(body: Fields): string[] {
+  const slot = body.integer('id_slot', { min: -1, max: int32Max }) ?? -1;
+  const caches = body.boolean('cache_prompt') ?? true;
+  return [
+    ...(slot < 0 ? [] : ['id_slot has no effect: conversations are found by their tokens, in whatever slot they lie.']),
+    ...(caches ? [] : ['cache_prompt has no effect: what was evaluated before is not evaluated again.']),
+  ];
 }
 
 export function refuse(body: Fields, name: string, instead = 'leave it out'): void {

@@ -1,19 +1,20 @@
 // The body of POST /v1/chat/completions → the engine's ChatRequest, once, with everything checked.
 // Pure. Called by the dialect's chat. What would change the answer and is not supported is refused
-// by name; unknown fields are ignored.
+// by name.
 import type { ChatRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
 import { readMessages } from './messages.js';
-import { conflict, readConstraint } from '../../request/constraint-fields.js';
-import { readCount, readMaxTokens, readStop, refuse } from './answer-fields.js';
+import { readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
+import { allowed, foreign, isEmptyArray, readCount, readMaxTokens, readSlot, readStop, refuseAll } from './answer-fields.js';
 import { readContinuation } from '../../request/continuation.js';
 import { readTools } from '../../request/function-tools.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { readTruncation } from '../../request/truncation.js';
+import { readVerbosity } from '../../request/verbosity.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
 /** Templates know a handful; llama.cpp compares each name with all others. */
@@ -28,6 +29,7 @@ export interface ChatBody {
   customTools: readonly string[];
   stream: boolean;
   includeUsage: boolean;
+  warnings: readonly string[];
 }
 
 /** Fields that would change the answer, each with the values that ask for nothing. */
@@ -46,24 +48,27 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   grammar_triggers: isEmptyArray,
   generation_prompt: (value) => value === '',
   response_fields: isEmptyArray,
-  verbosity: (value) => value === 'medium',
+  ...foreign,
 };
 
 /** `model` is read by admission before. */
 export function readChatRequest(body: Fields, { defaults, model }: ChatContext): ChatBody {
-  refuseUnsupported(body);
+  refuseAll(body, unsupported);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const messages = readMessages(body);
   const { request: tools, custom } = readTools(body);
   const constraint = readConstraint(body);
-  if (constraint.kind === 'grammar' && tools.tools !== '' && tools.toolChoice !== 'none') {
-    throw conflict(constraint.param ?? 'grammar', 'tools');
-  }
+  refuseBesideTools(constraint, tools);
   const thoughts = readThoughts(body);
   const stream = body.boolean('stream') ?? false;
   const tells = readTelling(body, readTopLogprobs(body), model.vocabSize, stream);
   const maxTokens = readMaxTokens(body) ?? defaults.maxTokens;
   const count = readCount(body);
+  const warnings = [...readVerbosity(body), ...readSlot(body)];
+  const streaming = body.fields('stream_options');
+  streaming?.allow('include_obfuscation');
+  body.allow(...allowed);
+  body.boolean('store');
   boundTold(tells, count, maxTokens, model.contextSize);
   return {
     request: {
@@ -76,19 +81,9 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
     count,
     customTools: custom,
     stream,
-    includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
+    includeUsage: streaming?.boolean('include_usage') ?? false,
+    warnings,
   };
-}
-
-function refuseUnsupported(body: Fields): void {
-  for (const [name, isNeutral] of Object.entries(unsupported)) {
-    const value = body.get(name);
-    if (value !== undefined && !isNeutral(value)) refuse(body, name);
-  }
-}
-
-function isEmptyArray(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 0;
 }
 
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
@@ -109,6 +104,9 @@ function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templ
   if (effort !== undefined && effort !== 'none' && !Object.hasOwn(templateKwargs, 'reasoning_effort')) {
     templateKwargs['reasoning_effort'] = effort;
   }
-  const enableThinking = inKwargs ?? body.boolean('enable_thinking') ?? effort !== 'none';
-  return { enableThinking, templateKwargs };
+  const enabled = body.boolean('enable_thinking');
+  const named = inKwargs ?? enabled;
+  // Some templates think only where they are asked by name.
+  if (named === true) templateKwargs['enable_thinking'] = true;
+  return { enableThinking: named ?? effort !== 'none', templateKwargs };
 }

@@ -9,7 +9,7 @@ import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import type { ChatAsked, ChatContext } from '../exchange/dialect.js';
 import { readConstraint } from '../../request/constraint-fields.js';
-import { readCount, readMaxTokens, readStop, times } from './answer-fields.js';
+import { allowed, foreign, readCount, readMaxTokens, readSlot, readStop, refuseAll, times } from './answer-fields.js';
 
 const maxPrompts = 128;
 const maxCandidates = 128;
@@ -30,6 +30,7 @@ export interface CompletionBody extends ChatAsked {
 }
 
 export function readCompletionRequest(body: Fields, { defaults, model }: ChatContext): CompletionBody {
+  refuseAll(body, foreign);
   const prompts = readPrompts(body, model.vocabSize);
   const stream = body.boolean('stream') ?? false;
   const wanted = readCount(body);
@@ -45,6 +46,9 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
     stop: readStop(body),
     ...readGenerateMs(body),
   };
+  const streaming = body.fields('stream_options');
+  streaming?.allow('include_obfuscation');
+  body.allow(...allowed);
   const readings = echo ? prompts.reduce((sum, { length }) => sum + Math.min(length, model.contextSize), 0) : 0;
   boundTold(asked, prompts.length * count, common.maxTokens, model.contextSize, readings);
   return {
@@ -58,7 +62,8 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
     count,
     wanted,
     stream,
-    includeUsage: body.fields('stream_options')?.boolean('include_usage') ?? false,
+    includeUsage: streaming?.boolean('include_usage') ?? false,
+    warnings: readSlot(body),
     tells,
     echoes: echo ? prompts.map((prompt) => (typeof prompt === 'string' ? prompt : undefined)) : undefined,
   };

@@ -2,7 +2,8 @@
 // thinking now. As llama-server has it. Mounted by dialect; takes the ids of the other dialects,
 // too.
 import type { Request, RequestHandler, Response } from 'express';
-import { Fields, wrongType } from '../../request/fields.js';
+import { RecuaError } from '../../errors.js';
+import { describe, Fields, wrongType } from '../../request/fields.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 
@@ -10,15 +11,18 @@ const maxId = 256;
 
 export function control({ live }: Gateway): RequestHandler {
   return (req: Request, res: Response) => {
-    const body = Fields.of(takeBody(req));
-    const id = body.name('id', maxId);
-    if (body.word('action', ['reasoning_end']) === undefined) throw wrongType('action', '"reasoning_end"', undefined);
+    const id = readControl(Fields.of(takeBody(req)));
     const chat = live.get(id);
-    if (!chat) return void res.json({ success: false, message: 'No chat of this id is running.' });
-    if (!chat.hasControl) {
-      return void res.json({ success: false, message: 'This chat was not asked for with "reasoning_control": true.' });
-    }
+    if (!chat) throw new RecuaError('answer_not_found', `No answer of the id ${describe(id)} is being written: it has ended, or never was.`, { param: 'id' });
+    if (!chat.hasControl) throw new RecuaError('invalid_value', 'Expected an answer that was asked for with "reasoning_control": true.', { param: 'id' });
     for (const answer of chat.answers) answer.endThinking();
     res.json({ success: true });
   };
+}
+
+/** The id of the chat. */
+export function readControl(body: Fields): string {
+  const id = body.name('id', maxId);
+  if (body.word('action', ['reasoning_end']) === undefined) throw wrongType('action', '"reasoning_end"', undefined);
+  return id;
 }

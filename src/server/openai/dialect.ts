@@ -11,6 +11,7 @@ import { control } from './control.js';
 import { embeddings } from './embeddings.js';
 import { modelEvents } from './model-events.js';
 import { modelRoutes } from './models.js';
+import { operations as about } from './operations.js';
 import { rerank } from './rerank.js';
 
 const chat: ChatDialect<ChatAsked & ChatShape> = {
@@ -33,16 +34,16 @@ export const openai: Dialect = {
   routes(gateway) {
     const models = modelRoutes(gateway);
     return [
-      { method: 'get', paths: ['/v1/models', '/models'], handler: models.list },
-      { method: 'get', paths: ['/v1/models/*id'], handler: models.get },
-      { method: 'post', paths: ['/models/load'], handler: models.load },
-      { method: 'post', paths: ['/models/unload'], handler: models.unload },
-      { method: 'get', paths: ['/models/sse'], handler: modelEvents(gateway) },
-      { method: 'post', paths: ['/v1/chat/completions', '/chat/completions'], handler: chatRoute(gateway, chat) },
-      { method: 'post', paths: ['/v1/chat/completions/control', '/chat/completions/control'], handler: control(gateway) },
-      { method: 'post', paths: ['/v1/completions', '/completions'], handler: chatRoute(gateway, complete) },
-      { method: 'post', paths: ['/v1/embeddings', '/embeddings'], handler: embeddings(gateway) },
-      { method: 'post', paths: ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking'], handler: rerank(gateway) },
+      { method: 'get', paths: ['/v1/models', '/models'], about: about.models, handler: models.list },
+      { method: 'get', paths: ['/v1/models/*id'], about: about.model, handler: models.get },
+      { method: 'post', paths: ['/models/load'], about: about.load, isForAdmin: true, handler: models.load },
+      { method: 'post', paths: ['/models/unload'], about: about.unload, isForAdmin: true, handler: models.unload },
+      { method: 'get', paths: ['/models/sse'], about: about.events, handler: modelEvents(gateway) },
+      { method: 'post', paths: ['/v1/chat/completions', '/chat/completions'], about: about.chat, handler: chatRoute(gateway, chat) },
+      { method: 'post', paths: ['/v1/chat/completions/control', '/chat/completions/control'], about: about.control, handler: control(gateway) },
+      { method: 'post', paths: ['/v1/completions', '/completions'], about: about.complete, handler: chatRoute(gateway, complete) },
+      { method: 'post', paths: ['/v1/embeddings', '/embeddings'], about: about.embed, handler: embeddings(gateway) },
+      { method: 'post', paths: ['/v1/rerank', '/v1/reranking', '/rerank', '/reranking'], about: about.rerank, handler: rerank(gateway) },
     ];
   },
 };

@@ -9,9 +9,11 @@ import type { Lease } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { anyModel, inference, type Exchange } from '../exchange/admission.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { checkUnknown } from '../../request/unknown-fields.js';
 import { readTokens } from '../../request/tokens.js';
 import type { Gateway } from '../http/gateway.js';
 import { lendBody } from '../body/json-body.js';
+import { shorten } from '../exchange/vectors.js';
 import { noteTokens } from '../http/request-log.js';
 
 const maxInputs = 2_048;
@@ -34,14 +36,14 @@ class EmbeddingExchange implements Exchange {
   }
 
   check(body: Fields): void {
-    readInputs(body, anyModel);
-    readFormat(body, anyModel);
+    readEmbeddingRequest(body);
+    checkUnknown(body);
   }
 
   begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
-    this.#warnings = warnings;
-    const inputs = readInputs(body, model);
-    this.#format = readFormat(body, model);
+    const { inputs, format } = readEmbeddingRequest(body, model);
+    this.#format = format;
+    this.#warnings = [...warnings, ...checkUnknown(body)];
     this.#id = id;
     this.#working = engine.embed({ inputs }, signal, lendBody(this.#res));
   }
@@ -53,12 +55,17 @@ class EmbeddingExchange implements Exchange {
   }
 }
 
+export function readEmbeddingRequest(body: Fields, model: Pick<ModelDescription, 'vocabSize' | 'embeddingSize'> = anyModel): { inputs: (string | Int32Array)[]; format: Format } {
+  return { inputs: readInputs(body, model), format: readFormat(body, model) };
+}
+
 interface Format {
   encoding: 'float' | 'base64';
   dimensions: number | undefined;
 }
 
 function readFormat(body: Fields, { embeddingSize }: Pick<ModelDescription, 'embeddingSize'>): Format {
+  body.allow('user');
   return {
     encoding: body.word('encoding_format', ['float', 'base64']) ?? 'float',
     dimensions: body.integer('dimensions', { min: 1, max: embeddingSize }),
@@ -93,7 +100,7 @@ async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, 
   const rows: string[] = [];
   let floats = 0;
   for (const [index, vector] of vectors.entries()) {
-    const row = dimensions === undefined || dimensions >= vector.length ? vector : shorten(vector, dimensions);
+    const row = shorten(vector, dimensions);
     const json = encoding === 'base64' ? `"${toBase64(row)}"` : `[${row.join(',')}]`;
     rows.push(`{"object":"embedding","index":${index},"embedding":${json}}`);
     floats += row.length;
@@ -106,15 +113,6 @@ async function embeddingList(model: string, { vectors, tokenCounts }: Embedded, 
   const usage = JSON.stringify({ prompt_tokens: tokens, total_tokens: tokens });
   const told = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
   return `{"object":"list","data":[${rows.join(',')}],"model":${JSON.stringify(model)},"usage":${usage}${told}}`;
-}
-
-/**
- * The first dimensions, brought back to length 1: what models trained for it (Matryoshka) expect.
- */
-function shorten(vector: Float32Array, dimensions: number): Float32Array {
-  const short = vector.slice(0, dimensions);
-  const length = Math.hypot(...short);
-  return length > 0 ? short.map((value) => value / length) : short;
 }
 
 function toBase64(vector: Float32Array): string {

@@ -21,6 +21,9 @@ export interface WireStatus {
 }
 
 export function modelRoutes({ pool }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
+  // Neither loaded nor unloaded by requests.
+  const fixed = pool.sole ? { fixed: true } : {};
+  const entry = (model: PoolModel): object => ({ ...entryOf(model), ...fixed });
   return {
     list: async (_req: Request, res: Response) => {
       res.json({ object: 'list', data: (await pool.list()).map(entry) });
@@ -31,25 +34,29 @@ export function modelRoutes({ pool }: Gateway): Record<'list' | 'get' | 'load' |
       res.json(entry(await pool.find(id.join('/'))));
     },
     load: async (req: Request, res: Response) => {
-      const body = Fields.of(takeBody(req));
-      const keepAliveMs = readKeepAlive(body);
-      const model = await pool.load(requireName(body), keepAliveMs === undefined ? {} : { keepAliveMs });
+      const { name, keepAliveMs } = readLoad(Fields.of(takeBody(req)));
+      const model = await pool.load(name, keepAliveMs === undefined ? {} : { keepAliveMs });
       res.json({ success: true, model: entry(model) });
     },
     unload: async (req: Request, res: Response) => {
-      const model = await pool.unload(requireName(Fields.of(takeBody(req))));
+      const model = await pool.unload(readUnload(Fields.of(takeBody(req))));
       res.json({ success: true, model: entry(model) });
     },
   };
 }
 
-function requireName(body: Fields): string {
+export function readLoad(body: Fields): { name: string; keepAliveMs: number | undefined } {
+  const keepAliveMs = readKeepAlive(body);
+  return { name: readUnload(body), keepAliveMs };
+}
+
+export function readUnload(body: Fields): string {
   const name = readModelName(body);
   if (name === undefined || name === '') throw wrongType('model', 'the name of a model', name);
   return name;
 }
 
-function entry(model: PoolModel): object {
+function entryOf(model: PoolModel): object {
   const { id, aliases, createdSeconds, state, known } = model;
   return {
     id,

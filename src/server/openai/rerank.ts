@@ -32,7 +32,7 @@ export function rerank(gateway: Gateway): RequestHandler {
   });
 }
 
-function readRerank(body: Fields): Question {
+export function readRerank(body: Fields): Question {
   const query = body.string('query');
   if (query === undefined) throw wrongType('query', 'a string', undefined);
   if (query === '') throw wrongValue('query', 'a string that is not empty', query);

@@ -34,6 +34,8 @@ export interface Beginning {
 }
 
 type Save = (stored: StoredResponse) => Promise<void>;
+/** Hears of each response that did not fail, stored or not. */
+type Hear = (stored: StoredResponse) => void;
 
 export class ResponseWriter implements AnswerWriter {
   readonly #id: string;
@@ -42,20 +44,24 @@ export class ResponseWriter implements AnswerWriter {
   readonly #model: string;
   readonly #save: Save;
   readonly #background: Beginning | undefined;
+  readonly #hear: Hear | undefined;
   /** Items that are complete. */
   readonly #output: Item[] = [];
   #sequence: number;
   /** The item that is being written, and of which call it is. */
   #open: Item | undefined;
   #openCall: number | undefined;
+  /** What was counted so far, where the engine tells it on the way. */
+  #usage: Usage | undefined;
   /** The text of a custom tool is inside the JSON that the model writes. */
   #input: CustomInput | undefined;
 
-  constructor(asked: AskedRest<ResponseAsked>, model: string, save: Save, background?: Beginning) {
+  constructor(asked: AskedRest<ResponseAsked>, model: string, save: Save, background?: Beginning, hear?: Hear) {
     this.#asked = asked;
     this.#model = model;
     this.#save = save;
     this.#background = background;
+    this.#hear = hear;
     this.#id = background?.response.id ?? newResponseId();
     this.#created = background?.response.created_at ?? Math.floor(Date.now() / 1_000);
     this.#sequence = background?.sequence ?? 0;
@@ -75,7 +81,8 @@ export class ResponseWriter implements AnswerWriter {
     return this.#event('response.in_progress', { response: this.#response('in_progress', this.#output) });
   }
 
-  deltas({ reasoning, content, toolCalls, tokens = [] }: Delta): Frame[] {
+  deltas({ reasoning, content, toolCalls, tokens = [], soFar }: Delta): Frame[] {
+    this.#usage = soFar?.usage ?? this.#usage;
     const frames: Frame[] = [];
     if (reasoning) frames.push(...this.#enter('reasoning', () => reasoningItem(this.#itemId('rs'), '', 'in_progress')), ...this.#text('reasoning_text', reasoning));
     if (content) frames.push(...this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')), ...this.#text('output_text', content, this.#logprobs(tokens)));
@@ -83,7 +90,7 @@ export class ResponseWriter implements AnswerWriter {
     for (const call of toolCalls ?? []) {
       const name = call.name ?? '';
       const isCustom = this.#asked.customTools.includes(name);
-      frames.push(...this.#enter('call', () => callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), call.id || newToolCallId(), name, '', 'in_progress', isCustom), call.index));
+      frames.push(...this.#enter('call', () => callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), call.id || newToolCallId(), this.#toolOf(name), '', 'in_progress', isCustom), call.index));
       const item = this.#open!;
       if (!call.arguments || item.type === 'message' || item.type === 'reasoning') continue;
       item.arguments += call.arguments;
@@ -102,17 +109,19 @@ export class ResponseWriter implements AnswerWriter {
     const empty = !last || last.type === 'reasoning' ? this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')) : [];
     const left = this.#leave(finish.finishReason === 'length' ? 'incomplete' : 'completed');
     const response = await this.#finished(finish, this.#sequence);
-    return [...empty, ...left, this.#event(response.status === 'incomplete' ? 'response.incomplete' : 'response.completed', { response })];
+    return [...empty, ...left, this.#event(response.status === 'completed' ? 'response.completed' : 'response.incomplete', { response })];
   }
 
   failure(error: RecuaError): Frame[] {
     const { type, message, code, param } = errorBody(error).error;
     const left = this.#leave('incomplete');
-    const cancelled = this.#background?.isCancelled ?? false;
-    const response: WireResponse = { ...this.#response(cancelled ? 'cancelled' : 'failed', this.#output), error: cancelled ? null : { code, message } };
+    if (this.#background?.isCancelled) {
+      const response = this.#cancelled(this.#usage);
+      // There is no event of its own for that: it is an answer that ends before its time.
+      return [...left, this.#event('response.incomplete', { response })];
+    }
+    const response: WireResponse = { ...this.#response('failed', this.#output), error: { code, message } };
     this.#background?.settle(this.#stored(response, this.#sequence));
-    // There is no event of its own for that: it is an answer that ends before its time.
-    if (cancelled) return [...left, this.#event('response.incomplete', { response })];
     return [...left, this.#event('response.failed', { response }), this.#event('error', { code, message, param, error: { type, code, message, param } })];
   }
 
@@ -121,30 +130,38 @@ export class ResponseWriter implements AnswerWriter {
     if (content !== '' || toolCalls.length === 0) this.#complete(messageItem(this.#itemId('msg'), content, 'completed', this.#logprobs(tokens)));
     for (const { id, name, arguments: text } of toolCalls) {
       const isCustom = this.#asked.customTools.includes(name);
-      this.#complete(callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), id, name, text, 'completed', isCustom));
+      this.#complete(callItem(this.#itemId(isCustom ? 'ctc' : 'fc'), id, this.#toolOf(name), text, 'completed', isCustom));
     }
     if (finish.finishReason === 'length') this.#output.at(-1)!.status = 'incomplete';
     return await this.#finished(finish);
   }
 
+  /** What was said and counted until then. */
+  #cancelled(usage: Usage | undefined): WireResponse {
+    const response: WireResponse = { ...this.#response('cancelled', this.#output), usage: usage ? wireUsage(usage) : null };
+    this.#background?.settle(this.#stored(response, this.#sequence));
+    return response;
+  }
+
   async #finished({ finishReason, usage, warnings }: Finish, lastEvent?: number): Promise<WireResponse> {
     const cut = finishReason === 'length';
-    const all = [...this.#asked.warnings, ...warnings];
     const response: WireResponse = {
       ...this.#response(cut ? 'incomplete' : 'completed', this.#output),
       completed_at: Math.floor(Date.now() / 1_000),
       incomplete_details: cut ? { reason: 'max_output_tokens' } : null,
       usage: wireUsage(usage),
-      ...(all.length === 0 ? {} : { warnings: all }),
+      ...(warnings.length === 0 ? {} : { warnings }),
     };
+    this.#hear?.(this.#stored(response));
     // Who cancels has the last word, however near the end it was.
-    if (!this.#asked.store || this.#background?.isCancelled) return response;
+    if (this.#background?.isCancelled) return this.#cancelled(usage);
+    if (!this.#asked.store) return response;
     let given = response;
     try {
       await this.#save(this.#stored(response, lastEvent));
     } catch (thrown) {
       // The answer is there, and worth more than a place to keep it.
-      given = { ...response, store: false, warnings: [...all, `The response is not stored: ${RecuaError.from(thrown).message}`] };
+      given = { ...response, store: false, warnings: [...warnings, `The response is not stored: ${RecuaError.from(thrown).message}`] };
     }
     this.#background?.settle(this.#stored(given, lastEvent));
     return given;
@@ -160,6 +177,10 @@ export class ResponseWriter implements AnswerWriter {
       id: this.#id, object: 'response', created_at: this.#created, completed_at: null, status, background: this.#background !== undefined,
       error: null, incomplete_details: null, model: this.#model, output: output.map(wire), usage: null, store: this.#asked.store, ...this.#asked.echo,
     };
+  }
+
+  #toolOf(name: string): { name: string; namespace?: string } {
+    return this.#asked.namespaced.get(name) ?? { name };
   }
 
   #itemId(kind: 'msg' | 'rs' | 'fc' | 'ctc'): string {

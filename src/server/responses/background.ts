@@ -28,6 +28,8 @@ export class BackgroundRun implements Beginning {
   #now: () => WireResponse;
   #ended: StoredResponse | undefined;
   #isCancelled = false;
+  /** Somebody writes the answer, and has the last word of it. */
+  #isWritten = false;
   #isConcluded = false;
 
   constructor({ response, input, previous }: StoredResponse, bodyBytes: number) {
@@ -65,7 +67,12 @@ export class BackgroundRun implements Beginning {
     return this.#ended?.response ?? this.#now();
   }
 
+  get isWritten(): boolean {
+    return this.#isWritten;
+  }
+
   follow(now: () => WireResponse): void {
+    this.#isWritten = true;
     this.#now = now;
   }
 
@@ -99,7 +106,12 @@ export class BackgroundRun implements Beginning {
     }
   }
 
-  /** Resolves when it has ended. */
+  /** Resolves when its writer has said the last word. */
+  async settled(): Promise<void> {
+    while (!this.#ended) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Resolves when it is over and stored. */
   async over(): Promise<void> {
     while (!this.#isOver) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
@@ -168,7 +180,8 @@ export class BackgroundRuns {
     } catch (thrown) {
       failure = errorBody(new RecuaError('internal_error', `An answer in the background ended without a reply: ${(thrown as Error).message}`, { cause: thrown }));
     }
-    // Told by the writer of the answer where that had begun.
+    // Its writer hears of a connection that was hung up a moment later.
+    if (run.isWritten) await run.settled();
     if (!run.ended) this.#fail(run, failure);
     await this.#keep(run);
     run.close();

@@ -2,11 +2,13 @@
 // checked, stored and begun. Called by dialect.
 import type { Request, Response } from 'express';
 import { Fields, isObject } from '../../request/fields.js';
+import { checkUnknown } from '../../request/unknown-fields.js';
 import { holdMore, takeBody } from '../body/json-body.js';
-import { anyModel, readModelName } from '../exchange/admission.js';
+import { anyModel, readKeepAlive, readModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 import { sse, Stream } from '../http/stream.js';
 import type { BackgroundRun, BackgroundRuns } from './background.js';
+import type { Conversation } from './conversation.js';
 import { nothingEarlier, referencesOf, type Earlier } from './items.js';
 import { idOf, newResponseId, responseOf, storedInput } from './output-items.js';
 import { readResponseRequest } from './response-request.js';
@@ -22,12 +24,12 @@ export interface Places {
 const mostReferred = 1_000;
 
 /** What the body refers to. Its memory counts with the body's. */
-export async function readEarlier(req: Request, res: Response, store: ResponseStore): Promise<Earlier> {
+export async function readEarlier(req: Request, res: Response, store: ResponseStore, conversation?: Conversation): Promise<Earlier> {
   const body: unknown = req.body;
   if (!isObject(body)) return nothingEarlier;
   const hold = (bytes: number): void => holdMore(res, bytes);
   const previous = body['previous_response_id'];
-  const before = typeof previous === 'string' && previous !== '' ? await store.history(previous, hold) : [];
+  const before = typeof previous === 'string' && previous !== '' ? conversation?.history(previous, hold) ?? await store.history(previous, hold) : [];
   const references = referencesOf(body['input']);
   if (references.length === 0) return { before, items: new Map() };
   const owners = [...new Set(references.map(responseOf))].slice(0, mostReferred);
@@ -46,7 +48,9 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
   const body = takeBody(req) as Record<string, unknown>;
   const fields = Fields.of(body);
   const { id: model } = await gateway.pool.find(readModelName(fields));
+  readKeepAlive(fields);
   const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, gateway.config.responseDays > 0);
+  checkUnknown(fields);
   const id = newResponseId();
   const response: WireResponse = {
     id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,
@@ -56,6 +60,33 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
   if (asked.stream) await streamRun(gateway, res, run, 0);
   else res.json(response);
   return true;
+}
+
+/**
+ * For a message that asks for no answer yet: what it says is remembered, and the next one goes on
+ * from there. Codex does this with its instructions and tools before its user has said anything.
+ */
+export async function prepare({ gateway }: Places, req: Request, res: Response, earlier: Earlier, conversation: Conversation): Promise<void> {
+  const body = takeBody(req) as Record<string, unknown>;
+  const isEmpty = Array.isArray(body['input']) && body['input'].length === 0;
+  // No input is no mistake here: the rest is checked beside some.
+  const fields = Fields.of(isEmpty ? { ...body, input: '.' } : body);
+  const { id: model } = await gateway.pool.find(readModelName(fields));
+  const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, false);
+  readKeepAlive(fields);
+  const warnings = [...asked.warnings, ...checkUnknown(fields)];
+  const id = newResponseId();
+  const now = Math.floor(Date.now() / 1_000);
+  const response: WireResponse = {
+    id, object: 'response', created_at: now, completed_at: now, status: 'completed', background: false,
+    error: null, incomplete_details: null, model, output: [], usage: null, ...asked.echo, store: false, ...(warnings.length > 0 ? { warnings } : {}),
+  };
+  conversation.remember(earlier.before, { response, input: isEmpty ? [] : storedInput(asked.input, id) });
+  const stream = new Stream(res, sse);
+  stream.open({ afterMs: 0, frame: () => ({ data: '' }) });
+  const types = ['response.created', 'response.completed'];
+  stream.send(...types.map((type, sequence) => ({ event: type, data: { type, sequence_number: sequence, response } })));
+  stream.end();
 }
 
 /** Events from that number on. The run goes on where its client goes. */

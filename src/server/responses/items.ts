@@ -6,6 +6,7 @@ import { RecuaError } from '../../errors.js';
 import { checkAnswers } from '../../request/continuation.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { unsealed } from './output-items.js';
+import { joinedName } from './tools.js';
 
 const maxItems = 10_000;
 const maxParts = 10_000;
@@ -129,7 +130,10 @@ class ItemReader {
 
   #call(item: Fields, args: string | undefined, field: string): void {
     if (args === undefined) throw wrongType(item.param(field), 'a string', undefined);
-    const call = { id: item.string('call_id') ?? '', type: 'function' as const, function: { name: item.name('name', maxNameLength), arguments: args === '' ? '{}' : args } };
+    const own = item.name('name', maxNameLength);
+    const namespace = item.string('namespace');
+    const name = namespace ? joinedName({ namespace, name: own }) : own;
+    const call = { id: item.string('call_id') ?? '', type: 'function' as const, function: { name, arguments: args === '' ? '{}' : args } };
     if (!this.#turn) this.#begin({ role: 'assistant', content: null }, item);
     (this.#turn!.tool_calls ??= []).push(call);
   }
@@ -153,8 +157,8 @@ function textOf(item: Fields, name: string): string {
   if (!Array.isArray(value)) throw wrongType(item.param(name), 'a string or an array of parts', value);
   return (item.array(name, maxParts) ?? []).map((part, index) => {
     const at = `${item.param(name)}[${index}]`;
-    const type = isObject(part) ? part['type'] : undefined;
     const fields = Fields.of(part, at);
+    const type = fields.get('type');
     if (typeof type !== 'string' || !textTypes.includes(type)) {
       throw new RecuaError('unsupported_content', `Expected a part of text for ${at}, got a part of type ${describe(type)}; only text is supported.`, { param: at });
     }

@@ -27,6 +27,8 @@ export interface CallItem extends Common {
   type: 'function_call' | 'custom_tool_call';
   call_id: string;
   name: string;
+  /** Of a tool that is one of a group. */
+  namespace?: string;
   /** JSON text, as the model wrote it. */
   arguments: string;
 }
@@ -75,9 +77,9 @@ export function reasoningItem(id: string, text: string, status: Status): Item {
 }
 
 /** `isCustom`: the tool takes a text instead of JSON. */
-export function callItem(id: string, callId: string, name: string, text: string, status: Status, isCustom: boolean): Item {
+export function callItem(id: string, callId: string, tool: { name: string; namespace?: string }, text: string, status: Status, isCustom: boolean): Item {
   const type = isCustom ? 'custom_tool_call' : 'function_call';
-  return { id, type, status, call_id: callId, name, arguments: text };
+  return { id, type, status, call_id: callId, ...tool, arguments: text };
 }
 
 const seal = 'recua:';

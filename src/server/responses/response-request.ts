@@ -1,19 +1,20 @@
 // The body of POST /v1/responses → the engine's ChatRequest, once, with everything checked. Pure.
 // Called by the dialect's routes. What would change the answer and is not supported is refused by
-// name; unknown fields are ignored.
+// name.
 import type { ChatRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
-import { conflict, readFormat } from '../../request/constraint-fields.js';
-import { checkName, describe, int32Max, wrongValue, type Fields } from '../../request/fields.js';
+import { readConstraint, readFormat, refuseBesideTools } from '../../request/constraint-fields.js';
+import { describe, int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { readTruncation } from '../../request/truncation.js';
+import { readVerbosity } from '../../request/verbosity.js';
 import type { ChatContext } from '../exchange/dialect.js';
 import { echoOf } from './echo.js';
 import { readItems, type Earlier } from './items.js';
-import { readTools } from './tools.js';
+import { readTools, type Namespaced } from './tools.js';
 
 export interface ResponseBody {
   request: ChatRequest;
@@ -24,6 +25,8 @@ export interface ResponseBody {
   /** Input items, without those of the responses before. */
   input: readonly object[];
   customTools: readonly string[];
+  /** Tools of namespaces, by the names that the model knows. */
+  namespaced: ReadonlyMap<string, Namespaced>;
   /** Thoughts are told in the form, too, that clients give back without reading it. */
   seals: boolean;
   background: boolean;
@@ -55,22 +58,34 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   const most = body.integer('max_output_tokens', { min: 1, max: int32Max });
   const background = body.boolean('background') ?? false;
   const wanted = body.boolean('store') ?? true;
-  if (background && !wanted) throw wrongValue('store', 'true where background is, since the response is asked for later', wanted);
-  if (background && !keeps) throw wrongValue('background', 'false, since the server keeps no responses (--response-days 0)', background);
+  if (background && !wanted) {
+    throw new RecuaError('invalid_value', 'A response in the background is stored, since it is asked for later: leave out store: false, or background.', { param: 'store' });
+  }
+  if (background && !keeps) {
+    throw new RecuaError('invalid_value', 'This server keeps no responses (--response-days 0), and so makes none in the background: leave out background.', { param: 'background' });
+  }
   const store = wanted && keeps;
   const unkept = body.get('store') === true && !keeps ? ['store has no effect: the server keeps no responses (--response-days 0).'] : [];
-  const include = (body.array('include', maxIncluded) ?? []).map((what, index) => checkName(what, `include[${index}]`, maxNameLength));
+  const include = (body.array('include', maxIncluded) ?? []).map(readIncluded);
   const tells = readTells(body, include, model.vocabSize);
   boundTold(tells, 1, most ?? defaults.maxTokens, model.contextSize);
+  // What was counted is told of one that is cancelled, too.
+  const asked: Telling = { ...tells, ...(background ? { timings: true } : {}) };
   const thoughts = readThoughts(body);
-  const format = body.fields('text')?.fields('format');
-  const constraint = (format && readFormat(format, true)) ?? { kind: 'none' };
-  if (constraint.kind === 'grammar' && tools.request.tools !== '' && tools.request.toolChoice !== 'none') throw conflict('text.format', 'tools');
+  const text = body.fields('text');
+  const format = text?.fields('format');
+  format?.allow('description');
+  const constraint = readConstraint(body, { 'text.format': format && readFormat(format, true) });
+  refuseBesideTools(constraint, tools.request);
+  const verbosity = readVerbosity(text);
+  reasoning?.allow('generate_summary');
+  body.fields('stream_options')?.allow('include_usage', 'include_obfuscation');
+  body.allow('client_metadata', 'prompt_cache_retention', 'service_tier');
   return {
     request: {
       messages: JSON.stringify(messages), messageSources: sources, ...truncation, ...tools.request, constraint, sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
       enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
-      template: '', ...(tells.logprobs === undefined ? {} : { tells }),
+      template: '', ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
       ...(thoughts ? { thoughts } : {}),
     },
     tells,
@@ -79,7 +94,8 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
     previous,
     input: items,
     customTools: tools.custom,
-    warnings: [...tools.warnings, ...unkept],
+    namespaced: tools.namespaced,
+    warnings: [...tools.warnings, ...unkept, ...verbosity],
     seals: include.includes('reasoning.encrypted_content'),
     background,
     echo: { ...echoOf(body, sampling), max_output_tokens: most ?? null, previous_response_id: previous ?? null, store, top_logprobs: tells.logprobs ?? 0,
@@ -89,7 +105,22 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
 }
 
 const maxIncluded = 64;
-const maxNameLength = 256;
+
+/**
+ * As OpenAI has them. Those of tools that run on its servers add nothing: no such tool runs here.
+ */
+const includable = [
+  'message.output_text.logprobs', 'reasoning.encrypted_content', 'file_search_call.results', 'web_search_call.results', 'web_search_call.action.sources',
+  'message.input_image.image_url', 'computer_call_output.output.image_url', 'code_interpreter_call.outputs',
+];
+
+function readIncluded(what: unknown, index: number): string {
+  const param = `include[${index}]`;
+  if (typeof what !== 'string') throw wrongType(param, 'a string', what);
+  if (!includable.includes(what)) throw wrongValue(param, `one of ${includable.map((word) => JSON.stringify(word)).join(', ')}`, what);
+  return what;
+}
+
 /** Either field asks for log probabilities. */
 function readTells(body: Fields, include: readonly string[], vocabSize: number): Telling {
   const included = include.includes('message.output_text.logprobs');

@@ -94,7 +94,7 @@ export class ResponseStore {
   async history(id: string, hold: (bytes: number) => void): Promise<object[]> {
     const steps: StoredResponse[] = [];
     for (let next: string | undefined = id; next !== undefined; next = steps.at(-1)!.previous) {
-      const step: StoredResponse = await this.get(next, 'previous_response_id', hold);
+      const step: StoredResponse = await this.get(next, 'previous_response_id', hold).catch((thrown: unknown) => { throw next === id ? thrown : parentGone(thrown, id); });
       const { status } = step.response;
       if (status === 'queued' || status === 'in_progress') {
         throw new RecuaError('invalid_value', `The response ${next} is still being worked on: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
@@ -150,6 +150,12 @@ export class ResponseStore {
       bytes -= one.bytes;
     }
   }
+}
+
+/** Of a conversation that begins with responses which are not there any more. */
+function parentGone(thrown: unknown, id: string): RecuaError {
+  const { code, message, param } = RecuaError.from(thrown);
+  return code === 'response_not_found' ? new RecuaError(code, `The response ${id} goes on from others, of which one is missing. ${message}`, { param }) : RecuaError.from(thrown);
 }
 
 function notFound(id: string, param?: string): RecuaError {

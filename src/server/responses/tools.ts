@@ -1,31 +1,61 @@
 // `tools` and `tool_choice` of a request. Called by response-request. Pure. A custom tool, which
-// takes a text instead of JSON, is a function of one text to the model.
+// takes a text instead of JSON, is a function of one text to the model; one of a namespace (Codex
+// has its MCP servers' in those) has both names in one.
 import type { ChatRequest } from '../../engine/protocol.js';
 import { customNames, readCustomTool } from '../../request/custom-tools.js';
 import { describe, Fields, isObject, wrongType } from '../../request/fields.js';
-import { chooseByObject, chooseByWord, maxTools, readTool, writeTools, type Choice, type ReadTool } from '../../request/tool-text.js';
+import { chooseByObject, chooseByWord, maxToolName, maxTools, readTool, writeTools, type Choice, type ReadTool } from '../../request/tool-text.js';
 
 export interface ResponseTools {
   request: Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'>;
   /** Names of custom tools. */
   custom: readonly string[];
+  /** By the names that the model knows. */
+  namespaced: ReadonlyMap<string, Namespaced>;
   warnings: string[];
+}
+
+export interface Namespaced {
+  namespace: string;
+  name: string;
+}
+
+/** As the model knows it. */
+export function joinedName({ namespace, name }: Namespaced): string {
+  return namespace.endsWith('__') ? namespace + name : `${namespace}__${name}`;
 }
 
 export function readTools(body: Fields): ResponseTools {
   const warnings: string[] = [];
   const tools: ReadTool[] = [];
-  (body.array('tools', maxTools) ?? []).forEach((value, index) => {
-    const fields = Fields.of(value, `tools[${index}]`);
+  const namespaced = new Map<string, Namespaced>();
+  const add = (read: ReadTool, namespace: string | undefined): void => {
+    const told = read.tool.function;
+    if (namespace !== undefined) {
+      const own = { namespace, name: told.name };
+      told.name = joinedName(own);
+      namespaced.set(told.name, own);
+    }
+    tools.push(read);
+  };
+  const read = (fields: Fields, namespace?: string): void => {
     const type = fields.string('type');
-    if (type === 'function') tools.push(readTool(fields, 'parameters'));
-    else if (type === 'custom') tools.push(readCustomTool(fields, index));
-    else if (type === undefined) throw wrongType(fields.param('type'), '"function" or "custom"', undefined);
+    if (type === 'function') add(readTool(fields, 'parameters'), namespace);
+    else if (type === 'custom') add(readCustomTool(fields, tools.length), namespace);
+    else if (type === 'namespace' && namespace === undefined) {
+      const name = fields.name('name', maxToolName);
+      listed(fields).forEach((one) => read(one, name));
+    } else if (type === undefined) throw wrongType(fields.param('type'), '"function" or "custom"', undefined);
     // Agents offer what runs at OpenAI whether there is someone to run it or not.
     else warnings.push(`The tool ${describe(type)} is left out: it runs on OpenAI's servers.`);
-  });
+  };
+  listed(body).forEach((one) => read(one));
   const { offered, toolChoice } = choose(body, tools);
-  return { request: { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') }, custom: customNames(tools), warnings };
+  return { request: { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') }, custom: customNames(tools), namespaced, warnings };
+}
+
+function listed(fields: Fields): Fields[] {
+  return (fields.array('tools', maxTools) ?? []).map((value, index) => Fields.of(value, `${fields.param('tools')}[${index}]`));
 }
 
 function choose(body: Fields, tools: ReadTool[]): Choice {

@@ -79,13 +79,14 @@ t.test('all four endpoints', async (t) => {
 const unfit: [what: string, lines: (object | string)[], code: string, param: string | null][] = [
   ['no requests', [''], 'invalid_value', 'input_file_id'],
   ['no JSON', [line('a'), '{'], 'invalid_json', null],
-  ['no id', [{ ...line('a'), custom_id: undefined }], 'invalid_type', 'line.custom_id'],
+  ['no id', [{ ...line('a'), custom_id: undefined }], 'invalid_type', 'custom_id'],
   ['an id twice', [line('a'), line('a')], 'invalid_value', 'custom_id'],
   ['another endpoint', [line('a', {}, '/v1/embeddings')], 'invalid_value', 'url'],
   ['a route of its own', [line('a', {}, '/models/unload')], 'invalid_value', 'url'],
-  ['no body', [{ ...line('a'), body: 'x' }], 'invalid_type', 'line.body'],
+  ['no body', [{ ...line('a'), body: 'x' }], 'invalid_type', 'body'],
   ['a stream', [line('a', { stream: true })], 'invalid_value', 'body.stream'],
-  ['another method', [{ ...line('a'), method: 'GET' }], 'invalid_value', 'line.method'],
+  ['a line that is no object', ['5'], 'invalid_type', 'line'],
+  ['another method', [{ ...line('a'), method: 'GET' }], 'invalid_value', 'method'],
 ];
 
 t.test('a file that is no list of requests fails as a whole', async (t) => {
@@ -95,6 +96,12 @@ t.test('a file that is no list of requests fails as a whole', async (t) => {
     t.match(batch, { status: 'failed', errors: { data: [{ code, param }] } }, what);
   }
   t.equal(started.app.engine.requests.length, 0);
+});
+
+t.test('a file may begin with a mark of its byte order', async (t) => {
+  const started = await start(t);
+  const done = await ended(started.client, (await create(started, [`\ufeff${JSON.stringify(line('a'))}`, line('b')])).id);
+  t.match(done, { status: 'completed', request_counts: { total: 2, completed: 2 } });
 });
 
 t.test('a batch that cannot be is refused at once', async (t) => {
@@ -216,6 +223,22 @@ t.test('a batch whose time is over gives what is done', async (t) => {
   const done = await ended(client, id);
   t.match(done, { status: 'expired', request_counts: { total: 1, completed: 0, failed: 1 } });
   t.match(await answers(client, done.error_file_id), [{ custom_id: 'a', response: null, error: { code: 'batch_expired' } }]);
+});
+
+t.test('what is done counts where another server does it, as after a restart', async (t) => {
+  const keepIn = ownFolder(t);
+  const one = await start(t, keepIn);
+  one.app.engine.script = async function* (request, signal) {
+    if (messagesOf(request)[0]!.content === 'say a') yield { content: 'first' };
+    else yield* hang(request, signal);
+  };
+  const { id } = await create(one, [line('a'), line('b', { top_p: 9 }), line('c')]);
+  await until(() => one.app.engine.requests.length === 2 && one.app.engine.running.size === 1);
+  while ((await one.client.batches.retrieve(id)).request_counts?.completed !== 1);
+  const counts = { total: 3, completed: 1, failed: 1 };
+  const two = await start(t, keepIn);
+  t.match(await two.client.batches.retrieve(id), { status: 'in_progress', request_counts: counts });
+  t.match((await two.client.batches.list()).data, [{ id, request_counts: counts }]);
 });
 
 t.test('of two servers over one folder one works on a batch', async (t) => {

@@ -16,7 +16,7 @@ function read(body: object): ChatBody {
 t.test('what is not said has the documented default', async (t) => {
   t.same(read({ messages }), {
     count: 1, stream: false, tells: {},
-    includeUsage: false, customTools: [],
+    includeUsage: false, warnings: [], customTools: [],
     request: {
       messages: JSON.stringify(messages), tools: '', toolSources: [], toolChoice: 'auto', parallelToolCalls: undefined, constraint: { kind: 'none' },
       maxTokens: 2048, stop: [], enableThinking: true, templateKwargs: {}, template: '',
@@ -161,6 +161,7 @@ t.test('the most specific word about thinking wins', async (t) => {
   t.same(thinking({ reasoning_effort: 'none' }), [false, {}]);
   t.same(thinking({ reasoning_effort: 'high' }), [true, { reasoning_effort: 'high' }]);
   t.same(thinking({ enable_thinking: false, reasoning_effort: 'low' }), [false, { reasoning_effort: 'low' }]);
+  t.same(thinking({ enable_thinking: true }), [true, { enable_thinking: true }], 'some templates think only where they are asked by name');
   t.same(thinking({ chat_template_kwargs: { enable_thinking: false, x: [1] }, enable_thinking: true }), [false, { x: [1] }]);
 });
 
@@ -204,7 +205,7 @@ t.test('every wrong type, range or combination is refused by name', async (t) =>
     [{ reasoning_format: 'none' }, 'unsupported_parameter', 'reasoning_format'], [{ parse_tool_calls: false }, 'unsupported_parameter', 'parse_tool_calls'],
     [{ echo: true }, 'unsupported_parameter', 'echo'], [{ return_tokens: 1 }, 'invalid_type', 'return_tokens'],
     [{ stream: true, return_progress: 1 }, 'invalid_type', 'return_progress'], [{ stream: true, timings_per_token: 'x' }, 'invalid_type', 'timings_per_token'],
-    [{ response_fields: ['content'] }, 'unsupported_parameter', 'response_fields'], [{ verbosity: 'low' }, 'unsupported_parameter', 'verbosity'],
+    [{ response_fields: ['content'] }, 'unsupported_parameter', 'response_fields'], [{ verbosity: 'loud' }, 'invalid_value', 'verbosity'],
     [{ temperature: -0.1 }, 'invalid_value', 'temperature'], [{ temperature: 101 }, 'invalid_value', 'temperature'], [{ temperature: Infinity }, 'invalid_type', 'temperature'],
     [{ temperature: [] }, 'invalid_type', 'temperature'], [{ temperature: true }, 'invalid_type', 'temperature'],
     [{ top_p: 1.1 }, 'invalid_value', 'top_p'], [{ top_k: 2.5 }, 'invalid_type', 'top_k'], [{ top_k: 2 ** 31 }, 'invalid_value', 'top_k'], [{ min_p: -1 }, 'invalid_value', 'min_p'],

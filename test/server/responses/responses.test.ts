@@ -120,6 +120,30 @@ t.test('tools and formats reach the engine; what runs elsewhere is left out and 
   t.match(format, { enableThinking: false, constraint: { kind: 'schema', strict: true, param: 'text.format.schema' } });
 });
 
+t.test('a tool of a namespace has both names to the model, and is called by its own', async (t) => {
+  const { app } = await start(t);
+  const tools = [tool, { type: 'namespace', name: 'mcp__files__', description: 'Files', tools: [{ ...tool, name: 'read' }, { ...patch, name: 'change' }] }, { type: 'namespace', name: 'agents', tools: [{ ...tool, name: 'read' }] }];
+  app.engine.script = async function* () {
+    for (const [index, name] of ['agents__read', 'mcp__files__change'].entries()) {
+      yield { toolCalls: [{ index, id: `call_${index}`, name, arguments: '{"input":"x"}' }] };
+      await new Promise(setImmediate);
+    }
+  };
+  const ask = { input: [{ role: 'user', content: 'x' }], tools };
+  const { output, warnings } = await (await post(`${app.url}/v1/responses`, ask)).json() as { output: object[]; warnings?: string[] };
+  t.equal(warnings, undefined);
+  t.match(output, [
+    { type: 'function_call', namespace: 'agents', name: 'read', arguments: '{"input":"x"}' }, { type: 'custom_tool_call', namespace: 'mcp__files__', name: 'change', input: 'x' },
+  ]);
+  const text = await (await post(`${app.url}/v1/responses`, { ...ask, stream: true })).text();
+  const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data!) as { type: string; item: object });
+  t.match(events.filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item), [{ namespace: 'agents', name: 'read' }, { namespace: 'mcp__files__', name: 'change' }]);
+  const results = [{ type: 'function_call_output', call_id: 'call_0', output: 'a' }, { type: 'custom_tool_call_output', call_id: 'call_1', output: 'b' }];
+  await post(`${app.url}/v1/responses`, { ...ask, input: [...ask.input, ...output, ...results] });
+  t.strictSame(app.engine.requests[0]!.toolSources.map(({ name }) => name), ['get_weather', 'mcp__files__read', 'mcp__files__change', 'agents__read']);
+  t.match(messagesOf(app.engine.requests.at(-1)!)[1], { tool_calls: [{ function: { name: 'agents__read' } }, { function: { name: 'mcp__files__change' } }] });
+});
+
 const refusals: [body: object, param: string][] = [
   [{}, 'input'], [{ input: 3 }, 'input'], [{ input: [{}] }, 'input[0].type'], [{ input: [{ role: 'robot', content: 'x' }] }, 'input[0].role'],
   [{ input: [{ role: 'user', content: [{ type: 'input_image' }] }] }, 'input[0].content[0]'], [{ input: [{ type: 'computer_call', id: 'x' }] }, 'input[0].type'],

@@ -195,6 +195,28 @@ t.test('a response in the background is cancelled, waiting or running', async (t
   await t.rejects(client.responses.cancel(id), { status: 400, code: 'invalid_value', message: /not made in the background/ });
 });
 
+t.test('what is cancelled keeps what was said and counted until then', async (t) => {
+  const { client, app, folder } = await start(t);
+  const usage = { promptTokens: 7, cachedTokens: 2, completionTokens: 3 };
+  app.engine.script = async function* (request, signal) {
+    yield { content: 'one two', soFar: { usage, timings: { queueMs: 0, promptMs: 0, generateMs: 0 } } };
+    yield* hang(request, signal);
+  };
+  const { id } = await client.responses.create({ ...ask, background: true });
+  while ((await client.responses.retrieve(id)).output.length === 0);
+  const cancelled = {
+    status: 'cancelled', error: null, output: [{ type: 'message', status: 'incomplete', content: [{ text: 'one two' }] }],
+    usage: { input_tokens: 7, input_tokens_details: { cached_tokens: 2 }, output_tokens: 3, total_tokens: 10 },
+  };
+  t.match(await client.responses.cancel(id), cancelled);
+  t.match(await client.responses.retrieve(id), cancelled);
+  t.match(JSON.parse(readFileSync(join(folder, `${id}.json`), 'utf8')), { response: cancelled });
+  const types: string[] = [];
+  for await (const { type } of await client.responses.retrieve(id, { stream: true })) types.push(type);
+  t.strictSame(types.slice(-2), ['response.output_item.done', 'response.incomplete']);
+  t.equal(app.engine.requests[0]!.tells?.timings, true, 'the engine is asked to count on the way');
+});
+
 t.test('there is a limit to what waits in the background, in number and in size', async (t) => {
   const { app } = await start(t);
   app.engine.acceptAfter = new Promise(() => undefined);

@@ -1,0 +1,69 @@
+// Requests to turn a connection into a WebSocket. Node hands over all that ask for an upgrade once
+// there is a listener, those for HTTP/2 among them, which some clients offer with each request: so
+// what no route here takes is read once more, as the plain request that it is too. Made by listen;
+// app adds what dialects offer.
+import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocketServer, type WebSocket } from 'ws';
+
+export interface SocketRoute {
+  paths: readonly string[];
+  /** `mayGoOn`: whether the key that it was opened with still counts. */
+  open(socket: WebSocket, mayGoOn: () => boolean): void;
+}
+
+/** Each may hold a message. Who comes later is told to ask by plain requests. */
+const mostSockets = 64;
+
+export class Upgrades {
+  readonly #sockets: WebSocketServer;
+  readonly #routes = new Map<string, SocketRoute>();
+  #mayOpen: (headers: IncomingHttpHeaders) => boolean = () => true;
+  #isOver = false;
+
+  constructor(mostMessageBytes: number) {
+    this.#sockets = new WebSocketServer({ noServer: true, maxPayload: mostMessageBytes });
+  }
+
+  add(route: SocketRoute): void {
+    for (const path of route.paths) this.#routes.set(path, route);
+  }
+
+  /** Others are read again, and told as by all routes what they lack. */
+  only(mayOpen: (headers: IncomingHttpHeaders) => boolean): void {
+    this.#mayOpen = mayOpen;
+  }
+
+  listenTo(server: Server): void {
+    server.on('upgrade', (req, socket, head) => {
+      const path = (req.url ?? '').split('?', 1)[0]!;
+      const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
+      if (!route || this.#isOver || !this.#mayOpen(req.headers) || this.#sockets.clients.size >= mostSockets) readAgain(server, req, socket, head);
+      else this.#sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => this.#mayOpen(req.headers)));
+    });
+  }
+
+  /** From now on nobody is let in. */
+  close(): void {
+    this.#isOver = true;
+  }
+
+  /** Those that are left end now. */
+  terminate(): void {
+    for (const socket of this.#sockets.clients) socket.terminate();
+  }
+}
+
+export function asksForWebSocket({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>): boolean {
+  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** Without the header that makes it an upgrade. */
+function readAgain(server: Server, { method, url, httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
+  const lines = [`${method} ${url} HTTP/${httpVersion}`];
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]!.toLowerCase() !== 'connection') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
+  }
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+  server.emit('connection', socket);
+}

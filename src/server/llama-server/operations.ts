@@ -1,0 +1,146 @@
+// What llama-server's routes say of themselves: words of their fields, replies, examples. Mounted
+// with them by dialect.
+import { admissionWords, constraintExamples, constraintWords, refused, samplingWords, streamWords, tellingWords, type Words } from '../../request/words.js';
+import { anyContext, readAdmission } from '../exchange/admission.js';
+import { chatBody } from '../openai/operations.js';
+import { progress, timings } from '../openai/replies.js';
+import { answerWords, foreignWords } from '../openai/words.js';
+import { errorResponse as error } from '../reference/errors.js';
+import { chatErrors, inferenceErrors, type Body, type Operation } from '../reference/operation.js';
+import { anything, boolean, integer, list, mapOf, named, object, oneOf, text, told, words } from '../reference/schema.js';
+import { tokenLogprob, warnings } from '../reference/shapes.js';
+import { readInfillRequest, readNativeRequest } from './completion-request.js';
+import { readDetokenize, readTokenize } from './tokens.js';
+
+const none = { type: 'array', maxItems: 0 };
+
+const common: Words = {
+  ...foreignWords,
+  ...admissionWords,
+  ...streamWords,
+  ...answerWords,
+  max_tokens: { text: 'Another name of `n_predict`.' },
+  n_predict: { text: "Most tokens of the answer; 0 reads the prompt alone, -1 is what the context holds. The default is the server's (`--max-tokens`)." },
+  ...samplingWords,
+  ...constraintWords,
+  ...tellingWords,
+  response_fields: 'Names of the fields of the answer that are wanted; `a/b` is the `b` in `a`. None are all.',
+  n_indent: refused('indentation', { const: 0 }),
+  grammar_lazy: refused('grammars hold from the beginning', { const: false }),
+  lora: 'Not supported: adapters. Only an empty list is taken.',
+};
+
+const tokenList = { type: 'array', items: { type: 'integer', minimum: 0 }, minItems: 1 };
+const promptObject = { type: 'object', properties: { prompt_string: { type: 'string' }, multimodal_data: none }, required: ['prompt_string'] };
+const onePrompt = { anyOf: [{ type: 'string' }, tokenList, promptObject] };
+
+const some = { n_predict: 20 };
+const all = [{ n_probs: 1, stream: true, stop: ['a'], samplers: ['top_k'], dry_multiplier: 1, dry_sequence_breakers: ['a'], response_fields: ['content'] }, ...constraintExamples];
+
+const nativeBody: Body = {
+  name: 'NativeCompletionRequest',
+  read: (body) => [readAdmission(body), readNativeRequest(body, anyContext)],
+  examples: [{ prompt: 'Once upon a time', ...some }, { prompt: { prompt_string: 'a' } }, ...all.map((part) => ({ prompt: 'a', ...part }))],
+  words: {
+    prompt: { text: 'A text that goes on, as text, tokens or an object, or several of these.', is: [...onePrompt.anyOf, { type: 'array', items: onePrompt, minItems: 1, maxItems: 128 }] },
+    ...common,
+  },
+};
+
+const infillBody: Body = {
+  name: 'InfillRequest',
+  read: (body) => [readAdmission(body), readInfillRequest(body, anyContext)],
+  examples: [
+    { input_prefix: 'def add(a, b):\n    return ', input_suffix: '\n', ...some }, { input_prefix: '', input_suffix: '', input_extra: [{ filename: 'a', text: 'a' }] },
+    ...all.map((part) => ({ input_prefix: '', input_suffix: '', ...part })),
+  ],
+  words: {
+    input_prefix: 'What comes before the gap.',
+    input_suffix: 'What comes behind it.',
+    prompt: { text: 'What the answer begins with.', default: '' },
+    input_extra: 'Other files, which the model reads before.',
+    'input_extra[].filename': { text: 'The name of the file.', default: 'tmp' },
+    'input_extra[].text': 'What is in it.',
+    ...common,
+  },
+};
+
+const tokenizeBody: Body = {
+  name: 'TokenizeRequest',
+  read: (body) => [readAdmission(body), readTokenize(body)],
+  examples: [{ content: 'Hello world', with_pieces: true }],
+  words: {
+    content: 'The text.', ...admissionWords,
+    add_special: { text: 'With the tokens that a prompt of the model begins and ends with.', default: false },
+    parse_special: { text: 'Names of control tokens in the text become those.', default: true },
+    with_pieces: { text: 'With the text of each token.', default: false },
+  },
+};
+
+const detokenizeBody: Body = {
+  name: 'DetokenizeRequest', read: (body) => [readAdmission(body), readDetokenize(body, anyContext)], examples: [{ tokens: [1, 2, 3] }], words: { tokens: 'The tokens.', ...admissionWords },
+};
+
+const answered = { index: integer, content: text, tokens: list(integer), id_slot: integer, tokens_predicted: integer, tokens_evaluated: integer };
+const chances = told(list(tokenLogprob), 'With `n_probs`.');
+const settings = mapOf(anything);
+
+const whole = named('NativeCompletion', object({
+  ...answered,
+  stop: boolean, model: text,
+  generation_settings: told(settings, 'How the answer was made.'),
+  prompt: text, has_new_line: boolean, truncated: boolean,
+  stop_type: words('limit', 'eos', 'word'), stopping_word: text, tokens_cached: integer,
+  timings, 'completion_probabilities?': chances, 'warnings?': warnings,
+}));
+
+const chunk = named('NativeCompletionChunk', oneOf(
+  object({ ...answered, stop: boolean, 'timings?': timings, 'prompt_progress?': progress, 'completion_probabilities?': chances }),
+  whole,
+));
+
+const nativeReply = named('NativeCompletionReply', oneOf(whole, told(list(whole), 'Of several answers.'), told(mapOf(anything), 'With `response_fields`.')));
+const model = { model: told(text, 'The name of a model; left out, it is the default model.') };
+const loadedErrors = ['model_not_found', 'model_loading', 'model_unusable'] as const;
+const count = named('InputTokens', object({ object: 'response.input_tokens', input_tokens: integer, 'warnings?': warnings }));
+
+const props = named('Props', object({
+  default_generation_settings: object({ params: settings, n_ctx: integer }),
+  total_slots: integer, model_alias: text, model_ftype: text, model_path: told(text, "The model's name: where files lie is not told."),
+  modalities: object({ vision: boolean, video: boolean, audio: boolean }),
+  endpoint_slots: boolean, endpoint_props: boolean, endpoint_metrics: boolean, ui: boolean,
+  chat_template: text, bos_token: text, eos_token: text, build_info: text, is_sleeping: boolean,
+}));
+
+const refusedReply = { schema: error, empty: true } as const;
+
+export const operations = {
+  complete: {
+    id: 'createNativeCompletion', topic: 'Completions', summary: "A text goes on, as llama-server's own completions.", about: "A stream's last event has `stop: true` and all that a whole answer has, without its text.",
+    body: nativeBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'unsupported_content', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
+  },
+  infill: {
+    id: 'createInfill', topic: 'Completions', summary: 'Code between a prefix and a suffix.', about: 'With models that have tokens for that.',
+    body: infillBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'infill_unsupported', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
+  },
+  props: {
+    id: 'getProps', topic: 'Server', summary: 'What llama-server tells of a model that is loaded.', query: model, reply: { schema: props }, error, errors: loadedErrors,
+  },
+  setProps: { id: 'setProps', topic: 'Server', summary: 'Refused: requests say what they want.', reply: refusedReply, error, errors: ['not_implemented'] },
+  slots: {
+    id: 'getSlots', topic: 'Server', summary: 'The slots of a model that is loaded, and which are busy.',
+    query: { ...model, fail_on_no_slot: told(text, 'With any value: an error where none is free.') },
+    reply: { schema: list(object({ id: integer, n_ctx: integer, speculative: boolean, is_processing: boolean })) }, error, errors: [...loadedErrors, 'queue_full'],
+  },
+  slot: {
+    id: 'changeSlot', topic: 'Server', summary: 'Refused: conversations are found again by their tokens, in whatever slot they lie.', params: { id: 'Of the slot.' }, reply: refusedReply, error, errors: ['not_implemented'],
+  },
+  tokenize: {
+    id: 'tokenize', topic: 'Tokens', summary: 'The tokens of a text.', body: tokenizeBody,
+    reply: { schema: object({ tokens: oneOf(list(integer), list(object({ id: integer, piece: told(oneOf(text, list(integer)), 'Bytes where it is no UTF-8.') }))), 'warnings?': warnings }) }, error, errors: inferenceErrors,
+  },
+  detokenize: { id: 'detokenize', topic: 'Tokens', summary: 'The text of tokens.', body: detokenizeBody, reply: { schema: object({ content: text, 'warnings?': warnings }) }, error, errors: inferenceErrors },
+  template: { id: 'applyTemplate', topic: 'Tokens', summary: 'The prompt that a chat becomes.', body: chatBody, reply: { schema: object({ prompt: text, 'warnings?': warnings }) }, error, errors: chatErrors },
+  count: { id: 'countChatTokens', topic: 'Tokens', summary: 'How many tokens the prompt of a chat has.', body: chatBody, reply: { schema: count }, error, errors: chatErrors },
+} as const satisfies Record<string, Operation>;
+

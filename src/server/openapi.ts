@@ -1,0 +1,40 @@
+// GET /openapi.json: the reference of all routes, made from them when it is first asked for. Route
+// mounted by app.
+import { setImmediate } from 'node:timers/promises';
+import type { Request, RequestHandler, Response } from 'express';
+import { ownInstallation } from '../system/installation.js';
+import type { Route } from './exchange/dialect.js';
+import { makeDocument, type Document, type Documented, type Made } from './reference/document.js';
+
+function steps(routes: readonly Route[]): Generator<void, Made> {
+  const all = routes.flatMap((route): Documented[] => [route, ...(route.also ? [{ ...route.also, paths: route.paths }] : [])]);
+  return makeDocument(all, ownInstallation().version);
+}
+
+/** At once. */
+export function describe(routes: readonly Route[]): Made {
+  const making = steps(routes);
+  for (;;) {
+    const { done, value } = making.next();
+    if (done) return value;
+  }
+}
+
+/** Beside the answers that run. */
+async function describeSlowly(routes: readonly Route[]): Promise<Document> {
+  const making = steps(routes);
+  for (;;) {
+    const { done, value } = making.next();
+    if (done) return value.document;
+    await setImmediate();
+  }
+}
+
+export function openApi(routes: () => readonly Route[]): RequestHandler {
+  let made: Promise<Document> | undefined;
+  return async (req: Request, res: Response) => {
+    const document = await (made ??= describeSlowly(routes()));
+    // It may be mounted below another path.
+    res.json({ ...document, servers: [{ url: req.baseUrl || '/' }] });
+  };
+}

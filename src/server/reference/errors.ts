@@ -1,0 +1,20 @@
+// The body of errors, in OpenAI's shape. Used by all dialects that have no other.
+import { errorTable } from '../../errors.js';
+import { named, nullable, object, text, told, words, type Schema } from './schema.js';
+
+export const errorCode = told(named('ErrorCode', words(...Object.keys(errorTable))), 'What happened, for programs; [errors.md](errors.md) has them all.');
+
+/** Numbers may stand beside: `n_prompt_tokens` and `n_ctx`, or `needed_bytes`. */
+export const details: Schema = { additionalProperties: { type: ['number', 'string'] } };
+
+export const errorResponse = named('ErrorResponse', object({
+  error: named('Error', {
+    ...object({
+      message: told(text, 'What was expected, what came, what to do.'),
+      type: words('invalid_request_error', 'not_found_error', 'unavailable_error', 'server_error'),
+      param: told(nullable(text), 'The field at fault, such as `messages[0].role`.'),
+      code: errorCode,
+    }),
+    ...details,
+  }),
+}));

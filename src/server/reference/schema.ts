@@ -1,0 +1,51 @@
+// JSON schemas in few words, for replies and for the fields of a body that its reader looks at
+// itself. Pure. Used by the dialects' replies and words.
+
+export interface Schema {
+  [keyword: string]: unknown;
+  $ref?: string;
+  description?: string;
+  /** What a `$ref` of ours refers to; no JSON has it. */
+  [definition]?: Schema;
+}
+
+export const definition = Symbol('definition');
+
+export const text: Schema = { type: 'string' };
+export const integer: Schema = { type: 'integer' };
+export const number: Schema = { type: 'number' };
+export const boolean: Schema = { type: 'boolean' };
+export const nothing: Schema = { type: 'null' };
+/** Any JSON. */
+export const anything: Schema = {};
+
+export const list = (items: Schema, more: Schema = {}): Schema => ({ type: 'array', items, ...more });
+export const words = (...all: readonly string[]): Schema => ({ type: 'string', enum: all });
+export const mapOf = (values: Schema): Schema => ({ type: 'object', additionalProperties: values });
+export const oneOf = (...all: readonly Schema[]): Schema => ({ anyOf: all });
+export const told = (schema: Schema, description: string): Schema => ({ ...schema, description });
+
+export function nullable(schema: Schema): Schema {
+  const { type, enum: values } = schema;
+  if (type === 'null') return schema;
+  if (typeof type !== 'string') return { anyOf: [schema, nothing] };
+  return { ...schema, type: [type, 'null'], ...(Array.isArray(values) ? { enum: [...values as unknown[], null] } : {}) };
+}
+
+/** A name that ends with a question mark may be absent; a text is that very text. */
+export function object(fields: Readonly<Record<string, Schema | string>>): Schema {
+  const entries = Object.entries(fields).map(([key, value]) => (
+    { name: key.replace(/\?$/, ''), required: !key.endsWith('?'), schema: typeof value === 'string' ? { type: 'string', const: value } : value }
+  ));
+  const required = entries.filter((entry) => entry.required).map(({ name }) => name);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(entries.map(({ name, schema }) => [name, schema])),
+    ...(required.length === 0 ? {} : { required }),
+  };
+}
+
+/** Told once, among the components of the document. */
+export function named(name: string, schema: Schema): Schema {
+  return { $ref: `#/components/schemas/${name}`, [definition]: schema };
+}

@@ -1,0 +1,197 @@
+// A WebSocket for responses, as OpenAI has it: each message asks for one, its events come as
+// messages, and the last is remembered here, so that the next turn sends only what is new, whether
+// responses are stored or not. A message is a request that the server asks of itself, so that its
+// limits, errors and events are those of POST /v1/responses. Opened by http/upgrades.
+import type { IncomingMessage } from 'node:http';
+import type { RawData, WebSocket } from 'ws';
+import { RecuaError } from '../../errors.js';
+import { isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { errorBody, type ErrorBody } from '../http/error-reply.js';
+import type { Gateway } from '../http/gateway.js';
+import type { SocketRoute } from '../http/upgrades.js';
+import type { StoredResponse } from './store.js';
+
+/** Messages that may wait behind the one that is answered, and their characters. */
+const mostWaiting = 16;
+/** What all conversations together may hold between messages; who has no room sends all again. */
+const mostHeldBytes = 256 * 1024 * 1024;
+const bytesPerLetter = 2;
+
+/** What may lie in the socket before the answer waits for its client. */
+const highWaterBytes = 65_536;
+/** A client that takes nothing for so long is given up. */
+const stalledMs = 2 * 60_000;
+
+/** Codes of WebSocket's own for why one ends. */
+const goingAway = 1001;
+const noText = 1003;
+const tooMuch = 1008;
+
+/** Memory that conversations hold between messages. */
+class Held {
+  #bytes = 0;
+
+  /** Whether there is room for what is `letters` longer. */
+  add(letters: number): boolean {
+    if (this.#bytes + letters * bytesPerLetter > mostHeldBytes) return false;
+    this.#bytes += letters * bytesPerLetter;
+    return true;
+  }
+
+  remove(letters: number): void {
+    this.#bytes -= letters * bytesPerLetter;
+  }
+}
+
+export class Conversation {
+  readonly #gateway: Gateway;
+  readonly #socket: WebSocket;
+  readonly #held: Held;
+  readonly #mayGoOn: () => boolean;
+  readonly #gone = new AbortController();
+  readonly #waiting: string[] = [];
+  /** All items up to the last response, as JSON: what its client need not send again. */
+  #last: { id: string; items: string } | undefined;
+  #work: Promise<void> | undefined;
+
+  constructor(gateway: Gateway, socket: WebSocket, held: Held, mayGoOn: () => boolean) {
+    this.#gateway = gateway;
+    this.#socket = socket;
+    this.#held = held;
+    this.#mayGoOn = mayGoOn;
+    socket.on('message', (data, isBinary) => this.#take(data, isBinary));
+    socket.on('close', () => {
+      this.#gone.abort();
+      this.#forget();
+      held.remove(this.#waitingLetters());
+      this.#waiting.length = 0;
+    });
+    // The end follows.
+    socket.on('error', () => undefined);
+  }
+
+  /**
+   * What a message asks for. Its body has the fields of a plain request from then on.
+   * @throws RecuaError `invalid_value`, `invalid_type`, `unsupported_parameter`
+   */
+  asks(body: unknown): 'nothing' | 'preparation' | 'response' {
+    // Reading it on tells what was expected.
+    if (!isObject(body)) return 'response';
+    const { type, generate = true } = body;
+    // Codex tells of answers that it has seen.
+    if (type === 'response.processed') return 'nothing';
+    if (type !== 'response.create') throw wrongValue('type', '"response.create"', type);
+    if (body['background'] === true) throw wrongValue('background', 'false in a WebSocket', true);
+    if (typeof generate !== 'boolean') throw wrongType('generate', 'true or false', generate);
+    if (body['stream_id'] !== undefined) {
+      throw new RecuaError('unsupported_parameter', 'stream_id is not supported: a connection answers one message after the other; open another one.', { param: 'stream_id' });
+    }
+    delete body['type'];
+    delete body['generate'];
+    body['stream'] = true;
+    return generate ? 'response' : 'preparation';
+  }
+
+  /** Undefined where it is not the last one here. */
+  history(id: string, hold: (bytes: number) => void): object[] | undefined {
+    if (this.#last?.id !== id) return undefined;
+    hold(this.#last.items.length);
+    return JSON.parse(this.#last.items) as object[];
+  }
+
+  remember(before: readonly object[], { response, input }: StoredResponse): void {
+    this.#forget();
+    const items = JSON.stringify([...before, ...input, ...response.output]);
+    if (this.#gone.signal.aborted || items.length > this.#gateway.config.bodyLimitBytes || !this.#held.add(items.length)) return;
+    this.#last = { id: response.id, items };
+  }
+
+  #forget(): void {
+    this.#held.remove(this.#last?.items.length ?? 0);
+    this.#last = undefined;
+  }
+
+  #waitingLetters(): number {
+    return this.#waiting.reduce((sum, one) => sum + one.length, 0);
+  }
+
+  /** What is being answered may end; what waits is not begun. */
+  async drain(): Promise<void> {
+    this.#held.remove(this.#waitingLetters());
+    this.#waiting.length = 0;
+    await this.#work;
+    this.#socket.close(goingAway, 'The server is stopping.');
+  }
+
+  #take(data: RawData, isBinary: boolean): void {
+    if (isBinary) return this.#socket.close(noText, 'Expected text.');
+    if (!this.#mayGoOn()) return this.#socket.close(tooMuch, 'The API key has expired.');
+    const text = (data as Buffer).toString('utf8');
+    const isMuch = this.#waiting.length > 0 && (this.#waiting.length >= mostWaiting || this.#waitingLetters() + text.length > this.#gateway.config.bodyLimitBytes);
+    if (isMuch || !this.#held.add(text.length)) {
+      return this.#socket.close(tooMuch, 'Too much waits for its turn.');
+    }
+    this.#waiting.push(text);
+    this.#work ??= this.#answerAll().finally(() => (this.#work = undefined));
+  }
+
+  async #answerAll(): Promise<void> {
+    for (let text = this.#waiting.shift(); text !== undefined && !this.#gone.signal.aborted; text = this.#waiting.shift()) {
+      this.#held.remove(text.length);
+      await this.#answer(text);
+    }
+  }
+
+  async #answer(body: string): Promise<void> {
+    try {
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
+      if (status >= 400) await this.#send(JSON.stringify(failure(status, JSON.parse(reply.toString()) as ErrorBody)));
+    } catch (thrown) {
+      if (this.#gone.signal.aborted) return;
+      const error = new RecuaError('internal_error', `A response over a WebSocket ended without a reply: ${(thrown as Error).message}`, { cause: thrown });
+      this.#gateway.log('error', error.message);
+      await this.#send(JSON.stringify(failure(error.status, errorBody(error))));
+    }
+  }
+
+  /** The data of each event. */
+  async #forward(stream: IncomingMessage): Promise<void> {
+    stream.setEncoding('utf8');
+    let rest = '';
+    for await (const text of stream as AsyncIterable<string>) {
+      const events = (rest + text).split('\n\n');
+      rest = events.pop()!;
+      for (const event of events) await this.#send(event.slice(event.indexOf('data: ') + 'data: '.length));
+    }
+  }
+
+  async #send(text: string): Promise<void> {
+    const socket = this.#socket;
+    if (socket.bufferedAmount < highWaterBytes) return socket.send(text);
+    await new Promise<void>((resolve) => {
+      const stalled = setTimeout(() => socket.terminate(), stalledMs);
+      socket.send(text, () => {
+        clearTimeout(stalled);
+        resolve();
+      });
+    });
+  }
+}
+
+/** All that are open. */
+export function conversations(gateway: Gateway): SocketRoute['open'] {
+  const open = new Set<Conversation>();
+  const held = new Held();
+  gateway.traffic.onDrain(() => Promise.all([...open].map((one) => one.drain())));
+  return (socket, mayGoOn) => {
+    const one = new Conversation(gateway, socket, held, mayGoOn);
+    open.add(one);
+    socket.once('close', () => open.delete(one));
+  };
+}
+
+/** A response that is gone has a code of its own here: clients send the whole history then. */
+function failure(status: number, { error }: ErrorBody): object {
+  const isGone = error.code === 'response_not_found' && error.param === 'previous_response_id';
+  return { type: 'error', status: isGone ? 400 : status, error: isGone ? { ...error, code: 'previous_response_not_found' } : error };
+}

@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { ApiKeys } from '#recua/server/access/api-keys.js';
+
+const read = (keys: string, file = '', own?: string): ApiKeys => ApiKeys.read({ keys, file, own });
+const now = Date.parse('2026-06-01');
+
+t.test('no key is asked for where none is set', (t) => {
+  t.notOk(read('').areAsked);
+  t.notOk(read('', '', 'own').areAsked, "a server's own key alone asks nobody");
+  t.end();
+});
+
+t.test('keys of the setting, of lines and of JSON', (t) => {
+  const several = read('one, two', '# of the team\nthree\r\n\nfour\n');
+  t.strictSame(['one', 'two', 'three', 'four', 'five', ''].map((key) => several.find(key, now)?.name), ['key 1', 'key 2', 'key 1 of the file', 'key 2 of the file', undefined, undefined]);
+  t.ok(several.find('one', now)!.admin);
+  const hash = createHash('sha256').update('hashed').digest('hex');
+  const json = read('', JSON.stringify({ keys: [{ name: 'ann', key: 'plain' }, { name: 'bob', sha256: hash, admin: true }, { key: 'old', expires: '2026-05-31' }, { key: 'young', expires: '2026-06-02' }] }), 'own');
+  t.match(json.find('plain', now), { name: 'ann', admin: false });
+  t.match(json.find('hashed', now), { name: 'bob', admin: true });
+  t.equal(json.find('old', now), undefined, 'it has expired');
+  t.ok(json.find('young', now));
+  t.match(json.find('own', now), { admin: true });
+  t.end();
+});
+
+t.test('what is no key is refused at once, and never repeated', (t) => {
+  for (const [keys, file, message] of [
+    ['with blank', '', /^The API keys cannot be used: --api-key, key 1 is not made of visible ASCII/],
+    [',', '', /no key stands there/],
+    ['', '# nothing\n', /no key stands there/],
+    ['same', 'same', /stands there twice/],
+    ['', '{"keys":', /the key file begins as JSON, and is none as a whole\.$/],
+    ['', '{}', /has no list "keys"/],
+    ['', '[1]', /keys\[0\] of the key file is no object/],
+    ['', '[{"key":"a","rights":"all"}]', /has "rights": known are name, key, sha256, admin and expires/],
+    ['', '[{"name":"x"}]', /needs either key or sha256/],
+    ['', '[{"sha256":"abc"}]', /is not 64 hexadecimal digits/],
+    ['', '[{"key":"a","admin":"yes"}]', /neither true nor false/],
+    ['', '[{"key":"a","expires":"tomorrow"}]', /is no date/],
+    ['', '[{"key":"a","name":"<b>"}]', /the name of keys\[0\]/],
+  ] as const) {
+    t.throws(() => read(keys, file), { code: 'invalid_usage', message }, String(message));
+  }
+  t.throws(() => read('my secret'), { message: /^(?!.*secret)/ });
+  t.end();
+});

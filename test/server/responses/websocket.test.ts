@@ -1,0 +1,230 @@
+// Responses over a WebSocket, as OpenAI's client and Codex ask for them: the same events, a turn
+// that sends only what is new, and what becomes of upgrades that are none of ours.
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import OpenAI from 'openai';
+import { ResponsesWS } from 'openai/resources/responses/ws';
+import t, { type Test } from 'tap';
+import { WebSocket } from 'ws';
+import { post, startApp, until } from '../app-under-test.js';
+import { echo, hang, messagesOf } from '../fake-engine.js';
+
+interface Event {
+  type: string;
+  status?: number;
+  error?: { code: string; message: string; param: string | null };
+  response?: { id: string; status: string; output: { content: { text: string }[] }[] };
+  [field: string]: unknown;
+}
+
+async function open(t: Test, url: string): Promise<{ socket: WebSocket; ask: (message: unknown) => Promise<Event[]>; next: () => Promise<Event> }> {
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`);
+  const events: Event[] = [];
+  let wake = (): void => undefined;
+  socket.on('message', (data) => {
+    events.push(JSON.parse(String(data as Buffer)) as Event);
+    wake();
+  });
+  socket.on('error', () => undefined);
+  await once(socket, 'open');
+  t.teardown(() => socket.terminate());
+  const next = async (): Promise<Event> => {
+    while (events.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+    return events.shift()!;
+  };
+  return {
+    socket, next,
+    async ask(message) {
+      socket.send(typeof message === 'string' ? message : JSON.stringify(message));
+      for (const got: Event[] = []; ;) {
+        got.push(await next());
+        if (/^(response\.(completed|incomplete)|error)$/.test(got.at(-1)!.type)) return got;
+      }
+    },
+  };
+}
+
+const create = (input: unknown, more: object = {}): object => ({ type: 'response.create', model: 'small', store: false, input, ...more });
+const says = (text: string): object[] => [{ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }];
+
+/** Without what differs between two answers. */
+function plain(events: readonly Event[]): unknown {
+  const text = JSON.stringify(events).replaceAll(/"(id|item_id)":"[a-z]+_[0-9a-f]+"/g, '"$1":"x"').replaceAll(/"(created_at|completed_at)":\d+/g, '"$1":1');
+  return JSON.parse(text);
+}
+
+t.test('events are those of a stream', async (t) => {
+  const app = await startApp(t);
+  const { ask } = await open(t, app.url);
+  app.engine.script = async function* () {
+    yield { reasoning: 'Well.' };
+    await new Promise(setImmediate);
+    yield { toolCalls: [{ index: 0, id: 'call_1', name: 'f', arguments: '{}' }] };
+  };
+  const tools = [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }];
+  const over = await ask(create('Hi', { tools }));
+  const streamed = await (await post(`${app.url}/v1/responses`, { ...create('Hi', { tools }), type: undefined, stream: true })).text();
+  t.strictSame(plain(over), plain([...streamed.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data!) as Event)));
+  t.equal(over.at(-1)!.type, 'response.completed');
+});
+
+t.test('the next turn sends only what is new, though nothing is stored', async (t) => {
+  const app = await startApp(t);
+  const { ask } = await open(t, app.url);
+  const first = (await ask(create(says('one'), { instructions: 'Be brief.' }))).at(-1)!.response!;
+  const second = (await ask(create(says('two'), { instructions: 'Be brief.', previous_response_id: first.id }))).at(-1)!.response!;
+  await ask(create(says('three'), { instructions: 'Be brief.', previous_response_id: second.id }));
+  t.strictSame(messagesOf(app.engine.requests[2]!).map(({ role, content }) => `${role}: ${content as string}`), [
+    'system: Be brief.', 'user: one', 'assistant: one', 'user: two', 'assistant: two', 'user: three',
+  ]);
+  const [lost] = await ask(create(says('four'), { previous_response_id: first.id }));
+  t.match(lost, { type: 'error', status: 400, error: { code: 'previous_response_not_found', param: 'previous_response_id' } }, 'the last alone is remembered');
+  const stored = (await ask(create(says('kept'), { store: true }))).at(-1)!.response!;
+  await ask(create(says('other')));
+  t.equal((await ask(create(says('more'), { previous_response_id: stored.id }))).at(-1)!.type, 'response.completed', 'those that are stored are there, too');
+  const other = await open(t, app.url);
+  t.match((await other.ask(create(says('mine?'), { previous_response_id: second.id })))[0], { error: { code: 'previous_response_not_found' } }, 'another connection knows nothing of it');
+});
+
+t.test('a client prepares its first turn before its user has spoken', async (t) => {
+  const app = await startApp(t);
+  const { ask } = await open(t, app.url);
+  const prepared = await ask(create([], { instructions: 'Be brief.', generate: false }));
+  t.strictSame(prepared.map(({ type }) => type), ['response.created', 'response.completed']);
+  t.equal(app.engine.requests.length, 0);
+  await ask(create(says('one'), { instructions: 'Be brief.', previous_response_id: prepared[1]!.response!.id }));
+  t.strictSame(messagesOf(app.engine.requests[0]!).map(({ role }) => role), ['system', 'user']);
+  t.match((await ask(create([], { generate: false, tools: 3 })))[0], { type: 'error', status: 400, error: { param: 'tools' } });
+  t.match((await ask(create([], { generate: false, model: 'none' })))[0], { type: 'error', status: 404, error: { code: 'model_not_found' } });
+});
+
+t.test('what is wrong is told, and the connection goes on', async (t) => {
+  const app = await startApp(t);
+  const { ask, socket } = await open(t, app.url);
+  t.match((await ask('no JSON'))[0], { type: 'error', status: 400, error: { code: 'invalid_json' } });
+  t.match((await ask({ type: 'session.update' }))[0], { type: 'error', status: 400, error: { code: 'invalid_value', param: 'type' } });
+  t.match((await ask(create(7)))[0], { type: 'error', status: 400, error: { param: 'input' } });
+  t.match((await ask(create('Hi', { background: true })))[0], { type: 'error', status: 400, error: { param: 'background' } });
+  t.match((await ask(create('Hi', { stream_id: 's1' })))[0], { type: 'error', status: 400, error: { code: 'unsupported_parameter', param: 'stream_id' } });
+  t.match((await ask(create('Hi', { generate: 'no' })))[0], { type: 'error', status: 400, error: { param: 'generate' } });
+  t.match((await ask(create('Hi', { model: 'none' })))[0], { type: 'error', status: 404, error: { code: 'model_not_found' } });
+  socket.send(JSON.stringify({ type: 'response.processed', response_id: 'resp_1' }));
+  t.equal((await ask(create('Hi'))).at(-1)!.type, 'response.completed');
+});
+
+t.test('messages are answered in order, one after the other', async (t) => {
+  const app = await startApp(t);
+  const { socket, next } = await open(t, app.url);
+  for (const text of ['a', 'b', 'c']) socket.send(JSON.stringify(create(text)));
+  const said: string[] = [];
+  while (said.length < 3) {
+    const event = await next();
+    if (event.type === 'response.completed') said.push(event.response!.output[0]!.content[0]!.text);
+  }
+  t.strictSame(said, ['a', 'b', 'c']);
+  app.engine.script = hang;
+  for (let n = 0; n < 20; n++) socket.send(JSON.stringify(create('x')));
+  const [code] = await once(socket, 'close') as [number];
+  t.equal(code, 1008, 'who sends without an end is let go');
+  await until(() => app.engine.running.size === 0);
+});
+
+t.test('who hangs up ends the work', async (t) => {
+  const app = await startApp(t);
+  app.engine.script = hang;
+  const { socket, next } = await open(t, app.url);
+  socket.send(JSON.stringify(create('Hi')));
+  await next();
+  t.equal(app.engine.running.size, 1);
+  socket.terminate();
+  await until(() => app.engine.running.size === 0);
+  t.equal(app.engine.cancelled, 1);
+});
+
+t.test('a message has the limit of a body', async (t) => {
+  const app = await startApp(t, { bodyLimitBytes: 1_000 });
+  const { socket } = await open(t, app.url);
+  socket.send(JSON.stringify(create('x'.repeat(2_000))));
+  const [code] = await once(socket, 'close') as [number];
+  t.equal(code, 1009);
+});
+
+t.test('a stop lets an answer end, and closes the rest', async (t) => {
+  const app = await startApp(t);
+  let go = (): void => undefined;
+  const held = new Promise<void>((resolve) => (go = resolve));
+  app.engine.script = async function* (request) {
+    yield { content: 'So ' };
+    await held;
+    yield* echo(request);
+  };
+  const [idle, busy] = [await open(t, app.url), await open(t, app.url)];
+  const asked = busy.ask(create('long'));
+  await until(() => app.engine.running.size === 1);
+  const ends = Promise.all([idle, busy].map(({ socket }) => once(socket, 'close')));
+  const closed = app.close(60_000);
+  const late = await fetch(`${app.url}/v1/responses`).catch((error: Error) => error);
+  t.ok(late);
+  go();
+  t.match((await asked).at(-1), { type: 'response.completed', response: { output: [{ content: [{ text: 'So long' }] }] } });
+  t.strictSame((await ends).map(([code]) => code as number), [1001, 1001]);
+  await closed;
+});
+
+t.test('OpenAI’s client', async (t) => {
+  const app = await startApp(t);
+  const client = new OpenAI({ baseURL: `${app.url}/v1`, apiKey: 'none' });
+  const ws = new ResponsesWS(client);
+  t.teardown(() => ws.close());
+  const types: string[] = [];
+  const done = new Promise<OpenAI.Responses.Response>((resolve, reject) => {
+    ws.on('event', (event) => types.push(event.type));
+    ws.on('response.completed', ({ response }) => resolve(response));
+    ws.on('error', reject);
+  });
+  ws.send({ type: 'response.create', model: 'small', input: 'hello wide world' });
+  t.match(await done, { status: 'completed', output: [{ type: 'message', content: [{ text: 'hello wide world' }] }] });
+  t.strictSame([types[0], types.at(-1)], ['response.created', 'response.completed']);
+});
+
+/** One request by hand, and all that comes back. */
+async function raw(url: string, request: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.write(request);
+  let text = '';
+  for await (const chunk of socket) text += String(chunk);
+  return text;
+}
+
+t.test('other upgrades are plain requests', async (t) => {
+  const app = await startApp(t);
+  const body = JSON.stringify({ messages: [{ role: 'user', content: 'hello '.repeat(20_000) }] });
+  const h2c = (more: string): string => `Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n${more}`;
+  const answer = await raw(app.url, `POST /v1/chat/completions HTTP/1.1\r\n${h2c(`Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`)}\r\n${body}GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+  t.match(answer, /^HTTP\/1\.1 200 OK[^]*"object":"chat\.completion"[^]*HTTP\/1\.1 200 OK[^]*"status":"ok"/);
+  const handshake = 'Host: x\r\nConnection: close, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+  t.match(await raw(app.url, `GET /v1/models HTTP/1.1\r\n${handshake}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 200 OK/);
+  t.match(await raw(app.url, `GET /v1/realtime HTTP/1.1\r\n${handshake}GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 404 Not Found[^]*"code":"route_not_found"/);
+  t.equal((await fetch(`${app.url}/v1/responses`)).status, 426);
+});
+
+t.test('a connection is opened with a key, and by who has none it is not', async (t) => {
+  const app = await startApp(t, { apiKey: 'sesame' });
+  const refused = new WebSocket(`${app.url.replace('http', 'ws')}/v1/responses`);
+  const [error] = await once(refused, 'error') as [Error];
+  t.match(error.message, /401/);
+  const opened = new WebSocket(`${app.url.replace('http', 'ws')}/v1/responses`, { headers: { authorization: 'Bearer sesame' } });
+  await once(opened, 'open');
+  opened.send(JSON.stringify(create('Hi')));
+  const [first] = await once(opened, 'message') as [Buffer];
+  t.match(JSON.parse(first.toString()), { type: 'response.created' });
+  opened.terminate();
+});
+
+t.test('a field that is nearly one is a mistake in a message that prepares, too', async (t) => {
+  const app = await startApp(t);
+  const { ask } = await open(t, app.url);
+  t.match((await ask(create([], { generate: false, max_output_token: 5 }))).at(-1), { type: 'error', error: { code: 'unknown_parameter' } });
+  t.match((await ask(create([], { generate: false, unheard_of: 5 }))).at(-1), { type: 'response.completed', response: { warnings: [/unheard_of/] } });
+});
