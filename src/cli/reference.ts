@@ -52,7 +52,7 @@ export function markdown(all: readonly AnyCommand[]): string {
     '|---|---|',
     ...exitCodes.map(([number, meaning]) => `| ${number} | ${cell(meaning)} |`),
     '',
-    '`recua serve status` has codes of its own, above.',
+    '`recua ps` and `recua serve status` have codes of their own, above.',
   ].join('\n')}\n`;
 }
 

@@ -35,6 +35,8 @@ export interface Answerer {
    * chat template, the model's own.
    */
   readonly url: string | undefined;
+  /** For a server that asks for one. */
+  readonly key?: string | undefined;
   /** Undefined where nothing is kept here: a server remembers what it evaluated. */
   readonly kv: KvFiles | undefined;
   /** As `Engine.chat`. */

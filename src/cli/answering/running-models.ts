@@ -8,12 +8,19 @@ import { ServerClient } from '../servers/server-client.js';
 /** A model that a server has loaded, and that can chat. */
 export interface RunningModel {
   url: string;
+  /** For a server that asks for one. */
+  key: string | undefined;
   /** Its name there. */
   id: string;
   /** In a line, e.g. "llama 135M Q8_0". */
   description: string;
   /** Tokens that a request can hold there. */
   contextSize: number;
+}
+
+interface Address {
+  url: string;
+  key?: string | undefined;
 }
 
 /** A server that takes longer to say what it has is passed over. */
@@ -24,7 +31,7 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
   const servers = await runningServers();
   if (servers.length === 0) return undefined;
   const fingerprint = fingerprintOf(checkedFiles(file));
-  const found = await Promise.all(servers.map(async ({ url }) => (await modelsOf(url)).find((model) => model.fingerprint === fingerprint)));
+  const found = await Promise.all(servers.map(async (server) => (await modelsOf(server)).find((model) => model.fingerprint === fingerprint)));
   return found.find((model) => model !== undefined)?.model;
 }
 
@@ -32,13 +39,13 @@ export async function findRunningModel(file: ModelFile): Promise<RunningModel | 
  * Has a server load this file, where it serves a model of that name; undefined where it has none,
  * or another file. Throws why it does not load.
  */
-export async function loadThere(url: string, id: string, file: ModelFile, signal: AbortSignal): Promise<RunningModel | undefined> {
-  const client = new ServerClient(url);
+export async function loadThere(server: Address, id: string, file: ModelFile, signal: AbortSignal): Promise<RunningModel | undefined> {
+  const client = new ServerClient(server);
   const entries = entriesOf(await client.getJson('/v1/models'));
   const known = entries.find((entry) => entry.id === id || (Array.isArray(entry.aliases) && entry.aliases.includes(id)));
   if (!known) return undefined;
   const { model } = await client.postJson('/models/load', { model: known.id }, signal) as { model?: unknown };
-  const loaded = readEntry(url, model);
+  const loaded = readEntry(server, model);
   return loaded?.fingerprint === fingerprintOf(checkedFiles(file)) ? loaded.model : undefined;
 }
 
@@ -50,9 +57,9 @@ interface Entry {
   meta?: { fingerprint?: unknown; description?: unknown; n_ctx?: unknown };
 }
 
-async function modelsOf(url: string): Promise<{ fingerprint: string; model: RunningModel }[]> {
-  const list = await new ServerClient(url).getJson('/v1/models', answerMs).catch(() => undefined);
-  return entriesOf(list).map((entry) => readEntry(url, entry)).filter((entry) => entry !== undefined);
+async function modelsOf(server: Address): Promise<{ fingerprint: string; model: RunningModel }[]> {
+  const list = await new ServerClient(server).getJson('/v1/models', answerMs).catch(() => undefined);
+  return entriesOf(list).map((entry) => readEntry(server, entry)).filter((entry) => entry !== undefined);
 }
 
 function entriesOf(list: unknown): Entry[] {
@@ -61,11 +68,11 @@ function entriesOf(list: unknown): Entry[] {
 }
 
 /** Undefined for one that is not loaded or cannot chat, and of servers that say too little. */
-function readEntry(url: string, entry: unknown): { fingerprint: string; model: RunningModel } | undefined {
+function readEntry({ url, key }: Address, entry: unknown): { fingerprint: string; model: RunningModel } | undefined {
   const { id, status, capabilities, meta = {} } = (entry ?? {}) as Entry;
   const { fingerprint, description, n_ctx: contextSize } = meta;
   const chats = Array.isArray(capabilities) && capabilities.includes('completion');
   if (status?.value !== 'loaded' || !chats || typeof id !== 'string') return undefined;
   if (typeof fingerprint !== 'string' || typeof description !== 'string' || typeof contextSize !== 'number') return undefined;
-  return { fingerprint, model: { url, id, description, contextSize } };
+  return { fingerprint, model: { url, key, id, description, contextSize } };
 }

@@ -23,6 +23,7 @@ export class ServedModel implements Answerer {
   readonly description: string;
   readonly contextSize: number;
   readonly url: string;
+  readonly key: string | undefined;
   readonly place = undefined;
   /** The server keeps what it evaluated. */
   readonly kv = undefined;
@@ -30,13 +31,14 @@ export class ServedModel implements Answerer {
   /** Its name there. */
   readonly #served: string;
 
-  constructor({ name, id }: { name: string; id: string }, { url, id: served, description, contextSize }: RunningModel) {
+  constructor({ name, id }: { name: string; id: string }, { url, key, id: served, description, contextSize }: RunningModel) {
     this.name = name;
     this.id = id;
     this.description = description;
     this.contextSize = contextSize;
     this.url = url;
-    this.#client = new ServerClient(url);
+    this.key = key;
+    this.#client = new ServerClient({ url, key });
     this.#served = served;
   }
 

@@ -26,14 +26,14 @@ export const api = command({
   operands: '[model...]',
   summary: 'Start the HTTP API server',
   details: 'It listens at once; while the model loads, /health answers 503. With several models it serves these alone, each loaded at once; without one, every '
-    + 'model that recua list shows, each loaded when a request names it, and those in "models" of the config file with their settings. A model that nobody asks for leaves after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
+    + 'model that recua list shows, each loaded when a request names it, and those in "models" of the config file with their settings. A request has 4,096 tokens of context unless --ctx-size says otherwise (2,048 with recua serve start). A model that nobody asks for leaves after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
     + 'Neither prompts nor answers are ever logged. To run it in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
     ['recua api model.gguf -c 8192 -np 2 -ngl -1', 'A model of your own: two requests of 8192 tokens at once, all layers on the GPU'],
     ['recua api', 'Serve every model on this machine, each when it is asked for'],
     ['recua api chat.gguf embed.gguf --keep-alive -1', 'Two models through one port; requests without a name mean the first'],
-    ['recua api -m model.gguf --host 0.0.0.0 --port 9000', 'For other machines, too; whoever reaches it may use it'],
+    ['recua api -m model.gguf --host 0.0.0.0 --api-key-file keys', 'For other machines, too, which need one of the keys in the file'],
   ],
   flags: {
     ...serverFlags,

@@ -36,7 +36,7 @@ export const chat = command({
     'Without <model> it is that of the newest saved chat, else the only one of the store; of several, a terminal offers a list.',
     'Where a server of yours runs that has the model loaded, that answers, unless --local or a flag says how the model is to be loaded.',
     'Each turn is saved as it ends; /help lists what can be done inside. With -p, or where stdin is no terminal, it answers once and ends;',
-    'that one turn is saved only with --resume or --continue, which also know the model.',
+    'that one turn, unlike a conversation on a terminal, is saved only with --resume or --continue, which also know the model.',
   ].join('\n'),
   examples: [
     ['recua chat builtin', 'Begin a conversation'],

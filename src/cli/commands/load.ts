@@ -3,7 +3,8 @@ import { RecuaError } from '../../errors.js';
 import { sizeText } from '../../models/byte-size.js';
 import { command } from '../command.js';
 import { integer, misuse, perCall } from '../flags/flags.js';
-import { chooseServer, serverUrl } from '../servers/choose-server.js';
+import { chooseServer, serverKey, serverUrl } from '../servers/choose-server.js';
+import type { Asked } from '../servers/choose-server.js';
 import { readModel } from '../servers/served-model.js';
 import type { ServedModel } from '../servers/served-model.js';
 import type { ServerClient } from '../servers/server-client.js';
@@ -25,10 +26,11 @@ export const load = command({
   flags: {
     keepAlive: perCall(integer(['--keep-alive'], 'seconds', 'Stay loaded for so long after the last request; -1 is for ever; by default as the server has it', { fallback: 0, min: -1, max: 31_536_000 })),
     url: serverUrl,
+    apiKey: serverKey,
   },
   async run({ values, operands, given }) {
     const body = given.has('keepAlive') ? { keep_alive: values.keepAlive } : {};
-    return await forEach('load', operands, values.url, ({ state }) => state === 'ready' || state === 'loading', async (client, name, signal) => {
+    return await forEach('load', operands, values, ({ state }) => state === 'ready' || state === 'loading', async (client, name, signal) => {
       const line = new LoadingLine(`Loading ${name}`);
       try {
         const answer = client.postJson('/models/load', { model: name, ...body }, signal);
@@ -52,9 +54,9 @@ export const unload = command({
   summary: 'Unload models of a running server',
   details: 'Their memory is free when it ends; running answers end first. Which server is asked: as for recua load. The server itself is stopped by recua serve stop.',
   examples: [['recua unload owner/repo:Q4_K_M', 'Also recua stop']],
-  flags: { url: serverUrl },
+  flags: { url: serverUrl, apiKey: serverKey },
   async run({ values, operands }) {
-    return await forEach('unload', operands, values.url, isThere, async (client, name, signal) => {
+    return await forEach('unload', operands, values, isThere, async (client, name, signal) => {
       let told = false;
       const answer = client.postJson('/models/unload', { model: name }, signal);
       const { model } = await watchModel(client, name, answer, ({ id, running }) => {
@@ -77,13 +79,13 @@ type Step = (client: ServerClient, name: string, signal: AbortSignal) => Promise
  * One after the other. A mistake of the command line ends it before anything is done; where one
  * fails, the others are done all the same.
  */
-async function forEach(verb: string, names: readonly string[], url: string, prefers: (model: ServedModel) => boolean, step: Step): Promise<number> {
+async function forEach(verb: string, names: readonly string[], asked: Asked, prefers: (model: ServedModel) => boolean, step: Step): Promise<number> {
   if (names.length === 0) {
     const whole = verb === 'unload' ? ' To end the server itself: recua serve stop' : '';
     throw misuse(`Expected a model: recua ${verb} <model>…, where a model is a name that recua ps --all shows.${whole}`);
   }
   const chosen: [ServerClient, string][] = [];
-  for (const name of names) chosen.push([await chooseServer(url, name, prefers), name]);
+  for (const name of names) chosen.push([await chooseServer(asked, name, prefers), name]);
   const stop = watchSignals();
   let code = 0;
   try {

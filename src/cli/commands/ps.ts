@@ -4,7 +4,7 @@ import { sizeText } from '../../models/byte-size.js';
 import { RecuaError } from '../../errors.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
-import { noServer, serverUrl } from '../servers/choose-server.js';
+import { noServer, serverKey, serverUrl } from '../servers/choose-server.js';
 import { runningServers } from '../servers/registry.js';
 import type { RunningServer } from '../servers/registry.js';
 import { modelsOf } from '../servers/served-model.js';
@@ -16,6 +16,11 @@ import { aborted, watchSignals } from '../terminal/signals.js';
 /** As of `recua serve status`. */
 const stoppedCode = 3;
 const everyMs = 1_000;
+
+interface Given {
+  url: string;
+  apiKey: string;
+}
 
 /** A server and what it said; `problem` is why it said nothing. */
 interface Asked {
@@ -43,16 +48,17 @@ export const ps = command({
     watch: perCall(on(['--watch', '-w'], 'Go on showing it, once a second, until Ctrl-C')),
     json: perCall(on(['--json'], 'Print JSON')),
     url: serverUrl,
+    apiKey: serverKey,
   },
   async run({ values, operands }) {
-    const { all, json, url } = values;
+    const { all, json } = values;
     if (operands.length > 0) throw misuse(`Expected no argument, got ${operands.join(' ')}. One model in detail: recua show ${operands[0]}`);
     if (values.watch) {
       if (json) throw misuse('Expected --watch or --json, got both.');
       if (!process.stdout.isTTY) throw misuse('Expected a terminal for --watch, and stdout is none. For a program: recua ps --json');
-      return await watch(url, all);
+      return await watch(values, all);
     }
-    const asked = await askAll(url);
+    const asked = await askAll(values);
     if (json) await print(asJson(asked, all));
     else if (asked.length === 0) say(noServer);
     else await print(await asText(asked, all));
@@ -64,10 +70,10 @@ export const ps = command({
   },
 });
 
-async function askAll(url: string): Promise<Asked[]> {
+async function askAll({ url, apiKey }: Given): Promise<Asked[]> {
   const servers = url === '' ? await runningServers() : [undefined];
   return await Promise.all(servers.map(async (server) => {
-    const client = new ServerClient(server?.url ?? url);
+    const client = new ServerClient(server ?? { url, key: apiKey });
     try {
       return { url: client.url, server, models: await modelsOf(client), problem: undefined };
     } catch (thrown) {
@@ -77,12 +83,12 @@ async function askAll(url: string): Promise<Asked[]> {
 }
 
 /** On a screen of its own, so that what was on the terminal is there again afterwards. */
-async function watch(url: string, all: boolean): Promise<number> {
+async function watch(given: Given, all: boolean): Promise<number> {
   const stop = watchSignals();
   process.stdout.write('\x1b[?1049h\x1b[?25l');
   try {
     while (!stop.signal.aborted) {
-      const asked = await Promise.race([askAll(url), aborted(stop.signal)]);
+      const asked = await Promise.race([askAll(given), aborted(stop.signal)]);
       if (!asked) break;
       const problems = asked.flatMap(({ problem }) => (problem ? [problem.message] : []));
       const text = asked.length === 0 ? `${noServer}\n` : `${await asText(asked, all)}${problems.map((problem) => `Note: ${problem}\n`).join('')}`;

@@ -35,6 +35,7 @@ const start = command({
   operands: '[model...]',
   summary: 'Start the server in the background',
   details: 'Models are as for recua api: one, several, those of --models, or without any all that recua list shows, each loaded when a request names it. '
+    + 'A request has 2,048 tokens of context here, where recua api has 4,096, unless --ctx-size says otherwise. '
     + 'Returns when the server is ready, or says why it is not, with the end of its log. If the same is served already, at the address that is asked for, '
     + 'that is told, and all is well. Ctrl-C stops the server that is being started. Its log is in the state folder; it never holds prompts or answers.',
   examples: [

@@ -20,6 +20,8 @@ export interface Flag<T> {
    * may set it.
    */
   readonly perCall?: boolean;
+  /** Its value is shown to nobody. */
+  readonly secret?: boolean;
   /** At the top of the config file an object may stand for the file that it names. */
   readonly inline?: boolean;
   /** Turns the text of a value into the value; throws what was expected. */
@@ -103,6 +105,11 @@ export function settingNames(flag: Flag<unknown>): string[] {
 /** The environment variables that set it, the one to tell first. */
 export function variableNames(flag: Flag<unknown>): string[] {
   return settingNames(flag).map((name) => `RECUA_${name.toUpperCase().replaceAll('-', '_')}`);
+}
+
+/** A value as it may be seen. */
+export function shownValue(flag: Flag<unknown>, value: unknown): unknown {
+  return flag.secret && value !== '' ? '(hidden)' : value;
 }
 
 /** A value as the word of a command line that gives it: the opposite of reading. */

@@ -43,7 +43,7 @@ function describe(setting: Setting, words: FlagWords & { fallback: unknown }): F
       if (setting.words) return integerOr(names, help, { ...range, words: setting.words });
       return integer(names, value ?? 'n', help, range);
     }
-    case 'text': return { ...text(names, value ?? 'text', help, fallback as string), ...(words.inline ? { inline: true } : {}) };
+    case 'text': return { ...text(names, value ?? 'text', help, fallback as string), ...(words.inline ? { inline: true } : {}), ...(words.secret ? { secret: true } : {}) };
     case 'choice': return choice(names, help, setting.choices, fallback as string);
     case 'switch': return fallback === true ? off(names, help) : on(names, help);
   }
@@ -66,7 +66,7 @@ export async function settingValues<T extends Settings>(
   const given = values as Readonly<Record<string, unknown>>;
   const own = flagged(table).map(async ([key, { flag }]) => {
     const value = given[flag.key ?? key];
-    if (flag.file) return [key, value === '' ? '' : await readTextFile(value as string)];
+    if (flag.file) return [key, value === '' ? '' : await readNamed(value as string)];
     return [key, flag.unit === undefined ? value : value as number * flag.unit];
   });
   return Object.fromEntries(await Promise.all(own)) as ValuesOf<T>;
@@ -75,6 +75,13 @@ export async function settingValues<T extends Settings>(
 function flagged(table: Settings): [key: string, setting: Setting & WithFlag][] {
   type Flagged = [string, Setting & WithFlag];
   return Object.entries(table).filter((entry): entry is Flagged => entry[1].flag !== undefined);
+}
+
+/** An empty one would say the same as none, which nobody means who names a file. */
+async function readNamed(path: string): Promise<string> {
+  const read = await readTextFile(path);
+  if (read === '') throw new RecuaError('file_unreadable', `${path} is empty.`);
+  return read;
 }
 
 /** A text file named by a flag. */

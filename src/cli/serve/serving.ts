@@ -1,5 +1,6 @@
 // A server in the foreground, from the first listening to the last answer: over one model for good,
 // or over a pool of several. Called by api; `serve start` asks beforehand what it would serve.
+import { randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
 import { defaults, makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
@@ -139,19 +140,21 @@ export async function serve(serving: Serving, config: Config, output: Output, up
   try {
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../../server/listen.js');
-    const server = await listen({ pool, config, log, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
+    const server = await listen({ pool, config, log, ownKey, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;
     });
-    const unregister = await registered(server.url, output);
+    const unregister = await registered({ url: server.url, key: ownKey }, output);
     try {
       await update({ url: server.url, port: server.port });
       const loaded = await Promise.race([load().then((offload) => ({ offload })), aborted(stopped)]);
       if (loaded) {
         await update({ state: 'running', ...(loaded.offload ? { offload: loaded.offload } : {}) });
-        if (!isLoopback(config.host)) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key.`);
+        if (!isLoopback(config.host) && ownKey === undefined) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key (--api-key).`);
         tell(`Recua listens on ${server.url}`);
-        if (!output.managed) say(`Try: ${pool.sole ? curlLine(server.url) : `curl ${server.url}/v1/models`}`);
+        if (config.ui && !output.managed) say(`In a browser: ${server.url}/`);
+        if (!output.managed) say(`Try: ${pool.sole ? curlLine(server.url, ownKey !== undefined) : `curl ${server.url}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
       }
       tell(output.managed ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
@@ -170,8 +173,8 @@ export async function serve(serving: Serving, config: Config, output: Output, up
 }
 
 /** A server that others cannot find serves all the same. */
-async function registered(url: string, { log, managed }: Output): Promise<() => void> {
-  return await registerServer({ url, managed }).catch((cause: Error) => {
+async function registered(server: { url: string; key: string | undefined }, { log, managed }: Output): Promise<() => void> {
+  return await registerServer({ ...server, managed }).catch((cause: Error) => {
     log('warn', `recua ps and other commands will not find this server: ${cause.message}`);
     return () => undefined;
   });
@@ -231,7 +234,11 @@ function describeModel(model: ModelDescription, tell: (text: string) => void, pr
 }
 
 /** A request to paste into a shell. */
-export function curlLine(url: string): string {
+export function curlLine(url: string, asksForKey = false): string {
   const body = JSON.stringify({ messages: [{ role: 'user', content: 'Hello! Who are you?' }] });
-  return `curl ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`;
+  return `curl ${url}/v1/chat/completions${keyWords(asksForKey)} -H 'Content-Type: application/json' -d '${body}'`;
+}
+
+function keyWords(asksForKey: boolean): string {
+  return asksForKey ? ' -H "Authorization: Bearer $RECUA_API_KEY"' : '';
 }

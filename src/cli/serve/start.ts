@@ -15,7 +15,8 @@ import { shellWord } from '../../models/names/shell-word.js';
 import { configSettings, makeConfig } from '../../settings/config.js';
 import { serverFlags } from '../commands/api.js';
 import type { ServerValues } from '../commands/api.js';
-import { flagWord, settingNames } from '../flags/flags.js';
+import type { Flag } from '../flags/flags.js';
+import { flagWord, settingNames, variableNames } from '../flags/flags.js';
 import { settingValues } from '../flags/setting-flags.js';
 import { LoadingLine, say } from '../terminal/output.js';
 import { configPath } from '../flags/settings.js';
@@ -31,6 +32,8 @@ import type { ServePlaces, ServerRecord } from './state-file.js';
 import { ended, findStatus } from './status.js';
 
 const pollMs = 100;
+/** Settings that name files, which the server reads from another folder. */
+const files: ReadonlySet<string> = new Set(['models', 'chat-template-file', 'api-key-file']);
 /** Lines of log quoted when a start fails. */
 const quotedLines = 10;
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
@@ -134,11 +137,14 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   const now = await readRecord(places.record) ?? record;
   say(`Already running: ${now.model.id} at ${now.url} (pid ${pid})`);
   if (now.version !== recuaVersion()) say(`Note: it is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
-  const other = Object.entries(serverFlags).flatMap(([key, flag]) => {
+  const others = Object.entries<Flag<unknown>>(serverFlags).some(([key, flag]) => flag.secret && wanted.given.has(key as keyof ServerValues) && now.settings[settingNames(flag)[0]!] !== wanted.values[key as keyof ServerValues]);
+  if (others) say('Note: it runs with another --api-key. To change that: recua serve restart, with --api-key or RECUA_API_KEY.');
+  const other = Object.entries<Flag<unknown>>(serverFlags).flatMap(([key, flag]) => {
     const name = settingNames(flag)[0]!;
-    const value = name === 'models' ? fileOf(wanted.values) : wanted.values[key as keyof ServerValues];
+    const given = wanted.values[key as keyof ServerValues];
+    const value = files.has(name) && given !== '' ? resolve(String(given)) : given;
     const same = name === 'model' || !wanted.given.has(key as keyof ServerValues) || now.settings[name] === value;
-    return same ? [] : [flagWord(flag, value)];
+    return same || flag.secret ? [] : [flagWord(flag, value)];
   });
   if (other.length > 0) say(`Note: it runs without ${other.join(' ')}. To change that: recua serve restart ${other.join(' ')}`);
   return 0;
@@ -174,10 +180,13 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
     logFile: logOf(places, wanted),
     models: fileOf(values),
     chatTemplateFile: values.chatTemplateFile === '' ? '' : resolve(values.chatTemplateFile),
+    apiKeyFile: values.apiKeyFile === '' ? '' : resolve(values.apiKeyFile),
   };
   // Every value is said, so that neither the config file nor a variable means something else to
-  // `api`.
-  const words = Object.entries(serverFlags).map(([key, flag]) => flagWord(flag, whole[key as keyof ServerValues]));
+  // `api`; what nobody is to see is said in variables, which other users cannot read.
+  const flags = Object.entries<Flag<unknown>>(serverFlags).map(([key, flag]) => ({ flag, value: whole[key as keyof ServerValues] }));
+  const words = flags.filter(({ flag }) => !flag.secret).map(({ flag, value }) => flagWord(flag, value));
+  const secrets = flags.filter(({ flag }) => flag.secret).map(({ flag, value }) => [variableNames(flag)[0]!, String(value)]);
   let errors: number;
   try {
     errors = openSync(places.errors, 'w', 0o600);
@@ -186,7 +195,7 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
   }
   try {
     const child = spawn(process.execPath, [mainPath, 'api', ...(names.length > 1 ? names : []), ...words, `--state-file=${places.record}`], {
-      detached: true, stdio: ['ignore', errors, errors], cwd: places.folder, env: environment(), windowsHide: true,
+      detached: true, stdio: ['ignore', errors, errors], cwd: places.folder, env: { ...environment(), ...Object.fromEntries(secrets) as NodeJS.ProcessEnv }, windowsHide: true,
     });
     child.unref();
     await once(child, 'spawn');
@@ -218,7 +227,7 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
         if (health?.status === 'ok' && record.state === 'running') {
           line.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
-          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url)}`);
+          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '')}`);
           return;
         }
         if (health?.status === 'loading') line.show(health.progress);

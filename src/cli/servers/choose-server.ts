@@ -2,6 +2,7 @@
 // model. Called by commands that load and unload.
 import { RecuaError } from '../../errors.js';
 import { text, perCall, misuse } from '../flags/flags.js';
+import type { Flag } from '../flags/flags.js';
 import { runningServers } from './registry.js';
 import { modelOf } from './served-model.js';
 import type { ServedModel } from './served-model.js';
@@ -10,20 +11,31 @@ import { ServerClient } from './server-client.js';
 /** Of every command that asks a server. */
 export const serverUrl = perCall(text(['--url'], 'url', 'The server to ask, such as http://127.0.0.1:8080; by default the one of yours that runs'));
 
+/** What it asks for, where it asks for a key; servers that are found by themselves need none. */
+export const serverKey: Flag<string> = { ...text(['--api-key'], 'key', 'The key for a server that asks for one'), secret: true };
+
+/** Which server a command is to ask; an empty address means one that runs here. */
+export interface Asked {
+  url: string;
+  apiKey: string;
+}
+
 export const noServer = 'No server is running. Start one: recua serve start, or recua api.';
 
 /**
- * Of several servers that have the model the one that `prefers` it, then the managed one. Throws
- * `server_unreachable`, `invalid_usage` where it could be any of several, and the server's own
- * error where none has the model.
+ * Of several servers that have the model, and can load and unload it where one of them can, the one
+ * that `prefers` it, then the managed one. Throws `server_unreachable`, `invalid_usage` where it
+ * could be any of several, and the server's own error where none has the model.
  */
-export async function chooseServer(url: string, name: string, prefers: (model: ServedModel) => boolean): Promise<ServerClient> {
-  if (url !== '') return new ServerClient(url);
-  const servers = (await runningServers()).map((server) => ({ ...server, client: new ServerClient(server.url) }));
+export async function chooseServer({ url, apiKey }: Asked, name: string, prefers: (model: ServedModel) => boolean): Promise<ServerClient> {
+  if (url !== '') return new ServerClient({ url, key: apiKey });
+  const servers = (await runningServers()).map((server) => ({ ...server, client: new ServerClient(server) }));
   if (servers.length === 0) throw new RecuaError('server_unreachable', noServer);
   if (servers.length === 1) return servers[0]!.client;
   const asked = await Promise.all(servers.map(async (server) => ({ ...server, model: await modelOf(server.client, name).catch(() => undefined) })));
-  const have = asked.filter(({ model }) => model !== undefined);
+  const named = asked.filter(({ model }) => model !== undefined);
+  const free = named.filter(({ model }) => !model!.fixed);
+  const have = free.length > 0 ? free : named;
   const preferred = have.filter(({ model }) => prefers(model!));
   const among = preferred.length > 0 ? preferred : have.length > 0 ? have : asked;
   const chosen = among.length === 1 ? among[0] : among.find(({ managed }) => managed);

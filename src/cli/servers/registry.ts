@@ -16,6 +16,8 @@ export interface RunningServer {
   /** As it says it itself; of a server on all addresses `http://0.0.0.0:8080`. */
   url: string;
   pid: number;
+  /** For servers that ask for one: made up by the server for programs of its user. */
+  key?: string | undefined;
   /** Started by `recua serve`. */
   managed: boolean;
   /** ISO 8601. */
@@ -29,10 +31,10 @@ const longestRecordBytes = 4_096;
  * Tells that this process serves at an address. Returns what takes that back; the end of the
  * process does so, too. Throws what the file system says where the state folder cannot be written.
  */
-export async function registerServer({ url, managed }: Pick<RunningServer, 'url' | 'managed'>, places: Places = findPlaces()): Promise<() => void> {
+export async function registerServer({ url, key, managed }: Pick<RunningServer, 'url' | 'key' | 'managed'>, places: Places = findPlaces()): Promise<() => void> {
   const folder = folderOf(places);
   const identity = await ownIdentity();
-  const record = { identity, url, managed, startedAt: new Date().toISOString() };
+  const record = { identity, url, ...(key === undefined ? {} : { key }), managed, startedAt: new Date().toISOString() };
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Of two containers with one state folder, both may have a process of this number.
   const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
@@ -70,8 +72,8 @@ async function readLiving(path: string): Promise<RunningServer | undefined> {
   if (life === 'dead') await rm(path, { force: true }).catch(() => undefined);
   // One of another container cannot be seen from here, and its address means nothing here.
   if (!record || life !== 'alive') return undefined;
-  const { identity: { pid }, url, managed, startedAt } = record;
-  return { url, pid, managed, startedAt };
+  const { identity: { pid }, ...server } = record;
+  return { ...server, pid };
 }
 
 /** Only what this user wrote: prompts are sent to the address that stands there. */
@@ -96,8 +98,8 @@ function parse(text: string): Omit<RunningServer, 'pid'> & { identity: ProcessId
   } catch {
     return undefined;
   }
-  const { identity: marked, url, managed, startedAt } = (value ?? {}) as Record<string, unknown>;
+  const { identity: marked, url, key, managed, startedAt } = (value ?? {}) as Record<string, unknown>;
   const identity = readIdentity(marked);
   if (!identity || typeof url !== 'string' || typeof startedAt !== 'string') return undefined;
-  return { identity, url, managed: managed === true, startedAt };
+  return { identity, url, ...(typeof key === 'string' ? { key } : {}), managed: managed === true, startedAt };
 }

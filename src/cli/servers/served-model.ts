@@ -25,6 +25,8 @@ export interface ServedModel {
   waiting: number;
   tokensPerSecond: number;
   pinned: boolean;
+  /** Its server was started with it, and neither loads nor unloads models. */
+  fixed: boolean;
   /** When it is unloaded if nobody asks for it, by Date.now(). */
   expiresMs: number | undefined;
 }
@@ -40,7 +42,7 @@ export async function modelOf(client: ServerClient, name: string): Promise<Serve
 }
 
 export function readModel(value: unknown): ServedModel {
-  const { id, aliases, status, meta: details, memory_bytes: memory, pinned, expires_at: expires, context_length: context } = objectOf(value);
+  const { id, aliases, status, meta: details, memory_bytes: memory, pinned, fixed, expires_at: expires, context_length: context } = objectOf(value);
   const { value: state, fraction, reason, running, waiting, tokens_per_second: speed } = objectOf(status);
   const meta = objectOf(details);
   const { message } = objectOf(reason);
@@ -59,6 +61,7 @@ export function readModel(value: unknown): ServedModel {
     waiting: number(waiting) ?? 0,
     tokensPerSecond: number(speed) ?? 0,
     pinned: pinned === true,
+    fixed: fixed === true,
     expiresMs: typeof expires === 'number' ? expires * 1_000 : undefined,
   };
 }

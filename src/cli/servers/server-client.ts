@@ -12,14 +12,18 @@ export class ServerClient {
   /** Without a slash at its end. */
   readonly url: string;
   readonly #address: string;
+  readonly #headers: Readonly<Record<string, string>>;
 
   /**
-   * Takes what people have at hand: `127.0.0.1:8080` or an OpenAI client's base URL will do. Throws
-   * `invalid_usage` for what is no address.
+   * Takes what people have at hand: `127.0.0.1:8080` or an OpenAI client's base URL will do; a
+   * server that asks for an API key gets this one. Throws `invalid_usage` for what is no address.
    */
-  constructor(url: string) {
+  constructor({ url, key = '' }: { url: string; key?: string | undefined }) {
     this.url = readAddress(url);
     this.#address = reachable(this.url);
+    // A server may have several, with commas between them: the first will do.
+    const [first = ''] = key.split(',');
+    this.#headers = first === '' ? {} : { Authorization: `Bearer ${first.trim()}` };
   }
 
   /** Throws `server_unreachable` where the answer takes too long, too. */
@@ -43,12 +47,12 @@ export class ServerClient {
     return await this.#send(path, { method: 'POST', headers, body: JSON.stringify(body), ...(signal ? { signal } : {}) });
   }
 
-  async #send(path: string, init: RequestInit & { method: string }): Promise<Response> {
+  async #send(path: string, init: Omit<RequestInit, 'headers'> & { method: string; headers?: Record<string, string> }): Promise<Response> {
     // Loaded when first needed: most commands ask no server.
     const { default: fetch } = await import('node-fetch');
     let response: Response;
     try {
-      response = await fetch(`${this.#address}${path}`, { ...init, redirect: 'error' });
+      response = await fetch(`${this.#address}${path}`, { ...init, headers: { ...this.#headers, ...init.headers }, redirect: 'error' });
     } catch (thrown) {
       throw this.#failure(thrown, init.signal?.aborted === true);
     }

@@ -17,11 +17,13 @@ async function served(running: Running): Promise<string> {
   return (await running.saw(/Recua listens on (http:\/\/\S+)/))[1]!;
 }
 
-t.test('api serves the model, prints address and curl line on stderr, and stops cleanly by Ctrl-C', async (t) => {
+t.test('api serves the model, prints the addresses of API and page and a curl line on stderr, and stops cleanly by Ctrl-C', async (t) => {
   const running = start(['api', 'builtin', ...small, '--alias', 'tiny']);
   const url = await served(running);
   t.match(await (await fetch(`${url}/health`)).json(), { status: 'ok', model: 'loaded' });
   t.match(await (await fetch(`${url}/v1/models`)).json(), { data: [{ id: 'tiny' }] });
+  const [, page] = await running.saw(/In a browser: (http:\/\/\S+)/);
+  t.match(await (await fetch(page, { headers: { accept: 'text/html' } })).text(), /^<!doctype html>/);
   const [curl] = await running.saw(/curl .*/);
   const reply = JSON.parse(execFileSync('sh', ['-c', curl], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })) as object;
   t.match(reply, { object: 'chat.completion', choices: [{ message: { role: 'assistant', content: /\w/ } }] }, 'the curl line works when pasted');

@@ -42,7 +42,7 @@ t.test('bash completes commands, commands in a group, and their flags', async (t
   t.same(await bash(t, ['ver']), ['version']);
   t.same(await bash(t, ['serve', '']), ['help', 'logs', 'restart', 'start', 'status', 'stop']);
   t.same(await bash(t, ['serve', 'logs', '--f']), ['--follow']);
-  t.same(await bash(t, ['api', '--no']), ['--no-mmap']);
+  t.same(await bash(t, ['api', '--no']), ['--no-mmap', '--no-ui']);
   t.same(await bash(t, ['serve', 'start', '--mlock', '--ctx']), ['--ctx-size']);
   t.same(await bash(t, ['help', 'conf']), ['config']);
   t.same(await bash(t, ['completion', '']), ['bash', 'fish', 'zsh']);

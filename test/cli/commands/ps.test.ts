@@ -94,6 +94,12 @@ t.test('of several servers the one that has the model is asked', async (t) => {
   t.match(await call(home, 'load', 'small'), { code: 1, stderr: /recua: This server was started with one model, which is loaded when it starts/ });
   const rows = table((await call(home, 'ps', '--all')).stdout);
   t.strictSame(rows.map(({ NAME, SERVER, STATE, UNTIL }) => [NAME, SERVER, STATE, UNTIL]).sort(), [['builtin', other.url, 'unloaded', undefined], ['small', one.url, 'ready', 'pinned']]);
+  // Both have it then, and one of them can let it come and go.
+  const fixed = await serve(t, home, 'builtin');
+  t.match(await call(home, 'load', 'builtin'), { code: 0, stderr: new RegExp(`builtin is ready at ${other.url} `) });
+  t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is not loaded any more at ${other.url}\n` });
+  fixed.running.child.kill('SIGKILL');
+  await fixed.running.ended;
   t.match(await call(home, 'load', 'gpt-4'), { code: 2, stderr: /2 servers run, and none has gpt-4: http.*, http.*\. Name one with --url\./ });
   other.running.child.kill('SIGKILL');
   await other.running.ended;

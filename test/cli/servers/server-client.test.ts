@@ -16,7 +16,7 @@ async function listen(t: Test, answer: RequestListener): Promise<string> {
 
 t.test('it asks a server, and throws its own errors', async (t) => {
   const { url } = await startApp(t);
-  const client = new ServerClient(url);
+  const client = new ServerClient({ url });
   t.equal(client.url, url);
   t.match(await client.getJson('/v1/models'), { object: 'list' });
   const body = { messages: [{ role: 'user', content: 'hi' }] };
@@ -29,34 +29,34 @@ t.test('it asks a server, and throws its own errors', async (t) => {
 
 t.test('an address is read as people have it', async (t) => {
   for (const given of ['http://localhost:8080', 'localhost:8080', 'http://localhost:8080/', 'http://localhost:8080/v1/']) {
-    t.equal(new ServerClient(given).url, 'http://localhost:8080', given);
+    t.equal(new ServerClient({ url: given }).url, 'http://localhost:8080', given);
   }
   for (const wrong of ['', 'ftp://localhost', 'http://', 'http://a b', 'http://localhost/?x']) {
-    t.throws(() => new ServerClient(wrong), { code: 'invalid_usage', message: /Expected the address of a server, such as http/ }, wrong);
+    t.throws(() => new ServerClient({ url: wrong }), { code: 'invalid_usage', message: /Expected the address of a server, such as http/ }, wrong);
   }
 });
 
 t.test('who does not answer is named, with what to do', async (t) => {
   const url = await listen(t, (_, res) => res.destroy());
-  await t.rejects(new ServerClient(url).getJson('/v1/models'), { code: 'server_unreachable', message: new RegExp(`^The server ${url} ended the connection`) });
+  await t.rejects(new ServerClient({ url }).getJson('/v1/models'), { code: 'server_unreachable', message: new RegExp(`^The server ${url} ended the connection`) });
   const gone = createServer().listen(0, '127.0.0.1');
   await once(gone, 'listening');
   const { port } = gone.address() as AddressInfo;
   await new Promise((resolve) => gone.close(resolve));
-  await t.rejects(new ServerClient(`127.0.0.1:${port}`).postJson('/x', {}), {
+  await t.rejects(new ServerClient({ url: `127.0.0.1:${port}` }).postJson('/x', {}), {
     code: 'server_unreachable', message: `The server http://127.0.0.1:${port} refuses the connection: no server listens there. recua ps lists those that run; recua serve start starts one.`,
   });
 });
 
 t.test('what is no Recua is said to be none', async (t) => {
   const page = await listen(t, (_, res) => res.end('<html>'));
-  await t.rejects(new ServerClient(page).getJson('/v1/models'), { code: 'server_unreachable', message: /something else than JSON: it is no Recua server/ });
+  await t.rejects(new ServerClient({ url: page }).getJson('/v1/models'), { code: 'server_unreachable', message: /something else than JSON: it is no Recua server/ });
   const other = await listen(t, (_, res) => res.writeHead(404).end('{"detail":"none"}'));
-  await t.rejects(new ServerClient(other).getJson('/v1/models'), { code: 'server_unreachable', message: /GET \/v1\/models with HTTP 404/ });
+  await t.rejects(new ServerClient({ url: other }).getJson('/v1/models'), { code: 'server_unreachable', message: /GET \/v1\/models with HTTP 404/ });
 });
 
 t.test('a request that is aborted is cancelled', async (t) => {
   const controller = new AbortController();
   const url = await listen(t, () => controller.abort());
-  await t.rejects(new ServerClient(url).postJson('/x', {}, controller.signal), { code: 'cancelled' });
+  await t.rejects(new ServerClient({ url }).postJson('/x', {}, controller.signal), { code: 'cancelled' });
 });
