@@ -88,7 +88,7 @@ async function ask(messages, tokens, body, { keep = false, onText } = {}) {
   if (!usage?.completion_tokens) throw new Error(`The stream ended without ${usage ? 'a token' : 'usage'}.`);
   // A few tokens of random weights may all be without text.
   if (firstMs === 0) firstMs = performance.now() - start;
-  return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, firstMs, worstGapMs };
+  return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, firstMs, firstAt: start + firstMs, lastAt: start + Math.max(lastMs, firstMs), worstGapMs };
 }
 
 const at = (values, share) => {
@@ -129,6 +129,20 @@ const kinds = {
       }
     }
     return { tokens: total, secondTurnMs: at(later, 0.5) };
+  },
+
+  /**
+   * Answers behind prompts that are read already: how long reading takes, then the rate of what
+   * all clients are answered at once.
+   */
+  async depth({ round = 0, clients, tokens, promptWords }) {
+    const chats = Array.from({ length: clients }, (_, client) => [{ role: 'user', content: `${round}/${client}: ${words(promptWords, client)}` }]);
+    const started = performance.now();
+    await Promise.all(chats.map((messages) => ask(messages, 1, greedy)));
+    const readMs = performance.now() - started;
+    const answers = await Promise.all(chats.map((messages) => ask(messages, tokens, greedy)));
+    const rate = answers.reduce((sum, { count, firstAt, lastAt }) => sum + (count - 1) / (lastAt - firstAt), 0) * 1000;
+    return { tokens: answers.reduce((sum, { count }) => sum + count, clients), promptTokens: answers[0].promptTokens, readMs, decodeRate: rate };
   },
 
   /** Agents at once, each in turns of many words behind a long system prompt that they share. */

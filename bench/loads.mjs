@@ -32,6 +32,11 @@ const schema = {
 const chat = (clients, requests, tokens, body, more = {}) => ({
   parallel: clients, context: 1024, work: { kind: 'chat', clients, requests, tokens, body, ...more },
 });
+/** Answers behind so many words that were read before; most of the vocabulary's are one token. */
+const depth = (promptWords, context, goals, { clients = 1, tokens = 64, read = {} } = {}) => ({
+  parallel: clients, context, flags: ['--attention', 'auto'], work: { kind: 'depth', clients, tokens, promptWords },
+  numbers: { decodeRate: { unit: 'tokens/s', higher: true, goals }, readMs: { unit: 'ms', goals: read } },
+});
 const rate = (goals, share, engine) => ({ tokensPerSecond: { unit: 'tokens/s', higher: true, goals, share, engine } });
 const engine = { nano: 0.8, '135m': 0.97 };
 const firstToken = (p50, p99) => ({
@@ -40,7 +45,7 @@ const firstToken = (p50, p99) => ({
 
 /**
  * @type {Record<string, { parallel: number, context: number, embeddings?: boolean, speculation?:
- * boolean, fresh?: boolean, work?: object, numbers: object }>}
+ * boolean, flags?: string[], fresh?: boolean, work?: object, numbers: object }>}
  */
 export const loads = {
   '1-client': { ...chat(1, 2, 128, greedy), numbers: { ...rate({ nano: 1.15, '135m': 1 }, undefined, engine), cpuSecondsPer1000: { unit: 's' } } },
@@ -77,6 +82,11 @@ export const loads = {
     parallel: 2, context: 16384, fresh: true, work: { kind: 'agents', agents: 2, turns: 8, tokens: 32, systemWords: 2500, turnWords: 400 },
     numbers: { seconds: { unit: 's' } },
   },
+  'depth-0': depth(1, 1024, { '135m': 1, '1b': 1 }),
+  'depth-2k': depth(2000, 4096, { '135m': 2, '1b': 2 }),
+  'depth-8k': depth(8000, 12288, { '135m': 2.5, '1b': 2.5 }, { read: { '135m': 0.6, '1b': 0.6 } }),
+  'depth-32k': depth(30000, 32768, { '135m': 3, '1b': 3 }, { tokens: 32 }),
+  'depth-2k-8-clients': depth(2000, 4096, { '135m': 3, '1b': 3 }, { clients: 8 }),
   'long-beside-stream': {
     parallel: 2, context: 8192, work: { kind: 'gap', promptWords: 2500, tokens: 400 },
     numbers: { worstGapMs: { unit: 'ms', goals: { '135m': 0.06 } }, longFirstTokenMs: { unit: 'ms', goals: { '135m': 1.25 } } },

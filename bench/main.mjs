@@ -1,13 +1,14 @@
 // `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside
 // llama-server of the same tree, same file, same flags, in alternation (A B A B), as median ratios.
-// Absolute numbers drift on a shared machine, ratios less. Without loads: all that have a goal.
+// Absolute numbers drift on a shared machine, ratios less. Without loads: all that have a goal, but
+// for `depth`, answers behind long contexts.
 // Without a model: those that the load has goals for, or the built-in one. `npm run bench --
 // --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads;
 // `--growth [clients|context|conversations …] [--sizes N,N,…]` prints what numbers become as these
 // grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with
 // node-llama-cpp; `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it
 // holds; `--day MINUTES [LOAD …]` then measures it beside one that has not. `--two-models` lets two
-// servers share the cores.
+// servers share the cores; `--templates [TEMPLATE …]` compares the prompts that both make of chats.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
@@ -21,6 +22,7 @@ import { inProcess } from './in-process.mjs';
 import { goalModels, greedy, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
+import { compareTemplates } from './templates.mjs';
 import { resources } from './resources.mjs';
 import { soak, soakKinds } from './soak.mjs';
 import { twoModels } from './two-models.mjs';
@@ -54,7 +56,7 @@ async function measured(server, work) {
  */
 async function measure({ fresh = false, work, numbers, ...given }, settings, rounds) {
   const runs = Object.fromEntries(peers.map((peer) => [peer, []]));
-  const serverSettings = { ...settings, parallel: given.parallel, context: given.context, embeddings: given.embeddings, speculation: given.speculation };
+  const serverSettings = { ...settings, parallel: given.parallel, context: given.context, embeddings: given.embeddings, speculation: given.speculation, flags: given.flags };
   if (fresh) {
     for (let round = 0; round < rounds; round++) {
       for (const peer of peers) {
@@ -66,7 +68,9 @@ async function measure({ fresh = false, work, numbers, ...given }, settings, rou
   const servers = [];
   try {
     for (const peer of peers) servers.push(await startServer(peer, serverSettings));
-    for (const server of servers) await runClients(server, { ...work, ...('requests' in work ? { requests: 1 } : {}), round: 'warm-up' });
+    for (const server of servers) {
+      await runClients(server, { ...work, ...('requests' in work ? { requests: 1 } : {}), ...(work.kind === 'depth' ? { promptWords: 1 } : {}), round: 'warm-up' });
+    }
     for (let round = 0; round < rounds; round++) {
       for (const server of servers) runs[server.name].push(await measured(server, { ...work, round }));
       if (numbers.tokensPerSecond?.share) (runs.greedy ??= []).push(await measured(servers[0], { ...work, body: greedy, round: `${round}, greedy` }));
@@ -90,7 +94,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string' }, rounds: { type: 'string' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' }, soak: { type: 'string' }, 'two-models': { type: 'boolean' }, day: { type: 'string' }, flags: { type: 'boolean' },
+    'in-process': { type: 'boolean' }, soak: { type: 'string' }, 'two-models': { type: 'boolean' }, day: { type: 'string' }, flags: { type: 'boolean' }, templates: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -119,6 +123,10 @@ if (values.soak !== undefined) {
   await soak({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), minutes, only: positionals });
   process.exit(0);
 }
+if (values.templates) {
+  const good = await compareTemplates({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), only: positionals });
+  process.exit(good ? 0 : 1);
+}
 if (values['two-models']) {
   const good = await twoModels({ model: modelFile(values.model ?? '135m'), threads: Number(values.threads), rounds: Number(values.rounds ?? '5') });
   process.exit(good ? 0 : 1);
@@ -140,7 +148,10 @@ if (values.flags) {
   process.exit();
 }
 const everyLoad = Object.keys(loads);
-const names = positionals.includes('all') ? everyLoad : positionals.length > 0 ? positionals : everyLoad.filter((name) => goalModels(name).length > 0);
+// `depth` is all loads of that name; they take long, so only who names them gets them.
+const isDepth = (load) => load.startsWith('depth-');
+const given = positionals.flatMap((name) => (name === 'depth' ? everyLoad.filter(isDepth) : [name]));
+const names = given.includes('all') ? everyLoad : given.length > 0 ? given : everyLoad.filter((name) => goalModels(name).length > 0 && !isDepth(name));
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
 if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).join(', ')}, and all.`);
 

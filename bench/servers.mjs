@@ -20,13 +20,14 @@ async function freePort() {
 }
 
 /** Settings both servers get. `context` is what one request may hold. */
-function commands({ model, parallel, context, threads, embeddings, speculation, gpuLayers, flags = [] }, port) {
+function commands({ model, parallel, context, threads, embeddings, speculation, gpuLayers, template, flags = [] }, port) {
   const offload = gpuLayers === undefined ? [] : ['-ngl', gpuLayers];
+  const chat = template ? ['--chat-template-file', template] : [];
   const spec = speculation ? ['--spec-type', 'ngram-simple'] : [];
   return {
-    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error', ...offload, ...spec, ...flags]],
+    recua: [process.execPath, [recuaMain, 'api', model, '--port', port, '--ctx-size', context, '--parallel', parallel, '--threads', threads, '--log-level', 'error', ...offload, ...spec, ...chat, ...flags]],
     'llama-server': [llamaServer, [
-      '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable', ...offload, ...spec,
+      '-m', model, '--port', port, '-c', context * parallel, '-np', parallel, '-t', threads, '--no-kv-unified', '--jinja', '--offline', '--log-disable', ...offload, ...spec, ...chat,
       ...(embeddings ? ['--embeddings', '--pooling', 'mean', '-ub', context, '-b', context] : []),
     ]],
   };
@@ -36,7 +37,8 @@ function commands({ model, parallel, context, threads, embeddings, speculation, 
  * Starts a server and waits until it is healthy.
  * @param {'recua' | 'llama-server'} name
  * @param {{ model: string, parallel: number, context: number, threads: number, embeddings?:
- *   boolean, speculation?: boolean, gpuLayers?: number, flags?: (string | number)[] }} settings
+ *   boolean, speculation?: boolean, gpuLayers?: number, template?: string, flags?:
+ *   (string | number)[] }} settings
  *   `flags` are for Recua alone
  */
 export async function startServer(name, settings) {
