@@ -1,15 +1,17 @@
 // `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built
-// command line, docs/api.md from docstrings.
+// command line, docs/api.md from docstrings,
+// docs/http.md from the routes of the server.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { apiReference } from './api-docs.mjs';
 import { place, root } from './place.mjs';
 
-const built = (file) => import(pathToFileURL(join(place.dist, 'cli', file)).href);
-const [{ manPage, markdown }, { allCommands }] = await Promise.all(['reference.js', 'table.js'].map(built));
+const built = (file) => import(pathToFileURL(join(place.dist, file)).href);
+const [{ manPage, markdown }, { allCommands }] = await Promise.all(['cli/reference.js', 'cli/table.js'].map(built));
+const [{ describeApi }, { markdown: httpPage }] = await Promise.all(['server/app.js', 'server/reference/markdown.js'].map(built));
 const all = await allCommands();
-for (const [file, text] of [['cli.md', markdown(all)], ['recua.1', manPage(all)], ['api.md', await apiReference()]]) {
+for (const [file, text] of [['cli.md', markdown(all)], ['recua.1', manPage(all)], ['api.md', await apiReference()], ['http.md', httpPage(describeApi().document)]]) {
   writeFileSync(join(root, 'docs', file), text);
   console.log(join('docs', file));
 }

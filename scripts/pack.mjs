@@ -20,6 +20,7 @@ import { program } from './setup.mjs';
 import { filesUnder } from './stamp.mjs';
 import { compileTypescript, typescriptPending } from './typescript.mjs';
 import { vendor, vendorPending } from './vendor.mjs';
+import { copyWebModules, webModulesPending } from './web-modules.mjs';
 
 const options = () => [...toolOptions(), ...cmakeOptions()];
 
@@ -151,6 +152,7 @@ function expectFiles(name, found, expected) {
  */
 async function packRecua() {
   if (typescriptPending()) await compileTypescript();
+  if (webModulesPending()) copyWebModules();
   const stage = stageOf('recua');
   rmSync(stage, { recursive: true, force: true });
   const { files: listed } = npmPack(root, '--dry-run');
@@ -161,7 +163,8 @@ async function packRecua() {
   write(stage, 'package.json', `${JSON.stringify({ ...recuaPackage(), ...repository() }, null, 2)}\n`);
   const packed = npmPack(stage);
   const compiled = filesUnder(place.source).filter((path) => /\.c?ts$/.test(path)).flatMap((path) => ['.$1js', '.d.$1ts'].map((ending) => `dist/${path.replace(/\.(c?)ts$/, ending)}`));
-  const wanted = ['LICENSE', 'README.md', 'package.json', 'builtin/builtin.gguf', 'vendor/llama.cpp.json', ...compiled];
+  const page = filesUnder(place.web).filter((path) => !/\.d\.ts$|^tsconfig\.json$/.test(path)).map((path) => `web/${path}`);
+  const wanted = [...page, 'LICENSE', 'README.md', 'package.json', 'builtin/builtin.gguf', 'vendor/llama.cpp.json', ...compiled];
   expectFiles('recua', packed.files.filter((path) => !/^docs\/|^CHANGELOG\.md$|js\.map$/.test(path)), wanted);
   return packed;
 }

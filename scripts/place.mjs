@@ -26,6 +26,7 @@ export const place = {
   buildPack: join(root, 'build-pack'),
   packed: join(root, 'npm', 'dist'),
   source: join(root, 'src'),
+  web: join(root, 'web'),
   dist: join(root, 'dist'),
   distTest: join(root, 'dist-test'),
 };

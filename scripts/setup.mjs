@@ -9,6 +9,7 @@ import { say, seconds, step } from './progress.mjs';
 import { checkTools } from './tools.mjs';
 import { compileTypescript, typescriptPending } from './typescript.mjs';
 import { vendor, vendorPending } from './vendor.mjs';
+import { copyWebModules, webModulesPending } from './web-modules.mjs';
 
 const parts = [
   { label: 'Installing packages', pending: packagesPending, make: installPackages },
@@ -18,6 +19,7 @@ const parts = [
     make: () => vendor(),
   },
   { label: 'Building the native addon (the long part, once)', pending: nativePending, make: buildNative },
+  { label: 'Copying the modules of the page', pending: webModulesPending, make: async () => copyWebModules() },
   { label: 'Compiling TypeScript', pending: typescriptPending, make: () => compileTypescript() },
 ];
 

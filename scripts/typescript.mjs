@@ -45,8 +45,12 @@ function dropOrphans(folder, files) {
   }
 }
 
-/** test → dist-test. Needs dist, because tests import the product's declarations. */
+/**
+ * test → dist-test. Needs dist, because tests import the product's declarations. The page's sources
+ * are checked and served as they are.
+ */
 export async function compileTests() {
+  await run(process.execPath, [tsc, '-p', place.web, '--pretty', 'false']);
   const tests = join(root, 'test');
   await run(process.execPath, [tsc, '-p', tests, '--pretty', 'false']);
   dropOrphans(place.distTest, filesUnder(tests).filter((path) => path.endsWith('.ts')));
