@@ -6,7 +6,7 @@ import type { ModelPool } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
 import { ApiKeys } from './access/api-keys.js';
-import { adminOnly, letsIn, readKey, requireKey } from './access/guard.js';
+import { adminOnly, keyOf, letsIn, readKey, requireKey } from './access/guard.js';
 import { cors } from './http/cors.js';
 import type { Dialect, Route } from './exchange/dialect.js';
 import { LiveChats } from './http/live-chats.js';
@@ -34,7 +34,7 @@ import { RecentRequests } from './http/recent.js';
 import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
-import type { Upgrades } from './http/upgrades.js';
+import type { SocketLimits, Upgrades } from './http/upgrades.js';
 
 const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches];
 
@@ -60,7 +60,6 @@ export function createApp(options: AppOptions): Express {
   const { pool, config, traffic = new Traffic(), log = () => undefined } = options;
   const { temperature, maxTokens } = config;
   const keys = ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile, own: options.ownKey });
-  options.upgrades?.only((headers) => letsIn(keys, headers));
   const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined);
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
@@ -70,7 +69,7 @@ export function createApp(options: AppOptions): Express {
   app.disable('etag');
   app.set('query parser', false);
   const recent = new RecentRequests();
-  app.use(inTurn(), requestId, requestLog(log, recent), cors, readKey(keys), (_req, res, next) => {
+  app.use(inTurn(), requestId, requestLog(log, recent, (res) => keyOf(res)?.name), cors, readKey(keys), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
@@ -81,6 +80,10 @@ export function createApp(options: AppOptions): Express {
   if (memory.largestBody < config.bodyLimitBytes) {
     log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
   }
+  const socketLimits: SocketLimits = {
+    mostMessageBytes: Math.min(config.bodyLimitBytes, memory.largestBody),
+    mayOpen: (headers) => letsIn(keys, headers),
+  };
   const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
   const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];
   for (const { before, takesAnyType, routes } of routesOf(gateway)) {
@@ -91,7 +94,7 @@ export function createApp(options: AppOptions): Express {
   }
   for (const dialect of dialects) {
     for (const path of dialect.under ?? []) app.use(path, ...dialect.before);
-    for (const one of dialect.sockets?.(gateway) ?? []) options.upgrades?.add(one);
+    for (const one of dialect.sockets?.(gateway) ?? []) options.upgrades?.add(one, socketLimits);
   }
 
   app.use(needsKey, (req) => {

@@ -7,7 +7,6 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { RecuaError } from '../errors.js';
 import { createApp, type AppOptions } from './app.js';
-import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
 import { keepWaiting } from './body/body-reader.js';
 import { corsHeaders } from './http/cors.js';
 import { errorBody } from './http/error-reply.js';
@@ -52,8 +51,7 @@ export interface Listening {
 export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>): Promise<Listening> {
   const { host, port: wanted, drainMs: configuredDrainMs } = options.config;
   const traffic = new Traffic();
-  const { bodyLimitBytes, bodyMemoryBytes } = options.config;
-  const upgrades = new Upgrades(Math.min(bodyLimitBytes, new BodyMemory(bodyMemoryBytes || defaultBodyMemory()).largestBody));
+  const upgrades = new Upgrades();
   const app = createApp({ ...options, traffic, upgrades });
   const server = createServer(limits, app);
   upgrades.listenTo(server);

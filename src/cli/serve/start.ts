@@ -32,8 +32,8 @@ import type { ServePlaces, ServerRecord } from './state-file.js';
 import { ended, findStatus } from './status.js';
 
 const pollMs = 100;
-/** Settings that name files, which the server reads from another folder. */
-const files: ReadonlySet<string> = new Set(['models', 'chat-template-file', 'api-key-file']);
+/** Values that name files, which the server reads from another folder. */
+const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile'] as const;
 /** Lines of log quoted when a start fails. */
 const quotedLines = 10;
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
@@ -57,7 +57,9 @@ export async function checkedModels({ names, values }: Pick<StartRequest, 'names
 }
 
 export async function startServer(places: ServePlaces, request: StartRequest): Promise<number> {
-  const wanted: Wanted = { ...request, served: await checkedModels(request) };
+  const files = fileKeys.map((key) => [key, request.values[key] === '' ? '' : resolve(request.values[key])]);
+  const values: ServerValues = { ...request.values, ...Object.fromEntries(files) };
+  const wanted: Wanted = { ...request, values, served: await checkedModels(request) };
   await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
     throw unusable('made', places, cause);
   });
@@ -137,28 +139,17 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   const now = await readRecord(places.record) ?? record;
   say(`Already running: ${now.model.id} at ${now.url} (pid ${pid})`);
   if (now.version !== recuaVersion()) say(`Note: it is recua ${now.version}, this is recua ${recuaVersion()}. recua serve restart brings it up to date.`);
-  const others = Object.entries<Flag<unknown>>(serverFlags).some(([key, flag]) => flag.secret && wanted.given.has(key as keyof ServerValues) && now.settings[settingNames(flag)[0]!] !== wanted.values[key as keyof ServerValues]);
-  if (others) say('Note: it runs with another --api-key. To change that: recua serve restart, with --api-key or RECUA_API_KEY.');
-  const other = Object.entries<Flag<unknown>>(serverFlags).flatMap(([key, flag]) => {
-    const name = settingNames(flag)[0]!;
-    const given = wanted.values[key as keyof ServerValues];
-    const value = files.has(name) && given !== '' ? resolve(String(given)) : given;
-    const same = name === 'model' || !wanted.given.has(key as keyof ServerValues) || now.settings[name] === value;
-    return same || flag.secret ? [] : [flagWord(flag, value)];
-  });
-  if (other.length > 0) say(`Note: it runs without ${other.join(' ')}. To change that: recua serve restart ${other.join(' ')}`);
+  const differing = (Object.entries(serverFlags) as [keyof ServerValues, Flag<unknown>][])
+    .filter(([key, flag]) => key !== 'model' && wanted.given.has(key) && now.settings[settingNames(flag)[0]!] !== wanted.values[key]);
+  if (differing.some(([, flag]) => flag.secret)) say('Note: it runs with another --api-key. To change that: recua serve restart, with --api-key or RECUA_API_KEY.');
+  const words = differing.filter(([, flag]) => !flag.secret).map(([key, flag]) => flagWord(flag, wanted.values[key])).join(' ');
+  if (words !== '') say(`Note: it runs without ${words}. To change that: recua serve restart ${words}`);
   return 0;
 }
 
 function servesSame(record: ServerRecord, { served, values }: Wanted): boolean {
   if (record.model.path !== '' || served.path !== '') return record.model.path === served.path;
-  const models = record.settings['models'] ?? '';
-  return record.model.names.join('\n') === served.names.join('\n') && models === fileOf(values);
-}
-
-/** The models file, from any folder. */
-function fileOf({ models }: ServerValues): string {
-  return models === '' ? '' : resolve(models);
+  return record.model.names.join('\n') === served.names.join('\n') && (record.settings['models'] ?? '') === values.models;
 }
 
 /** Who asks for an address is not served by a server on another one. */
@@ -174,14 +165,7 @@ function refuseOtherAddress({ host, port, url, settings, identity, model }: Serv
 
 async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildProcess> {
   const { values, served: { names } } = wanted;
-  const whole: ServerValues = {
-    ...values,
-    model: names.length === 1 ? names[0]! : '',
-    logFile: logOf(places, wanted),
-    models: fileOf(values),
-    chatTemplateFile: values.chatTemplateFile === '' ? '' : resolve(values.chatTemplateFile),
-    apiKeyFile: values.apiKeyFile === '' ? '' : resolve(values.apiKeyFile),
-  };
+  const whole: ServerValues = { ...values, model: names.length === 1 ? names[0]! : '', logFile: logOf(places, wanted) };
   // Every value is said, so that neither the config file nor a variable means something else to
   // `api`; what nobody is to see is said in variables, which other users cannot read.
   const flags = Object.entries<Flag<unknown>>(serverFlags).map(([key, flag]) => ({ flag, value: whole[key as keyof ServerValues] }));
@@ -266,7 +250,7 @@ async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted,
 }
 
 function logOf(places: ServePlaces, { values }: StartRequest): string {
-  return values.logFile === '' ? places.log : resolve(values.logFile);
+  return values.logFile === '' ? places.log : values.logFile;
 }
 
 /** A moment; throws `cancelled` when the user wants no more. */

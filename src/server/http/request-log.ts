@@ -14,7 +14,8 @@ interface Noted {
   error?: string;
 }
 
-export function requestLog(log: Log, recent: RecentRequests): RequestHandler {
+/** `askedBy` is the name of the API key that came with the request, where it had one. */
+export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Response) => string | undefined = () => undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const startMs = performance.now();
     const id = String(res.getHeader('x-request-id'));
@@ -25,7 +26,9 @@ export function requestLog(log: Log, recent: RecentRequests): RequestHandler {
       const status = res.writableFinished ? String(res.statusCode) : 'cut off';
       const durationMs = Math.round(performance.now() - startMs);
       const tokens = promptTokens === undefined ? '' : ` ${promptTokens}${completionTokens === undefined ? '' : `+${completionTokens}`} tokens`;
-      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${tokens} ${durationMs} ms`);
+      const name = askedBy(res);
+      const by = name === undefined ? '' : ` by ${JSON.stringify(name)}`;
+      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${tokens} ${durationMs} ms`);
       if (method !== 'POST' && method !== 'DELETE') return;
       recent.add({
         id, method, path, startedMs: Date.now() - durationMs, durationMs, ...(res.writableFinished ? { status: res.statusCode } : {}),

@@ -1,7 +1,8 @@
 // Requests to turn a connection into a WebSocket. Node hands over all that ask for an upgrade once
 // there is a listener, those for HTTP/2 among them, which some clients offer with each request: so
 // what no route here takes is read once more, as the plain request that it is too. Made by listen;
-// app adds what dialects offer.
+// app adds what
+// dialects offer.
 import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer, type WebSocket } from 'ws';
@@ -12,34 +13,34 @@ export interface SocketRoute {
   open(socket: WebSocket, mayGoOn: () => boolean): void;
 }
 
-/** Each may hold a message. Who comes later is told to ask by plain requests. */
+export interface SocketLimits {
+  mostMessageBytes: number;
+  /** Who may not is read again, and told as by all routes what is missing. */
+  mayOpen(headers: IncomingHttpHeaders): boolean;
+}
+
+interface Added extends SocketRoute, SocketLimits {
+  sockets: WebSocketServer;
+}
+
+/** Of a route. Each may hold a message; who comes later is told to ask by plain requests. */
 const mostSockets = 64;
 
 export class Upgrades {
-  readonly #sockets: WebSocketServer;
-  readonly #routes = new Map<string, SocketRoute>();
-  #mayOpen: (headers: IncomingHttpHeaders) => boolean = () => true;
+  readonly #routes = new Map<string, Added>();
   #isOver = false;
 
-  constructor(mostMessageBytes: number) {
-    this.#sockets = new WebSocketServer({ noServer: true, maxPayload: mostMessageBytes });
-  }
-
-  add(route: SocketRoute): void {
-    for (const path of route.paths) this.#routes.set(path, route);
-  }
-
-  /** Others are read again, and told as by all routes what they lack. */
-  only(mayOpen: (headers: IncomingHttpHeaders) => boolean): void {
-    this.#mayOpen = mayOpen;
+  add(route: SocketRoute, limits: SocketLimits): void {
+    const sockets = new WebSocketServer({ noServer: true, maxPayload: limits.mostMessageBytes });
+    for (const path of route.paths) this.#routes.set(path, { ...route, ...limits, sockets });
   }
 
   listenTo(server: Server): void {
     server.on('upgrade', (req, socket, head) => {
       const path = (req.url ?? '').split('?', 1)[0]!;
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
-      if (!route || this.#isOver || !this.#mayOpen(req.headers) || this.#sockets.clients.size >= mostSockets) readAgain(server, req, socket, head);
-      else this.#sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => this.#mayOpen(req.headers)));
+      if (!route || this.#isOver || !route.mayOpen(req.headers) || route.sockets.clients.size >= mostSockets) readAgain(server, req, socket, head);
+      else route.sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => route.mayOpen(req.headers)));
     });
   }
 
@@ -50,7 +51,7 @@ export class Upgrades {
 
   /** Those that are left end now. */
   terminate(): void {
-    for (const socket of this.#sockets.clients) socket.terminate();
+    for (const { sockets } of this.#routes.values()) for (const socket of sockets.clients) socket.terminate();
   }
 }
 

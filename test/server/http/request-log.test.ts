@@ -32,6 +32,15 @@ t.test('each request is one line at info: id, method, path, status, tokens, mill
   t.notOk(logged.some((line) => line.includes(secret)), 'no word of a request');
 });
 
+t.test('the name of the API key is told, not the key', async (t) => {
+  const { url, logged } = await startApp(t, { apiKey: secret });
+  await (await post(url + path, hello, { authorization: `Bearer ${secret}` })).text();
+  await until(() => logged.some((line) => /^info .* 200 by "key 1" \d+\+\d+ tokens \d+ ms$/.test(line)));
+  await (await post(url + path, hello)).text();
+  await until(() => logged.some((line) => /^info .* 401 invalid_api_key \d+ ms$/.test(line)));
+  t.notOk(logged.some((line) => line.includes(secret)), 'no key');
+});
+
 t.test('a client that leaves, and an error within a stream, are told in the line', async (t) => {
   const { url, logged, engine } = await startApp(t);
   engine.script = hang;
