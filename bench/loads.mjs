@@ -34,7 +34,7 @@ const chat = (clients, requests, tokens, body, more = {}) => ({
 });
 /** Answers behind so many words that were read before; most of the vocabulary's are one token. */
 const depth = (promptWords, context, goals, { clients = 1, tokens = 64, read = {} } = {}) => ({
-  parallel: clients, context, flags: ['--attention', 'auto'], work: { kind: 'depth', clients, tokens, promptWords },
+  parallel: clients, context, work: { kind: 'depth', clients, tokens, promptWords },
   numbers: { decodeRate: { unit: 'tokens/s', higher: true, goals }, readMs: { unit: 'ms', goals: read } },
 });
 const rate = (goals, share, engine) => ({ tokensPerSecond: { unit: 'tokens/s', higher: true, goals, share, engine } });

@@ -110,12 +110,11 @@ export const engineSettings = {
     flag: { names: ['--flash-attn', '-fa'], help: 'Flash attention' },
   },
   /**
-   * Who computes attention on the processor: `'auto'` is Recua where it has code for it, faster
-   * behind long contexts; `'ggml'`, the default, is always ggml. With layers on a GPU all is
-   * ggml's.
+   * Who computes attention on the processor: `'auto'`, the default, is Recua where it has code for
+   * it, faster behind long contexts; `'ggml'` is always ggml. With layers on a GPU all is ggml's.
    */
   attention: {
-    kind: 'choice', fallback: 'ggml', choices: ['auto', 'ggml'],
+    kind: 'choice', fallback: 'auto', choices: ['auto', 'ggml'],
     flag: {
       names: ['--attention'],
       help: 'Who computes attention on the processor; auto is Recua itself, faster behind long contexts',

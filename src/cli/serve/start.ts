@@ -57,8 +57,8 @@ export async function checkedModels({ names, values }: Pick<StartRequest, 'names
 }
 
 export async function startServer(places: ServePlaces, request: StartRequest): Promise<number> {
-  const files = fileKeys.map((key) => [key, request.values[key] === '' ? '' : resolve(request.values[key])]);
-  const values: ServerValues = { ...request.values, ...Object.fromEntries(files) };
+  const files = fileKeys.map((key): [string, string] => [key, request.values[key] === '' ? '' : resolve(request.values[key])]);
+  const values: ServerValues = { ...request.values, ...Object.fromEntries(files) as Partial<ServerValues> };
   const wanted: Wanted = { ...request, values, served: await checkedModels(request) };
   await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
     throw unusable('made', places, cause);
