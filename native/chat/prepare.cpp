@@ -7,6 +7,7 @@
 #include "sampling/sampler_options.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace recua {
 
@@ -57,11 +58,18 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
   out.count = out.tokens.size();
   if (out.tokens.empty() || out.count >= input.context_size) return;
   check_wanted(cancelled);
-  coding("generation_failed", [&] {
-    sampling.grammar = GrammarSource(*out.chat.answer);
+  const AnswerShape &answer = *out.chat.answer;
+  const bool begun = answer.continuation && answer.grammar_kind == "tools";
+  const Outcome outcome = Outcome::of([&] {
+    sampling.grammar = GrammarSource(answer);
     out.parts = sampling.make(model, out.tokens);
-    std::string().swap(out.chat.answer->grammar); // the parser holds the rest until the answer's end
-  });
+  }, "generation_failed");
+  if (outcome.code != nullptr && begun && std::strcmp(outcome.code, "invalid_grammar") == 0) {
+    throw CodedError("chat_unsupported", "With this chat template the answer that the last message begins cannot go on as tools or a schema demand. "
+                                         "Leave out that message, tool_choice or the schema.");
+  }
+  if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);
+  std::string().swap(out.chat.answer->grammar); // the parser holds the rest until the answer's end
   out.made = true;
 }
 
@@ -93,6 +101,7 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
           made.Set("tokens", make_array(env, out.tokens));
           made.Set("stops", make_texts(env, answer->shape->params.additional_stops));
           made.Set("thinks", !answer->shape->params.thinking_end_tags.empty());
+          made.Set("enforcesCalls", !answer->shape->params.grammar.empty());
           made.Set("preservedIds", make_array(env, answer->shape->preserved_ids));
           // The parser first: where it refuses, there is no sampler that nobody closes.
           const auto &parser = env.GetInstanceData<AddonData>()->parser;

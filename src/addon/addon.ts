@@ -310,6 +310,8 @@ export interface PreparedChat {
     stops: string[];
     /** Whether the format has marks around thoughts. */
     thinks: boolean;
+    /** Whether a grammar holds calls of tools. */
+    enforcesCalls: boolean;
     /** Control tokens whose text the parser wants to see in the answer. */
     preservedIds: Int32Array;
   };

@@ -120,7 +120,7 @@ const vllmWords = (of: (name: string) => string): Words => ({
 
 /** What `readConstraint` reads. At most one of them may be there. */
 export const constraintWords: Words = {
-  grammar: 'A GBNF grammar that the answer follows.',
+  grammar: 'A GBNF grammar that the answer follows from its first token on; with guided_grammar thoughts come first.',
   json_schema: { text: 'A JSON schema that the answer follows.', is: [schemaOrTrue] },
   response_format: { text: 'What form the answer has, enforced while it is written.', name: 'ResponseFormat' },
   ...under('response_format', {

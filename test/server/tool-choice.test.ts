@@ -117,6 +117,12 @@ t.test('an answer that is cut off anywhere in a call is never an error, and noth
   }
 });
 
+t.test('a required call that a stop string keeps away is told', async (t) => {
+  const reply = await app.ask(chatPath, chat.body('required', { stop: ['{'] }));
+  t.strictSame([reply.choices[0].message.tool_calls ?? [], reply.choices[0].finish_reason], [[], 'stop']);
+  t.match(reply.warnings, [/A call of a tool was required/]);
+});
+
 t.test('text that looks like a broken call is text, with a warning', async (t) => {
   const broken = ['<tool_call>\n{"name": "get_weather", "arg', '<tool_call>oops</tool_call>', '</tool_call>', '{"name": "get_weather"}</tool_call>'];
   for (const text of broken) {

@@ -78,6 +78,10 @@ export async function prepareChat(preparing: Preparing, template: string, reques
   if (made?.thinks === false && request.thoughts?.budget !== undefined) {
     warnings.push(`${request.thoughts.param ?? 'The thinking budget'} has no effect: this chat template has no marks around thoughts.`);
   }
+  const strict = request.toolSources.filter((tool) => tool.strict);
+  if (made?.enforcesCalls === false && strict.length > 0 && callsOf(request) !== 'none') {
+    warnings.push(`strict has no effect for ${strict.map(({ name }) => JSON.stringify(name)).join(', ')}: this chat template puts no mark before a call. tool_choice "required" enforces it.`);
+  }
   if (!made) throw count === 0 ? emptyPrompt(fieldOf(request)) : tooLong(count, atLeast ? 'at least ' : '', contextSize, fieldOf(request));
   return {
     tokens: made.tokens,
@@ -88,7 +92,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     // Control tokens have no text, but tool calls and thinking are marked with some: those the
     // template names keep theirs.
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
-    parser: new ChatParser(made.parser, hasCalls(request)),
+    parser: new ChatParser(made.parser, callsOf(request)),
     warnings,
     guesses: preparing.guesses || prediction !== '',
     predicted: prediction !== '',
@@ -103,8 +107,12 @@ function fieldOf({ messageSources }: ChatRequest): string {
   return messageSources?.at(-1)?.replace(/\[.*$/, '') ?? 'messages';
 }
 
-function hasCalls({ tools, toolChoice }: ChatRequest): boolean {
-  return tools !== '' && toolChoice !== 'none';
+/** What an answer has of calls. */
+type Calls = 'none' | 'perhaps' | 'required';
+
+function callsOf({ tools, toolChoice }: ChatRequest): Calls {
+  if (tools === '' || toolChoice === 'none') return 'none';
+  return toolChoice === 'required' ? 'required' : 'perhaps';
 }
 
 /** As long as the prompt has fewer than `mostTokens`. */
@@ -116,7 +124,7 @@ async function prepareMessages(
     ...templateInput(template, request),
     contextSize: mostTokens,
     strict: strictSources(constraint, request.toolSources),
-    parseToolCalls: hasCalls(request),
+    parseToolCalls: callsOf(request) !== 'none',
     cancelled,
   }, options).catch((thrown: unknown) => {
     throw grammarError(chatError(thrown, constraint, request.toolSources, request.messageSources), constraint);
@@ -249,17 +257,16 @@ const parsePause = 20;
  */
 class ChatParser implements AnswerParser {
   readonly #parser: NativeParser;
-  /** The answer may call tools. */
-  readonly #hasCalls: boolean;
+  readonly #calls: Calls;
   #nextAtMs = 0;
   #parsed = 0;
   #content = '';
   #reasoning = '';
   #callsGiven = false;
 
-  constructor(parser: NativeParser, hasCalls: boolean) {
+  constructor(parser: NativeParser, calls: Calls) {
     this.#parser = parser;
-    this.#hasCalls = hasCalls;
+    this.#calls = calls;
   }
 
   get reasoning(): string {
@@ -285,7 +292,7 @@ class ChatParser implements AnswerParser {
     try {
       const delta = this.#give(this.#parser.parse(text, false));
       const calls = this.#parser.message().toolCalls.length > 0;
-      const begun = this.#hasCalls && cut && !calls ? this.#rest(text)?.content : undefined;
+      const begun = this.#calls !== 'none' && cut && !calls ? this.#rest(text)?.content : undefined;
       // A mark alone says nothing.
       if (begun && begun.replace(/^\s*[<[][^>\]]*[>\]]?/, '').trim() !== '') {
         const warnings = ['The answer was cut off within a call of a tool; what there is of it is given as plain content.'];
@@ -293,7 +300,8 @@ class ChatParser implements AnswerParser {
       }
       const isBroken = cut && this.#parser.message().toolCalls.some((call) => !isJson(call.arguments));
       if (isBroken && reason === 'stop') return { delta, finishReason: reason, warnings: ['A stop string cut the answer off within a call of a tool.'] };
-      return { delta, finishReason: calls && reason === 'stop' ? ('tool_calls' as const) : reason, warnings: [] };
+      const warnings = this.#calls === 'required' && !calls ? ['A call of a tool was required, and the answer ended before one.'] : [];
+      return { delta, finishReason: calls && reason === 'stop' ? ('tool_calls' as const) : reason, warnings };
     } catch (error) {
       const cause = (error as Error).message.split('\n')[0];
       const warnings = [`The answer could not be parsed (${cause}); what follows the last sound part is given as plain content.`];

@@ -1,6 +1,7 @@
 // Messages → prompt → tokens → sampler and parser in one task: as applyChatTemplate, tokenize,
 // createSampler and createParser say it.
 import { createHook } from 'node:async_hooks';
+import { readFile } from 'node:fs/promises';
 import t from 'tap';
 import type { NativeModel, PrepareInput } from '#recua/addon/addon.js';
 import { chatPrompt, contextOptions, generate, loadBuiltin } from '../setup.js';
@@ -94,6 +95,21 @@ t.test('each part refuses with its own code', async (t) => {
   await rejects({ jsonSchema: '{"type":"nonsense"}' }, 'invalid_schema');
   await rejects({ grammar: 'root ::= nothing' }, 'invalid_grammar');
   await rejects({ cancelled: Int32Array.of(1) }, 'cancelled');
+});
+
+t.test('an answer that was begun and cannot become the call that is required is refused as that', async (t) => {
+  const template = await readFile(new URL('../../../vendor/llama.cpp/models/templates/openai-gpt-oss-120b.jinja', import.meta.url), 'utf8');
+  const messages = JSON.stringify([{ role: 'user', content: 'Hi' }, { role: 'assistant', content: 'Let me' }]);
+  await t.rejects(model.prepareChat({ ...input('', { tools, toolChoice: 'required', template, continuation: 'auto' }), messages }, { temperature: 0 }), { code: 'chat_unsupported', message: /Leave out that message/ });
+});
+
+t.test('it is told whether a grammar holds calls', async (t) => {
+  const template = await readFile(new URL('../../../vendor/llama.cpp/models/templates/meta-llama-Llama-3.1-8B-Instruct.jinja', import.meta.url), 'utf8');
+  for (const [kind, expected] of [[{}, true], [{ template }, false], [{ template, toolChoice: 'required' as const }, true]] as const) {
+    const prepared = await model.prepareChat(input('Hi', { tools, ...kind }), { temperature: 0 });
+    t.equal(prepared.made!.enforcesCalls, expected);
+    end(prepared);
+  }
 });
 
 t.test('a model that is closed meanwhile lets the work end, and gives nothing of it', async (t) => {
