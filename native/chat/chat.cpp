@@ -66,7 +66,10 @@ void check_texts(const ChatInput &input) {
   schema::check_json(input.tools, "invalid_schema", "the tools");
   schema::check_json(input.json_schema, "invalid_schema", "the schema");
   schema::check_json(input.messages, "invalid_messages", "the messages");
-  for (const auto &[name, value] : input.kwargs) schema::check_json(value, "invalid_value", "the chat template's arguments");
+  for (const auto &[name, value] : input.kwargs) {
+    schema::check_json(value, "invalid_value", "the chat template's arguments");
+    if (name == "messages" || name == "tools") throw CodedError("invalid_value", "Expected arguments of the chat template other than messages and tools, which the request has fields for, got " + name + ".");
+  }
   if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " arguments of the chat template, got " + std::to_string(input.kwargs.size()) + ".");
 }
 

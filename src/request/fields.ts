@@ -149,7 +149,9 @@ export class Fields {
 
   /** A string that must be there and not be empty. */
   name(name: string, maxLength: number): string {
-    return checkName(this.#ask(name, { kind: 'string', maxLength }), this.param(name), maxLength);
+    const value = checkName(this.#ask(name, { kind: 'string', maxLength }), this.param(name), maxLength);
+    if (/\p{Cc}/u.test(value)) throw wrongValue(this.param(name), 'a name without control characters', value);
+    return value;
   }
 
   /** One of the listed strings. */

@@ -47,6 +47,8 @@ t.test('what no token can spell is refused', async (t) => {
   for (const [more, param] of bodies) {
     t.match(await app.refused(chatPath, { messages, max_tokens: 20, ...more }), { status: 400, error: { code: 'invalid_grammar', param, message: /U\+0000/ } }, JSON.stringify(more));
   }
+  t.match(await app.refused(chatPath, { messages, tools: [{ type: 'function', function: { name: 'a\0b' } }] }), { status: 400, error: { code: 'invalid_value', param: 'tools[0].function.name' } });
+  for (const name of ['messages', 'tools']) t.match(await app.refused(chatPath, { messages, chat_template_kwargs: { [name]: [] } }), { status: 400, error: { code: 'invalid_value' } });
   t.match(await app.refused(chatPath, { messages, max_tokens: 20, grammar: 'root ::= "\0"' }), { status: 400, error: { code: 'invalid_grammar', param: 'grammar' } });
   const kept = await app.ask(chatPath, { messages, max_tokens: 20, choice: ['a\0', 'yes'], temperature: 20 });
   t.equal(kept.choices[0].message.content, 'yes');

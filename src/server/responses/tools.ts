@@ -46,8 +46,8 @@ export function readTools(body: Fields): ResponseTools {
       const name = fields.name('name', maxToolName);
       listed(fields).forEach((one) => read(one, name));
     } else if (type === undefined) throw wrongType(fields.param('type'), '"function" or "custom"', undefined);
-    // Agents offer what runs at OpenAI whether there is someone to run it or not.
-    else warnings.push(`The tool ${describe(type)} is left out: it runs on OpenAI's servers.`);
+    // Agents offer what only OpenAI's models or servers know, to whomever they talk.
+    else warnings.push(`The tool ${describe(type)} is left out: this server takes function, custom and namespace.`);
   };
   listed(body).forEach((one) => read(one));
   const { offered, toolChoice } = choose(body, tools);
