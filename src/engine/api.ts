@@ -34,10 +34,10 @@ export interface Finish {
  */
 export interface Answer extends AsyncIterable<Delta> {
   /**
-   * Resolves when the prompt is known to be sound and to fit; rejects with the early error
-   * otherwise.
+   * Resolves when the prompt is known to be sound and to fit, with its place among those that wait
+   * for a free sequence, 0 where it waits for none; rejects with the early error otherwise.
    */
-  readonly accepted: Promise<{ promptTokens: number }>;
+  readonly accepted: Promise<{ promptTokens: number; position: number }>;
   /**
    * Resolves when the answer is complete; rejects with the error that ended it. The iterator throws
    * the same.

@@ -153,6 +153,14 @@ export type Constraint =
    */
   | { kind: 'schema'; schema: string; strict: boolean; param: string };
 
+/** Who a request is from: requests that wait are taken in turn among clients. */
+export interface Asker {
+  /** Their key's name, or their address. */
+  client: string;
+  /** Those with a higher one go first; usually 0. */
+  priority: number;
+}
+
 /**
  * Messages and tools are JSON texts, written once by who reads the request and parsed once by
  * native code.
@@ -194,6 +202,7 @@ export interface ChatRequest {
   /** What the answer may be like: guessed ahead, so that it comes faster where it comes true. */
   prediction?: string;
   tells?: Telling;
+  asker?: Asker;
 }
 
 /** When thinking has to end. Without effect, and with a warning, where the template has no tags. */
@@ -237,6 +246,7 @@ export interface CompletionRequest {
   /** The text of the prompt's tokens is told, with the first delta. */
   echo?: boolean;
   tells?: Telling;
+  asker?: Asker;
 }
 
 export interface EmbedRequest {
@@ -296,9 +306,9 @@ export interface Delta {
 export type EngineEvent =
   /**
    * The prompt is sound and fits; generation will start when a sequence is free. From here on an
-   * error is a late one.
+   * error is a late one. `position` is its place among those that wait for one; 0 waits for none.
    */
-  | { id: number; kind: 'accepted'; promptTokens: number }
+  | { id: number; kind: 'accepted'; promptTokens: number; position: number }
   /**
    * Its first step begins: until then a crash of the engine process is none of its doing, and it
    * can run again.

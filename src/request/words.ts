@@ -167,6 +167,11 @@ export const truncationWords: Words = {
   truncation: { text: 'What becomes of a conversation that does not fit the context: `disabled` refuses it, `auto` leaves out the oldest turns and says so in `warnings`.', default: 'disabled' },
 };
 
+/** What `readPriority` reads. */
+export const priorityWords: Words = {
+  service_tier: { text: '`priority` goes before all that wait, `flex` behind them; anything else in turn. Does not stop what runs.', is: [{}], default: 'auto' },
+};
+
 export const streamWords: Words = {
   stream: { text: 'Answer piece by piece.', default: false },
 };

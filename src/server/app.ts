@@ -63,7 +63,9 @@ export function createApp(options: AppOptions): Express {
   const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined);
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
-  const gateway: Gateway = { pool, config, defaultsOf, traffic, live: new LiveChats(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
+  const gateway: Gateway = {
+    pool, config, defaultsOf, clientOf, traffic, live: new LiveChats(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf,
+  };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
@@ -122,9 +124,13 @@ export function describeApi(): ReturnType<typeof describe> {
   // Nothing is asked of it.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
+    pool, config, clientOf, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
   };
   return describe(routesOf(gateway).flatMap(({ routes }) => routes));
+}
+
+function clientOf(res: Response): string {
+  return keyOf(res)?.name ?? res.req.socket.remoteAddress ?? '';
 }
 
 /** `before` comes before all of it, `body` before what reads one. */

@@ -1,7 +1,7 @@
 // How a model is loaded: fixed for the life of an engine process. A new entry is at once a flag of
 // each command that starts an engine and an option of loadModel(), and its value is among the
 // engine's options; what remains is to use it there.
-import { maxCount, type Settings } from './kinds.js';
+import { maxCount, secondMs, type Settings } from './kinds.js';
 
 // Not their names but texts, to the compiler: llama.cpp may learn others.
 const cacheTypes: readonly [string, ...string[]] = [
@@ -19,6 +19,17 @@ export const sharingSettings = {
   queueSize: {
     kind: 'integer', fallback: 512, min: 0, max: 1_000_000,
     flag: { names: ['--queue-size'], help: 'Requests that may wait beyond those' },
+  },
+  /**
+   * Milliseconds that an answer may wait before it begins; then it rejects with `queue_timeout`. 0,
+   * the default, is without a bound.
+   */
+  queueTimeoutMs: {
+    kind: 'integer', fallback: 0, min: 0, max: 86_400 * secondMs,
+    flag: {
+      names: ['--queue-timeout'], value: 'seconds', key: 'queueTimeoutSeconds', unit: secondMs,
+      help: 'How long a request may wait for others before it is refused; 0 is as long as it takes',
+    },
   },
 } as const satisfies Settings;
 

@@ -105,4 +105,5 @@ export function valuesOf<T extends Settings>(table: T, values: Readonly<ValuesOf
 }
 
 /** Counts that llama.cpp keeps in 32 bits. */
+export const secondMs = 1_000;
 export const maxCount = 2 ** 31 - 1;

@@ -2,10 +2,9 @@
 // says so, options of createServer().
 import { answerSettings } from './answer.js';
 import { sharingSettings } from './engine.js';
-import { maxCount, type KeysWith, type Setting, type Settings } from './kinds.js';
+import { maxCount, secondMs, type KeysWith, type Setting, type Settings } from './kinds.js';
 
 const mebibyte = 1024 * 1024;
-const secondMs = 1000;
 const { maxTokens, temperature } = answerSettings;
 
 /** How models of several come and go. */

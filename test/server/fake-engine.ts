@@ -41,6 +41,8 @@ export class FakeEngine implements Engine {
   crashes = 0;
   readonly pid = undefined;
   script: Script = echo;
+  /** What is told of the queue. */
+  position = 0;
   /** Refuses every prompt before it is accepted. */
   early: RecuaError | undefined;
   /** Held back until resolved: a prompt in the queue of a busy engine. */
@@ -78,7 +80,7 @@ export class FakeEngine implements Engine {
     try {
       await Promise.race([this.acceptAfter, aborted]);
       this.#refuse(notGenerating(this.#model));
-      answer.accept(messagesOf(request).length);
+      answer.accept(messagesOf(request).length, this.position);
       const deltas = this.script(request, signal)[Symbol.asyncIterator]();
       for (let tokens = 0; ; tokens++) {
         if (tokens >= request.maxTokens) return answer.end({ finishReason: 'length' }, tokens);
@@ -181,10 +183,10 @@ function unitVector(seed: number): Float32Array {
 }
 
 class FakeAnswer implements Answer {
-  readonly accepted: Promise<{ promptTokens: number }>;
+  readonly accepted: Promise<{ promptTokens: number; position: number }>;
   readonly finished: Promise<Finish>;
   readonly #engine: FakeEngine;
-  readonly #accept = deferred<{ promptTokens: number }>();
+  readonly #accept = deferred<{ promptTokens: number; position: number }>();
   readonly #finish = deferred<Finish>();
   #promptTokens = 0;
   #pending: Delta | undefined;
@@ -202,9 +204,9 @@ class FakeAnswer implements Answer {
 
   endThinking(): void {}
 
-  accept(promptTokens: number): void {
+  accept(promptTokens: number, position = 0): void {
     this.#promptTokens = promptTokens;
-    this.#accept.resolve({ promptTokens });
+    this.#accept.resolve({ promptTokens, position });
   }
 
   push(delta: Delta): void {

@@ -99,7 +99,7 @@ export class ServedModel implements Answerer {
       if (!finish) throw this.#cutOff();
       // What a person waited beyond the reading of the prompt, the way there and back included.
       const queueMs = Math.max(0, (firstMs ?? performance.now()) - askedMs - finish.timings.promptMs);
-      answer.accept(finish.usage.promptTokens);
+      answer.accept(finish.usage.promptTokens, 0);
       answer.end({ ...finish, seed, timings: { ...finish.timings, queueMs } });
     } catch (thrown) {
       answer.fail(signal.aborted ? new RecuaError('cancelled', 'The request was cancelled.', { cause: thrown }) : this.#failure(thrown));

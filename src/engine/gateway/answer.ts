@@ -61,9 +61,9 @@ export class DeltaQueue implements AsyncIterable<Delta> {
 }
 
 export class RunningAnswer extends DeltaQueue implements Answer {
-  readonly accepted: Promise<{ promptTokens: number }>;
+  readonly accepted: Promise<{ promptTokens: number; position: number }>;
   readonly finished: Promise<Finish>;
-  #accepted!: Settle<{ promptTokens: number }>;
+  #accepted!: Settle<{ promptTokens: number; position: number }>;
   #finished!: Settle<Finish>;
   readonly endThinking: () => void;
 
@@ -77,8 +77,8 @@ export class RunningAnswer extends DeltaQueue implements Answer {
     this.finished.catch(() => {});
   }
 
-  accept(promptTokens: number): void {
-    this.#accepted.resolve({ promptTokens });
+  accept(promptTokens: number, position: number): void {
+    this.#accepted.resolve({ promptTokens, position });
   }
 
   end(finish: Finish): void {

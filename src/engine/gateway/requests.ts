@@ -187,7 +187,7 @@ export abstract class EngineRequests implements Engine {
     });
     const fail = (error: RecuaError): void => answer.fail(error);
     cancel = this.#start((id) => message(known = id), signal, released, fail, (event) => {
-      if (event.kind === 'accepted') answer.accept(event.promptTokens);
+      if (event.kind === 'accepted') answer.accept(event.promptTokens, event.position);
       else if (event.kind === 'delta') answer.push(event.delta);
       else if (event.kind === 'done') {
         const { finishReason, usage, timings, seed, stop, warnings = [] } = event;

@@ -6,6 +6,7 @@ import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
 import { joinFromQueue } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
 import { discard } from './sleep-files.js';
+import type { WaitingQueue } from './waiting-queue.js';
 
 /** A move pays off where it takes no longer than about so many steps … */
 const worthSteps = 2;
@@ -27,8 +28,8 @@ export class Admission {
   }
 
   /** Waiting sequences take free slots. */
-  async join(waiting: Sequence[], running: Sequence[]): Promise<void> {
-    for (const { sequence, placement } of joinFromQueue(waiting, this.#cache)) {
+  async join(waiting: WaitingQueue, running: Sequence[]): Promise<void> {
+    for (const { sequence, placement } of joinFromQueue(waiting.sequences, this.#cache, () => waiting.sort())) {
       running.push(sequence);
       if (placement.held === 0 && placement.source < 0 && placement.stash === 0) continue;
       if (await this.#takeOver(placement)) continue;

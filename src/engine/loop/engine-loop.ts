@@ -18,19 +18,14 @@ import { PrefixCache } from '../planning/prefix.js';
 import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
 import { Intake } from './intake.js';
-import { Outbox } from './outbox.js';
+import { Outbox, type EngineHooks } from './outbox.js';
 import { isIdle, isStreaming, Plan, planStep, stepsAhead } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
 import { SleepFiles } from './sleep-files.js';
 import { scored, StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
 import { Vitals } from './vitals.js';
-
-export interface EngineHooks {
-  /** All that happened since the last call, for all requests together. */
-  emit(events: EngineEvent[], status: EngineStatus): void;
-  log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
-}
+import { WaitingQueue } from './waiting-queue.js';
 
 /**
  * A step expected to take longer than this is stopped when all it works for was cancelled; its KV
@@ -48,7 +43,7 @@ export class EngineLoop {
   /** Requests taken and not answered, by id; undefined while being prepared. */
   readonly #active = new Map<number, Generation | undefined>();
   readonly #requests = new Map<Sequence, Generation>();
-  readonly #waiting: Sequence[] = [];
+  readonly #waiting: WaitingQueue;
   /** What is to be done with KV between two steps, and the work under way that may bring more. */
   readonly #jobs: (() => Promise<void>)[] = [];
   readonly #keeping = new Set<number>();
@@ -79,6 +74,7 @@ export class EngineLoop {
     const partial = canRemoveParts(model.info);
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial);
+    this.#waiting = new WaitingQueue(options.queueTimeoutMs, (sequence, error) => this.#overdue(this.#requests.get(sequence)!, error));
     this.#keeper = new StateKeeper(loaded, this.#cache);
     if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, model, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
     this.#outbox = new Outbox((events, status) => hooks.emit(events, status), () => this.status);
@@ -118,7 +114,7 @@ export class EngineLoop {
 
   /** What the model itself can tell; the result is the request's answer. */
   ask(id: number, question: (model: NativeModel, options: EngineOptions) => Promise<unknown>): void {
-    question(this.#loaded.model, this.#loaded.options).then((value) => this.#outbox.push({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)));
+    void this.#outbox.answer(id, question(this.#loaded.model, this.#loaded.options));
   }
 
   /**
@@ -133,9 +129,7 @@ export class EngineLoop {
       this.#stir();
     });
     this.#keeping.add(id);
-    void work(this.#keeper, context, betweenSteps)
-      .then((value) => this.#outbox.push({ id, kind: 'result', value }), (error: unknown) => this.#fail(id, RecuaError.from(error)))
-      .finally(() => this.#keeping.delete(id) && this.#stir());
+    void this.#outbox.answer(id, work(this.#keeper, context, betweenSteps)).finally(() => this.#keeping.delete(id) && this.#stir());
   }
 
   endThinking = (id: number): void => void this.#active.get(id)?.sampler.endThinking();
@@ -148,15 +142,12 @@ export class EngineLoop {
     if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
     const request = this.#active.get(id);
     this.#intake.cancel(id);
-    this.#fail(id, new RecuaError('cancelled', 'The request was cancelled.'));
+    const error = new RecuaError('cancelled', 'The request was cancelled.');
+    if (request && this.#waiting.remove(request.sequence)) return this.#overdue(request, error);
+    this.#fail(id, error);
     if (!request) return;
-    const { sequence } = request;
-    const queued = this.#waiting.indexOf(sequence);
-    sequence.finish();
-    if (queued >= 0) {
-      this.#waiting.splice(queued, 1);
-      this.#drop(request);
-    } else if (this.#inFlight && this.#plan.rows > this.#pace.tokensPerMs * worthAbortingMs && this.#plan.rows > 1) {
+    request.sequence.finish();
+    if (this.#inFlight && this.#plan.rows > this.#pace.tokensPerMs * worthAbortingMs && this.#plan.rows > 1) {
       const wanted = this.#plan.sequences.some((other) => this.#active.has(this.#requests.get(other)!.id));
       if (!wanted) this.#loaded.context?.abort();
     }
@@ -187,6 +178,7 @@ export class EngineLoop {
     const { context } = this.#loaded;
     const sound = await this.ended.then(() => true, () => false);
     await this.#embeddings?.close();
+    this.#waiting.close();
     if (sleeps && sound && context) await this.#sleep?.write(context, this.#pace.tokensPerMs);
     await context?.close();
     await this.#loaded.model.close();
@@ -196,8 +188,16 @@ export class EngineLoop {
   #join(request: Generation): void {
     this.#active.set(request.id, request);
     this.#requests.set(request.sequence, request);
-    this.#waiting.push(request.sequence);
-    this.#outbox.push({ id: request.id, kind: 'accepted', promptTokens: request.sequence.promptLength });
+    const place = this.#waiting.add(request.sequence, request.asker);
+    this.#outbox.push({ id: request.id, kind: 'accepted', promptTokens: request.sequence.promptLength, position: Math.max(0, place - this.#cache.freeSlots) });
+  }
+
+  /** It waits no more. */
+  #overdue(request: Generation, error: RecuaError): void {
+    request.sequence.finish();
+    this.#fail(request.id, error);
+    this.#drop(request);
+    this.#stir();
   }
 
   async #run(context: NativeContext): Promise<void> {
@@ -206,7 +206,7 @@ export class EngineLoop {
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
-      const present = [...this.#waiting, ...this.#running]; // gathered before prompts are read with nothing beside them
+      const present = [...this.#waiting.sequences, ...this.#running]; // gathered before prompts are read with nothing beside them
       if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.unreadMs(present), context.sequences - present.length);
       if (this.#waiting.length > 0) {
         await admission.join(this.#waiting, this.#running);
@@ -224,7 +224,7 @@ export class EngineLoop {
   }
 
   #isIdle(): boolean {
-    return isIdle(this.#waiting, this.#running) || (this.#running.length === 0 && this.#sleep?.reading === true);
+    return isIdle(this.#waiting.sequences, this.#running) || (this.#running.length === 0 && this.#sleep?.reading === true);
   }
 
   /** Finished sequences leave; their KV stays in the slot as a prefix for others. */
@@ -245,6 +245,7 @@ export class EngineLoop {
 
   #drop(request: Generation): void {
     this.#requests.delete(request.sequence);
+    this.#waiting.left(request.sequence);
     request.leave(this.#active.has(request.id));
   }
 

@@ -2,7 +2,7 @@
 // parser, times), and the text work of its new tokens. The engine calls it between steps.
 import type { NativeSampler, Pieces } from '../../addon/addon.js';
 import type { PreparedPrompt } from '../prompts/chat.js';
-import type { Delta, EngineEvent, FinishReason, Timings, Usage } from '../protocol.js';
+import type { Asker, Delta, EngineEvent, FinishReason, Timings, Usage } from '../protocol.js';
 import type { ToldToken } from '../telling.js';
 import type { Sequence } from '../planning/sequence.js';
 import { Text } from '../text/text.js';
@@ -13,6 +13,7 @@ const lineFeed = 0x0a;
 export class Generation {
   readonly id: number;
   readonly sequence: Sequence;
+  readonly asker: Asker | undefined;
   readonly sampler: NativeSampler;
   readonly guesses: boolean;
   readonly #text: Text;
@@ -39,9 +40,10 @@ export class Generation {
   /** 'done' was among the events. */
   answered = false;
 
-  constructor(id: number, sequence: Sequence, prepared: PreparedPrompt, arrivedMs: number) {
+  constructor(id: number, sequence: Sequence, prepared: PreparedPrompt, arrivedMs: number, asker?: Asker) {
     this.id = id;
     this.sequence = sequence;
+    this.asker = asker;
     this.sampler = prepared.sampler;
     this.guesses = prepared.guesses;
     this.#prepared = prepared;

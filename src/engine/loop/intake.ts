@@ -82,7 +82,7 @@ export class Intake {
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
       if (this.#active.has(id)) {
         const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt);
-        this.#hooks.join(new Generation(id, sequence, prepared, arrivedMs));
+        this.#hooks.join(new Generation(id, sequence, prepared, arrivedMs, request.asker));
       } else {
         prepared.sampler.close();
         prepared.parser.close();

@@ -1,18 +1,25 @@
 // What the loop tells the gateway: the events of one step, or of one burst of requests, go in one
 // message, together with how many requests run and wait. Used by the engine's loop, and by all that
 // it hands requests to.
-import type { RecuaError } from '../../errors.js';
+import { RecuaError } from '../../errors.js';
 import type { EngineEvent, EngineStatus } from '../protocol.js';
 
+/** Who the loop tells. */
+export interface EngineHooks {
+  /** All that happened since the last call, for all requests together. */
+  emit(events: EngineEvent[], status: EngineStatus): void;
+  log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
+}
+
 export class Outbox {
-  readonly #emit: (events: EngineEvent[], status: EngineStatus) => void;
+  readonly #emit: EngineHooks['emit'];
   readonly #status: () => EngineStatus;
   #events: EngineEvent[] = [];
   /** What the gateway was told last: a cancel changes it without an event. */
   #told: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
   #flushing = false;
 
-  constructor(emit: (events: EngineEvent[], status: EngineStatus) => void, status: () => EngineStatus) {
+  constructor(emit: EngineHooks['emit'], status: () => EngineStatus) {
     this.#emit = emit;
     this.#status = status;
   }
@@ -24,6 +31,11 @@ export class Outbox {
 
   fail(id: number, error: RecuaError): void {
     this.push({ id, kind: 'error', error: error.toPlain() });
+  }
+
+  /** What the work gives is the request's answer. */
+  async answer(id: number, work: Promise<unknown>): Promise<void> {
+    await work.then((value) => this.push({ id, kind: 'result', value }), (error: unknown) => this.fail(id, RecuaError.from(error)));
   }
 
   /** Has `write` append events; who calls it flushes when all that belongs together is there. */

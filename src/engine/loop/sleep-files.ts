@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { readdir, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NativeContext, NativeModel } from '../../addon/addon.js';
-import type { EngineHooks } from './engine-loop.js';
+import type { EngineHooks } from './outbox.js';
 import type { PrefixCache } from '../planning/prefix.js';
 import { commonPrefix, nearlyBegins, type Stashed } from '../planning/stash-pool.js';
 import type { SleepPlace } from '../protocol.js';

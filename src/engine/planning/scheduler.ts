@@ -176,13 +176,14 @@ export function stepsAhead(plan: Plan, asking: readonly Sequence[]): number {
 const lookahead = 16;
 
 /**
- * Moves sequences from the queue into free slots, first come first served, and tells where each was
- * placed. One at a time: each is placed when what the one before it displaced has been put away,
+ * Moves sequences from the queue into free slots, in its order, and tells where each was placed.
+ * `sort` puts what waits into order again after each of them. One at a time: each is placed when what the one before it displaced has been put away,
  * and so can be found again. One that would share much of a prompt being evaluated right now lets
  * that go first; others may pass it meanwhile.
  */
-export function* joinFromQueue(waiting: Sequence[], cache: PrefixCache): Generator<Joined, void, void> {
+export function* joinFromQueue(waiting: Sequence[], cache: PrefixCache, sort = (): void => undefined): Generator<Joined, void, void> {
   for (;;) {
+    if (cache.freeSlots > 0) sort();
     const next = cache.freeSlots > 0 ? choose(waiting, cache) : undefined;
     if (!next) return;
     cache.take(next.placement, next.sequence);

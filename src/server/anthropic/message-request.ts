@@ -5,6 +5,7 @@ import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
 import { checkName, describe, int32Max, isObject, wrongType, type Fields } from '../../request/fields.js';
+import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
 import { readTruncation } from '../../request/truncation.js';
@@ -30,7 +31,7 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
   const tools = readTools(body);
   const constraint = readConstraint(body, { 'output_config.format': readFormat(body) });
   refuseBesideTools(constraint, tools);
-  body.allow('metadata', 'service_tier', 'cache_control', 'anthropic_version', 'anthropic_beta', 'betas');
+  body.allow('metadata', 'cache_control', 'anthropic_version', 'anthropic_beta', 'betas');
   return {
     request: {
       messages: JSON.stringify(messages),
@@ -43,6 +44,7 @@ export function readMessageRequest(body: Fields, { defaults, model }: ChatContex
       stop: stops,
       ...readThinking(body),
       template: '',
+      ...readPriority(body),
     },
     stream: body.boolean('stream') ?? false,
     stops,

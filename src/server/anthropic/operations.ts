@@ -1,6 +1,6 @@
 // What Anthropic's routes say of themselves: words of their fields, replies, examples. Mounted with
 // them by dialect.
-import { admissionWords, constraintExamples, constraintWords, functionWords, refused, samplingWords, streamWords, thoughtsWords, truncationWords, under, type Words } from '../../request/words.js';
+import { admissionWords, constraintExamples, constraintWords, functionWords, priorityWords, refused, samplingWords, streamWords, thoughtsWords, truncationWords, under, type Words } from '../../request/words.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import { details, errorCode } from '../reference/errors.js';
 import { chatErrors, type Body, type Operation } from '../reference/operation.js';
@@ -68,6 +68,7 @@ const fields: Words = {
   ...constraintWords,
   ...thoughtsWords,
   ...truncationWords,
+  ...priorityWords,
   mcp_servers: refused('servers of tools', none),
   container: refused('containers', none),
 };

@@ -9,10 +9,12 @@ import type { Delta } from '../../engine/protocol.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
+import { idlePriority } from '../../request/priority.js';
 import { checkUnknown } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
+import { IdleWork, reasonOf } from '../http/inner.js';
 import { noteTokens } from '../http/request-log.js';
 import { Stream } from '../http/stream.js';
 import { anyModel, inference, type Exchange } from './admission.js';
@@ -44,6 +46,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   #asked: AskedRest<Asked> | undefined;
   #writer: AnswerWriter | undefined;
   #stream: Stream | undefined;
+  readonly #client: string;
   /** Of the whole exchange: the first answer tells them. */
   #warnings: readonly string[] = [];
   /** Of fields that nobody reads. */
@@ -57,6 +60,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#gateway = gateway;
     this.#res = res;
     this.#dialect = dialect;
+    this.#client = gateway.clientOf(res);
   }
 
   check(body: Fields): void {
@@ -83,7 +87,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const either = AbortSignal.any([signal, this.#failed.signal]);
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
     this.#start = (request) => {
-      const answer = start(engine, request, either, released);
+      const priority = isIdleWork(this.#res) ? idlePriority : request.asker?.priority ?? 0;
+      const answer = start(engine, { ...request, asker: { client: this.#client, priority } }, either, released);
       this.#controlled?.push(answer);
       return answer;
     };
@@ -103,6 +108,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       const accepted = await Promise.all(this.#groups.map(({ first }) => first.accepted));
       clearTimeout(this.#untilPing);
       const promptTokens = accepted.reduce((sum, one) => sum + one.promptTokens, 0);
+      const position = Math.max(...accepted.map((one) => one.position));
+      if (position > 0 && !this.#res.headersSent) this.#res.set('X-Queue-Position', String(position));
       if (this.#asked!.stream) await this.#write(writer, this.#stream ?? this.#open(writer, promptTokens));
       else await this.#whole(writer);
     } catch (thrown) {
@@ -205,6 +212,10 @@ function start(engine: Engine, request: EngineRequest, signal: AbortSignal, rele
   answer.finished.catch(() => undefined);
   answer.accepted.catch(() => undefined);
   return answer;
+}
+
+function isIdleWork({ req }: Response): boolean {
+  return reasonOf(req) instanceof IdleWork;
 }
 
 /** Calls back when it was called so often. */

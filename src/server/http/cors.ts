@@ -6,7 +6,7 @@ import type { NextFunction, Request, Response } from 'express';
 export const corsHeaders = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
-  'Access-Control-Expose-Headers': 'x-request-id, retry-after, x-should-retry',
+  'Access-Control-Expose-Headers': 'x-request-id, retry-after, x-should-retry, x-queue-position',
 } as const;
 
 const preflightSeconds = 86_400;

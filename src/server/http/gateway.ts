@@ -1,5 +1,6 @@
 // What all routes share: the models, the settings, the running requests, the log.
 // Built by app; read by every route. Gateway process.
+import type { Response } from 'express';
 import type { Config } from '../../settings/config.js';
 import type { ModelPool } from '../../engine/pool-api.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
@@ -24,5 +25,7 @@ export interface Gateway {
   /** The store of models; undefined where a program serves models of its own. */
   readonly shelf: ModelShelf | undefined;
   readonly live: LiveChats;
+  /** Who asks, for taking turns: the API key's name, or else the address. */
+  readonly clientOf: (res: Response) => string;
   readonly log: Log;
 }

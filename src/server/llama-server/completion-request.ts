@@ -6,6 +6,7 @@ import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { readConstraint } from '../../request/constraint-fields.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
+import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readTelling } from '../../request/telling-fields.js';
 import { readTokens } from '../../request/tokens.js';
@@ -66,7 +67,7 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
   const stop = readStop(body);
   const count = readCount(body);
   boundTold(tells, prompts.length * count, maxTokens, model.contextSize);
-  const common = { constraint, sampling, maxTokens, stop, ...readGenerateMs(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
+  const common = { constraint, sampling, maxTokens, stop, ...readGenerateMs(body), ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
   return {
     prompts: prompts.map((prompt) => times<CompletionRequest>({ ...prompt, ...common }, count)),
     stream,

@@ -43,7 +43,7 @@ export function times<Request extends { sampling: Sampling }>(request: Request, 
 }
 
 /** Of OpenAI's fields those that change nothing here. */
-export const allowed = ['user', 'metadata', 'store', 'service_tier', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'n_keep', 'n_discard'];
+export const allowed = ['user', 'metadata', 'store', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'n_keep', 'n_discard'];
 
 /** Fields of vLLM's that would change the answer, each with what asks for nothing. */
 export const foreign: Readonly<Record<string, (value: unknown) => boolean>> = {

@@ -10,6 +10,7 @@ import { readConstraint, refuseBesideTools } from '../../request/constraint-fiel
 import { allowed, foreign, isEmptyArray, readCount, readMaxTokens, readSlot, readStop, refuseAll } from './answer-fields.js';
 import { readContinuation } from '../../request/continuation.js';
 import { readTools } from '../../request/function-tools.js';
+import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, readGenerateMs, readPrediction, readTelling, readTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
@@ -74,7 +75,7 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
     request: {
       messages: JSON.stringify(messages), ...readContinuation(body, messages), ...readTruncation(body), ...tools, constraint, sampling,
       maxTokens, stop: readStop(body), ...readThinking(body), template: '',
-      ...readGenerateMs(body), ...readPrediction(body), ...(Object.keys(tells).length > 0 ? { tells } : {}),
+      ...readGenerateMs(body), ...readPriority(body), ...readPrediction(body), ...(Object.keys(tells).length > 0 ? { tells } : {}),
       ...(thoughts ? { thoughts } : {}),
     },
     tells,

@@ -4,6 +4,7 @@ import type { CompletionRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { readPriority } from '../../request/priority.js';
 import { readTokens } from '../../request/tokens.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs, readGenerateMs, readTelling } from '../../request/telling-fields.js';
@@ -44,7 +45,7 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
     sampling: readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize }),
     maxTokens: readMaxTokens(body, 0) ?? defaults.maxTokens,
     stop: readStop(body),
-    ...readGenerateMs(body),
+    ...readGenerateMs(body), ...readPriority(body),
   };
   const streaming = body.fields('stream_options');
   streaming?.allow('include_obfuscation');

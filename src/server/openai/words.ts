@@ -1,5 +1,5 @@
 // What the fields of OpenAI's bodies mean, for the reference. Kinds and bounds are the readers'.
-import { admissionWords, constraintWords, customToolWords, functionWords, refused, samplingWords, streamWords, tellingWords, thoughtsWords, toolChoiceWords, topLogprobsWords, truncationWords, under, type Words } from '../../request/words.js';
+import { admissionWords, constraintWords, customToolWords, functionWords, priorityWords, refused, samplingWords, streamWords, tellingWords, thoughtsWords, toolChoiceWords, topLogprobsWords, truncationWords, under, type Words } from '../../request/words.js';
 
 const none = { type: 'array', maxItems: 0 };
 
@@ -22,6 +22,7 @@ export const answerWords: Words = {
   n: { text: 'Answers that are wanted. The prompt is read once; the answers are those of so many requests with `seed`, `seed` + 1 and so on.', default: 1 },
   n_cmpl: "llama-server's name of `n`.",
   stop: { text: 'A text, or several, where the answer ends.', is: ['string', 'array'] },
+  ...priorityWords,
 };
 
 const streamOptions: Words = {

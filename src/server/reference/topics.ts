@@ -10,6 +10,8 @@ export const aboutAll = [
   '**Keys.** A server that has keys (`--api-key`, [security.md](security.md)) asks for one on every route but `/health`; the page at `/` asks its user for it: `Authorization: Bearer …` or `x-api-key: …`.',
   '**Models.** With one model, `model` may be left out or be `default`. Else it takes any name of a model: an unknown one is a 404 with the nearest, never another model and never a '
   + 'download. A request for a model that is not loaded waits for it; streams have empty chunks meanwhile.',
+  '**Turns.** `--parallel` requests run at once, `--queue-size` more wait, and others get a 429 with `Retry-After`; so does who waited for `--queue-timeout`. Clients take turns, by their API keys or else '
+  + 'their addresses: next is the one that was given the fewest tokens. `service_tier` goes before that. `X-Queue-Position` tells the place that a request had when it came, where it had to wait.',
   '**Errors** have a code and the field at fault, in the shape that the clients of the route know. The status comes before the first byte of a stream; what goes wrong later is its last event.',
   '**Pages.** Any web page may ask a model. Where no key is asked for, files and batches are for programs, and for pages that call the server `localhost` or by its address; models are pulled, copied and deleted '
   + 'for clients on its own machine alone.',
@@ -19,7 +21,7 @@ export const aboutAll = [
 const schemas = '**Forms of an answer.** A JSON schema is enforced while the answer is written: types, properties, `enum`, `anyOf`, `allOf`, `$ref`, bounds of numbers (over all of int64), '
   + 'lengths, patterns and more. What a grammar cannot enforce (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer where the schema has `strict: true`; else, as `strict` is off '
   + 'by default, the answer\'s `warnings` name it. The same goes for a tool\'s parameters and its `function.strict`. `regex`, `choice` and `grammar`, each also under vLLM\'s `guided_…` and in its '
-  + '`structured_outputs`, are other forms. A request has one form, in all APIs. If the prompt ends inside thinking, the form holds from where the thinking ends.';
+  + '`structured_outputs`, are other forms. A request has one form, in all APIs. If the prompt ends inside thinking, the form holds from where the thinking ends; that of the field `grammar`, as with llama-server, from the first token on.';
 
 const tools = '**Tools.** `tool_choice` with `required`, with a tool\'s name or with `allowed_tools` of that mode forces a call: behind what the model thinks, nothing but calls of these tools can be '
   + 'sampled. A chat template that knows no calls is a 400 then. The input of a custom tool keeps to its regular expression or Lark grammar while it is written, with every chat '

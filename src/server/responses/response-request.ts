@@ -6,6 +6,7 @@ import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
 import { readConstraint, readFormat, refuseBesideTools } from '../../request/constraint-fields.js';
 import { describe, int32Max, wrongType, wrongValue, type Fields } from '../../request/fields.js';
+import { readPriority } from '../../request/priority.js';
 import { readSampling } from '../../request/sampling-fields.js';
 import { boundTold, maxTopLogprobs } from '../../request/telling-fields.js';
 import { readThoughts } from '../../request/thoughts-fields.js';
@@ -80,12 +81,12 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   const verbosity = readVerbosity(text);
   reasoning?.allow('generate_summary');
   body.fields('stream_options')?.allow('include_usage', 'include_obfuscation');
-  body.allow('client_metadata', 'prompt_cache_retention', 'service_tier');
+  body.allow('client_metadata', 'prompt_cache_retention');
   return {
     request: {
       messages: JSON.stringify(messages), messageSources: sources, ...truncation, ...tools.request, constraint, sampling, maxTokens: most ?? defaults.maxTokens, stop: [],
       enableThinking: effort !== 'none', templateKwargs: { ...(effort === undefined || effort === 'none' ? {} : { reasoning_effort: effort }), ...body.object('chat_template_kwargs') },
-      template: '', ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
+      template: '', ...readPriority(body), ...(Object.keys(asked).length > 0 ? { tells: asked } : {}),
       ...(thoughts ? { thoughts } : {}),
     },
     tells,

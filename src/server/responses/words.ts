@@ -1,5 +1,5 @@
 // What the fields of a response's body mean, for the reference, and bodies that have all of them.
-import { admissionWords, constraintExamples, constraintWords, customToolWords, flatFormatWords, formatExamples, functionWords, refused, samplingWords, streamWords, thoughtsWords, toolChoiceWords, toolExamples, truncationWords, under, type FieldWords, type Words } from '../../request/words.js';
+import { admissionWords, constraintExamples, constraintWords, customToolWords, flatFormatWords, formatExamples, functionWords, priorityWords, refused, samplingWords, streamWords, thoughtsWords, toolChoiceWords, toolExamples, truncationWords, under, type FieldWords, type Words } from '../../request/words.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import type { Body } from '../reference/operation.js';
 import { nothingEarlier } from './items.js';
@@ -61,6 +61,7 @@ const fields: Words = {
   chat_template_kwargs: { text: 'Variables of the chat template.', default: {} },
   ...thoughtsWords,
   ...truncationWords,
+  ...priorityWords,
   max_tool_calls: 'Repeated in the response: only clients call tools.',
   metadata: 'Repeated in the response.',
   prompt_cache_key: 'Repeated in the response: prompts are found again by their tokens.',

@@ -57,7 +57,7 @@ t.test('an engine process loads, chats, embeds, tokenises and closes with nothin
   t.match(model, { contextSize: 2000, parallel: 4, canGenerate: true, canEmbed: true, pooling: 'mean' });
   t.match(engine.state, { state: 'ready' });
   const answer = engine.chat(chat('hello', { constraint: say('good é day') }));
-  t.same(await answer.accepted, { promptTokens: 22 });
+  t.same(await answer.accepted, { promptTokens: 22, position: 0 });
   t.equal(await read(answer), 'good é day');
   t.match(await answer.finished, { finishReason: 'stop', usage: { promptTokens: 22 }, warnings: [] });
   const { vectors, tokenCounts } = await engine.embed({ inputs: ['ab', 'abc'] });

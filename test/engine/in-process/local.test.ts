@@ -26,7 +26,7 @@ t.test('it loads, answers, embeds and closes as an engine process does', async (
   t.equal(await code(engine.chat(chat('early')).finished), 'model_loading');
   t.match(await engine.ready(), { contextSize: 2000, canGenerate: true, canEmbed: true, canRerank: false });
   const answer = engine.chat(chat('hello', { constraint: say('good day') }));
-  t.same(await answer.accepted, { promptTokens: 22 });
+  t.same(await answer.accepted, { promptTokens: 22, position: 0 });
   t.match(await answer.finished, { finishReason: 'stop' });
   t.equal((await engine.embed({ inputs: ['ab', 'abc'] })).vectors.length, 2);
   t.equal(await code(engine.rerank({ query: 'a', documents: ['b'] })), 'rerank_unsupported');

@@ -473,7 +473,7 @@ t.test('no request starves while others keep coming', async (t) => {
   const long = open.complete(completion('L'.repeat(1500), { maxTokens: 2 }));
   let ended = false;
   void long.done.then(() => (ended = true));
-  for (let i = 0; i < 400 && !ended; i++) {
+  for (let i = 0; i < 5_000 && !ended; i++) {
     open.complete(completion(`~${i}`, { maxTokens: 8 }));
     await turn();
     await turn();

@@ -1,0 +1,40 @@
+// Requests of several clients, taken in turn by the engine's loop.
+import t from 'tap';
+import { completion, openEngine, say, turn } from '../requests.js';
+
+const asker = (client: string, priority = 0) => ({ asker: { client, priority } });
+
+t.test('one client’s many requests do not keep another’s waiting', async (t) => {
+  const open = await openEngine({}, { parallel: 1 });
+  const order: string[] = [];
+  const ask = (client: string, priority?: number) => open.complete(completion(`${client} asks`, { constraint: say('well'), ...asker(client, priority) })).done.then(() => order.push(client));
+  const all = [...Array.from({ length: 6 }, () => ask('one')), ask('late', -1), ask('two'), ask('two'), ask('urgent', 1)];
+  await Promise.all(all);
+  t.equal(order.length, 10);
+  t.ok(order.indexOf('two') <= 4 && order.lastIndexOf('two') <= 6, order.join(' '));
+  t.ok(order.indexOf('urgent') <= 3, order.join(' '));
+  t.equal(order.at(-1), 'late');
+  await open.engine.close();
+  t.strictSame(open.addon.violations, []);
+});
+
+t.test('each is told its place', async (t) => {
+  const open = await openEngine({ decodeMs: 1 }, { parallel: 2 });
+  const asked = Array.from({ length: 5 }, (_, i) => open.complete(completion(`number ${i}`, { constraint: say('a long answer to that'), ...asker('one') })));
+  await Promise.all(asked.map(({ done }) => done));
+  const places = open.messages.flat().flatMap((event) => (event.kind === 'accepted' ? [event.position] : []));
+  t.strictSame(places.sort(), [0, 0, 1, 2, 3]);
+  await open.engine.close();
+});
+
+t.test('who waits too long is refused with that; who runs is not', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueTimeoutMs: 1 });
+  const long = open.complete(completion('first', { constraint: say('x'.repeat(1_900)), maxTokens: 1_900 }));
+  while (!open.messages.flat().some(({ kind }) => kind === 'started')) await turn();
+  const late = open.complete(completion('second', { constraint: say('never') }));
+  t.match((await late.done).end, { kind: 'error', error: { code: 'queue_timeout', message: /waited 0\.001 s/ } });
+  t.match((await long.done).end, { kind: 'done' });
+  t.match((await open.complete(completion('third', { constraint: say('well') })).done).end, { kind: 'done' }, 'the next is served');
+  await open.engine.close();
+  t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
+});
