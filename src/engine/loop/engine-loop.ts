@@ -15,7 +15,7 @@ import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { Pace } from '../planning/pace.js';
 import { PoolShare } from '../prompts/pool-share.js';
 import { PrefixCache } from '../planning/prefix.js';
-import type { ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
+import type { ChatRequest, CompletionRequest, EmbedRequest, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
 import { Intake } from './intake.js';
 import { Outbox, type EngineHooks } from './outbox.js';

@@ -22,7 +22,7 @@ export class FairOrder {
   readonly #entries = new Map<Sequence, Entry>();
   /** Tokens by client, without those of sequences that are still here. */
   readonly #served = new Map<string, number>();
-  /** Who comes anew was given as much as the one here who was given least: time away saves nothing. */
+  /** What those who come anew count as given: as much as the one here who was given least. */
   #floor = 0;
   #arrived = 0;
 

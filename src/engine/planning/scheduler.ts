@@ -177,9 +177,9 @@ const lookahead = 16;
 
 /**
  * Moves sequences from the queue into free slots, in its order, and tells where each was placed.
- * `sort` puts what waits into order again after each of them. One at a time: each is placed when what the one before it displaced has been put away,
- * and so can be found again. One that would share much of a prompt being evaluated right now lets
- * that go first; others may pass it meanwhile.
+ * `sort` puts those that wait into order again after each. One at a time: each is placed when what
+ * the one before it displaced has been put away, and so can be found again. One that would share
+ * much of a prompt being evaluated right now lets that go first; others may pass it meanwhile.
  */
 export function* joinFromQueue(waiting: Sequence[], cache: PrefixCache, sort = (): void => undefined): Generator<Joined, void, void> {
   for (;;) {
