@@ -51,7 +51,7 @@ t.test('api ends at once by a second signal', async (t) => {
   const reply = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], stream: true, temperature: 2, grammar: 'root ::= [a-z ] root' }),
+    body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello' }], stream: true, n: 128, temperature: 2, grammar: 'root ::= [a-z ] root' }),
   });
   const gone = reply.text().catch(() => '');
   running.child.kill('SIGINT');
