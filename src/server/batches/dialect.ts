@@ -1,8 +1,7 @@
 // OpenAI's batches: which path is answered by which route. Mounted by app.
 import type { Request, RequestHandler } from 'express';
 import { RecuaError } from '../../errors.js';
-import { Fields } from '../../request/fields.js';
-import { takeBody } from '../body/json-body.js';
+import { readAll } from '../exchange/admission.js';
 import type { Dialect } from '../exchange/dialect.js';
 import { FileStore } from '../files/file-store.js';
 import { pageOf } from '../http/page.js';
@@ -37,7 +36,7 @@ export const batches: Dialect = {
     const idOf = (req: Request): string => String(req.params['id']);
 
     const create: RequestHandler = async (req, res) => {
-      const record = readBatch(Fields.of(takeBody(req)));
+      const { asked: record, told } = readAll(req, readBatch);
       const { id, input_file_id: input } = record.batch;
       if (queue.isFull) throw new RecuaError('queue_full', 'Too many batches wait; come again when some have ended, or cancel some.');
       await files.get(input, 'input_file_id');
@@ -47,7 +46,7 @@ export const batches: Dialect = {
       // As it was taken: by the time this is read it may have begun.
       const taken = structuredClone(record.batch);
       queue.add(id);
-      res.json(taken);
+      res.json({ ...taken, ...told });
     };
     return [
       {

@@ -7,6 +7,7 @@ import { RecuaError } from '../../errors.js';
 import { answerSettings } from '../../settings/answer.js';
 import type { ChatContext } from './dialect.js';
 import { Fields, int32Max, wrongValue } from '../../request/fields.js';
+import { checkUnknown } from '../../request/unknown-fields.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 import { failureOf } from '../http/traffic.js';
@@ -83,6 +84,17 @@ async function admit({ pool, traffic }: Gateway, req: Request, res: Response, ex
     throw thrown;
   }
   return lease;
+}
+
+/**
+ * The body of a request that no model answers, and what its reply tells of fields that nobody reads.
+ * @throws RecuaError what `read` throws; `unknown_parameter`
+ */
+export function readAll<Asked>(req: Request, read: (body: Fields) => Asked): { asked: Asked; told: { warnings?: string[] } } {
+  const body = Fields.of(takeBody(req));
+  const asked = read(body);
+  const warnings = checkUnknown(body);
+  return { asked, told: warnings.length === 0 ? {} : { warnings } };
 }
 
 export const staysAnyway = 'keep_alive changes nothing here: this server has one model, which stays loaded as long as it runs.';

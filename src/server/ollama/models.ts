@@ -4,9 +4,8 @@ import { createHash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
-import { Fields, wrongType } from '../../request/fields.js';
-import { takeBody } from '../body/json-body.js';
-import { readModelName } from '../exchange/admission.js';
+import { wrongType, type Fields } from '../../request/fields.js';
+import { readAll, readModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 import type { ShelfModel } from '../http/shelf.js';
 
@@ -21,9 +20,10 @@ export function modelRoutes({ pool, shelf }: Gateway): Record<'tags' | 'ps' | 's
       res.json({ models: loaded.map((model) => ({ ...entry(model), ...residence(model) })) });
     },
     show: async (req: Request, res: Response) => {
-      const model = await pool.find(readShown(Fields.of(takeBody(req))));
+      const { asked, told } = readAll(req, readShown);
+      const model = await pool.find(asked);
       // One whose file cannot be read is shown as it was when it was loaded.
-      res.json(shown(model, await shelf?.describe(model.id).catch(() => undefined)));
+      res.json({ ...shown(model, await shelf?.describe(model.id).catch(() => undefined)), ...told });
     },
     version: (_req: Request, res: Response) => void res.json({ version: apiVersion }),
   };
@@ -31,6 +31,7 @@ export function modelRoutes({ pool, shelf }: Gateway): Record<'tags' | 'ps' | 's
 
 /** The name of the model that is to be shown. */
 export function readShown(body: Fields): string {
+  body.allow('verbose');
   const name = readModelName(body) ?? body.string('name');
   if (!name) throw wrongType('model', 'the name of a model', name);
   return name;

@@ -2,7 +2,7 @@
 // with `keep_alive` 0. Around the routes that generate.
 import type { Request, RequestHandler, Response } from 'express';
 import { Fields, isObject } from '../../request/fields.js';
-import { readKeepAlive, readModelName, staysAnyway } from '../exchange/admission.js';
+import { readAdmission, staysAnyway } from '../exchange/admission.js';
 import { adminOnly } from '../access/guard.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
@@ -10,9 +10,7 @@ import type { Gateway } from '../http/gateway.js';
 export function orResidence({ pool, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
   return async (req: Request, res: Response, next) => {
     if (saysSomething(req.body, text)) return await otherwise(req, res, next);
-    const body = Fields.of(takeBody(req));
-    const name = readModelName(body);
-    const keepAliveMs = readKeepAlive(body);
+    const { name, keepAliveMs } = readAdmission(Fields.of(takeBody(req)));
     const { id } = await pool.find(name);
     const unloads = keepAliveMs === 0 && !pool.sole;
     if (unloads) {

@@ -2,8 +2,8 @@
 // so only clients on it may ask.
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
-import { Fields, wrongType } from '../../request/fields.js';
-import { takeBody } from '../body/json-body.js';
+import { wrongType, type Fields } from '../../request/fields.js';
+import { readAll } from '../exchange/admission.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { refusePages, refuseRemote } from '../http/pages.js';
@@ -18,28 +18,26 @@ const maxNameLength = 4_096;
 const lineMs = 100;
 
 export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove', RequestHandler> {
-  const guarded = (handler: (body: Fields, shelf: ModelShelf, res: Response) => Promise<void>): RequestHandler => async (req: Request, res: Response) => {
+  const guarded = <Asked>(read: (body: Fields) => Asked, handler: (asked: Asked, shelf: ModelShelf, res: Response, told: object) => Promise<void>): RequestHandler => async (req: Request, res: Response) => {
     refusePages(req, res, () => undefined);
     refuseRemote(req, res, () => undefined);
     if (!gateway.shelf) throw new RecuaError('model_fixed', 'This server has the models of its program; they are neither pulled, copied nor deleted by requests.');
-    await handler(Fields.of(takeBody(req)), gateway.shelf, res);
+    const { asked, told } = readAll(req, read);
+    await handler(asked, gateway.shelf, res, told);
   };
   return {
-    pull: guarded(async (body, shelf, res) => {
-      const { name, stream } = readPull(body);
+    pull: guarded(readPull, async ({ name, stream }, shelf, res, told) => {
       const signal = gateway.traffic.enter(res);
       const pull = await shelf.open(name, signal).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
       if (stream) return await tell(gateway, pull, res, signal);
       await pull.run(() => undefined).catch((thrown: unknown) => { throw failureOf(thrown, signal); });
-      res.json({ status: 'success' });
+      res.json({ status: 'success', ...told });
     }),
-    copy: guarded(async (body, shelf, res) => {
-      const { source, destination } = readCopy(body);
+    copy: guarded(readCopy, async ({ source, destination }, shelf, res) => {
       await shelf.copy(source, destination);
       res.status(200).end();
     }),
-    remove: guarded(async (body, shelf, res) => {
-      const name = readRemove(body);
+    remove: guarded(readRemove, async (name, shelf, res) => {
       await unload(gateway, name);
       await shelf.remove(name);
       res.status(200).end();
@@ -80,6 +78,7 @@ async function unload({ pool }: Gateway, name: string): Promise<void> {
 }
 
 export function readPull(body: Fields): { name: string; stream: boolean } {
+  body.allow('insecure');
   return { stream: body.boolean('stream') ?? true, name: readRemove(body) };
 }
 

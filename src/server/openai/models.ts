@@ -5,11 +5,10 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { ModelState, PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
-import { Fields, wrongType } from '../../request/fields.js';
-import { takeBody } from '../body/json-body.js';
+import { wrongType, type Fields } from '../../request/fields.js';
 import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import { readKeepAlive, readModelName } from '../exchange/admission.js';
+import { readAll, readKeepAlive, readModelName } from '../exchange/admission.js';
 
 /** A model's state in llama-server's words, with what it says of it: how far, or why not. */
 export interface WireStatus {
@@ -34,13 +33,13 @@ export function modelRoutes({ pool }: Gateway): Record<'list' | 'get' | 'load' |
       res.json(entry(await pool.find(id.join('/'))));
     },
     load: async (req: Request, res: Response) => {
-      const { name, keepAliveMs } = readLoad(Fields.of(takeBody(req)));
+      const { asked: { name, keepAliveMs }, told } = readAll(req, readLoad);
       const model = await pool.load(name, keepAliveMs === undefined ? {} : { keepAliveMs });
-      res.json({ success: true, model: entry(model) });
+      res.json({ success: true, model: entry(model), ...told });
     },
     unload: async (req: Request, res: Response) => {
-      const model = await pool.unload(readUnload(Fields.of(takeBody(req))));
-      res.json({ success: true, model: entry(model) });
+      const { asked: name, told } = readAll(req, readUnload);
+      res.json({ success: true, model: entry(await pool.unload(name)), ...told });
     },
   };
 }

@@ -1,0 +1,20 @@
+// Routes that no model answers tell of fields that they do not know, too: a slip is refused, all
+// else named.
+import t from 'tap';
+import { post, startApp } from './app-under-test.js';
+
+t.test('slips are refused, and other fields named, wherever a body is read', async (t) => {
+  const { url } = await startApp(t);
+  const slips: [string, object, string][] = [
+    ['/api/show', { model: 'default', verbosee: true }, 'verbosee'],
+    ['/v1/chat/completions/control', { id: 'x', actoin: 'reasoning_end', action: 'reasoning_end' }, 'actoin'],
+    ['/v1/batches', { input_file_id: 'file-1', endpoint: '/v1/embeddings', completion_window: '24h', metedata: {} }, 'metedata'],
+  ];
+  for (const [path, body, param] of slips) {
+    const reply = await post(url + path, body);
+    t.equal(reply.status, 400, path);
+    t.match(await reply.text(), new RegExp(`${param} is no field of this request`), path);
+  }
+  const shown = await post(`${url}/api/show`, { model: 'default', verbose: false, colour: 'red' });
+  t.match(await shown.json(), { warnings: [/"colour"/] });
+});
