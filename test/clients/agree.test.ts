@@ -1,7 +1,8 @@
 // What comes as a stream is, put together by each dialect's own client, what comes whole: texts,
 // calls of tools, thoughts, log probabilities, several answers, how it ended, and what it took.
-// Against the real server on the embedded model. Each is asked once before: a prompt that is new is
-// evaluated in other steps than one that is cached, and its numbers are rounded otherwise.
+// Against the real server on the embedded model. Each is asked once before, with one place for
+// conversations: a prompt that is new is evaluated in other steps than one that is cached, and its
+// numbers are rounded otherwise.
 import Anthropic from '@anthropic-ai/sdk';
 import { Ollama } from 'ollama';
 import OpenAI from 'openai';
@@ -15,6 +16,8 @@ function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value), (key, inner: unknown) => (varies.has(key) ? undefined : inner));
 }
 
+const oneSlot = ['-np', '1'];
+
 const asks = [
   { what: 'a text', text: 'Tell me something about rain.', tools: false, most: 60 },
   { what: 'a text that is cut', text: 'Tell me something about rain.', tools: false, most: 3 },
@@ -22,7 +25,7 @@ const asks = [
 ];
 
 t.test('a stream put together is the whole answer, in every dialect', async (t) => {
-  const { url } = await startService(t);
+  const { url } = await startService(t, oneSlot);
   const openai = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
   const anthropic = new Anthropic({ baseURL: url, apiKey: 'none', maxRetries: 0 });
   const ollama = new Ollama({ host: url });
@@ -85,7 +88,7 @@ function alike(t: Test, got: unknown, wanted: unknown, what: string): void {
 }
 
 t.test('several answers with log probabilities are the same as a stream', async (t) => {
-  const { url } = await startService(t);
+  const { url } = await startService(t, oneSlot);
   const ask = { messages: [{ role: 'user', content: 'What is the weather in Paris?' }], temperature: 1, seed: 3, max_tokens: 30, n: 2, logprobs: true, top_logprobs: 2, tools: [weatherTool] };
   const { choices, usage } = await whole(url, '/v1/chat/completions', ask);
   const chunks = await parts(url, '/v1/chat/completions', { ...ask, stream_options: { include_usage: true } });
@@ -105,7 +108,7 @@ t.test('several answers with log probabilities are the same as a stream', async 
 });
 
 t.test('thoughts and log probabilities of each dialect are the same as a stream', async (t) => {
-  const { url } = await startService(t, ['--chat-template-file', thinker]);
+  const { url } = await startService(t, [...oneSlot, '--chat-template-file', thinker]);
   const messages = [{ role: 'user', content: 'What is the weather?' }];
   const common = { temperature: 0, thinking_budget_tokens: 12 };
 

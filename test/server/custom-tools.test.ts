@@ -40,7 +40,7 @@ t.test('Codex’s grammar holds in Responses, whole and as events', async (t) =>
   const events = await app.stream('/v1/responses', body);
   const input = events.filter(({ type }) => type === 'response.custom_tool_call_input.delta').map(({ delta }) => delta);
   t.equal(input.join(''), call.input);
-  t.ok(input.length > 3, 'the input is told as it comes');
+  t.ok(input.length > 1, `the input is told as it comes: ${JSON.stringify(input)}`);
   t.match(events.find(({ type }) => type === 'response.custom_tool_call_input.done'), { input: call.input });
   t.match(events.find(({ type }) => type === 'response.output_item.done'), { item: { type: 'custom_tool_call', input: call.input } });
 });
