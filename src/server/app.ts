@@ -7,6 +7,7 @@ import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
 import { ApiKeys } from './access/api-keys.js';
 import { adminOnly, keyOf, letsIn, readKey, requireKey } from './access/guard.js';
+import { Visitors } from './access/visitors.js';
 import { cors } from './http/cors.js';
 import type { Dialect, Route } from './exchange/dialect.js';
 import { LiveChats } from './http/live-chats.js';
@@ -60,6 +61,7 @@ export function createApp(options: AppOptions): Express {
   const { pool, config, traffic = new Traffic(), log = () => undefined } = options;
   const { temperature, maxTokens } = config;
   const keys = ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile, own: options.ownKey });
+  const visitors = new Visitors(config);
   const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined);
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
@@ -71,7 +73,7 @@ export function createApp(options: AppOptions): Express {
   app.disable('etag');
   app.set('query parser', false);
   const recent = new RecentRequests();
-  app.use(inTurn(), requestId, requestLog(log, recent, (res) => keyOf(res)?.name), cors, readKey(keys), (_req, res, next) => {
+  app.use(inTurn(), requestId, requestLog(log, recent, (res) => keyOf(res)?.name), cors(visitors), readKey(keys), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
@@ -84,7 +86,7 @@ export function createApp(options: AppOptions): Express {
   }
   const socketLimits: SocketLimits = {
     mostMessageBytes: Math.min(config.bodyLimitBytes, memory.largestBody),
-    mayOpen: (headers) => letsIn(keys, headers),
+    mayOpen: (headers) => visitors.refusal(headers) === undefined && letsIn(keys, headers),
   };
   const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
   const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];

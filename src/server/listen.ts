@@ -6,6 +6,7 @@ import { isIP } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { RecuaError } from '../errors.js';
+import type { Config } from '../settings/config.js';
 import { createApp, type AppOptions } from './app.js';
 import { keepWaiting } from './body/body-reader.js';
 import { corsHeaders } from './http/cors.js';
@@ -59,7 +60,7 @@ export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>):
     keepWaiting(req);
     app(req, res);
   });
-  server.on('clientError', answerBrokenHttp);
+  server.on('clientError', (cause: NodeJS.ErrnoException, socket) => answerBrokenHttp(cause, socket, options.config));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => reject(listenError(cause, host, wanted)));
     server.listen(wanted, host, resolve);
@@ -96,7 +97,7 @@ function listenError(cause: NodeJS.ErrnoException, host: string, port: number): 
 }
 
 /** Bytes that never became a request still get a reply in the API's shape. */
-function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex): void {
+function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex, { corsOrigins }: Pick<Config, 'corsOrigins'>): void {
   const socket = duplex as Socket;
   // A reply written behind an earlier one, perhaps into a running stream, would be read as a part
   // of it.
@@ -112,6 +113,8 @@ function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex): void {
   const body = JSON.stringify(errorBody(error));
   const headers = Object.entries({
     ...corsHeaders,
+    // What was asked for, and by whom, is not known.
+    ...(corsOrigins === '*' ? { 'Access-Control-Allow-Origin': '*' } : {}),
     'x-request-id': newRequestId(),
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(body),

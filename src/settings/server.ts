@@ -113,6 +113,29 @@ export const serverSettings = {
       help: 'File with such keys: one in each line, or JSON that gives each a name and rights',
     },
   },
+  /**
+   * Web pages that may use the server: origins with commas between them. Default `'*'`, any page.
+   */
+  corsOrigins: {
+    kind: 'text', fallback: '*', library: true,
+    flag: {
+      names: ['--cors-origins'], value: 'origins',
+      help: 'Web pages that may use the server, such as https://chat.example.com; several with '
+        + 'commas between them, * is any page',
+    },
+  },
+  /**
+   * Names that requests may call the server by (`Host`), with commas between them, beside its
+   * addresses, `localhost` and the machine's name. Default `'*'`, any name.
+   */
+  allowedHosts: {
+    kind: 'text', fallback: '*', library: true,
+    flag: {
+      names: ['--allowed-hosts'], value: 'names',
+      help: 'Names that requests may call the server by, beside its addresses and localhost; '
+        + 'several with commas between them, .example.com with all below it, * is any name',
+    },
+  },
   /** Largest request body in bytes. Default 32 MiB. */
   bodyLimitBytes: {
     kind: 'integer', fallback: 32 * mebibyte, min: 1, max: 1024 * mebibyte, library: true,

@@ -87,7 +87,8 @@ async function admit({ pool, traffic }: Gateway, req: Request, res: Response, ex
 }
 
 /**
- * The body of a request that no model answers, and what its reply tells of fields that nobody reads.
+ * The body of a request that no model answers, and what its reply tells of fields that nobody
+ * reads.
  * @throws RecuaError what `read` throws; `unknown_parameter`
  */
 export function readAll<Asked>(req: Request, read: (body: Fields) => Asked): { asked: Asked; told: { warnings?: string[] } } {

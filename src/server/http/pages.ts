@@ -3,11 +3,10 @@
 // could read files that were uploaded, or have models fetched. Programs are not asked where they
 // come from: whoever reaches the server may use it. Where the server asks for keys, the key decides
 // instead.
-import { isIP } from 'node:net';
-import { hostname } from 'node:os';
 import type { NextFunction, Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { adminOnly, keyOf } from '../access/guard.js';
+import { isLoopback, isOwnName } from '../access/visitors.js';
 
 /** Of programs whose windows are drawn by a browser: no page of the web has such an origin. */
 const programs = /^(app|file|tauri|vscode-webview|vscode-file):$/;
@@ -53,10 +52,3 @@ function addressOf(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }
 
-function isOwnName(name: string): boolean {
-  return isIP(name.replace(/^\[|\]$/g, '')) !== 0 || isLoopback(name) || name === hostname().toLowerCase();
-}
-
-function isLoopback(name: string): boolean {
-  return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || (isIP(name) === 4 && name.startsWith('127.'));
-}

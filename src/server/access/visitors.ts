@@ -1,0 +1,83 @@
+// Which web pages may use the server (`--cors-origins`), and by which names it is called
+// (`--allowed-hosts`): a page of a stranger can give its own name this machine's address and would
+// then be no stranger to the browser. Pure.
+import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import type { IncomingHttpHeaders } from 'node:http';
+import { describe } from '../../request/fields.js';
+import { RecuaError } from '../../errors.js';
+
+/** What stands for all. */
+const all = '*';
+
+export class Visitors {
+  readonly #origins: ReadonlySet<string>;
+  readonly #hosts: readonly string[];
+
+  /**
+   * Lists with commas between; `*` is all. `host` is what it listens on. Throws `invalid_usage`.
+   */
+  constructor({ corsOrigins, allowedHosts, host }: { corsOrigins: string; allowedHosts: string; host: string }) {
+    this.#origins = new Set(listed(corsOrigins).map(originOf));
+    this.#hosts = [...listed(allowedHosts).map(hostOf), host.toLowerCase()];
+  }
+
+  /** Value of `Access-Control-Allow-Origin`; undefined is none. */
+  grant({ origin, host = '' }: IncomingHttpHeaders): string | undefined {
+    if (this.allowsAll) return all;
+    return origin !== undefined && (this.#origins.has(origin.toLowerCase()) || isSame(origin, host)) ? origin : undefined;
+  }
+
+  /** Whatever page asks: the reply does not depend on it. */
+  get allowsAll(): boolean {
+    return this.#origins.has(all);
+  }
+
+  /** Why these headers are not served; undefined where they are. */
+  refusal(headers: IncomingHttpHeaders): RecuaError | undefined {
+    const { origin, host = '' } = headers;
+    if (origin !== undefined && this.grant(headers) === undefined) {
+      return new RecuaError('client_refused', `Pages of ${describe(origin)} may not use this server; --cors-origins lists those that may.`);
+    }
+    if (this.#hosts.includes(all) || this.#allowsHost(host)) return undefined;
+    return new RecuaError('client_refused', `This server is not called ${describe(host)}; --allowed-hosts lists its names beside its addresses.`);
+  }
+
+  #allowsHost(host: string): boolean {
+    const name = URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : '';
+    if (isOwnName(name)) return true;
+    return this.#hosts.some((one) => (one.startsWith('.') ? name.endsWith(one) : name === one));
+  }
+}
+
+/** What nobody else can give another address: addresses, and the machine's own names. */
+export function isOwnName(name: string): boolean {
+  return isIP(name.replace(/^\[|\]$/g, '')) !== 0 || isLoopback(name) || name === hostname().toLowerCase();
+}
+
+export function isLoopback(name: string): boolean {
+  return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || (isIP(name) === 4 && name.startsWith('127.'));
+}
+
+/** The server's own page, by whatever name it was opened. */
+function isSame(origin: string, host: string): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host.toLowerCase();
+}
+
+function listed(text: string): string[] {
+  return text.split(',').map((one) => one.trim()).filter((one) => one !== '');
+}
+
+function originOf(text: string): string {
+  if (text === all) return all;
+  // As browsers send it: of what has no such thing they say "null".
+  const origin = URL.canParse(text) ? new URL(text) : undefined;
+  if (origin && text.replace(/\/$/, '').toLowerCase() === `${origin.protocol}//${origin.host}`) return text.replace(/\/$/, '').toLowerCase();
+  throw new RecuaError('invalid_usage', `Expected origins such as https://chat.example.com for --cors-origins, or *, got ${describe(text)}.`);
+}
+
+function hostOf(text: string): string {
+  const name = text.toLowerCase().replace(/^\*\./, '.');
+  if (text === all || /^\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name)) return name;
+  throw new RecuaError('invalid_usage', `Expected names such as models.example.com or .example.com for --allowed-hosts, without a port, or *, got ${describe(text)}.`);
+}

@@ -1,0 +1,70 @@
+// Pages that may use the server, and names that it goes by.
+import { request } from 'node:http';
+import t from 'tap';
+import { WebSocket } from 'ws';
+import { Visitors } from '#recua/server/access/visitors.js';
+import { hello, post, startApp } from '../app-under-test.js';
+
+const path = '/v1/chat/completions';
+
+/** The status, and the headers. */
+async function get(url: string, headers: Record<string, string>, method = 'GET'): Promise<{ status: number; granted: string | undefined; vary: string | undefined }> {
+  return await new Promise((resolve, reject) => {
+    request(url, { method, headers }, (res) => {
+      res.resume();
+      resolve({ status: res.statusCode!, granted: res.headers['access-control-allow-origin'], vary: res.headers.vary });
+    }).on('error', reject).end();
+  });
+}
+
+t.test('any page and any name, unless the server is told otherwise', async (t) => {
+  const { url } = await startApp(t);
+  t.match(await get(`${url}/health`, { origin: 'https://anywhere.example', host: 'whatever.example' }), { status: 200, granted: '*', vary: undefined });
+});
+
+t.test('only listed pages use the server, its own page and programs', async (t) => {
+  const { url } = await startApp(t, { corsOrigins: 'https://chat.example.com, http://localhost:3000' });
+  for (const origin of ['https://chat.example.com', 'http://localhost:3000', url]) {
+    t.match(await get(`${url}/v1/models`, { origin }), { status: 200, granted: origin, vary: /Origin/ }, origin);
+    t.match(await get(`${url}${path}`, { origin, 'access-control-request-method': 'POST' }, 'OPTIONS'), { status: 204, granted: origin });
+  }
+  for (const origin of ['https://evil.example', 'http://chat.example.com', 'https://chat.example.com.evil.example', 'http://localhost:3001', 'null', '']) {
+    for (const method of ['GET', 'OPTIONS', 'POST']) t.match(await get(`${url}${path}`, { origin }, method), { status: 403, granted: undefined }, `${method} ${origin}`);
+  }
+  const refused = await post(url + path, hello, { origin: 'https://evil.example' });
+  t.match(await refused.json(), { error: { code: 'client_refused', message: /"https:\/\/evil\.example" may not use this server; --cors-origins/ } });
+  t.equal((await post(url + path, hello)).status, 200, 'programs say no origin');
+});
+
+t.test('a name that the server does not go by is refused', async (t) => {
+  const { url } = await startApp(t, { allowedHosts: 'models.example.com,.lan' });
+  const { port } = new URL(url);
+  for (const host of ['models.example.com', `models.example.com:${port}`, 'a.lan', 'localhost', `127.0.0.1:${port}`, '[::1]', '10.1.2.3', 'MODELS.example.com']) {
+    t.match(await get(`${url}/v1/models`, { host }), { status: 200 }, host);
+  }
+  for (const host of ['evil.example', 'models.example.com.evil.example', 'example.com', 'lan', 'alan', 'a b']) {
+    t.match((await get(`${url}/v1/models`, { host })).status, 403, host);
+  }
+});
+
+t.test('a WebSocket of a page that may not is none', async (t) => {
+  const { url } = await startApp(t, { corsOrigins: 'https://chat.example.com' });
+  const open = async (origin: string): Promise<string> => await new Promise((resolve) => {
+    const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { origin });
+    socket.once('open', () => resolve('open'));
+    socket.once('unexpected-response', (_req, res) => resolve(String(res.statusCode)));
+    socket.once('error', () => undefined);
+    t.teardown(() => socket.terminate());
+  });
+  t.equal(await open('https://chat.example.com'), 'open');
+  t.equal(await open('https://evil.example'), '403');
+});
+
+t.test('lists that are none are refused at the start', (t) => {
+  const make = (corsOrigins: string, allowedHosts = '*') => () => new Visitors({ corsOrigins, allowedHosts, host: '127.0.0.1' });
+  for (const wrong of ['chat.example.com', 'https://chat.example.com/path', 'https://a b', 'ftp']) t.throws(make(wrong), { code: 'invalid_usage', message: /--cors-origins/ }, wrong);
+  for (const wrong of ['https://a.example', 'a.example:80', 'a b', '*.*.example']) t.throws(make('*', wrong), { code: 'invalid_usage', message: /--allowed-hosts/ }, wrong);
+  for (const right of ['https://chat.example.com/', 'HTTP://Localhost:3000', 'vscode-webview://x', '*']) t.doesNotThrow(make(right), right);
+  t.doesNotThrow(make('*', '*.example.com, a'));
+  t.end();
+});
