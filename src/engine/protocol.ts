@@ -328,6 +328,16 @@ export interface EngineStatus {
   waiting: number;
   /** Generated since the model was loaded, those of answers that were cancelled included. */
   tokens: number;
+  /** Absent where the model only embeds. */
+  kv?: KvUse;
+}
+
+/** Tokens whose keys and values lie in the context. */
+export interface KvUse {
+  /** Of requests at work. */
+  used: number;
+  /** Of conversations that nobody works on: they give way to whoever needs the room. */
+  kept: number;
 }
 
 /** What is answered by events of the same id. */
