@@ -66,6 +66,19 @@ t.test('every metric and label of the board is served after a few requests', asy
   t.strictSame(own.filter((name) => !named.has(name)), [], 'the board shows all that is the own');
 });
 
+t.test('docs/watching.md names each metric, and none that is not there', async (t) => {
+  const { types } = await scrape((await startApp(t)).url);
+  const page = readFileSync(new URL('../../../docs/watching.md', import.meta.url), 'utf8');
+  const own = new Set(page.match(/\b(recua|process)_\w+/g)!);
+  t.strictSame([...own].sort(), [...types.keys()].filter((name) => /^(recua|process)_/.test(name)).sort());
+  for (const prefix of ['llamacpp:', 'vllm:']) {
+    const [, list = ''] = new RegExp(`^\\| \`${prefix}\` \\| (.*) \\|$`, 'm').exec(page) ?? [];
+    const named = [...list.matchAll(/`(\w+)(…)?`/g)].filter(([, , rest]) => rest === undefined).map(([, name]) => prefix + name!);
+    const served = [...types.keys()].filter((name) => name.startsWith(prefix) && !name.startsWith('vllm:gpu_prefix_cache_'));
+    t.strictSame(named.sort(), served.sort());
+  }
+});
+
 t.test('each panel has an id of its own, a title and something to show', (t) => {
   const panels = board.panels.filter(({ type }) => type !== 'row');
   t.ok(panels.length > 15);
