@@ -14,13 +14,15 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
     const { method } = req;
     const path = req.path.slice(0, 200);
     res.once('close', () => {
-      const { startMs, promptTokens, completionTokens, code, error = '' } = facts;
+      const { startMs, model, promptTokens, completionTokens, cachedTokens, firstMs, code, error = '' } = facts;
       const status = res.writableFinished ? String(res.statusCode) : 'cut off';
       const durationMs = Math.round(performance.now() - startMs);
       const tokens = promptTokens === undefined ? '' : ` ${promptTokens}${completionTokens === undefined ? '' : `+${completionTokens}`} tokens`;
       const name = askedBy(res);
       const by = name === undefined ? '' : ` by ${JSON.stringify(name)}`;
-      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${tokens} ${durationMs} ms`);
+      const of = model === undefined ? '' : ` of ${/^[\w.:@/+-]+$/.test(model) ? model : JSON.stringify(model)}`;
+      const more = [...(cachedTokens === undefined ? [] : [` ${cachedTokens} cached`]), ...(firstMs === undefined ? [] : [` first after ${Math.round(firstMs)} ms`]), ` ${durationMs} ms`];
+      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${of}${[tokens, ...more].filter((part) => part !== '').join(',')}`);
       if (method !== 'POST' && method !== 'DELETE') return;
       recent.add({
         id, method, path, startedMs: Date.now() - durationMs, durationMs, ...(res.writableFinished ? { status: res.statusCode } : {}),
