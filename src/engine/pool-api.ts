@@ -2,7 +2,7 @@
 // a process for each model, by one engine alone where a program serves a model of its own, and by
 // fakes in tests. Imported by server/ and cli/; knows nothing of HTTP.
 import type { Engine } from './api.js';
-import type { ModelDescription } from './protocol.js';
+import type { KvUse, ModelDescription } from './protocol.js';
 import type { PlainError } from '../errors.js';
 
 export type ModelState =
@@ -24,6 +24,8 @@ export interface Activity {
   readonly waiting: number;
   /** Of all answers together, over the last seconds. */
   readonly tokensPerSecond: number;
+  /** Undefined while it is not loaded, and of a model that only embeds. */
+  readonly kv: KvUse | undefined;
 }
 
 export type FileChange = 'changed' | 'gone';
@@ -53,6 +55,10 @@ export interface PoolModel {
   readonly expiresMs: number | undefined;
   /** What it is expected to take, or what it took, in bytes of memory; 0 where nobody knows. */
   readonly sizeBytes: number;
+  /** How often it became ready to answer since the start, after crashes too. */
+  readonly loads: number;
+  /** How often its process ended without being told to since the start. */
+  readonly crashes: number;
   /** Process that computes it; undefined while there is none. */
   readonly pid: number | undefined;
 }

@@ -6,6 +6,9 @@ import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
 import type { ModelDescription } from './model-description.js';
 import type { Progress, Telling, ToldToken } from './telling.js';
+import type { ToolSource } from './tools.js';
+
+export type { InputRules, Tool, ToolSource } from './tools.js';
 
 export type { ModelDescription } from './model-description.js';
 
@@ -111,31 +114,6 @@ export interface ChatMessage {
   reasoning_content?: string;
   tool_call_id?: string;
   tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
-}
-
-export interface Tool {
-  type: 'function';
-  /** `strict`: a keyword of the parameters that cannot be enforced is an error, and no warning. */
-  function: { name: string; description?: string; parameters?: object; strict?: boolean };
-}
-
-/** What errors and warnings must know of a tool. */
-export interface ToolSource {
-  name: string;
-  strict: boolean;
-  /** The request's field that the parameters come from. */
-  param: string;
-  /** Of a custom tool: what its only argument, the text `input`, keeps to. */
-  input?: InputRules;
-}
-
-/** Rules of GBNF, one to a line; the first is called `root`. */
-export interface InputRules {
-  root: string;
-  /** Of the text as it is. */
-  plain: string;
-  /** Of the same as it stands between the quotes of a JSON string. */
-  json: string;
 }
 
 /** What constrains the answer's text. */
@@ -338,6 +316,16 @@ export interface EngineStatus {
   waiting: number;
   /** Generated since the model was loaded, those of answers that were cancelled included. */
   tokens: number;
+  /** Absent where the model only embeds. */
+  kv?: KvUse;
+}
+
+/** Tokens whose keys and values lie in the context. */
+export interface KvUse {
+  /** Of requests at work. */
+  used: number;
+  /** Of conversations that nobody works on: they give way to whoever needs the room. */
+  kept: number;
 }
 
 /** What is answered by events of the same id. */

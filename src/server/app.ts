@@ -13,12 +13,14 @@ import type { Dialect, Route } from './exchange/dialect.js';
 import { LiveChats } from './http/live-chats.js';
 import { errorHandler } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
-import { health } from './health.js';
+import { health, live, ready } from './health.js';
 import { Inner, reasonOf } from './http/inner.js';
+import { factsOf } from './http/facts.js';
 import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { jsonBody } from './body/json-body.js';
 import type { ModelShelf } from './http/shelf.js';
+import { Metrics } from './metrics/metrics.js';
 import { page } from './ui/page.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
@@ -73,14 +75,16 @@ export function createApp(options: AppOptions): Express {
   app.disable('etag');
   app.set('query parser', false);
   const recent = new RecentRequests();
-  app.use(inTurn(), requestId, requestLog(log, recent, (res) => keyOf(res)?.name), cors(visitors), readKey(keys), (_req, res, next) => {
+  const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
+  const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
+  const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
+  app.use(inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), readKey(keys), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
 
   if (config.ui) app.use(page(recent, needsKey));
 
-  const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   if (memory.largestBody < config.bodyLimitBytes) {
     log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
   }
@@ -90,7 +94,7 @@ export function createApp(options: AppOptions): Express {
   };
   const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
   const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];
-  for (const { before, takesAnyType, routes } of routesOf(gateway)) {
+  for (const { before, takesAnyType, routes } of routesOf(gateway, metrics.route)) {
     for (const one of routes) {
       const first = [...before, ...(one.isOpen ? [] : [needsKey]), ...(one.isForAdmin ? [adminOnly] : [])];
       route(app, one, first, takesAnyType ? anyBody : body);
@@ -109,9 +113,12 @@ export function createApp(options: AppOptions): Express {
 }
 
 /** All routes, with what comes before them. */
-function routesOf(gateway: Gateway): readonly (Pick<Dialect, 'before' | 'takesAnyType'> & { routes: readonly Route[] })[] {
+function routesOf(gateway: Gateway, metrics: RequestHandler): readonly (Pick<Dialect, 'before' | 'takesAnyType'> & { routes: readonly Route[] })[] {
   const own: Route[] = [
     { method: 'get', paths: ['/health', '/v1/health'], about: about.health, handler: health(gateway), isOpen: true },
+    { method: 'get', paths: ['/health/live'], about: about.live, handler: live, isOpen: true },
+    { method: 'get', paths: ['/health/ready'], about: about.ready, handler: ready(gateway), isOpen: true },
+    { method: 'get', paths: ['/metrics'], about: about.metrics, handler: metrics },
     { method: 'get', paths: ['/openapi.json'], about: about.document, handler: openApi(() => all.flatMap(({ routes }) => routes)) },
   ];
   const all = [{ before: [], routes: own }, ...dialects.map((dialect) => ({ ...dialect, routes: dialect.routes(gateway) }))];
@@ -128,7 +135,7 @@ export function describeApi(): ReturnType<typeof describe> {
   const gateway: Gateway = {
     pool, config, clientOf, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
   };
-  return describe(routesOf(gateway).flatMap(({ routes }) => routes));
+  return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
 }
 
 function clientOf(res: Response): string {
@@ -137,7 +144,11 @@ function clientOf(res: Response): string {
 
 /** `before` comes before all of it, `body` before what reads one. */
 function route(app: Express, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
-  const path = app.route(one.paths as unknown as string).all(...before, (_req, _res, next) => next());
+  const noteRoute: RequestHandler = (_req, res, next) => {
+    factsOf(res).route = one.paths[0]!;
+    next();
+  };
+  const path = app.route(one.paths as unknown as string).all(noteRoute, ...before, (_req, _res, next) => next());
   const all = [one, ...(one.also ? [one.also] : [])];
   for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? body : []), handler);
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');

@@ -121,8 +121,8 @@ export class FakePool implements ModelPool {
   #shown({ id, aliases, engine, state, leases, waiting }: Entry): PoolModel {
     return {
       id, aliases, createdSeconds: 7, state, known: state.state === 'ready' ? description : undefined, pinned: false, leases,
-      activity: { running: engine.running.size, waiting: waiting.length, tokensPerSecond: engine.tokensPerSecond },
-      expiresMs: state.state === 'ready' ? 1_700_000_000_500 : undefined, sizeBytes: 4_000, pid: undefined,
+      activity: { running: engine.running.size, waiting: waiting.length, tokensPerSecond: engine.tokensPerSecond, kv: undefined },
+      expiresMs: state.state === 'ready' ? 1_700_000_000_500 : undefined, sizeBytes: 4_000, loads: state.state === 'ready' ? 1 : 0, crashes: engine.crashes, pid: undefined,
     };
   }
 }

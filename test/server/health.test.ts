@@ -1,6 +1,10 @@
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
-import { hello, post, startApp } from './app-under-test.js';
+import { listen } from '#recua/server/listen.js';
+import { makeConfig } from '#recua/settings/config.js';
+import { hello, post, startApp, until } from './app-under-test.js';
+import { hang } from './fake-engine.js';
+import { FakePool } from './fake-pool.js';
 
 t.test('GET /health is 200 when the model is loaded', async (t) => {
   const { url, engine } = await startApp(t);
@@ -47,4 +51,49 @@ t.test('a closed engine is 503 shutting_down', async (t) => {
   await engine.close();
   t.equal((await fetch(`${url}/health`)).status, 503);
   t.match(await (await post(`${url}/v1/chat/completions`, hello)).json(), { error: { code: 'shutting_down' } });
+});
+
+t.test('/health/live is 200 in every state, /health/ready says when requests can be served', async (t) => {
+  const { url, engine, close } = await startApp(t, { apiKey: 'secret' });
+  const ask = async (what: string): Promise<[number, any]> => {
+    const res = await fetch(`${url}/health/${what}`);
+    return [res.status, await res.json()];
+  };
+  t.same(await ask('live'), [200, { status: 'live' }], 'no key is asked for');
+  t.same(await ask('ready'), [200, { status: 'ready' }]);
+  const { state } = engine;
+  engine.state = { state: 'restarting', fraction: 0.5 };
+  t.match(await ask('ready'), [503, { status: 'loading', error: { code: 'model_loading' } }]);
+  t.same(await ask('live'), [200, { status: 'live' }]);
+  engine.state = { state: 'failed', error: new RecuaError('model_unusable', 'Expected a known architecture, got "x".') };
+  t.match(await ask('ready'), [503, { status: 'failed', error: { code: 'model_unusable', message: /architecture/ } }]);
+  t.same(await ask('live'), [200, { status: 'live' }]);
+  engine.state = state;
+  engine.script = hang;
+  const running = post(`${url}/v1/chat/completions`, hello, { authorization: 'Bearer secret' }).catch(() => undefined);
+  await until(() => engine.running.size === 1);
+  const closed = close(1_000);
+  t.match(await ask('ready'), [503, { status: 'stopping', error: { code: 'shutting_down' } }]);
+  t.same(await ask('live'), [200, { status: 'live' }]);
+  await Promise.all([running, closed]);
+});
+
+t.test('of several models one that can be loaded is enough to be ready', async (t) => {
+  const pool = new FakePool('owner/a', 'owner/b');
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }) });
+  t.teardown(() => close(0));
+  const ready = async (): Promise<[number, any]> => {
+    const res = await fetch(`${url}/health/ready`);
+    return [res.status, await res.json()];
+  };
+  t.same(await ready(), [200, { status: 'ready' }]);
+  const failed = { state: 'failed', error: new RecuaError('model_too_large', 'It needs 9 GiB.').toPlain() } as const;
+  pool.change('owner/a', failed);
+  t.same(await ready(), [200, { status: 'ready' }]);
+  pool.change('owner/b', { state: 'loading', fraction: 0 });
+  t.match(await ready(), [503, { status: 'loading' }]);
+  pool.change('owner/b', failed);
+  t.match(await ready(), [503, { status: 'failed', error: { code: 'model_too_large', message: /9 GiB/ } }]);
+  pool.models.splice(0);
+  t.match(await ready(), [503, { status: 'failed', error: { code: 'model_not_found' } }]);
 });

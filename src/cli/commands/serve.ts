@@ -6,7 +6,7 @@ import type { ServerValues } from './api.js';
 import type { Arguments } from '../flags/arguments.js';
 import { command } from '../command.js';
 import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
-import { integer, misuse, on, perCall, settingNames } from '../flags/flags.js';
+import { integer, misuse, on, perCall, settingNames, text } from '../flags/flags.js';
 import type { Flag } from '../flags/flags.js';
 import { showLogs } from '../serve/logs.js';
 import { checkedModels, startServer } from '../serve/start.js';
@@ -85,14 +85,15 @@ const logs = command({
   operands: '',
   summary: 'Print the server\'s log, or that of the last one',
   details: 'With --follow it goes on until Ctrl-C (exit code 130), over a restart of the server, too.',
-  examples: [['recua serve logs --follow -n 20', 'The last 20 lines, and what comes']],
+  examples: [['recua serve logs --follow -n 20', 'The last 20 lines, and what comes'], ['recua serve logs --request req_4f0c', 'What became of one request: its x-request-id']],
   flags: {
+    request: perCall(text(['--request'], 'id', 'Only lines about the request of that id, which every reply has as x-request-id')),
     follow: perCall(on(['--follow', '-f'], 'Go on with new lines as they come')),
     lines: perCall(integer(['--lines', '-n'], 'n', 'How many of the last lines to begin with', { fallback: 100, min: 0, max: 10_000_000 })),
   },
   async run({ values, operands }) {
     refuseOperands('logs', operands);
-    return await showLogs(servePlaces(), values.lines, values.follow);
+    return await showLogs(servePlaces(), values);
   },
 });
 

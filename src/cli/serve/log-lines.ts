@@ -23,6 +23,19 @@ export async function lastLines(files: readonly string[], count: number, end?: L
 }
 
 /**
+ * Gives of lines, in the order of the log, those about one request: they begin with its id behind
+ * time and level. What is indented below such a line belongs to it.
+ */
+export function linesAbout(request: string): (lines: readonly string[]) => string[] {
+  let isAbout = false;
+  return (lines) => lines.filter((line) => {
+    const [, text = ''] = /^\S+ \S+ {1,2}(\S.*)$/.exec(line) ?? [];
+    if (text !== '') isAbout = text === request || text.startsWith(`${request} `);
+    return isAbout;
+  });
+}
+
+/**
  * Where a reader of a log has got to. The file is known by its inode, which it keeps when it is set
  * aside.
  */

@@ -2,13 +2,27 @@
 import { existsSync } from 'node:fs';
 import { RecuaError } from '../../errors.js';
 import { logFiles } from './log-file.js';
-import { print } from '../terminal/output.js';
+import { print, say } from '../terminal/output.js';
 import { stopCode, watchSignals } from '../terminal/signals.js';
-import { endOf, follow, lastLines } from './log-lines.js';
+import { endOf, follow, lastLines, linesAbout } from './log-lines.js';
+import { misuse } from '../flags/flags.js';
 import { lastRecord } from './state-file.js';
 import type { ServePlaces } from './state-file.js';
 
-export async function showLogs(places: ServePlaces, count: number, following: boolean): Promise<number> {
+export interface LogsWanted {
+  /** How many of the last lines. */
+  lines: number;
+  follow: boolean;
+  /** An id, for lines about that request alone; '' for all. */
+  request: string;
+}
+
+/** Ids that a server takes over from clients, and its own. */
+const requestIds = /^[\w.:+/=-]{1,128}$/;
+
+export async function showLogs(places: ServePlaces, { lines: count, follow: following, request }: LogsWanted): Promise<number> {
+  if (request !== '' && !requestIds.test(request)) throw misuse(`Expected the id of a request for --request, as x-request-id has it, got ${JSON.stringify(request.slice(0, 200))}.`);
+  const about = request === '' ? undefined : linesAbout(request);
   const record = await lastRecord(places);
   const files = logFiles(record?.logFile || places.log);
   if (!following && !files.some((file) => existsSync(file))) {
@@ -18,10 +32,14 @@ export async function showLogs(places: ServePlaces, count: number, following: bo
   try {
     // Taken first, so that a line that comes meanwhile is shown once.
     const end = await endOf(files[0]!);
-    const lines = await lastLines(files, count, end);
+    const lines = about ? about(await lastLines(files, Infinity, end)).slice(-count || Infinity) : await lastLines(files, count, end);
+    if (request !== '' && lines.length === 0 && count > 0) say(`The log has no line about the request ${request}.`);
     if (lines.length > 0) await print(`${lines.join('\n')}\n`);
     if (!following) return 0;
-    for await (const text of follow(files, end, stop.signal)) await print(text);
+    for await (const text of follow(files, end, stop.signal)) {
+      if (!about) await print(text);
+      else for (const line of about(text.trimEnd().split('\n'))) await print(`${line}\n`);
+    }
     return stopCode();
   } finally {
     stop.release();

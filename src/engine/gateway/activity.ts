@@ -5,5 +5,5 @@ import type { Activity } from '../pool-api.js';
 /** `asked` requests wait for it to be loaded. */
 export function activityOf(engine: Engine | undefined, asked = 0): Activity {
   const status = engine?.state.state === 'ready' ? engine.state.status : undefined;
-  return { running: status?.running ?? 0, waiting: (status?.waiting ?? 0) + asked, tokensPerSecond: engine?.tokensPerSecond ?? 0 };
+  return { running: status?.running ?? 0, waiting: (status?.waiting ?? 0) + asked, tokensPerSecond: engine?.tokensPerSecond ?? 0, kv: status?.kv };
 }

@@ -341,7 +341,7 @@ class EnginePool implements ModelPool {
       pinned: entry?.plan.pinned ?? false, leases: entry ? entry.leases.size + entry.waiting.length : 0,
       activity: activityOf(served?.engine, entry?.waiting.length),
       expiresMs: expiresMs === undefined ? undefined : Date.now() + expiresMs - performance.now(),
-      sizeBytes: entry?.need['memory'] ?? 0, pid: served?.engine?.pid,
+      sizeBytes: entry?.need['memory'] ?? 0, loads: served?.loads ?? 0, crashes: served?.crashes ?? 0, pid: served?.engine?.pid,
     };
   }
 }

@@ -44,6 +44,9 @@ export class ServedModel {
   #loadTimer: NodeJS.Timeout | undefined;
   #measuredMs = 0;
   #stashMib = 0;
+  #loads = 0;
+  /** Of engines that were ended. */
+  #crashesBefore = 0;
 
   constructor(model: CatalogueModel, settings: ServedModelSettings) {
     this.model = model;
@@ -56,6 +59,15 @@ export class ServedModel {
 
   get engine(): Engine | undefined {
     return this.#engine;
+  }
+
+  /** How often it became ready. */
+  get loads(): number {
+    return this.#loads;
+  }
+
+  get crashes(): number {
+    return this.#crashesBefore + (this.#engine?.crashes ?? 0);
   }
 
   /** What it was when it was last loaded. */
@@ -98,6 +110,7 @@ export class ServedModel {
         changed();
       },
     });
+    this.#crashesBefore = this.crashes;
     this.#engine = engine;
     this.#watchLoading();
     engine.ready().then((known) => {
@@ -117,7 +130,9 @@ export class ServedModel {
    */
   async end(drainMs: number, sleeps = false): Promise<void> {
     clearTimeout(this.#loadTimer);
-    await this.#engine?.close(drainMs, sleeps);
+    const engine = this.#engine;
+    await engine?.close(drainMs, sleeps);
+    if (this.#engine === engine) this.#crashesBefore += engine?.crashes ?? 0;
     this.#engine = undefined;
   }
 
@@ -148,6 +163,8 @@ export class ServedModel {
     if (state.state === 'loading' || state.state === 'restarting') {
       if (state.fraction > this.#fraction && state.state === 'loading') this.#watchLoading();
       this.#fraction = state.fraction;
+    } else if (state.state === 'ready') {
+      this.#loads++;
     } else if (state.state === 'failed') {
       // Of one that never was ready, ready() tells.
       this.#settings.tell({ kind: 'died', model: this.id, error: state.error.toPlain() });

@@ -38,6 +38,8 @@ class SingleModel implements SingleModelPool {
   readonly #listeners = new Set<(model: PoolModel) => void>();
   #leases = 0;
   #closed = false;
+  #loads = 0;
+  #wasReady = false;
   /** Kept over a restart of the engine: the same file comes back. */
   #known: ModelDescription | undefined;
 
@@ -88,6 +90,7 @@ class SingleModel implements SingleModelPool {
   }
 
   stateChanged(): void {
+    this.#count();
     const model = this.#model();
     for (const listener of this.#listeners) listener(model);
   }
@@ -107,13 +110,21 @@ class SingleModel implements SingleModelPool {
     throw new RecuaError('model_not_found', `The model ${told} does not exist here. This server has ${names}.`, { param: 'model' });
   }
 
+  /** Of who does not tell of its engine's states, the load that is seen is counted. */
+  #count(): void {
+    const isReady = this.sole.state.state === 'ready';
+    if (isReady && !this.#wasReady) this.#loads++;
+    this.#wasReady = isReady;
+  }
+
   #model(): PoolModel {
     const { state } = this.sole;
+    this.#count();
     if (state.state === 'ready') this.#known = state.model;
     return {
       id: this.#name.id, aliases: this.#name.aliases, createdSeconds: this.#name.createdSeconds,
       state: this.#state(), known: this.#known, pinned: true, leases: this.#leases, activity: activityOf(this.sole), expiresMs: undefined,
-      sizeBytes: residentBytes(this.sole.pid) ?? this.#known?.sizeBytes ?? 0, pid: this.sole.pid,
+      sizeBytes: residentBytes(this.sole.pid) ?? this.#known?.sizeBytes ?? 0, loads: this.#loads, crashes: this.sole.crashes, pid: this.sole.pid,
     };
   }
 

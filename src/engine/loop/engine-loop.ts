@@ -393,7 +393,7 @@ export class EngineLoop {
     const running = this.#running.length;
     // Requests for vectors share each call, so that none of them waits for another's end.
     const pooled = this.#embeddings?.active ?? 0;
-    return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#tokens };
+    return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#tokens, ...(this.#loaded.context ? { kv: this.#cache.use } : {}) };
   }
 }
 

@@ -98,6 +98,16 @@ export class PrefixCache {
     return owner ? owner.evaluated : kept;
   }
 
+  /** Tokens whose KV is in the slots, by whether a sequence runs there. */
+  get use(): { used: number; kept: number } {
+    const use = { used: 0, kept: 0 };
+    for (const { owner, kept } of this.#slots) {
+      if (owner) use.used += owner.evaluated;
+      else use.kept += kept;
+    }
+    return use;
+  }
+
   /**
    * The best place for a waiting sequence; there must be a free slot. 'wait' means that a prefill
    * in progress will soon hold much more of this prompt than any slot does now, or that a stash

@@ -10,6 +10,7 @@ import { Fields, int32Max, wrongValue } from '../../request/fields.js';
 import { checkUnknown } from '../../request/unknown-fields.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
+import { factsOf } from '../http/facts.js';
 import { failureOf } from '../http/traffic.js';
 
 /**
@@ -73,8 +74,10 @@ async function admit({ pool, traffic }: Gateway, req: Request, res: Response, ex
       if (waits && !signal.aborted) exchange.wait?.(id);
     }, () => undefined);
   };
+  const askedMs = performance.now();
   const lease = await pool.lease(name, { signal, onWait, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
   waits = false;
+  Object.assign(factsOf(res), { model: lease.id, loadMs: performance.now() - askedMs });
   try {
     signal.throwIfAborted();
     exchange.begin(body, lease, signal, keepAliveMs !== undefined && pool.sole ? [staysAnyway] : []);

@@ -14,8 +14,8 @@ import { checkUnknown } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
+import { factsOf, noteFinishes } from '../http/facts.js';
 import { IdleWork, reasonOf } from '../http/inner.js';
-import { noteTokens } from '../http/request-log.js';
 import { Stream } from '../http/stream.js';
 import { anyModel, inference, type Exchange } from './admission.js';
 import type { AnswerWriter, AskedRest, ChatAsked, ChatContext, ChatDialect, EngineRequest } from './dialect.js';
@@ -31,6 +31,9 @@ interface Group {
   index: number;
   rest: readonly EngineRequest[];
 }
+
+/** A piece that took so long to be taken waited for the client. */
+const slowReaderMs = 5;
 
 /** What is done with each piece of the answers. */
 type Sink = (delta: Delta, index: number) => Promise<void> | void;
@@ -92,6 +95,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       this.#controlled?.push(answer);
       return answer;
     };
+    factsOf(this.#res).generates = true;
     const writer = this.#writer!;
     if (writer.id !== undefined) this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined });
     let index = 0;
@@ -154,7 +158,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   async #whole(writer: AnswerWriter): Promise<void> {
     const said: WholeAnswer[] = [];
     const finishes = await this.#all((delta, index) => (said[index] ??= new WholeAnswer()).add(delta));
-    this.#note(finishes);
+    noteFinishes(this.#res, finishes);
     this.#res.json(await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
   }
 
@@ -166,17 +170,26 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       },
       (finish, index) => stream.send(...writer.ended?.(finish, index) ?? []),
     );
-    this.#note(finishes);
+    noteFinishes(this.#res, finishes);
     stream.send(...await writer.ending(finishes));
     stream.end();
   }
 
   /** All answers to the end, in the order of their indices. */
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
+    const { meter } = factsOf(this.#res);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
+      let beforeMs: number | undefined;
       for await (const delta of answer) {
         begun?.();
-        await sink(delta, index);
+        if (meter && says(delta)) {
+          const nowMs = performance.now();
+          if (beforeMs !== undefined) meter.gap(nowMs - beforeMs);
+          else meter.first();
+          await sink(delta, index);
+          // What a slow reader made wait is no measure of the engine.
+          beforeMs = performance.now() - nowMs > slowReaderMs ? undefined : nowMs;
+        } else await sink(delta, index);
       }
       const end = await answer.finished;
       const finish = index === 0 && this.#warnings.length > 0 ? { ...end, warnings: [...end.warnings, ...this.#warnings] } : end;
@@ -199,11 +212,11 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     });
     return (await Promise.all(groups)).flat();
   }
+}
 
-  #note(finishes: readonly Finish[]): void {
-    const sum = (count: (finish: Finish) => number): number => finishes.reduce((all, finish) => all + count(finish), 0);
-    noteTokens(this.#res, sum(({ usage }) => usage.promptTokens), sum(({ usage }) => usage.completionTokens));
-  }
+/** Something of an answer, not of its prompt. */
+function says({ content, reasoning, toolCalls }: Delta): boolean {
+  return content !== undefined || reasoning !== undefined || toolCalls !== undefined;
 }
 
 function start(engine: Engine, request: EngineRequest, signal: AbortSignal, released: Released): Answer {

@@ -4,7 +4,7 @@
 import type { ErrorRequestHandler, NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError, type ErrorCode } from '../../errors.js';
 import type { Log } from './gateway.js';
-import { noteError } from './request-log.js';
+import { noteError } from './facts.js';
 import { hasLongRest, replyAndHangUp } from '../body/hang-up.js';
 
 export interface ErrorBody {

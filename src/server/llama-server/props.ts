@@ -26,7 +26,7 @@ export function props(gateway: Gateway): RequestHandler {
       modalities: { vision: false, video: false, audio: false },
       endpoint_slots: true,
       endpoint_props: false,
-      endpoint_metrics: false,
+      endpoint_metrics: true,
       ui: false,
       chat_template: known.chatTemplate,
       bos_token: known.bosText,

@@ -7,7 +7,7 @@ import { anyModel } from '../exchange/admission.js';
 import { askRoute } from '../exchange/ask-exchange.js';
 import { shorten } from '../exchange/vectors.js';
 import type { Gateway } from '../http/gateway.js';
-import { noteTokens } from '../http/request-log.js';
+import { noteTokens } from '../http/facts.js';
 
 const maxInputs = 2_048;
 

@@ -5,7 +5,7 @@ import type { RequestHandler } from 'express';
 import { askRoute } from '../exchange/ask-exchange.js';
 import { Fields, int32Max, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import type { Gateway } from '../http/gateway.js';
-import { noteTokens } from '../http/request-log.js';
+import { noteTokens } from '../http/facts.js';
 
 const maxDocuments = 2_048;
 

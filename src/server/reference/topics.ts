@@ -7,7 +7,7 @@ export const aboutAll = [
   + 'that is `null` counts as absent. A field whose name is nearly that of one that is listed (`max_token`) is a 400; other fields that are not listed have no effect, and the answer\'s '
   + '`warnings` name them. All bodies together may take the memory that `--body-memory` grants; beyond it requests get a 503 with `Retry-After`. A `GET` route takes `HEAD`, too, and each '
   + 'route `OPTIONS`.',
-  '**Keys.** A server that has keys (`--api-key`, [security.md](security.md)) asks for one on every route but `/health`; the page at `/` asks its user for it: `Authorization: Bearer …` or `x-api-key: …`.',
+  '**Keys.** A server that has keys (`--api-key`, [security.md](security.md)) asks for one on every route but `/health`, `/health/live` and `/health/ready`; the page at `/` asks its user for it: `Authorization: Bearer …` or `x-api-key: …`.',
   '**Models.** With one model, `model` may be left out or be `default`. Else it takes any name of a model: an unknown one is a 404 with the nearest, never another model and never a '
   + 'download. A request for a model that is not loaded waits for it; streams have empty chunks meanwhile.',
   '**Turns.** `--parallel` requests run at once, `--queue-size` more wait, and others get a 429 with `Retry-After`; so does who waited for `--queue-timeout`. Clients take turns, by their API keys or else '

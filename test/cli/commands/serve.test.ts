@@ -325,6 +325,23 @@ t.test('the server outlives the terminal that it was started from', async (t) =>
   t.match(await status(home), { code: 0 });
 });
 
+t.test('logs --request prints the lines of one request', async (t) => {
+  const home = makeHome(t);
+  await home.serve('start', 'builtin', ...small);
+  const url = home.record().url;
+  for (const id of ['one', 'two', 'one']) await (await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'x-request-id': id }, body: JSON.stringify({ messages: endless.messages, max_tokens: 2 }) })).text();
+  let about = '';
+  await until(async () => {
+    about = (await home.serve('logs', '--request', 'one')).stdout;
+    return about.trim().split('\n').length === 2;
+  });
+  t.match(about, /^(\S+ info {2}one POST \/v1\/chat\/completions 200 of builtin \d+\+2 tokens, \d+ cached, first after \d+ ms, \d+ ms\n){2}$/);
+  t.equal((await home.serve('logs', '--request', 'one', '-n', '1')).stdout, `${about.trimEnd().split('\n')[1]}\n`);
+  t.match(await home.serve('logs', '--request', 'three'), { code: 0, stdout: '', stderr: /no line about the request three/ });
+  t.match(await home.serve('logs', '--request', 'a b'), { code: 2, stderr: /Expected the id of a request/ });
+  await home.serve('stop');
+});
+
 t.test('logs prints the last lines, follows until Ctrl-C, and works when the server is stopped', async (t) => {
   const home = makeHome(t);
   t.match(await home.serve('logs'), { code: 1, stderr: /no log.*serve start/ });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { appendFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { endOf, follow, lastLines } from '#recua/cli/serve/log-lines.js';
+import { endOf, follow, lastLines, linesAbout } from '#recua/cli/serve/log-lines.js';
 import { logFiles } from '#recua/cli/serve/log-file.js';
 import { until } from '../home.js';
 
@@ -64,4 +64,16 @@ t.test('follow() begins with the first line of a file that was not there', async
   stop.abort();
   await done;
   t.pass('it ends by its signal');
+});
+
+t.test('linesAbout() picks the lines of one request, and what is indented below them', (t) => {
+  const about = linesAbout('req_1');
+  const time = '2026-01-01T00:00:00.000Z';
+  t.strictSame(about([
+    `${time} info  req_1 POST /v1/chat/completions 200 5 ms`, `${time} info  req_11 GET / 200 5 ms`, `${time} info  about req_1`,
+    `${time} error req_1 internal_error: Error: x`, `${time} error     at f (a.js:1:2)`, `${time} error     at g (a.js:2:2)`, `${time} warn  something`, `${time} error     at h (a.js:2:2)`,
+  ]), [`${time} info  req_1 POST /v1/chat/completions 200 5 ms`, `${time} error req_1 internal_error: Error: x`, `${time} error     at f (a.js:1:2)`, `${time} error     at g (a.js:2:2)`]);
+  t.strictSame(about([`${time} error     at f (a.js:1:2)`]), [], 'of another');
+  t.strictSame(linesAbout('req.1')([`${time} info  reqx1 GET /`]), [], 'an id is no pattern');
+  t.end();
 });

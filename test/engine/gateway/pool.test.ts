@@ -141,6 +141,7 @@ t.test('one that crashes comes back by itself, and the other notices nothing', a
   t.match(await running.finished, { usage: { completionTokens: 1500 } });
   t.equal(b.engine.pid, bPid);
   t.equal(b.engine.crashes, 0);
+  t.match(await pool.list(), [{ loads: 2, crashes: 1 }, { loads: 1, crashes: 0 }]);
   a.release();
   b.release();
 });
@@ -158,6 +159,7 @@ t.test('one that crashes for good leaves, fails for a while, and a changed file 
   models.a!.fingerprint = '2';
   const again = await pool.lease('a');
   t.equal(await complete(again, 'again'), 'again');
+  t.match(await pool.find('a'), { loads: 2, crashes: 1 }, 'counted beyond the life of an engine');
 });
 
 t.test('a load that fails is told to all who asked; one that cannot fit is refused with what it needs', async (t) => {

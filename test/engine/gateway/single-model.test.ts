@@ -65,11 +65,14 @@ t.test('the state of a single model follows its engine, and listeners hear of it
   t.match(heard.at(-1), { state: { state: 'loading' }, known: description, sizeBytes: description.sizeBytes });
   turn({ state: 'failed', error: new RecuaError('model_crashed', 'Again.') });
   t.match(heard.at(-1), { state: { state: 'failed', error: { code: 'model_crashed', message: 'Again.' } } });
+  t.match(heard.at(-1), { loads: 1 });
+  turn({ state: 'ready', model: description, status: { running: 0, waiting: 0, tokens: 0 } });
+  t.match((await pool.list()), [{ loads: 2, activity: { kv: undefined } }]);
   turn({ state: 'closed' });
   t.match((await pool.list()).map(({ state }) => state), [{ state: 'unloaded' }]);
   stop();
   turn({ state: 'loading', fraction: 0 });
-  t.equal(heard.length, 5);
+  t.equal(heard.length, 6);
 });
 
 t.test('a single model is neither loaded nor unloaded by request, and closing its pool leaves its engine', async (t) => {

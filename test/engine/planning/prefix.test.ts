@@ -24,6 +24,18 @@ t.test('a prompt that continues a kept conversation takes its slot', async (t) =
   t.strictSame(run(cache, words([1, 500], [3, 20])), { slot: first.slot, source: first.slot, stash: 0, reused: 500, held: 500, keep: undefined });
 });
 
+t.test('use tells what runs from what is kept', (t) => {
+  const cache = new PrefixCache(3, { ...plain }, 0);
+  t.strictSame(cache.use, { used: 0, kept: 0 });
+  run(cache, words([1, 500]));
+  t.strictSame(cache.use, { used: 0, kept: 500 });
+  const next = sequenceOf(words([2, 50]));
+  cache.take(cache.place(next) as Placement, next);
+  next.advance(20);
+  t.strictSame(cache.use, { used: 20, kept: 500 });
+  t.end();
+});
+
 t.test('the last prompt token is always evaluated anew', async (t) => {
   const cache = new PrefixCache(1, { ...plain }, 0);
   run(cache, words([1, 100]));

@@ -21,12 +21,12 @@ t.test('each request is one line at info: id, method, path, status, tokens, mill
   await send(path, { ...body, temperature: secret }, 'wrong');
   await send(path, { ...body, response_format: { type: secret } }, 'deep');
   await send(`${path}/${'x'.repeat(300)}?${secret}`, body, 'nowhere');
-  t.same(lines().map((line) => line.replace(/\d+ ms$/, 'N ms')), [
-    `info whole POST ${path} 200 1+4 tokens N ms`,
-    `info stream POST ${path} 200 1+4 tokens N ms`,
-    'info embed POST /v1/embeddings 200 5 tokens N ms',
-    `info wrong POST ${path} 400 invalid_type at temperature N ms`,
-    `info deep POST ${path} 400 invalid_value at response_format.type N ms`,
+  t.same(lines().map((line) => line.replace(/\d+ ms/g, 'N ms')), [
+    `info whole POST ${path} 200 of owner/model 1+4 tokens, 0 cached, first after N ms, N ms`,
+    `info stream POST ${path} 200 of owner/model 1+4 tokens, 0 cached, first after N ms, N ms`,
+    'info embed POST /v1/embeddings 200 of owner/model 5 tokens, N ms',
+    `info wrong POST ${path} 400 invalid_type at temperature of owner/model N ms`,
+    `info deep POST ${path} 400 invalid_value at response_format.type of owner/model N ms`,
     `info nowhere POST ${path}/${'x'.repeat(179)} 404 route_not_found N ms`,
   ]);
   t.notOk(logged.some((line) => line.includes(secret)), 'no word of a request');
@@ -35,7 +35,7 @@ t.test('each request is one line at info: id, method, path, status, tokens, mill
 t.test('the name of the API key is told, not the key', async (t) => {
   const { url, logged } = await startApp(t, { apiKey: secret });
   await (await post(url + path, hello, { authorization: `Bearer ${secret}` })).text();
-  await until(() => logged.some((line) => /^info .* 200 by "key 1" \d+\+\d+ tokens \d+ ms$/.test(line)));
+  await until(() => logged.some((line) => /^info .* 200 by "key 1" of owner\/model \d+\+\d+ tokens, 0 cached, first after \d+ ms, \d+ ms$/.test(line)));
   await (await post(url + path, hello)).text();
   await until(() => logged.some((line) => /^info .* 401 invalid_api_key \d+ ms$/.test(line)));
   t.notOk(logged.some((line) => line.includes(secret)), 'no key');
@@ -49,13 +49,13 @@ t.test('a client that leaves, and an error within a stream, are told in the line
   await until(() => engine.running.size === 1);
   leaving.abort();
   await gone;
-  await until(() => logged.some((line) => /^info .* cut off \d+ ms$/.test(line)));
+  await until(() => logged.some((line) => /^info .* cut off of owner\/model \d+ ms$/.test(line)));
   engine.script = async function* () {
     yield { content: 'x' };
     throw new RecuaError('model_crashed', 'It died.');
   };
   await (await post(url + path, { ...hello, stream: true })).text();
-  await until(() => logged.some((line) => /^info .* 200 model_crashed \d+ ms$/.test(line)));
+  await until(() => logged.some((line) => /^info .* 200 model_crashed of owner\/model first after \d+ ms, \d+ ms$/.test(line)));
 });
 
 t.test('what monitors ask every few seconds stays out of the log at info', async (t) => {

@@ -88,7 +88,7 @@ const others: readonly (readonly [method: string, path: string, body?: object])[
   ['POST', '/v1/embeddings', { input: ['a', 'b'], encoding_format: 'base64', keep_alive: 3 }], ['POST', '/api/embed', { input: 'a' }], ['POST', '/api/embeddings', { prompt: 'a' }],
   ['POST', '/tokenize', { content: 'a \u{1f999}', with_pieces: true }], ['POST', '/tokenize', { content: 'a' }], ['POST', '/detokenize', { tokens: [] }],
   ['POST', '/api/chat', { messages: [] }], ['POST', '/api/generate', {}], ['GET', '/health'], ['GET', '/v1/health'], ['GET', '/v1/models'], ['GET', '/v1/models/small'], ['GET', '/v1/models/nobody'],
-  ['GET', '/props'], ['POST', '/props'], ['GET', '/slots'], ['POST', '/slots/0'], ['GET', '/api/tags'], ['GET', '/api/ps'], ['GET', '/api/version'], ['GET', '/'], ['GET', '/openapi.json'],
+  ['GET', '/props'], ['POST', '/props'], ['GET', '/slots'], ['POST', '/slots/0'], ['GET', '/api/tags'], ['GET', '/api/ps'], ['GET', '/api/version'], ['GET', '/'], ['GET', '/openapi.json'], ['GET', '/health/live'], ['GET', '/health/ready'], ['GET', '/metrics'],
   ['POST', '/v1/messages', { messages: [] }], ['POST', '/api/chat', { messages: [{}] }], ['POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'word '.repeat(5_000) }] }],
   ['POST', '/v1/messages', { messages: [{ role: 'user', content: 'word '.repeat(5_000) }] }], ['POST', '/v1/chat/completions', { messages: hello, model: 'nobody' }], ['POST', '/v1/rerank', { query: 'a', documents: ['a'] }],
   ['GET', '/v1/responses/resp_x'], ['GET', '/v1/files?limit=0'], ['GET', '/v1/files/file-x'], ['GET', '/v1/batches/batch_x'], ['GET', '/v1/batches?after=x'], ['POST', '/v1/batches', { input_file_id: 'file-x', endpoint: '/v1/embeddings', completion_window: '24h' }],

@@ -1,0 +1,59 @@
+// What is known of one request, in numbers and names of the server's own: never a word of it.
+// Routes note it as they learn it; request-log and server/metrics read it when the response has
+// closed.
+import type { Response } from 'express';
+import type { Finish } from '../../engine/api.js';
+import type { RecuaError } from '../../errors.js';
+
+/** Hears of an answer while it is written. */
+export interface Meter {
+  /** Of the whole exchange: the first piece of text, reasoning or call is there. */
+  first(): void;
+  /** Milliseconds between two pieces of one answer. */
+  gap(ms: number): void;
+}
+
+export interface Facts {
+  /** By performance.now(), when its headers were there. */
+  readonly startMs: number;
+  /** The pattern of its path; absent where no route has it. */
+  route?: string;
+  /** The model that answers it, by the name that the server gives it. */
+  model?: string;
+  /** Milliseconds that it waited for its model to be loaded. */
+  loadMs?: number;
+  /** Answers are generated for it. */
+  generates?: true;
+  meter?: Meter;
+  /** Milliseconds until the first piece of an answer. */
+  firstMs?: number;
+  promptTokens?: number;
+  completionTokens?: number | undefined;
+  cachedTokens?: number;
+  /** All of its answers, where all ended well. */
+  finishes?: readonly Finish[];
+  /** A code of errors.ts. */
+  code?: string;
+  /** The code with the field's name. */
+  error?: string;
+}
+
+export function factsOf(res: Response): Facts {
+  return (res.locals['facts'] ??= { startMs: performance.now() }) as Facts;
+}
+
+export function noteTokens(res: Response, promptTokens: number, completionTokens?: number): void {
+  Object.assign(factsOf(res), { promptTokens, completionTokens });
+}
+
+export function noteFinishes(res: Response, finishes: readonly Finish[]): void {
+  const sum = (count: (finish: Finish) => number): number => finishes.reduce((all, finish) => all + count(finish), 0);
+  noteTokens(res, sum(({ usage }) => usage.promptTokens), sum(({ usage }) => usage.completionTokens));
+  Object.assign(factsOf(res), { finishes, cachedTokens: sum(({ usage }) => usage.cachedTokens) });
+}
+
+/** The sentence of an error may quote the request: its code and the field's name do not. */
+export function noteError(res: Response, { code, param }: RecuaError): void {
+  const field = param !== undefined && /^[\w.[\]]{1,80}$/.test(param) ? ` at ${param}` : '';
+  Object.assign(factsOf(res), { code, error: ` ${code}${field}` });
+}

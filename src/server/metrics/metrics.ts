@@ -1,0 +1,135 @@
+// GET /metrics: what a server has counted, and what its models are at, as Prometheus reads it. What
+// is counted is noted once a request is over, but for the times between pieces of an answer, which
+// cost a look at the clock each. Made by app: `watch` is mounted before all routes.
+import { Registry } from 'prom-client';
+import type { Request, RequestHandler, Response } from 'express';
+import type { PoolModel } from '../../engine/pool-api.js';
+import { ownInstallation } from '../../system/installation.js';
+import { factsOf, type Facts } from '../http/facts.js';
+import type { Gateway } from '../http/gateway.js';
+import { addAliases } from './aliases.js';
+import { makeInstruments, type Instruments } from './instruments.js';
+
+/** Status of requests whose client left, as nginx writes it. */
+const clientLeft = 499;
+/** Of requests that were turned away before they were worked on. */
+const turnedAway: ReadonlySet<number> = new Set([401, 403, 429, 503]);
+
+export interface MetricsSources extends Pick<Gateway, 'pool' | 'traffic'> {
+  /** Bytes that bodies take. */
+  bodyBytes(): number;
+  /** The name of the API key that came with a request. */
+  askedBy(res: Response): string | undefined;
+}
+
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #all: Instruments = makeInstruments(this.#registry);
+  readonly #sources: MetricsSources;
+
+  constructor(sources: MetricsSources) {
+    this.#sources = sources;
+    addAliases(this.#registry, this.#all);
+    this.#all.build.set({ version: ownInstallation().version }, 1);
+    this.#all.processStart.set(Math.round(Date.now() / 1_000 - process.uptime()));
+  }
+
+  readonly watch: RequestHandler = (_req, res, next) => {
+    const facts = factsOf(res);
+    facts.meter = {
+      first: () => {
+        if (facts.firstMs !== undefined) return;
+        facts.firstMs = performance.now() - facts.startMs;
+        this.#all.firstToken.observe(routeOf(facts), facts.firstMs / 1_000);
+      },
+      gap: (ms) => this.#all.gap.observe(routeOf(facts), ms / 1_000),
+    };
+    res.once('close', () => this.#count(facts, res));
+    next();
+  };
+
+  readonly route: RequestHandler = async (_req: Request, res: Response) => {
+    this.#look(await this.#sources.pool.list());
+    const text = await this.#registry.metrics();
+    res.set({ 'Content-Type': this.#registry.contentType, 'Cache-Control': 'no-store' }).send(text);
+  };
+
+  /** A request is over. */
+  #count(facts: Facts, res: Response): void {
+    const all = this.#all;
+    const { model = '', code } = facts;
+    const where = routeOf(facts);
+    const { route } = where;
+    const whose = { ...where, key: this.#sources.askedBy(res) ?? '' };
+    const isCutOff = !res.writableFinished;
+    const status = isCutOff ? clientLeft : res.statusCode;
+    all.requests.inc({ ...whose, status });
+    if (isCutOff) all.cancellations.inc({ ...whose, phase: facts.firstMs === undefined ? 'waiting' : 'answering' });
+    else if (code !== undefined) all.errors.inc({ model, route, code });
+    if (!isCutOff && code !== undefined && turnedAway.has(status)) all.rejections.inc({ route, code });
+    if (facts.model === undefined) return;
+
+    all.duration.observe(where, (performance.now() - facts.startMs) / 1_000);
+    if (facts.promptTokens !== undefined) all.prompt.inc(whose, facts.promptTokens);
+    if (facts.finishes) this.#countAnswers(facts, whose);
+    else if (facts.generates) all.answers.inc({ ...whose, finish_reason: isCutOff ? 'cancelled' : 'error' });
+  }
+
+  #countAnswers({ finishes = [], model = '', loadMs = 0 }: Facts, whose: { model: string; route: string; key: string }): void {
+    const all = this.#all;
+    const where = { model: whose.model, route: whose.route };
+    for (const { finishReason, usage, timings } of finishes) {
+      all.answers.inc({ ...whose, finish_reason: finishReason });
+      all.looked.inc({ model }, usage.promptTokens);
+      all.cached.inc(whose, usage.cachedTokens);
+      all.generated.inc(whose, usage.completionTokens);
+      if (usage.draftedTokens !== undefined) all.drafted.inc({ model }, usage.draftedTokens);
+      if (usage.acceptedTokens !== undefined) all.accepted.inc({ model }, usage.acceptedTokens);
+      all.queue.observe(where, (loadMs + timings.queueMs) / 1_000);
+      all.reading.observe(where, timings.promptMs / 1_000);
+      all.generating.observe(where, timings.generateMs / 1_000);
+      all.promptLength.observe(where, usage.promptTokens);
+      all.answerLength.observe(where, usage.completionTokens);
+    }
+  }
+
+  /** What is now; nothing waits in here, so that two who ask at once do not mix. */
+  #look(models: readonly PoolModel[]): void {
+    const all = this.#all;
+    const { traffic, bodyBytes } = this.#sources;
+    for (const metric of [all.running, all.waiting, all.kvUsed, all.kvKept, all.kvSize, all.kvUsage, all.speed, all.memory, all.models]) metric.reset();
+    for (const metric of [all.crashes, all.loads, all.reloads, all.processCpu]) metric.reset();
+    for (const state of ['unloaded', 'sleeping', 'loading', 'ready', 'unloading', 'failed'] as const) all.models.set({ state }, models.filter((one) => one.state.state === state).length);
+    // A shelf of models that nobody asks for makes no series.
+    for (const one of models) if (one.loads > 0 || one.leases > 0 || one.state.state === 'loading' || one.state.state === 'failed') this.#lookAt(one);
+    all.open.set(traffic.size);
+    all.bodies.set(bodyBytes());
+    all.draining.set(traffic.draining ? 1 : 0);
+    all.processMemory.set(process.memoryUsage.rss());
+    const { user, system } = process.cpuUsage();
+    all.processCpu.inc((user + system) / 1e6);
+  }
+
+  #lookAt({ id: model, activity: { running, waiting, tokensPerSecond, kv }, state, known, sizeBytes, loads, crashes, pid }: PoolModel): void {
+    const all = this.#all;
+    all.running.set({ model }, running);
+    all.waiting.set({ model }, waiting);
+    all.speed.set({ model }, tokensPerSecond);
+    all.loads.inc({ model }, loads);
+    all.reloads.inc({ model }, Math.max(0, loads - 1));
+    all.crashes.inc({ model }, crashes);
+    all.memory.set({ model }, state.state === 'ready' || pid !== undefined ? sizeBytes : 0);
+    if (!known?.canGenerate) return;
+    const size = known.parallel * known.contextSize;
+    const { used, kept } = kv ?? { used: 0, kept: 0 };
+    all.kvUsed.set({ model }, used);
+    all.kvKept.set({ model }, kept);
+    all.kvSize.set({ model }, size);
+    all.kvUsage.set({ model }, Math.min(1, used / size));
+  }
+}
+
+/** Paths that no route has are one. */
+function routeOf({ model = '', route = 'none' }: Facts): { model: string; route: string } {
+  return { model, route };
+}
