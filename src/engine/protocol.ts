@@ -9,7 +9,6 @@ import type { Progress, Telling, ToldToken } from './telling.js';
 import type { ToolSource } from './tools.js';
 
 export type { InputRules, Tool, ToolSource } from './tools.js';
-
 export type { ModelDescription } from './model-description.js';
 
 /**
