@@ -18,6 +18,7 @@ import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { jsonBody } from './body/json-body.js';
 import type { ModelShelf } from './http/shelf.js';
+import { answersFor } from './ui/answers.js';
 import { page } from './ui/page.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
@@ -31,6 +32,7 @@ import { describe, openApi } from './openapi.js';
 import { responses } from './responses/dialect.js';
 import { operations as about } from './server-operations.js';
 import { RecentRequests } from './http/recent.js';
+import { RunningAnswers } from './http/running.js';
 import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
@@ -63,7 +65,7 @@ export function createApp(options: AppOptions): Express {
   const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined);
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
-  const gateway: Gateway = { pool, config, defaultsOf, traffic, live: new LiveChats(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
+  const gateway: Gateway = { pool, config, defaultsOf, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
@@ -74,7 +76,7 @@ export function createApp(options: AppOptions): Express {
     next();
   });
 
-  if (config.ui) app.use(page(recent, needsKey));
+  if (config.ui) app.use(page(answersFor(gateway, recent, needsKey)));
 
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   if (memory.largestBody < config.bodyLimitBytes) {
@@ -122,7 +124,7 @@ export function describeApi(): ReturnType<typeof describe> {
   // Nothing is asked of it.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
+    pool, config, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
   };
   return describe(routesOf(gateway).flatMap(({ routes }) => routes));
 }

@@ -28,6 +28,8 @@ class Session extends Emitter {
   running = new Map();
   /** What is in the box for a conversation, by its id. @type {Map<string, string>} */
   drafts = new Map();
+  /** The files beside it, by the same id. @type {Map<string, import('./tree.js').Attached[]>} */
+  attached = new Map();
   #opening = 0;
   /** Conversations that are gone: an answer that ends later does not bring one back. @type {Set<string>} */
   #gone = new Set();

@@ -5,6 +5,7 @@ import { copyText } from '../app/notice.js';
 import { addressOf } from '../app/server.js';
 import { bodyOf } from '../chat/asking.js';
 import { session } from '../chat/session.js';
+import { Reference } from './reference.js';
 
 const languages = ['curl', 'Python', 'JavaScript'];
 
@@ -70,5 +71,7 @@ export function CodeView() {
       <div class="code-head"><span>${language}</span><button type="button" class="copy" onClick=${() => copyText(code)}>Copy</button></div>
       <pre tabindex="0">${code}</pre>
     </div>
+    <h2>Every route</h2>
+    <${Reference} />
   </section>`;
 }

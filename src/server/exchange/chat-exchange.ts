@@ -6,6 +6,7 @@ import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { Delta } from '../../engine/protocol.js';
+import type { Telling } from '../../engine/telling.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
@@ -52,6 +53,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** Those that were begun, where others may tell them to end their thinking. */
   #controlled: Answer[] | undefined;
   #leave = (): void => undefined;
+  /** What the client wants to be told; the page that shows what runs may want more. */
+  #tells: Telling = {};
+  #model = '';
 
   constructor(gateway: Gateway, res: Response, dialect: ChatDialect<Asked>) {
     this.#gateway = gateway;
@@ -83,10 +87,12 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const either = AbortSignal.any([signal, this.#failed.signal]);
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
     this.#start = (request) => {
-      const answer = start(engine, request, either, released);
+      const answer = start(engine, this.#gateway.config.ui ? watched(request) : request, either, released);
       this.#controlled?.push(answer);
       return answer;
     };
+    this.#tells = prompts[0]?.[0]?.tells ?? {};
+    this.#model = id;
     const writer = this.#writer!;
     if (writer.id !== undefined) this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined });
     let index = 0;
@@ -167,11 +173,22 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** All answers to the end, in the order of their indices. */
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
-      for await (const delta of answer) {
-        begun?.();
-        await sink(delta, index);
+      const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
+      answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
+      let end: Finish;
+      try {
+        for await (const told of answer) {
+          followed.add(told);
+          const delta = this.#wanted(told);
+          if (!delta) continue;
+          begun?.();
+          await sink(delta, index);
+        }
+        end = await answer.finished;
+        followed.finished(end);
+      } finally {
+        followed.leave();
       }
-      const end = await answer.finished;
       const finish = index === 0 && this.#warnings.length > 0 ? { ...end, warnings: [...end.warnings, ...this.#warnings] } : end;
       ended?.(finish, index);
       return finish;
@@ -193,10 +210,23 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     return (await Promise.all(groups)).flat();
   }
 
+  /** Without what nobody but the page asked for; undefined where nothing is left. */
+  #wanted(told: Delta): Delta | undefined {
+    const { progress, soFar, ...delta } = told;
+    if (progress && this.#tells.progress) Object.assign(delta, { progress });
+    if (soFar && this.#tells.timings) Object.assign(delta, { soFar });
+    return Object.keys(delta).length === 0 && Object.keys(told).length > 0 ? undefined : delta;
+  }
+
   #note(finishes: readonly Finish[]): void {
     const sum = (count: (finish: Finish) => number): number => finishes.reduce((all, finish) => all + count(finish), 0);
     noteTokens(this.#res, sum(({ usage }) => usage.promptTokens), sum(({ usage }) => usage.completionTokens));
   }
+}
+
+/** Tells how far it is, too. */
+function watched(request: EngineRequest): EngineRequest {
+  return { ...request, tells: { ...request.tells, progress: true, timings: true } };
 }
 
 function start(engine: Engine, request: EngineRequest, signal: AbortSignal, released: Released): Answer {

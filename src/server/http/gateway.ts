@@ -7,6 +7,7 @@ import type { KeptFolder } from '../kept/kept-folder.js';
 import type { Inner } from './inner.js';
 import type { ModelShelf } from './shelf.js';
 import type { LiveChats } from './live-chats.js';
+import type { RunningAnswers } from './running.js';
 import type { Traffic } from './traffic.js';
 
 export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
@@ -24,5 +25,6 @@ export interface Gateway {
   /** The store of models; undefined where a program serves models of its own. */
   readonly shelf: ModelShelf | undefined;
   readonly live: LiveChats;
+  readonly running: RunningAnswers;
   readonly log: Log;
 }
