@@ -9,6 +9,7 @@ import { bytes, count, percent, speed } from '../app/units.js';
 import { HubSearch } from './hub-search.js';
 
 /** @typedef {import('../app/models.js').Model} Model */
+/** @typedef {{ name: string, modelStays: boolean }} Given a name that somebody gave */
 
 /** What files say of models that are not loaded, by id. @type {Map<string, Record<string, any> | undefined>} */
 const described = new Map();
@@ -33,6 +34,8 @@ export function ModelsView() {
   useEffect(() => void json('ui/settings').then(({ memory, data }) => setMachine({
     memory: memory.totalBytes, keepAlive: Number.parseInt(data.find((/** @type {{ name: string }} */ { name }) => name === '--keep-alive')?.value ?? '600', 10),
   }), () => undefined), []);
+  const [given, setGiven] = useState(/** @type {Given[]} */ ([]));
+  useEffect(() => void json('ui/aliases').then(({ data }) => setGiven(data), () => undefined), [list]);
   return html`<section class="panel" aria-labelledby="models-title">
     <h1 id="models-title">Models</h1>
     ${error && html`<p class="error" role="alert">${error}</p>`}
@@ -40,14 +43,14 @@ export function ModelsView() {
     ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
     ${list.length > 0 && html`<div class="table wide models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
       <thead><tr><th>Model</th><th>State</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantisation</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>
-      <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} machine=${machine} />`)}</tbody>
+      <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} machine=${machine} given=${given} />`)}</tbody>
     </table></div>`}
   </section>`;
 }
 
-/** @param {{ model: Model, machine: { memory: number, keepAlive: number } }} props `machine`: bytes of its
+/** @param {{ model: Model, machine: { memory: number, keepAlive: number }, given: Given[] }} props `machine`: bytes of its
  *   memory, and for how many seconds models stay by themselves */
-function Row({ model, machine }) {
+function Row({ model, machine, given }) {
   const { id, aliases = [], status, memory_bytes: memory, context_length: context, meta, pinned, fixed } = model;
   const details = useDescription(model);
   const [working, setWorking] = useState(false);
@@ -82,10 +85,12 @@ function Row({ model, machine }) {
   /** @param {number} [keepAlive] */
   const load = (keepAlive) => json('models/load', { body: { model: id, ...(keepAlive === undefined ? {} : { keep_alive: keepAlive }) } });
   const stays = status.value === 'loaded' && model.expires_at === null;
+  // Those that follow from the file's name are many.
+  const names = given.filter((one) => aliases.includes(one.name) && one.name !== id);
   const isHere = status.value === 'loaded' || status.value === 'loading';
   return html`<tr>
     <th scope="row">${id}${pinned ? html` <span class="tag">pinned</span>` : ''}
-      ${aliases.length > 0 && html`<ul class="aliases" aria-label=${`Other names of ${id}`}>${aliases.map((alias) => html`<li key=${alias}>${alias}${fixed ? '' : html`<${IconButton} icon="close" label=${`Take the name ${alias} away`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
+      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Take the name ${alias} away`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>

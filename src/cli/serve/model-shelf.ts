@@ -1,6 +1,7 @@
 // The store of models for requests that change it: what recua pull, rm and cp do, asked over HTTP.
 // Paths mean nothing here, and what is removed is named exactly: nobody can be asked.
 import { RecuaError } from '../../errors.js';
+import { readAliases } from '../../models/aliases.js';
 import { carryOut, planRemoval } from '../../models/cache/removal.js';
 import { checkSpace, makePlan } from '../../models/download/download-plan.js';
 import { download, storedBytes } from '../../models/download/download.js';
@@ -17,13 +18,13 @@ import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
 import { storeChanged } from '../../models/served-models.js';
 import { builtinPath, findRunnable } from '../../models/store.js';
-import type { FoundRepository, ModelShelf, OfferedModel, Pull, ShelfModel } from '../../server/http/shelf.js';
+import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel } from '../../server/http/shelf.js';
 import { machineBytes } from '../pull-listing.js';
 
 const connections = 4;
 
 export function modelShelf(): ModelShelf {
-  return { search, offers, open: openPull, remove, copy, describe };
+  return { search, offers, open: openPull, remove, copy, aliases, describe };
 }
 
 async function search(words: string, signal: AbortSignal): Promise<FoundRepository[]> {
@@ -96,6 +97,10 @@ async function copy(source: string, name: string): Promise<void> {
   if (!await findRunnable(await readInventory(places), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
   await nameModel(places, source, name, false);
   storeChanged();
+}
+
+async function aliases(): Promise<GivenName[]> {
+  return [...await readAliases(findPlaces())].map(([name, { adopted }]) => ({ name, modelStays: adopted ?? false }));
 }
 
 async function describe(name: string): Promise<ShelfModel | undefined> {

@@ -40,6 +40,12 @@ export interface OfferedModel {
   recommended: boolean;
 }
 
+export interface GivenName {
+  name: string;
+  /** Where it is removed, the model stays. */
+  modelStays: boolean;
+}
+
 export interface ModelShelf {
   /** Repositories of the hub, those that are pulled most first. */
   search(words: string, signal: AbortSignal): Promise<readonly FoundRepository[]>;
@@ -51,6 +57,8 @@ export interface ModelShelf {
   remove(name: string): Promise<void>;
   /** A second name; no bytes are copied. */
   copy(source: string, name: string): Promise<void>;
+  /** The names that people gave. */
+  aliases(): Promise<readonly GivenName[]>;
   /**
    * What the header of the model's file says, long lists as null; undefined where there is none.
    */

@@ -28,6 +28,7 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
     ['requests', guarded((_req, res) => res.json({ object: 'list', data: recent.all }))],
     ['running', guarded((_req, res) => res.json({ data: running.all, totals: running.totals }))],
     ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],
+    ['aliases', guarded(async (_req, res) => res.json({ data: await shelf?.aliases() ?? [] }))],
     ['hub', guarded(async (req, res) => {
       // Its access token opens what is not everybody's.
       refuseRemote(req, res, () => undefined);
