@@ -67,7 +67,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
   await found.getByRole('button', { name: /owner\/repo/ }).click();
   const offers = page.getByRole('region', { name: 'Models of owner/repo' });
   t.match(await offers.getByRole('row').nth(1).innerText(), /Q4_K_M recommended\s+1\.0 GiB\s+1\.5 GiB\s+fits\s+Pull/);
-  t.match(await offers.getByRole('row').nth(2).innerText(), /F16\s+900\.0 GiB\s+1000\.0 GiB\s+does not fit its memory/);
+  t.match(await offers.getByRole('row').nth(2).innerText(), /F16\s+900\.0 GiB\s+1000\.0 GiB\s+too large/);
   await offers.getByRole('button', { name: 'Pull owner/repo:Q4_K_M' }).click();
   await page.getByText('1.0 MiB of 4.0 MiB, 25 %').waitFor();
   await page.getByRole('button', { name: 'Pause' }).click();

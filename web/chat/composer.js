@@ -25,7 +25,8 @@ export function Composer({ model }) {
   const { conversation, busy } = session;
   const [text, setText] = useState(session.drafts.get(conversation.id) ?? '');
   const [files, showFiles] = useState(session.attached.get(conversation.id) ?? none);
-  const [reading, setReading] = useState(0);
+  /** The chats of files that are being read. */
+  const [reading, setReading] = useState(/** @type {string[]} */ ([]));
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   /** @type {{ current: HTMLInputElement | null }} */
@@ -54,7 +55,7 @@ export function Composer({ model }) {
   /** @param {Iterable<File>} given */
   const attach = async (given) => {
     const { id } = session.conversation;
-    setReading((number) => number + 1);
+    setReading((ids) => [...ids, id]);
     for (const file of given) {
       try {
         const read = await readAttached(file);
@@ -63,15 +64,15 @@ export function Composer({ model }) {
         notify(sentenceOf(thrown));
       }
     }
-    setReading((number) => number - 1);
+    setReading((ids) => ids.toSpliced(ids.indexOf(id), 1));
   };
-  const canSend = !busy && reading === 0 && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
+  const canSend = !busy && !reading.includes(conversation.id) && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
   // What is typed and which model there is may be newer than what is on screen.
   const send = () => {
     const { id, model: to } = session.conversation;
     const said = session.drafts.get(id) ?? '';
     const given = session.attached.get(id) ?? none;
-    if (session.busy || reading > 0 || (said.trim() === '' && given.length === 0)) return;
+    if (session.busy || reading.includes(id) || (said.trim() === '' && given.length === 0)) return;
     waits.current = to === '';
     if (waits.current) {
       askAgain();

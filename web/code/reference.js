@@ -68,6 +68,9 @@ export function Reference() {
 function RouteView({ route, document }) {
   const { method, path, also, summary, description, parameters, body, replies } = route;
   const [open, setOpen] = useState(false);
+  const all = Object.entries(replies);
+  const replied = all.filter(([status]) => status < '4');
+  const refused = all.filter(([status]) => status >= '4');
   return html`<details class="route" onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.currentTarget).open)}>
     <summary><span class=${`method ${method}`}>${method.toUpperCase()}</span><code>${path}</code><span class="dim">${summary}</span></summary>
     ${open && html`<div class="route-body">
@@ -76,11 +79,13 @@ function RouteView({ route, document }) {
       ${parameters.length > 0 && html`<h4>Parameters</h4><dl class="fields">${parameters.map((one) => html`<div key=${one.name}>
         <dt><code>${one.name}</code> <span class="dim">${one.in}${one.required ? ', required' : ''}</span></dt><dd><${Prose} text=${one.description ?? ''} /></dd></div>`)}</dl>`}
       ${body && html`<h4>Body</h4><${Schema} schema=${body.schema} document=${document} depth=${0} />`}
-      <h4>Answers</h4>
-      <dl class="fields">${Object.entries(replies).map(([status, reply]) => html`<div key=${status}>
-        <dt><code>${status}</code></dt><dd><${Prose} text=${reply.description ?? ''} />
-        ${status.startsWith('2') && Object.entries(reply.content ?? {}).map(([type, content]) => html`<details key=${type}><summary class="dim">${type}</summary><${Schema} schema=${/** @type {any} */ (content).schema} document=${document} depth=${0} /></details>`)}</dd></div>`)}</dl>
       <${TryIt} route=${route} />
+      <h4>Answers</h4>
+      <dl class="fields">${replied.map(([status, reply]) => html`<div key=${status}>
+        <dt><code>${status}</code></dt><dd><${Prose} text=${reply.description ?? ''} />
+        ${Object.entries(reply.content ?? {}).map(([type, content]) => html`<details key=${type}><summary class="dim">${type}</summary><${Schema} schema=${/** @type {any} */ (content).schema} document=${document} depth=${0} /></details>`)}</dd></div>`)}</dl>
+      <details class="errors"><summary>Errors</summary><dl class="fields">${refused.map(([status, reply]) => html`<div key=${status}>
+        <dt><code>${status}</code></dt><dd><${Prose} text=${reply.description ?? ''} /></dd></div>`)}</dl></details>
     </div>`}
   </details>`;
 }

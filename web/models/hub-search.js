@@ -87,12 +87,12 @@ function Offers({ repository }) {
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!data || data.length === 0) return html`<p class="dim" role="status">${repository} has no GGUF model that is whole.</p>`;
   return html`<div class="table wide offers" tabindex="0" role="region" aria-label=${`Models of ${repository}`}><table>
-    <thead><tr><th>Quantisation</th><th class="align-right">Download</th><th class="align-right">Memory</th><th>On this machine</th><th><span class="hidden">Actions</span></th></tr></thead>
+    <thead><tr><th>Quantisation</th><th class="align-right">Download</th><th class="align-right offers-memory">Memory</th><th>This machine</th><th><span class="hidden">Actions</span></th></tr></thead>
     <tbody>${data.map(({ name, file, quantisation, sizeBytes, storedBytes, memoryBytes, fits, recommended }) => html`<tr key=${file}>
       <th scope="row" title=${file}>${quantisation || file}${recommended && html` <span class="tag">recommended</span>`}</th>
       <td class="align-right">${bytes(sizeBytes)}</td>
-      <td class="align-right">${bytes(memoryBytes)}</td>
-      <td class=${fits ? '' : 'warn'}>${fits ? 'fits' : 'does not fit its memory'}${storedBytes > 0 && storedBytes < sizeBytes ? `, ${percent(storedBytes / sizeBytes)} is here` : ''}</td>
+      <td class="align-right offers-memory">${bytes(memoryBytes)}</td>
+      <td class=${fits ? '' : 'warn'}>${fits ? 'fits' : 'too large'}${storedBytes > 0 && storedBytes < sizeBytes ? `, ${percent(storedBytes / sizeBytes)} is here` : ''}</td>
       <td class="row-actions">${storedBytes >= sizeBytes ? html`<span class="dim">is here</span>` : html`<button type="button" disabled=${running} aria-label=${`Pull ${name}`} onClick=${() => pulling.pull(name)}>Pull</button>`}</td>
     </tr>`)}</tbody>
   </table></div>`;

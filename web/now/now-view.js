@@ -79,7 +79,7 @@ export function NowView() {
     <div class="curves">
       <${Curve} label="Speed" values=${points.map((point) => point.speed)} most=${mostKept} text=${speed} />
       <${Curve} label="Requests" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
-      <${Curve} label="To the first token" values=${points.map(({ first }) => first)} most=${mostKept} text=${duration} />
+      <${Curve} label="To the first token" values=${points.map(({ first }) => first)} most=${mostKept} text=${(/** @type {number} */ ms) => (ms === 0 ? '–' : duration(ms))} />
       <${Curve} label="Prompt from the cache" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
       <${Curve} label="Memory of models" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
