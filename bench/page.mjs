@@ -189,13 +189,7 @@ async function scrolling(browser, url) {
   }
   await page.locator('.message').nth(messages - 1).waitFor({ state: 'attached' });
   await page.waitForTimeout(1_000);
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send('Performance.enable');
-  const mm = async () => Object.fromEntries((await devtools.send('Performance.getMetrics')).metrics.map(({name,value})=>[name,value]));
-  const m0 = await mm();
   const result = await page.evaluate(scroll, scrollPx);
-  const m1 = await mm();
-  for (const k of ['LayoutDuration','RecalcStyleDuration','ScriptDuration','TaskDuration','ProcessTime','LayoutCount','RecalcStyleCount']) console.log(k, m1[k]-m0[k]);
   await page.close();
   return result;
 }

@@ -12,6 +12,11 @@ import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
 /** Between two writes of an answer that grows: what a reload may lose. */
 const saveEveryMs = 2_000;
+/** Between two drawings of an answer: what comes faster than it is read is drawn less often. */
+const drawEveryMs = 30;
+const drawFastEveryMs = 120;
+/** Characters. */
+const fastPerMs = 0.8;
 
 class Session extends Emitter {
   /** The newest first, without the one that nobody has said anything in. @type {Conversation[]} */
@@ -216,12 +221,18 @@ class Session extends Emitter {
     const body = bodyOf(conversation, continued ? [...path, message] : path, message.model ?? '');
     if (continued) body['continue_final_message'] = true;
     const timer = setInterval(() => this.#save(conversation, [message]), saveEveryMs);
-    let frame = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timerOfDraw;
+    let drawn = { length: 0, ms: performance.now(), restMs: drawEveryMs };
     const grown = () => {
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
+      timerOfDraw ??= setTimeout(() => {
+        timerOfDraw = undefined;
+        const ms = performance.now();
+        const length = message.content.length + (message.reasoning?.length ?? 0);
+        const isFast = (length - drawn.length) / (ms - drawn.ms) > fastPerMs;
+        drawn = { length, ms, restMs: isFast ? drawFastEveryMs : drawEveryMs };
         for (const watcher of watchers) watcher();
-      });
+      }, drawn.restMs);
     };
     try {
       await answer(body, message, grown, stop.signal);
@@ -230,7 +241,7 @@ class Session extends Emitter {
       else message.error = sentenceOf(thrown);
     }
     clearInterval(timer);
-    cancelAnimationFrame(frame);
+    clearTimeout(timerOfDraw);
     this.running.delete(message.id);
     this.#save(conversation, [message]);
     for (const watcher of watchers) watcher();
