@@ -147,7 +147,7 @@ async function seed({ count, text }) {
   const nowMs = Date.now();
   transaction.objectStore('conversations').put({ id: 'long', title: 'long', named: true, pinned: false, createdMs: nowMs, changedMs: nowMs, model: 'builtin', second: '', settings: {}, chosen: {} });
   for (let at = 0; at < count; at++) {
-    transaction.objectStore('messages').put({ id: `m${at}`, conversation: 'long', parent: at === 0 ? '' : `m${at - 1}`, role: at % 2 === 0 ? 'user' : 'assistant', content: at % 2 === 0 ? `Question ${at}` : text, createdMs: nowMs + at });
+    transaction.objectStore('messages').put({ id: `m${at}`, conversation: 'long', parent: at === 0 ? '' : `m${at - 1}`, role: at % 2 === 0 ? 'user' : 'assistant', content: at % 2 === 0 ? `Question ${at}` : text, finish: 'stop', createdMs: nowMs + at });
   }
   await new Promise((resolve) => { transaction.oncomplete = resolve; });
 }
