@@ -1,5 +1,5 @@
-// `npm run bench -- page`: what the page at / weighs, when it first paints, whether a conversation of
-// 2,000 messages scrolls without long tasks, and what an answer of 500 tokens a second costs. In
+// `npm run bench -- page`: what the page at / weighs, when it first paints, whether a conversation
+// of 2,000 messages scrolls without long tasks, and what an answer of 500 tokens a second costs. In
 // Chromium (of PATH, or RECUA_CHROMIUM) against a server of the embedded model; the fast answer is
 // one of the bench's own.
 import { accessSync, constants } from 'node:fs';
