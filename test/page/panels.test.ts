@@ -20,7 +20,7 @@ t.test('Now shows what runs and what was asked', { skip: missing('chromium') }, 
   t.match(await requests.getByRole('row').nth(1).innerText(), /200\s+\d+\s+\d+\s+[\d.]+ m?s\s+req_/);
   t.match(await page.locator('.figures').innerText(), /Requests since the start\s+[1-9]/);
   t.equal(await page.locator('.curve polyline').count(), 5);
-  await page.getByRole('img', { name: /^To the first token: now [1-9]/ }).waitFor();
+  await page.getByRole('img', { name: /^First token: now [1-9]/ }).waitFor();
   await page.getByRole('region', { name: 'Models at work' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
   t.strictSame(complaints, []);
 });

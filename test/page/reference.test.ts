@@ -33,6 +33,7 @@ t.test('every route is there, with fields, and is tried', { skip: missing('chrom
   await form.getByText(/^200 OK, /).waitFor();
   t.match(await answer.innerText(), /"object": "chat\.completion"/);
   t.equal(engine.requests.length, 1);
+  t.match(await form.getByRole('textbox', { name: 'Body' }).inputValue(), /"model": "owner\/model"/, 'a model that this server has');
   const box = form.getByRole('textbox', { name: 'Body' });
   await box.fill('{"messages": [{"role": "user", "content": "hi"}], "stream": true}');
   await form.getByRole('button', { name: 'Send' }).click();

@@ -1,6 +1,7 @@
 // The conversation on screen as code: the request that this page would send next, in three languages.
 import { html, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
+import { useModels } from '../app/models.js';
 import { copyText } from '../app/notice.js';
 import { addressOf } from '../app/server.js';
 import { bodyOf } from '../chat/asking.js';
@@ -47,6 +48,7 @@ function codeOf(language, body) {
 
 export function CodeView() {
   const { conversation, path } = useEmitter(session);
+  useModels(30_000);
   const [language, setLanguage] = useState('curl');
   // What was asked, without the answer to it; a chat that is empty shows how one begins.
   const asked = path.slice(0, path.findLastIndex(({ role }) => role !== 'assistant') + 1);

@@ -79,7 +79,7 @@ function RouteView({ route, document }) {
       ${parameters.length > 0 && html`<h4>Parameters</h4><dl class="fields">${parameters.map((one) => html`<div key=${one.name}>
         <dt><code>${one.name}</code> <span class="dim">${one.in}${one.required ? ', required' : ''}</span></dt><dd><${Prose} text=${one.description ?? ''} /></dd></div>`)}</dl>`}
       ${body && html`<h4>Body</h4><${Schema} schema=${body.schema} document=${document} depth=${0} />`}
-      <${TryIt} route=${route} />
+      <${TryIt} route=${route} document=${document} />
       <h4>Answers</h4>
       <dl class="fields">${replied.map(([status, reply]) => html`<div key=${status}>
         <dt><code>${status}</code></dt><dd><${Prose} text=${reply.description ?? ''} />

@@ -4,7 +4,7 @@ import { html, useState } from '../app/html.js';
 import { Prose } from './prose.js';
 
 /** @param {any} schema @param {any} document @returns {any} what a reference stands for */
-function followed(schema, document) {
+export function followed(schema, document) {
   let at = schema ?? {};
   for (let steps = 0; at.$ref && steps < 20; steps++) at = document.components.schemas[at.$ref.split('/').at(-1)] ?? {};
   return at;

@@ -4,23 +4,25 @@ import { confirmed } from '../app/dialog.js';
 import { models } from '../app/models.js';
 import { addressOf } from '../app/server.js';
 import { bytes, duration } from '../app/units.js';
+import { followed } from './schema.js';
 
 /** More of an answer is not shown. */
 const mostShown = 200_000;
 
-/** @param {import('./reference.js').Route} route */
-function exampleOf({ body }) {
+/** @param {import('./reference.js').Route} route @param {any} document */
+function exampleOf({ body }, document) {
   if (!body) return '';
   const example = body.example ?? {};
   const known = models.list.find(({ status }) => status.value === 'loaded')?.id;
-  // The name of an example is no model of this server.
-  return JSON.stringify('model' in example && known !== undefined ? { ...example, model: known } : example, undefined, 2);
+  // The name of an example is no model of this server, and not every server has a default one.
+  const takesModel = 'model' in example || followed(body.schema, document).properties?.model !== undefined;
+  return JSON.stringify(takesModel && known !== undefined ? { ...example, model: known } : example, undefined, 2);
 }
 
-/** @param {{ route: import('./reference.js').Route }} props */
-export function TryIt({ route }) {
+/** @param {{ route: import('./reference.js').Route, document: any }} props */
+export function TryIt({ route, document }) {
   const { method, path, parameters, body } = route;
-  const [text, setText] = useState(() => exampleOf(route));
+  const [text, setText] = useState(() => exampleOf(route, document));
   const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
   const [answer, setAnswer] = useState(/** @type {{ head: string, text: string, failed: boolean } | undefined} */ (undefined));
   const [stop, setStop] = useState(/** @type {AbortController | undefined} */ (undefined));

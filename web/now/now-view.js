@@ -79,9 +79,9 @@ export function NowView() {
     <div class="curves">
       <${Curve} label="Speed" values=${points.map((point) => point.speed)} most=${mostKept} text=${speed} />
       <${Curve} label="Requests" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
-      <${Curve} label="To the first token" values=${points.map(({ first }) => first)} most=${mostKept} text=${(/** @type {number} */ ms) => (ms === 0 ? '–' : duration(ms))} />
-      <${Curve} label="Prompt from the cache" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
-      <${Curve} label="Memory of models" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
+      <${Curve} label="First token" values=${points.map(({ first }) => first)} most=${mostKept} text=${(/** @type {number} */ ms) => (ms === 0 ? '–' : duration(ms))} />
+      <${Curve} label="From the cache" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
+      <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
     <h2>Models at work</h2>
     ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Models at work"><table>
