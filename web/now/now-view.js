@@ -80,7 +80,7 @@ export function NowView() {
       <${Curve} label="Speed" values=${points.map((point) => point.speed)} most=${mostKept} text=${speed} />
       <${Curve} label="Requests" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
       <${Curve} label="First token" values=${points.map(({ first }) => first)} most=${mostKept} text=${(/** @type {number} */ ms) => (ms === 0 ? '–' : duration(ms))} />
-      <${Curve} label="From the cache" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
+      <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
       <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
     <h2>Models at work</h2>
