@@ -1,5 +1,5 @@
-// `npm run bench`: set-up and peers where they are missing, then bench/main.mjs. Arguments are
-// passed on.
+// `npm run bench`: set-up and peers where they are missing, then bench/main.mjs, to which arguments
+// are passed on; `npm run bench -- page`: bench/page.mjs.
 import { ensurePeers } from './peers.mjs';
 import { show } from './process.mjs';
 import { program, setUp } from './setup.mjs';
@@ -8,6 +8,8 @@ import { root } from './place.mjs';
 
 await program(async () => {
   await setUp();
+  // The page is measured in a browser, beside no other server.
+  if (process.argv[2] === 'page') return show(process.execPath, [join(root, 'bench', 'page.mjs')]);
   await ensurePeers(['llama-server', 'llama-batched-bench']);
   return show(process.execPath, [join(root, 'bench', 'main.mjs'), ...process.argv.slice(2)]);
 });

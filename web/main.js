@@ -6,9 +6,6 @@ import { NoticeLine } from './app/notice.js';
 import { ChatView } from './chat/chat-view.js';
 import { ConversationList } from './chat/conversation-list.js';
 import { session } from './chat/session.js';
-import { CodeView } from './code/code-view.js';
-import { ModelsView } from './models/models-view.js';
-import { NowView } from './now/now-view.js';
 
 const places = [
   { to: '#/', icon: 'chat', name: 'Chat' },
@@ -91,14 +88,34 @@ function App() {
     <${NoticeLine} />`;
 }
 
+/** The views that are loaded when somebody goes there. @type {Record<string, () => Promise<any>>} */
+const later = {
+  models: async () => (await import('./models/models-view.js')).ModelsView,
+  now: async () => (await import('./now/now-view.js')).NowView,
+  api: async () => (await import('./code/code-view.js')).CodeView,
+};
+
+/** @type {Map<string, any>} */
+const loaded = new Map();
+
 /** @param {string} view @param {string} id */
 function viewOf(view, id) {
-  switch (view) {
-    case 'models': return html`<${ModelsView} />`;
-    case 'now': return html`<${NowView} />`;
-    case 'api': return html`<${CodeView} />`;
-    default: return html`<${ChatView} id=${id} />`;
-  }
+  return later[view] ? html`<${Later} key=${view} view=${view} />` : html`<${ChatView} id=${id} />`;
+}
+
+/** @param {{ view: string }} props */
+function Later({ view }) {
+  const [, draw] = useState(0);
+  const [error, setError] = useState('');
+  useEffect(() => {
+    if (loaded.has(view)) return;
+    later[view]?.().then((shown) => {
+      loaded.set(view, shown);
+      draw(1);
+    }, () => setError('The server does not answer. Load the page again.'));
+  }, []);
+  const View = loaded.get(view);
+  return View ? html`<${View} />` : html`<section class="panel">${error && html`<p class="error" role="alert">${error}</p>`}</section>`;
 }
 
 // `?q=` is what will be said once somebody sends it: it fills the box and nothing more.

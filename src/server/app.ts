@@ -21,6 +21,7 @@ import { KeptFolder } from './kept/kept-folder.js';
 import { jsonBody } from './body/json-body.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
+import { answersFor } from './ui/answers.js';
 import { page } from './ui/page.js';
 import { requestId } from './http/request-id.js';
 import { requestLog } from './http/request-log.js';
@@ -34,6 +35,7 @@ import { describe, openApi } from './openapi.js';
 import { responses } from './responses/dialect.js';
 import { operations as about } from './server-operations.js';
 import { RecentRequests } from './http/recent.js';
+import { RunningAnswers } from './http/running.js';
 import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
@@ -68,7 +70,7 @@ export function createApp(options: AppOptions): Express {
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
   const gateway: Gateway = {
-    pool, config, defaultsOf, clientOf, traffic, live: new LiveChats(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf,
+    pool, config, defaultsOf, clientOf, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf,
   };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
@@ -83,7 +85,7 @@ export function createApp(options: AppOptions): Express {
     next();
   });
 
-  if (config.ui) app.use(page(recent, needsKey));
+  if (config.ui) app.use(page(answersFor(gateway, recent, needsKey)));
 
   if (memory.largestBody < config.bodyLimitBytes) {
     log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
@@ -133,7 +135,7 @@ export function describeApi(): ReturnType<typeof describe> {
   // Nothing is asked of it.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, clientOf, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
+    pool, config, clientOf, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
   };
   return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
 }

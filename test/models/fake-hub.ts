@@ -154,6 +154,7 @@ export class FakeHub {
     const path = decodeURIComponent(url.pathname);
     const repo = this.repos.find(({ name }) => path === `/api/models/${name}` || path.startsWith(`/api/models/${name}/`) || path.startsWith(`/${name}/`));
     const member = token !== undefined && repo?.members?.includes(token);
+    if (path === '/api/models') return this.#sendFound(url, response);
     if (token === 'bad') return refuse(response, 401, '', 'Invalid credentials in Authorization header');
     if (!repo || (repo.privacy === 'private' && !member)) return refuse(response, token === undefined ? 401 : 404, 'RepoNotFound', 'Repository not found');
     const revisions = repo.revisions ?? { main: commit };
@@ -175,6 +176,12 @@ export class FakeHub {
       Location: `${this.cdn}/${repo.name}/${encodeURIComponent(file)}?${this.signature}`,
       'X-Repo-Commit': commit, 'X-Linked-Size': found.bytes.length, 'X-Linked-Etag': `"${hashOf(found)}"`,
     }).end();
+  }
+
+  #sendFound(url: URL, response: ServerResponse): void {
+    const words = (url.searchParams.get('search') ?? '').toLowerCase();
+    const found = this.repos.filter(({ name, privacy }) => privacy !== 'private' && name.toLowerCase().includes(words));
+    sendJson(response, found.map(({ name, privacy }, at) => ({ id: name, downloads: 1_000 - at, likes: at, gated: privacy === 'gated' && 'manual' })));
   }
 
   #sendTree(repo: FakeRepo, url: URL, response: ServerResponse): void {

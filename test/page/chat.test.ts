@@ -181,3 +181,72 @@ t.test('conversations are searched, renamed, pinned, exported, deleted and taken
   await page.locator('article.user .said').getByText('apples').waitFor();
   t.equal(await page.locator('article.user .said').innerText(), 'Tell me of apples');
 });
+
+t.test('a file goes into the chat that it was given to, also when that was left meanwhile', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'first chat');
+  await lastAnswer(page);
+  const address = page.url();
+  // The disk is slow: what is read comes when somebody lets it.
+  await page.evaluate('{ const read = File.prototype.arrayBuffer; File.prototype.arrayBuffer = async function () { await new Promise((resolve) => { window.letRead = resolve; }); return read.call(this); }; }');
+  await page.getByLabel('Files to attach').setInputFiles({ name: 'table.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') });
+  await page.waitForFunction('window.letRead');
+  t.ok(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled());
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByRole('heading', { name: 'Start a conversation' }).waitFor();
+  await say(page, 'second chat');
+  await lastAnswer(page);
+  await page.evaluate('window.letRead()');
+  t.strictSame(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'second chat' }], 'not into the other chat');
+  t.equal(await page.getByRole('list', { name: 'Files of this message' }).count(), 0);
+  await page.evaluate(`location.href = ${JSON.stringify(address)}`);
+  await page.getByRole('list', { name: 'Files of this message' }).getByText('table.csv').waitFor();
+  await say(page, 'what is in it?');
+  await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+  t.match(JSON.parse(engine.requests.at(-1)!.messages).at(-1).content, /^File table\.csv:\n```\na,b\n1,2\n\n```\n\nwhat is in it\?$/);
+  await page.reload();
+  await page.getByLabel('Files to attach').setInputFiles({ name: 'paper.pdf', mimeType: 'application/pdf', buffer: Buffer.from('%PDF-1.7\n') });
+  await page.getByText('paper.pdf is a PDF').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('all modules that the page begins with are named in its first file', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, asked } = await openPage(t, 'chromium', url);
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
+  const html = await (await fetch(url, { headers: { accept: 'text/html' } })).text();
+  const named = [...html.matchAll(/(?:src|href)="(ui\/[^"]+\.js)"/g)].map(([, path]) => `${url}/${path}`);
+  const modules = asked.filter((address) => address.endsWith('.js'));
+  t.strictSame([...new Set(modules)].sort(), named.sort());
+});
+
+t.test('an answer that a reload cut off is gone on with, and by one tab alone', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  const stopped = new AbortController();
+  t.teardown(() => stopped.abort());
+  const until = new Promise<void>((resolve) => stopped.signal.addEventListener('abort', () => resolve()));
+  engine.script = async function* () {
+    yield { content: 'The first half' };
+    await until;
+  };
+  await say(page, 'tell me');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  // What is written is saved every two seconds.
+  await page.waitForTimeout(2_500);
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await other.locator('article.answer .prose').getByText('The first half').waitFor();
+  await other.waitForTimeout(500);
+  t.equal(engine.requests.length, 1, 'another tab leaves it to the one that writes it');
+  await other.close();
+  engine.script = async function* () {
+    yield { content: ' and the second.' };
+  };
+  await page.reload();
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'tell me' }, { role: 'assistant', content: 'The first half' }]);
+  t.equal(engine.requests.length, 2);
+  t.strictSame(complaints, []);
+});

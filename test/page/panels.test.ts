@@ -3,11 +3,8 @@ import t from 'tap';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
-import type { ModelShelf } from '#recua/server/http/shelf.js';
-import { RecuaError } from '#recua/errors.js';
-import { FakeEngine } from '../server/fake-engine.js';
 import { startReal } from '../server/real-app.js';
-import { startApp } from '../server/app-under-test.js';
+import { startApp, until } from '../server/app-under-test.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say } from './browsers.js';
 
 t.teardown(closeBrowsers);
@@ -22,47 +19,9 @@ t.test('Now shows what runs and what was asked', { skip: missing('chromium') }, 
   await requests.getByText('POST /v1/chat/completions').waitFor();
   t.match(await requests.getByRole('row').nth(1).innerText(), /200\s+\d+\s+\d+\s+[\d.]+ m?s\s+req_/);
   t.match(await page.locator('.figures').innerText(), /Requests since the start\s+[1-9]/);
-  t.equal(await page.locator('.curve polyline').count(), 3);
+  t.equal(await page.locator('.curve polyline').count(), 5);
+  await page.getByRole('img', { name: /^First token: now [1-9]/ }).waitFor();
   await page.getByRole('region', { name: 'Models at work' }).getByRole('img', { name: /0 of 2 busy/ }).waitFor();
-  t.strictSame(complaints, []);
-});
-
-t.test('Models are pulled with progress, and deleted after a question', { skip: missing('chromium') }, async (t) => {
-  const removed: string[] = [];
-  let finish = (): void => undefined;
-  const held = new Promise<void>((resolve) => (finish = resolve));
-  const file = { digest: 'sha256:abcdef0123456789', totalBytes: 4 * 2 ** 20 };
-  const shelf: ModelShelf = {
-    open: async (name) => {
-      if (name !== 'owner/repo:Q4_K_M') throw new RecuaError('model_not_found', `There is no ${name} on the hub.`);
-      return { files: [file], run: async (told) => { told(file, 2 ** 20); await held; told(file, file.totalBytes); } };
-    },
-    remove: async (name) => void removed.push(name),
-    copy: async () => undefined,
-    describe: async () => undefined,
-  };
-  const { url } = await startApp(t, {}, new FakeEngine(), { shelf });
-  const { page, complaints } = await openPage(t, 'chromium', `${url}/#/models`);
-  const table = page.getByRole('region', { name: 'Models of this server' });
-  t.match(await table.getByRole('row').nth(1).innerText(), /owner\/model pinned\s+loaded/);
-
-  const field = page.getByRole('textbox', { name: 'Model of the hub' });
-  await field.fill('owner/none');
-  await page.keyboard.press('Enter');
-  await page.getByRole('alert').getByText('There is no owner/none on the hub.').waitFor();
-  await field.fill('owner/repo:Q4_K_M');
-  await page.keyboard.press('Enter');
-  await page.getByText('1.0 MiB of 4.0 MiB, 25 %').waitFor();
-  finish();
-  await page.getByText('owner/repo:Q4_K_M is here').waitFor();
-
-  await table.getByRole('button', { name: 'Delete owner/model' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
-  t.strictSame(removed, []);
-  await table.getByRole('button', { name: 'Delete owner/model' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-  await page.getByText('owner/model is deleted').waitFor();
-  t.strictSame(removed, ['owner/model']);
   t.strictSame(complaints, []);
 });
 
@@ -86,6 +45,46 @@ t.test('API shows the chat on screen as code that is the request', { skip: missi
   await page.keyboard.press('ArrowRight');
   t.match(await code.innerText(), /import OpenAI from 'openai'/);
   t.equal(await page.getByRole('link', { name: 'openapi.json' }).getAttribute('href'), `${url}/openapi.json`);
+});
+
+t.test('Now has a row for each answer at work, and its client hears nothing of it', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startReal(t, '', { contextSize: 4_096 });
+  const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
+  await page.getByRole('heading', { name: 'Answers at work' }).waitFor();
+  await (await fetch(`${url}/ui/running`)).text();
+  const body = JSON.stringify({ prompt: 'hello', max_tokens: 3_000, ignore_eos: true, stream: true });
+  const stop = new AbortController();
+  const answers = await Promise.all([1, 2].map(() => fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: stop.signal })));
+  const rows = page.getByRole('region', { name: 'Answers at work' }).getByRole('row');
+  await rows.nth(2).getByText('writes').waitFor();
+  t.match(await rows.nth(1).innerText(), /owner\/model\s+writes\s+[\d,]+ of [\d,]+\s+\d+\s+[\d,]+\s+[\d.]+ tok\/s\s+[\d.]+ m?s\s+req_/);
+  const { data } = await (await fetch(`${url}/ui/running`)).json();
+  t.equal(data.length, 2);
+  t.ok(data.every((one: { generated: number; promptRead: number; promptTokens: number }) => one.generated > 0 && one.promptRead === one.promptTokens));
+  const text = new TextDecoder().decode((await answers[0]!.body!.getReader().read()).value);
+  t.notMatch(text, /progress|timings/, 'a client is told what it asked for');
+  stop.abort();
+  await until(() => engine.state.state === 'ready' && engine.state.status.running === 0);
+  await page.getByText('None.', { exact: true }).waitFor();
+  t.strictSame((await (await fetch(`${url}/ui/running`)).json()).data, []);
+  t.strictSame(complaints, []);
+});
+
+t.test('Now shows the settings of the server, and no secrets', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t, { apiKey: 'sesame', temperature: 0.25, apiKeyFile: '' });
+  t.equal((await fetch(`${url}/ui/settings`)).status, 401);
+  const told = await (await fetch(`${url}/ui/settings`, { headers: { authorization: 'Bearer sesame' } })).text();
+  t.notMatch(told, /sesame/);
+  t.match(JSON.parse(told).data.find(({ name }: { name: string }) => name === '--api-key'), { value: 'set', isDefault: false });
+  const { page, complaints } = await openPage(t, 'chromium', `${url}/#/now`);
+  await page.locator('input[type=password]').fill('sesame');
+  await page.getByRole('button', { name: 'Use it' }).click();
+  await page.getByText('Settings of the server').click();
+  const table = page.getByRole('region', { name: 'Settings of the server' });
+  await table.getByRole('row', { name: /--temp 0\.25/ }).waitFor();
+  t.match(await table.getByRole('row', { name: /--api-key / }).innerText(), /--api-key\s+set\s/);
+  t.notMatch(await page.locator('body').innerText(), 'sesame');
+  t.strictSame(complaints, []);
 });
 
 /** What axe finds that keeps somebody out. */
@@ -116,6 +115,15 @@ for (const colorScheme of ['light', 'dark'] as const) {
     for (const name of ['Models', 'Now', 'API']) {
       await page.getByRole('link', { name, exact: true }).click();
       await page.getByRole('heading', { name, level: 1 }).waitFor();
+      if (name === 'Now') {
+        await page.getByText('Settings of the server').click();
+        await page.getByRole('region', { name: 'Settings of the server' }).waitFor();
+      }
+      if (name === 'API') {
+        await page.getByText('/tokenize', { exact: true }).click();
+        await page.getByRole('button', { name: 'Send' }).click();
+        await page.getByRole('region', { name: 'Answer of the server' }).waitFor();
+      }
       t.strictSame(await seriousOf(page), [], name);
     }
   });

@@ -19,6 +19,7 @@ const paths = {
   left: 'M15 6l-6 6 6 6',
   right: 'M9 6l6 6-6 6',
   pin: 'M9 4h6l-1 6 4 4H6l4-4z M12 14v6',
+  tag: 'M4 4h8l8 8-8 8-8-8z M8.500 8.500h.010',
   bin: 'M5 7h14 M9 7V4h6v3 M7 7l1 13h8l1-13',
   save: 'M12 4v11 M7 10l5 5 5-5 M5 20h14',
   open: 'M12 15V4 M7 9l5-5 5 5 M5 20h14',

@@ -11,6 +11,8 @@ import { json, sentenceOf } from './server.js';
  *   reason?: { message: string } }} status
  * @property {number} [memory_bytes]
  * @property {boolean} [pinned]
+ * @property {string[]} [aliases]
+ * @property {boolean} [fixed] a program serves it for good
  * @property {number | null} [expires_at]
  * @property {number} [context_length]
  * @property {string[]} [capabilities]

@@ -13,6 +13,7 @@ import { SettingsPanel } from './settings-panel.js';
 
 /** Messages that a long conversation begins with on screen. */
 const firstShown = 100;
+const groupSize = 40;
 /** So near to the end the view follows what comes. */
 const followPx = 80;
 
@@ -67,7 +68,7 @@ export function ChatView({ id }) {
         <${Scroller} key=${conversation.id} busy=${busy} count=${path.length}>
           ${path.length === 0 && html`<${Welcome} model=${conversation.model} error=${models.error} hasModels=${models.asked && models.list.length > 0} asked=${models.asked} />`}
           ${from > 0 && html`<button type="button" class="earlier" onClick=${() => setShown(shown + 200)}>Show earlier messages (${from})</button>`}
-          ${visible.slice(from).map((message, at) => messageView(message, from + at === path.length - 1, path))}
+          ${groupsOf(visible, from).map(({ key, messages }) => html`<div class="group" key=${key}>${messages.map((message) => messageView(message, message === path.at(-1), path))}</div>`)}
           ${isPair && html`<div class="pair">${pair.map((message) => html`<div class=${`pair-side ${message === path.at(-1) ? 'chosen' : ''}`} key=${message.id}>
             ${messageView(message, false, path)}
             ${!session.running.has(message.id) && html`<button type="button" class=${message === path.at(-1) ? 'primary' : ''} aria-pressed=${message === path.at(-1)} onClick=${() => session.choose(message)}>${message === path.at(-1) ? 'The chat goes on with this' : 'Go on with this one'}</button>`}
@@ -88,6 +89,22 @@ function messageView(message, isLast, path) {
   const all = session.siblings(message);
   const version = `${all.length} ${all.indexOf(message)} ${session.busy} ${message.error ?? ''} ${results.length} ${session.conversation.settings['schema'] ?? ''}`;
   return html`<${MessageView} key=${message.id} message=${message} live=${live} isLast=${isLast} results=${results.length === 0 ? none : results} version=${version} />`;
+}
+
+/**
+ * The browser leaves alone what is far from the window, a group at once: with thousands of messages
+ * looking at each would take longer than a frame has.
+ * @param {Message[]} all @param {number} from
+ */
+function groupsOf(all, from) {
+  const groups = [];
+  for (let at = from; at < all.length;) {
+    const key = Math.floor(at / groupSize);
+    const end = (key + 1) * groupSize;
+    groups.push({ key, messages: all.slice(at, end) });
+    at = end;
+  }
+  return groups;
 }
 
 /** @type {Message[]} */

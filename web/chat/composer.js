@@ -15,12 +15,18 @@ const countAfterMs = 250;
 const maxLines = 12;
 
 /** @typedef {import('../app/models.js').Model} Model */
+/** @typedef {import('./tree.js').Attached} Attached */
+
+/** @type {Attached[]} */
+const none = [];
 
 /** @param {{ model: Model | undefined }} props */
 export function Composer({ model }) {
   const { conversation, busy } = session;
   const [text, setText] = useState(session.drafts.get(conversation.id) ?? '');
-  const [files, setFiles] = useState(/** @type {import('./tree.js').Attached[]} */ ([]));
+  const [files, showFiles] = useState(session.attached.get(conversation.id) ?? none);
+  /** The chats of files that are being read. */
+  const [reading, setReading] = useState(/** @type {string[]} */ ([]));
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   /** @type {{ current: HTMLInputElement | null }} */
@@ -30,7 +36,7 @@ export function Composer({ model }) {
 
   useEffect(() => {
     setText(session.drafts.get(conversation.id) ?? '');
-    setFiles([]);
+    showFiles(session.attached.get(conversation.id) ?? none);
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
   }, [conversation.id]);
   useEffect(() => fit(box.current), [text]);
@@ -41,23 +47,32 @@ export function Composer({ model }) {
     session.drafts.set(conversation.id, next);
     setText(next);
   };
+  /** Files belong to a chat, whichever is on screen. @param {Attached[]} next @param {string} [id] */
+  const setFiles = (next, id = conversation.id) => {
+    session.attached.set(id, next);
+    if (session.conversation.id === id) showFiles(next);
+  };
   /** @param {Iterable<File>} given */
   const attach = async (given) => {
+    const { id } = session.conversation;
+    setReading((ids) => [...ids, id]);
     for (const file of given) {
       try {
         const read = await readAttached(file);
-        setFiles((all) => [...all, read]);
+        setFiles([...session.attached.get(id) ?? [], read], id);
       } catch (thrown) {
         notify(sentenceOf(thrown));
       }
     }
+    setReading((ids) => ids.toSpliced(ids.indexOf(id), 1));
   };
-  const canSend = !busy && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
+  const canSend = !busy && !reading.includes(conversation.id) && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
   // What is typed and which model there is may be newer than what is on screen.
   const send = () => {
     const { id, model: to } = session.conversation;
     const said = session.drafts.get(id) ?? '';
-    if (session.busy || (said.trim() === '' && files.length === 0)) return;
+    const given = session.attached.get(id) ?? none;
+    if (session.busy || reading.includes(id) || (said.trim() === '' && given.length === 0)) return;
     waits.current = to === '';
     if (waits.current) {
       askAgain();
@@ -65,9 +80,9 @@ export function Composer({ model }) {
       return;
     }
     session.drafts.delete(id);
-    session.say(said, files);
+    session.say(said, given);
     setText('');
-    setFiles([]);
+    setFiles([], id);
   };
   useEffect(() => {
     if (waits.current && conversation.model !== '') send();
@@ -89,7 +104,7 @@ export function Composer({ model }) {
     const pasted = data?.getData('text/plain') ?? '';
     if (pasted.length <= longPaste) return;
     event.preventDefault();
-    setFiles((all) => [...all, { name: `pasted-${all.length + 1}.txt`, text: pasted }]);
+    setFiles([...files, { name: `pasted-${files.length + 1}.txt`, text: pasted }]);
   };
 
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}

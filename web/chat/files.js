@@ -15,6 +15,9 @@ const mostBytes = 4 * 2 ** 20;
 export async function readAttached(file) {
   if (file.size > mostBytes) throw new Error(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MiB; files of up to ${mostBytes / 2 ** 20} MiB go into a message.`);
   const bytes = await file.arrayBuffer();
+  if (new TextDecoder('latin1').decode(bytes.slice(0, 5)) === '%PDF-') {
+    throw new Error(`${file.name} is a PDF, which this page does not read. Make text of it, for example by pdftotext, and attach that.`);
+  }
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     if (text.includes('\0')) throw new Error('a zero byte');

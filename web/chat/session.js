@@ -12,6 +12,27 @@ import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
 /** Between two writes of an answer that grows: what a reload may lose. */
 const saveEveryMs = 2_000;
+/** Between two drawings of an answer: what comes faster than it is read is drawn less often. */
+const drawEveryMs = 30;
+const drawFastEveryMs = 120;
+/** Characters. */
+const fastPerMs = 0.8;
+
+/** An answer that was left longer ago is gone on with by hand. */
+const resumeWithinMs = 3_600_000;
+
+/** Other tabs see that this one writes the answer. Returns what ends that. @param {string} id */
+function hold(id) {
+  /** @type {() => void} */
+  let release = () => undefined;
+  const held = new Promise((resolve) => { release = () => resolve(undefined); });
+  // Over plain HTTP from another machine a browser has no locks.
+  void navigator.locks?.request(`answer-${id}`, () => held);
+  return release;
+}
+
+/** @param {string} id @returns {Promise<boolean>} false, too, where nobody can tell */
+const isFree = async (id) => navigator.locks ? await navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => lock !== null) : false;
 
 class Session extends Emitter {
   /** The newest first, without the one that nobody has said anything in. @type {Conversation[]} */
@@ -28,6 +49,8 @@ class Session extends Emitter {
   running = new Map();
   /** What is in the box for a conversation, by its id. @type {Map<string, string>} */
   drafts = new Map();
+  /** The files beside it, by the same id. @type {Map<string, import('./tree.js').Attached[]>} */
+  attached = new Map();
   #opening = 0;
   /** Conversations that are gone: an answer that ends later does not bring one back. @type {Set<string>} */
   #gone = new Set();
@@ -58,6 +81,15 @@ class Session extends Emitter {
     // What is written right now is further than what was saved of it.
     const live = [...this.running.values()].map(({ path }) => path.at(-1)).filter((message) => message?.conversation === id);
     this.#show(conversation, messages.map((message) => live.find((one) => one?.id === message.id) ?? message));
+    void this.#resume();
+  }
+
+  /** Goes on with the answer at the end where a reload cut it off, unless another tab writes it. */
+  async #resume() {
+    const last = this.path.at(-1);
+    const isCut = last?.role === 'assistant' && !last.finish && !last.error && !last.toolCalls?.length && !this.running.has(last.id);
+    if (!isCut || Date.now() - last.createdMs > resumeWithinMs || this.pair.length > 0 || !await isFree(last.id)) return;
+    if (this.path.at(-1) === last && !this.running.has(last.id)) this.goOn(last);
   }
 
   /** @param {Conversation} conversation @param {Message[]} messages */
@@ -189,7 +221,7 @@ class Session extends Emitter {
   /** Another text in the place of an answer. @param {Message} message @param {string} content */
   rewrite(message, content) {
     const { parent, role, model = '' } = message;
-    this.#add({ parent, role, content, model });
+    this.#add({ parent, role, content, model, finish: 'stop' });
     this.#arrange();
   }
 
@@ -211,15 +243,22 @@ class Session extends Emitter {
     /** @type {Set<() => void>} */
     const watchers = new Set();
     this.running.set(message.id, { stop, watchers, path: [...path, message] });
+    const release = hold(message.id);
     const body = bodyOf(conversation, continued ? [...path, message] : path, message.model ?? '');
     if (continued) body['continue_final_message'] = true;
     const timer = setInterval(() => this.#save(conversation, [message]), saveEveryMs);
-    let frame = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timerOfDraw;
+    let drawn = { length: 0, ms: performance.now(), restMs: drawEveryMs };
     const grown = () => {
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
+      timerOfDraw ??= setTimeout(() => {
+        timerOfDraw = undefined;
+        const ms = performance.now();
+        const length = message.content.length + (message.reasoning?.length ?? 0);
+        const isFast = (length - drawn.length) / (ms - drawn.ms) > fastPerMs;
+        drawn = { length, ms, restMs: isFast ? drawFastEveryMs : drawEveryMs };
         for (const watcher of watchers) watcher();
-      });
+      }, drawn.restMs);
     };
     try {
       await answer(body, message, grown, stop.signal);
@@ -228,7 +267,8 @@ class Session extends Emitter {
       else message.error = sentenceOf(thrown);
     }
     clearInterval(timer);
-    cancelAnimationFrame(frame);
+    clearTimeout(timerOfDraw);
+    release();
     this.running.delete(message.id);
     this.#save(conversation, [message]);
     for (const watcher of watchers) watcher();

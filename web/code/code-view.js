@@ -1,10 +1,12 @@
 // The conversation on screen as code: the request that this page would send next, in three languages.
 import { html, useState } from '../app/html.js';
 import { useEmitter } from '../app/emitter.js';
+import { useModels } from '../app/models.js';
 import { copyText } from '../app/notice.js';
 import { addressOf } from '../app/server.js';
 import { bodyOf } from '../chat/asking.js';
 import { session } from '../chat/session.js';
+import { Reference } from './reference.js';
 
 const languages = ['curl', 'Python', 'JavaScript'];
 
@@ -46,6 +48,7 @@ function codeOf(language, body) {
 
 export function CodeView() {
   const { conversation, path } = useEmitter(session);
+  useModels(30_000);
   const [language, setLanguage] = useState('curl');
   // What was asked, without the answer to it; a chat that is empty shows how one begins.
   const asked = path.slice(0, path.findLastIndex(({ role }) => role !== 'assistant') + 1);
@@ -70,5 +73,7 @@ export function CodeView() {
       <div class="code-head"><span>${language}</span><button type="button" class="copy" onClick=${() => copyText(code)}>Copy</button></div>
       <pre tabindex="0">${code}</pre>
     </div>
+    <h2>Every route</h2>
+    <${Reference} />
   </section>`;
 }

@@ -1,63 +1,15 @@
 // The server's models: what each is at, load and unload, pull and delete.
-import { html, useEffect, useRef, useState } from '../app/html.js';
-import { confirmed } from '../app/dialog.js';
-import { Emitter, useEmitter } from '../app/emitter.js';
+import { html, useEffect, useState } from '../app/html.js';
+import { asked as askedFor, confirmed } from '../app/dialog.js';
 import { IconButton } from '../app/icons.js';
 import { models, useModels } from '../app/models.js';
 import { notify } from '../app/notice.js';
-import { json, objects, request, sentenceOf } from '../app/server.js';
+import { json, request, sentenceOf } from '../app/server.js';
 import { bytes, count, percent, speed } from '../app/units.js';
+import { HubSearch } from './hub-search.js';
 
 /** @typedef {import('../app/models.js').Model} Model */
-
-/** A download goes on while other views are shown. */
-class Pulling extends Emitter {
-  name = '';
-  status = '';
-  error = '';
-  /** Bytes by file: how many there are, how many are here. @type {Map<string, { total: number, completed: number }>} */
-  #files = new Map();
-  /** @type {AbortController | undefined} */
-  #stop;
-
-  get running() {
-    return this.#stop !== undefined;
-  }
-
-  get share() {
-    const files = [...this.#files.values()];
-    const total = files.reduce((sum, file) => sum + file.total, 0);
-    return { total, completed: files.reduce((sum, file) => sum + file.completed, 0) };
-  }
-
-  /** @param {string} name */
-  async pull(name) {
-    Object.assign(this, { name, status: 'looking for it', error: '' });
-    this.#files.clear();
-    const stop = (this.#stop = new AbortController());
-    this.changed();
-    try {
-      for await (const { status, digest, total = 0, completed = 0 } of objects('api/pull', { model: name }, stop.signal)) {
-        this.status = status;
-        if (digest) this.#files.set(digest, { total, completed });
-        this.changed();
-      }
-      notify(`${name} is here`);
-      this.name = '';
-    } catch (thrown) {
-      this.error = stop.signal.aborted ? 'Stopped. Pull it again and it goes on where it was.' : sentenceOf(thrown);
-    }
-    this.#stop = undefined;
-    this.changed();
-    void models.refresh();
-  }
-
-  cancel() {
-    this.#stop?.abort();
-  }
-}
-
-const pulling = new Pulling();
+/** @typedef {{ name: string, modelStays: boolean }} Given a name that somebody gave */
 
 /** What files say of models that are not loaded, by id. @type {Map<string, Record<string, any> | undefined>} */
 const described = new Map();
@@ -78,40 +30,28 @@ function useDescription({ id, meta }) {
 
 export function ModelsView() {
   const { list, error, asked } = useModels(2_000);
+  const [machine, setMachine] = useState({ memory: Infinity, keepAlive: 600 });
+  useEffect(() => void json('ui/settings').then(({ memory, data }) => setMachine({
+    memory: memory.totalBytes, keepAlive: Number.parseInt(data.find((/** @type {{ name: string }} */ { name }) => name === '--keep-alive')?.value ?? '600', 10),
+  }), () => undefined), []);
+  const [given, setGiven] = useState(/** @type {Given[]} */ ([]));
+  useEffect(() => void json('ui/aliases').then(({ data }) => setGiven(data), () => undefined), [list]);
   return html`<section class="panel" aria-labelledby="models-title">
     <h1 id="models-title">Models</h1>
     ${error && html`<p class="error" role="alert">${error}</p>`}
-    <${PullForm} />
-    ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Pull one above, or run <code>recua pull owner/repo</code>.</p>`}
+    <${HubSearch} />
+    ${asked && list.length === 0 && !error && html`<p class="dim">This server has no models yet. Search for one above, or run <code>recua pull owner/repo</code>.</p>`}
     ${list.length > 0 && html`<div class="table wide models-table" tabindex="0" role="region" aria-label="Models of this server"><table>
       <thead><tr><th>Model</th><th>State</th><th class="align-right">Memory</th><th class="align-right">Parameters</th><th class="align-right">Quantisation</th><th class="align-right">Context</th><th><span class="hidden">Actions</span></th></tr></thead>
-      <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} />`)}</tbody>
+      <tbody>${list.map((model) => html`<${Row} key=${model.id} model=${model} machine=${machine} given=${given} />`)}</tbody>
     </table></div>`}
   </section>`;
 }
 
-function PullForm() {
-  const { name, status, error, running, share } = useEmitter(pulling);
-  /** @type {{ current: HTMLInputElement | null }} */
-  const field = useRef(null);
-  /** @param {Event} event */
-  const submit = (event) => {
-    event.preventDefault();
-    const wanted = field.current?.value.trim() ?? '';
-    if (wanted !== '') void pulling.pull(wanted);
-  };
-  return html`<form class="pull" onSubmit=${submit}>
-    <label class="stretch"><span class="hidden">Model of the hub</span><input ref=${field} placeholder="owner/repo:Q4_K_M from the hub" autocomplete="off" spellcheck="false" disabled=${running} /></label>
-    ${running ? html`<button type="button" onClick=${() => pulling.cancel()}>Stop</button>` : html`<button type="submit" class="primary">Pull</button>`}
-    ${running && html`<p class="progress" role="status"><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>
-      <span>${share.total === 0 ? status : `${bytes(share.completed)} of ${bytes(share.total)}, ${percent(share.completed / share.total)}`}</span></p>`}
-    ${error && html`<p class="error" role="alert">${name}: ${error}</p>`}
-  </form>`;
-}
-
-/** @param {{ model: Model }} props */
-function Row({ model }) {
-  const { id, status, memory_bytes: memory, context_length: context, meta, pinned } = model;
+/** @param {{ model: Model, machine: { memory: number, keepAlive: number }, given: Given[] }} props `machine`: bytes of its
+ *   memory, and for how many seconds models stay by themselves */
+function Row({ model, machine, given }) {
+  const { id, aliases = [], status, memory_bytes: memory, context_length: context, meta, pinned, fixed } = model;
   const details = useDescription(model);
   const [working, setWorking] = useState(false);
   /** @param {() => Promise<unknown>} work */
@@ -130,20 +70,40 @@ function Row({ model }) {
     await request('api/delete', { method: 'DELETE', body: { model: id } });
     notify(`${id} is deleted`);
   };
+  const name = async () => {
+    const alias = (await askedFor(`Another name for ${id}`, '', 'Give it'))?.trim();
+    if (!alias) return;
+    await request('api/copy', { body: { source: id, destination: alias } });
+    notify(`${id} is ${alias}, too`);
+  };
+  /** @param {string} alias */
+  const unname = async (alias) => {
+    if (!await confirmed(`Take the name ${alias} away?`, `${id} stays as it is.`, 'Take it away')) return;
+    await request('api/delete', { method: 'DELETE', body: { model: alias } });
+    notify(`${alias} names nothing any more`);
+  };
+  /** @param {number} [keepAlive] */
+  const load = (keepAlive) => json('models/load', { body: { model: id, ...(keepAlive === undefined ? {} : { keep_alive: keepAlive }) } });
+  const stays = status.value === 'loaded' && model.expires_at === null;
+  // Those that follow from the file's name are many.
+  const names = given.filter((one) => aliases.includes(one.name) && one.name !== id);
   const isHere = status.value === 'loaded' || status.value === 'loading';
   return html`<tr>
-    <th scope="row">${id}${pinned ? html` <span class="tag">pinned</span>` : ''}</th>
+    <th scope="row">${id}${pinned ? html` <span class="tag">pinned</span>` : ''}
+      ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Take the name ${alias} away`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
       ${status.running ? html` <span class="dim">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
-    <${Cell} text=${memory ? bytes(memory) : ''} />
+    <td class=${`align-right ${memory ? '' : 'empty'}`}>${memory ? bytes(memory) : '–'}${memory && memory > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
     <${Cell} text=${meta ? rounded(meta['n_params']) : details?.['parameter_size']} />
     <${Cell} text=${meta?.['ftype'] ?? details?.['quantization_level']} />
     <${Cell} text=${context === undefined ? '' : count(context)} />
     <td class="row-actions">
-      ${isHere
+      ${fixed ? '' : html`${isHere
         ? html`<button type="button" disabled=${working} onClick=${act(() => json('models/unload', { body: { model: id } }))}>Unload</button>`
-        : html`<button type="button" disabled=${working} onClick=${act(() => json('models/load', { body: { model: id } }))}>Load</button>`}
+        : html`<button type="button" disabled=${working} onClick=${act(() => load())}>Load</button>`}
+      ${pinned ? '' : html`<${IconButton} icon="pin" label=${`Keep ${id} loaded`} aria-pressed=${stays} disabled=${working} onClick=${act(() => load(stays ? machine.keepAlive : -1))} />`}
+      <${IconButton} icon="tag" label=${`Another name for ${id}`} disabled=${working} onClick=${act(name)} />`}
       <${IconButton} icon="bin" label=${`Delete ${id}`} disabled=${working} onClick=${act(remove)} />
     </td>
   </tr>`;

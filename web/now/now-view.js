@@ -3,20 +3,35 @@ import { html, useEffect, useState } from '../app/html.js';
 import { Emitter, useEmitter } from '../app/emitter.js';
 import { models, useModels } from '../app/models.js';
 import { json } from '../app/server.js';
-import { bytes, count, duration, speed } from '../app/units.js';
+import { bytes, count, duration, percent, speed } from '../app/units.js';
+import { Answers } from './answers.js';
 import { Curve } from './curve.js';
+import { Settings } from './settings.js';
 
 const everyMs = 1_000;
 /** Three minutes. */
 const mostKept = 180;
 
+/** @typedef {{ answers: number, firstTokenMs: number, promptTokens: number, cachedTokens: number }} Totals */
+
+/** @type {Totals} */
+const noTotals = { answers: 0, firstTokenMs: 0, promptTokens: 0, cachedTokens: 0 };
+
 /** What was measured while the page was open. */
 class History extends Emitter {
-  /** @type {{ speed: number, running: number, waiting: number, memory: number }[]} */
+  /** @type {{ speed: number, running: number, waiting: number, memory: number, first: number, cached: number }[]} */
   points = [];
+  /** Of all answers since the server began, at the last look. @type {Totals | undefined} */
+  #totals;
 
-  /** @param {import('../app/models.js').Model[]} list */
-  add(list) {
+  /** @param {import('../app/models.js').Model[]} list @param {Totals | undefined} totals */
+  add(list, totals) {
+    // Between two looks in which no answer ended, it is as it was.
+    const { first = 0, cached = 0 } = this.points.at(-1) ?? {};
+    const before = totals && this.#totals && totals.answers >= this.#totals.answers ? this.#totals : noTotals;
+    const ended = totals ? totals.answers - before.answers : 0;
+    const prompt = totals ? totals.promptTokens - before.promptTokens : 0;
+    this.#totals = totals ?? this.#totals;
     /** @param {(model: import('../app/models.js').Model) => number | undefined} of */
     const sum = (of) => list.reduce((total, model) => total + (of(model) ?? 0), 0);
     const isHere = (/** @type {string} */ state) => state === 'loaded' || state === 'loading' || state === 'unloading';
@@ -24,6 +39,8 @@ class History extends Emitter {
       speed: sum(({ status }) => status.tokens_per_second),
       running: sum(({ status }) => status.running),
       waiting: sum(({ status }) => status.waiting),
+      first: totals && ended > 0 ? (totals.firstTokenMs - before.firstTokenMs) / ended : first,
+      cached: totals && prompt > 0 ? (totals.cachedTokens - before.cachedTokens) / prompt : cached,
       memory: sum(({ status, memory_bytes: memory }) => (isHere(status.value) ? memory : 0)),
     }];
     this.changed();
@@ -36,13 +53,19 @@ export function NowView() {
   const { list, error } = useModels(everyMs);
   const { points } = useEmitter(history);
   const [health, setHealth] = useState(/** @type {Record<string, any>} */ ({}));
+  const [running, setRunning] = useState(/** @type {import('./answers.js').Running[]} */ ([]));
   useEffect(() => models.watch(() => {
-    if (models.error === '') history.add(models.list);
+    if (models.error === '') {
+      json('ui/running').then(({ data, totals }) => {
+        setRunning(data);
+        history.add(models.list, totals);
+      }, () => history.add(models.list, undefined));
+    }
     // A model that loads is a 503 there, and no error of this page.
     json('health').then(setHealth, () => setHealth({}));
   }), []);
   const here = list.filter(({ status }) => status.value !== 'unloaded');
-  const now = points.at(-1) ?? { speed: 0, running: 0, waiting: 0, memory: 0 };
+  const now = points.at(-1) ?? { speed: 0, running: 0, waiting: 0, memory: 0, first: 0, cached: 0 };
   return html`<section class="panel" aria-labelledby="now-title">
     <h1 id="now-title">Now</h1>
     ${error && html`<p class="error" role="alert">${error}</p>`}
@@ -56,14 +79,18 @@ export function NowView() {
     <div class="curves">
       <${Curve} label="Speed" values=${points.map((point) => point.speed)} most=${mostKept} text=${speed} />
       <${Curve} label="Requests" values=${points.map(({ running, waiting }) => running + waiting)} most=${mostKept} text=${count} />
-      <${Curve} label="Memory of models" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
+      <${Curve} label="First token" values=${points.map(({ first }) => first)} most=${mostKept} text=${(/** @type {number} */ ms) => (ms === 0 ? '–' : duration(ms))} />
+      <${Curve} label="Cached" values=${points.map(({ cached }) => cached)} most=${mostKept} text=${percent} />
+      <${Curve} label="Memory" values=${points.map((point) => point.memory)} most=${mostKept} text=${bytes} />
     </div>
     <h2>Models at work</h2>
     ${here.length === 0 ? html`<p class="dim">No model is loaded.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Models at work"><table>
       <thead><tr><th>Model</th><th>State</th><th>Slots</th><th class="align-right">Waiting</th><th class="align-right">Speed</th><th class="align-right">Memory</th><th>Where</th><th>Unloads</th></tr></thead>
       <tbody>${here.map((model) => html`<${Row} key=${model.id} model=${model} />`)}</tbody>
     </table></div>`}
+    <${Answers} running=${running} />
     <${Requests} />
+    <${Settings} />
   </section>`;
 }
 

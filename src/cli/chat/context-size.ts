@@ -1,7 +1,8 @@
 // How large a chat's context is where nobody says: what the model was trained with, as far as this
 // machine's memory goes. Used by chat-models.ts.
 import { defaults } from '../../settings/config.js';
-import { estimateMemory, largestContext, machineMemory } from '../../models/needs/memory.js';
+import { estimateMemory, largestContext } from '../../models/needs/memory.js';
+import { machineMemory } from '../../system/machine-memory.js';
 import type { MemoryOptions } from '../../models/needs/memory.js';
 import type { ModelFile } from '../../models/gguf/model-file.js';
 

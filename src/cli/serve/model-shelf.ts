@@ -1,29 +1,54 @@
 // The store of models for requests that change it: what recua pull, rm and cp do, asked over HTTP.
 // Paths mean nothing here, and what is removed is named exactly: nobody can be asked.
 import { RecuaError } from '../../errors.js';
+import { readAliases } from '../../models/aliases.js';
 import { carryOut, planRemoval } from '../../models/cache/removal.js';
 import { checkSpace, makePlan } from '../../models/download/download-plan.js';
-import { download } from '../../models/download/download.js';
+import { download, storedBytes } from '../../models/download/download.js';
 import type { DownloadTarget } from '../../models/download/download.js';
 import type { MetadataValue } from '../../models/gguf/gguf.js';
 import { readModelFile } from '../../models/gguf/model-file.js';
 import { chooseModel, groupModels } from '../../models/hub/gguf-files.js';
 import { Hub } from '../../models/hub/hub.js';
 import type { HubFile } from '../../models/hub/hub.js';
-import { recommend } from '../../models/hub/recommendation.js';
+import { memoryBytesOf, recommend } from '../../models/hub/recommendation.js';
 import { readInventory } from '../../models/lookup.js';
 import { readRepositoryName } from '../../models/names/repository-name.js';
 import { nameModel } from '../../models/naming.js';
 import { findPlaces } from '../../models/places.js';
 import { storeChanged } from '../../models/served-models.js';
 import { builtinPath, findRunnable } from '../../models/store.js';
-import type { ModelShelf, Pull, ShelfModel } from '../../server/http/shelf.js';
+import type { FoundRepository, GivenName, ModelShelf, OfferedModel, Pull, ShelfModel } from '../../server/http/shelf.js';
 import { machineBytes } from '../pull-listing.js';
 
 const connections = 4;
 
 export function modelShelf(): ModelShelf {
-  return { open: openPull, remove, copy, describe };
+  return { search, offers, open: openPull, remove, copy, aliases, describe };
+}
+
+async function search(words: string, signal: AbortSignal): Promise<FoundRepository[]> {
+  return await (await Hub.fromEnvironment()).search(words, signal);
+}
+
+async function offers(repository: string, signal: AbortSignal): Promise<OfferedModel[]> {
+  const hub = await Hub.fromEnvironment();
+  const { repo, revision = 'main' } = readRepositoryName(repository, hub.endpoint);
+  const commit = await hub.commitOf(repo, revision, signal);
+  const models = groupModels((await hub.list(repo, commit, signal)).files).filter(({ kind, files, parts }) => kind === 'model' && files.length === parts);
+  const machine = machineBytes();
+  const best = recommend(models, machine);
+  const times = (quantisation: string): number => models.filter((one) => one.quantisation === quantisation).length;
+  const cache = findPlaces().hub;
+  return await Promise.all(models.map(async (model): Promise<OfferedModel> => {
+    const { quantisation, sizeBytes, files: [first] } = model;
+    const stored = await Promise.all(model.files.map((file) => storedBytes({ cache, repo, revision, commit, file })));
+    const memoryBytes = Math.round(memoryBytesOf(model));
+    return {
+      name: quantisation !== '' && times(quantisation) === 1 ? `${repo}:${quantisation}` : `${repo}/${first.path}`,
+      file: first.path, quantisation, sizeBytes, storedBytes: stored.reduce((sum, bytes) => sum + bytes, 0), memoryBytes, fits: memoryBytes <= machine, recommended: model === best,
+    };
+  }));
 }
 
 /** Without a quantisation it is the one that recua pull would recommend for this machine. */
@@ -72,6 +97,10 @@ async function copy(source: string, name: string): Promise<void> {
   if (!await findRunnable(await readInventory(places), source)) throw new RecuaError('model_not_found', `There is no model ${source} in the store.`, { param: 'source' });
   await nameModel(places, source, name, false);
   storeChanged();
+}
+
+async function aliases(): Promise<GivenName[]> {
+  return [...await readAliases(findPlaces())].map(([name, { adopted }]) => ({ name, modelStays: adopted ?? false }));
 }
 
 async function describe(name: string): Promise<ShelfModel | undefined> {

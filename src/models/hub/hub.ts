@@ -55,12 +55,24 @@ const mostFiles = 200_000;
  * that trickles never ends.
  */
 const longestReadStalls = 10;
+/** Of a search. */
+const mostFound = 30;
 /** Refused names that are kept to be told. */
 const mostRefused = 1000;
 const longestShownName = 800;
 /** Names that cannot be found and ports that refuse rarely change their mind. */
 const attemptsUnreachable = 2;
 const attemptsOtherwise = 4;
+
+/** A repository as a search tells of it. */
+export interface HubRepository {
+  name: string;
+  /** Of the last month. */
+  downloads: number;
+  likes: number;
+  /** Its licence has to be accepted first. */
+  gated: boolean;
+}
 
 export class Hub {
   /** Without a slash at its end. */
@@ -83,6 +95,16 @@ export class Hub {
       offline: /^(1|on|yes|true)$/i.test(environment['HF_HUB_OFFLINE'] ?? ''),
       retry: retryPolicy(environment),
     });
+  }
+
+  /** Repositories with GGUF files that fit the words, those that are pulled most first. */
+  async search(words: string, signal?: AbortSignal): Promise<HubRepository[]> {
+    const asked = { repo: 'what was searched for' };
+    const address = this.address('api/models');
+    address.search = new URLSearchParams({ search: words, filter: 'gguf', sort: 'downloads', direction: '-1', limit: String(mostFound) }).toString();
+    const { value } = await this.#json(address, asked, this.#readingTime(), signal);
+    if (!Array.isArray(value)) throw this.#unexpected('a list of repositories', asked);
+    return value.slice(0, mostFound).flatMap(repositoryOf);
   }
 
   /** The commit a branch or tag is at. */
@@ -262,6 +284,16 @@ function nextPage({ headers, url }: WebAnswer, asked: URL): URL | undefined {
   const next = URL.canParse(match[1]!, url.href) ? new URL(match[1]!, url) : undefined;
   if (next?.origin !== asked.origin) throw new RecuaError('hub_broken', `${asked.host} continues its listing at another place, ${next?.host ?? 'which is no address'}; expected the same host.`);
   return next;
+}
+
+/** Nothing where its name is none that could be pulled. */
+function repositoryOf(entry: unknown): HubRepository[] {
+  const { id, downloads, likes, gated } = (entry ?? {}) as Record<string, unknown>;
+  try {
+    return [{ name: checkRepo(String(id)).join('/'), downloads: Number(downloads) || 0, likes: Number(likes) || 0, gated: Boolean(gated) }];
+  } catch {
+    return [];
+  }
 }
 
 function addEntry(listing: Listing, entry: unknown): void {

@@ -1,8 +1,7 @@
-// How much memory a model needs, from its metadata alone, and how much this machine has. Sums are
-// llama.cpp's own: weights and KV cache are exact for the architectures it lays out plainly and
-// upper bounds for the rest; compute buffers are an estimate. Called by `show`, by `pull` to tell
-// what fits, and by `chat` for its context.
-import { freemem, totalmem } from 'node:os';
+// How much memory a model needs, from its metadata alone. Sums are llama.cpp's own: weights and KV
+// cache are exact for the architectures it lays out plainly and upper bounds for the rest; compute
+// buffers are an estimate. Called by `show`, by `pull` to tell what fits, and by `chat` for its
+// context.
 import { defaults, type Config } from '../../settings/config.js';
 import { thisProcessor, weightsOnCpu, type Processor } from './cpu-weights.js';
 import type { MetadataValue } from '../gguf/gguf.js';
@@ -81,20 +80,6 @@ export function largestContext(model: ModelFile, budgetBytes: number, options: O
     else high = middle;
   }
   return low * cellStep;
-}
-
-export interface MachineMemory {
-  totalBytes: number;
-  /** What can be had without swapping, as the system estimates it. */
-  availableBytes: number;
-}
-
-/** This machine's memory, or what a container's limit leaves of it. */
-export function machineMemory(): MachineMemory {
-  const limit = process.constrainedMemory?.() ?? 0;
-  // Without a limit the system says 0, or a number beyond any memory.
-  const totalBytes = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
-  return { totalBytes, availableBytes: Math.min(process.availableMemory?.() ?? Infinity, freemem(), totalBytes) };
 }
 
 interface Layer {

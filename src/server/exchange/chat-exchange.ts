@@ -6,6 +6,7 @@ import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
 import type { Delta } from '../../engine/protocol.js';
+import type { Telling } from '../../engine/telling.js';
 import { WholeAnswer } from '../../engine/whole-answer.js';
 import { RecuaError } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
@@ -58,6 +59,9 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** Those that were begun, where others may tell them to end their thinking. */
   #controlled: Answer[] | undefined;
   #leave = (): void => undefined;
+  /** What the client wants to be told; the page that shows what runs may want more. */
+  #tells: Telling = {};
+  #model = '';
 
   constructor(gateway: Gateway, res: Response, dialect: ChatDialect<Asked>) {
     this.#gateway = gateway;
@@ -91,11 +95,14 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
     this.#start = (request) => {
       const priority = isIdleWork(this.#res) ? idlePriority : request.asker?.priority ?? 0;
-      const answer = start(engine, { ...request, asker: { client: this.#client, priority } }, either, released);
+      const asked = { ...request, asker: { client: this.#client, priority } };
+      const answer = start(engine, this.#gateway.running.isWatched ? watched(asked) : asked, either, released);
       this.#controlled?.push(answer);
       return answer;
     };
     factsOf(this.#res).generates = true;
+    this.#tells = prompts[0]?.[0]?.tells ?? {};
+    this.#model = id;
     const writer = this.#writer!;
     if (writer.id !== undefined) this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined });
     let index = 0;
@@ -179,19 +186,30 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
     const { meter } = factsOf(this.#res);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
+      const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
+      answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
       let beforeMs: number | undefined;
-      for await (const delta of answer) {
-        begun?.();
-        if (meter && says(delta)) {
-          const nowMs = performance.now();
-          if (beforeMs !== undefined) meter.gap(nowMs - beforeMs);
-          else meter.first();
-          await sink(delta, index);
-          // What a slow reader made wait is no measure of the engine.
-          beforeMs = performance.now() - nowMs > slowReaderMs ? undefined : nowMs;
-        } else await sink(delta, index);
+      let end: Finish;
+      try {
+        for await (const told of answer) {
+          followed.add(told);
+          const delta = this.#wanted(told);
+          if (!delta) continue;
+          begun?.();
+          if (meter && says(delta)) {
+            const nowMs = performance.now();
+            if (beforeMs !== undefined) meter.gap(nowMs - beforeMs);
+            else meter.first();
+            await sink(delta, index);
+            // What a slow reader made wait is no measure of the engine.
+            beforeMs = performance.now() - nowMs > slowReaderMs ? undefined : nowMs;
+          } else await sink(delta, index);
+        }
+        end = await answer.finished;
+        followed.finished(end);
+      } finally {
+        followed.leave();
       }
-      const end = await answer.finished;
       const finish = index === 0 && this.#warnings.length > 0 ? { ...end, warnings: [...end.warnings, ...this.#warnings] } : end;
       ended?.(finish, index);
       return finish;
@@ -212,11 +230,25 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     });
     return (await Promise.all(groups)).flat();
   }
+
+  /** Without what nobody but the page asked for; undefined where nothing is left. */
+  #wanted(told: Delta): Delta | undefined {
+    if (!told.progress && !told.soFar) return told;
+    const { progress, soFar, ...delta } = told;
+    if (progress && this.#tells.progress) Object.assign(delta, { progress });
+    if (soFar && this.#tells.timings) Object.assign(delta, { soFar });
+    return Object.keys(delta).length === 0 ? undefined : delta;
+  }
 }
 
 /** Something of an answer, not of its prompt. */
 function says({ content, reasoning, toolCalls }: Delta): boolean {
   return content !== undefined || reasoning !== undefined || toolCalls !== undefined;
+}
+
+/** Tells how far it is, too. */
+function watched(request: EngineRequest): EngineRequest {
+  return { ...request, tells: { ...request.tells, progress: true, timings: true } };
 }
 
 function start(engine: Engine, request: EngineRequest, signal: AbortSignal, released: Released): Answer {

@@ -8,6 +8,7 @@ import type { KeptFolder } from '../kept/kept-folder.js';
 import type { Inner } from './inner.js';
 import type { ModelShelf } from './shelf.js';
 import type { LiveChats } from './live-chats.js';
+import type { RunningAnswers } from './running.js';
 import type { Traffic } from './traffic.js';
 
 export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
@@ -27,5 +28,6 @@ export interface Gateway {
   readonly live: LiveChats;
   /** Who asks, for taking turns: the API key's name, or else the address. */
   readonly clientOf: (res: Response) => string;
+  readonly running: RunningAnswers;
   readonly log: Log;
 }

@@ -13,13 +13,52 @@ export interface Pull {
   run(told: (file: PulledFile, doneBytes: number) => void): Promise<void>;
 }
 
+/** A repository of the hub with models. */
+export interface FoundRepository {
+  name: string;
+  /** Of the last month. */
+  downloads: number;
+  likes: number;
+  /** Its licence has to be accepted at the hub first. */
+  gated: boolean;
+}
+
+/** A model of such a repository. */
+export interface OfferedModel {
+  /** By which it is pulled. */
+  name: string;
+  file: string;
+  /** '' where the file's name tells none. */
+  quantisation: string;
+  sizeBytes: number;
+  /** What of it is on this machine. */
+  storedBytes: number;
+  /** What it takes when it is loaded, roughly. */
+  memoryBytes: number;
+  fits: boolean;
+  /** The best of them for this machine. */
+  recommended: boolean;
+}
+
+export interface GivenName {
+  name: string;
+  /** Where it is removed, the model stays. */
+  modelStays: boolean;
+}
+
 export interface ModelShelf {
+  /** Repositories of the hub, those that are pulled most first. */
+  search(words: string, signal: AbortSignal): Promise<readonly FoundRepository[]>;
+  /** The models of a repository of the hub, the smallest first. */
+  offers(repository: string, signal: AbortSignal): Promise<readonly OfferedModel[]>;
   /** Finds a model at the hub; nothing is downloaded yet. */
   open(name: string, signal: AbortSignal): Promise<Pull>;
   /** Only what has exactly that name. */
   remove(name: string): Promise<void>;
   /** A second name; no bytes are copied. */
   copy(source: string, name: string): Promise<void>;
+  /** The names that people gave. */
+  aliases(): Promise<readonly GivenName[]>;
   /**
    * What the header of the model's file says, long lists as null; undefined where there is none.
    */

@@ -1,11 +1,9 @@
-// The page for people: GET / for who takes HTML, its files under /ui/, and /ui/requests, the last
-// requests in numbers, which only the page asks for. Programs that ask for / go on to the routes,
-// where Ollama's clients look whether there is someone. Express middleware, mounted by app where
-// the setting `ui` is on.
+// The page for people: GET / for who takes HTML, its files under /ui/, and what only the page asks
+// for there. Programs that ask for / go on to the routes, where Ollama's clients look whether there
+// is someone. Express middleware, mounted by app where the setting `ui` is on.
 import { fileURLToPath } from 'node:url';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import { refusePages } from '../http/pages.js';
-import type { RecentRequests } from '../http/recent.js';
+import type { Answers } from './answers.js';
 import { encodings, readWebFiles, type WebFile } from './web-files.js';
 
 const folder = fileURLToPath(new URL('../../../web', import.meta.url));
@@ -27,17 +25,13 @@ const headers = {
   'Cache-Control': 'no-cache',
 };
 
-/** `needsKey` asks for the API key, as routes do. */
-export function page(recent: RecentRequests, needsKey: RequestHandler): RequestHandler {
+export function page(answers: Answers): RequestHandler {
   let files: Promise<ReadonlyMap<string, WebFile>> | undefined;
   return async (req: Request, res: Response, next: NextFunction) => {
     const name = nameOf(req);
     if (name === undefined) return next();
-    if (name === 'requests') {
-      needsKey(req, res, () => undefined);
-      refusePages(req, res, () => undefined);
-      return void res.set('Cache-Control', 'no-store').json({ object: 'list', data: recent.all });
-    }
+    const answer = answers.get(name);
+    if (answer) return answer(req, res, next);
     files ??= readWebFiles(folder).catch((thrown: unknown) => {
       files = undefined;
       throw thrown;

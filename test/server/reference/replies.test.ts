@@ -153,7 +153,7 @@ t.test('the routes of several models, and of a reranker, are what the document s
   const pool = new FakePool('chat', 'rank');
   const shelf = {
     open: async () => ({ files: [], run: async (tell: (file: { digest: string; totalBytes: number }, done: number) => void) => tell({ digest: 'sha256:abc', totalBytes: 10 }, 10) }),
-    remove: async () => undefined, copy: async () => undefined, describe: async () => undefined,
+    search: async () => [], offers: async () => [], aliases: async () => [], remove: async () => undefined, copy: async () => undefined, describe: async () => undefined,
   };
   const { url, close } = await listen({ pool, config: makeConfig({ port: 0 }), shelf });
   t.teardown(() => close(0));

@@ -1,0 +1,81 @@
+// What only the page asks: the last requests, what runs, the settings, and the hub's models. By the
+// name below /ui/. Called by page.
+import type { Request, RequestHandler, Response } from 'express';
+import { RecuaError } from '../../errors.js';
+import { configSettings, defaults, type Config } from '../../settings/config.js';
+import type { Setting } from '../../settings/kinds.js';
+import { machineMemory } from '../../system/machine-memory.js';
+import type { Gateway } from '../http/gateway.js';
+import { refusePages, refuseRemote } from '../http/pages.js';
+import type { RecentRequests } from '../http/recent.js';
+import type { ModelShelf } from '../http/shelf.js';
+import { failureOf } from '../http/traffic.js';
+
+const longestQuery = 200;
+
+export type Answers = ReadonlyMap<string, RequestHandler>;
+
+/** Each says no by throwing. */
+export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: RequestHandler): Answers {
+  const { config, running, shelf } = gateway;
+  const guarded = (handler: (req: Request, res: Response) => unknown): RequestHandler => async (req, res) => {
+    needsKey(req, res, () => undefined);
+    refusePages(req, res, () => undefined);
+    res.set('Cache-Control', 'no-store');
+    await handler(req, res);
+  };
+  return new Map<string, RequestHandler>([
+    ['requests', guarded((_req, res) => res.json({ object: 'list', data: recent.all }))],
+    ['running', guarded((_req, res) => res.json({ data: running.all, totals: running.totals }))],
+    ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],
+    ['aliases', guarded(async (_req, res) => res.json({ data: await shelf?.aliases() ?? [] }))],
+    ['hub', guarded(async (req, res) => {
+      // Its access token opens what is not everybody's.
+      refuseRemote(req, res, () => undefined);
+      if (!shelf) throw new RecuaError('model_fixed', 'This server has the models of its program; it brings none from the hub.');
+      res.json(await askHub(shelf, req, res));
+    })],
+  ]);
+}
+
+async function askHub(shelf: ModelShelf, req: Request, res: Response): Promise<object> {
+  const asked = new URL(req.url, 'http://localhost').searchParams;
+  const search = asked.get('search') ?? '';
+  const repository = asked.get('repository') ?? '';
+  if ((search === '') === (repository === '')) throw new RecuaError('invalid_value', 'Expected ?search=words or ?repository=owner/name.');
+  if (search.length > longestQuery || repository.length > longestQuery) throw new RecuaError('invalid_value', `Expected at most ${longestQuery} characters.`);
+  const left = new AbortController();
+  res.once('close', () => left.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.')));
+  try {
+    return search === '' ? { data: await shelf.offers(repository, left.signal) } : { data: await shelf.search(search, left.signal) };
+  } catch (thrown) {
+    throw failureOf(thrown, left.signal);
+  }
+}
+
+interface ShownSetting {
+  name: string;
+  /** 'set' for a secret, and for what says where files lie. */
+  value: string;
+  isDefault: boolean;
+  help: string;
+}
+
+/** Where files lie is nobody's business who only looks. */
+const places: readonly string[] = ['model', 'models', 'apiKeyFile', 'logFile', 'chatTemplate'];
+
+/** All settings of the server that have a flag. */
+function shownSettings(config: Readonly<Config>): ShownSetting[] {
+  return Object.entries<Setting>(configSettings).flatMap(([key, { kind, flag }]) => {
+    if (!flag) return [];
+    const value: unknown = config[key as keyof Config];
+    const isDefault = value === defaults[key as keyof Config];
+    const isHidden = flag.secret || flag.file || places.includes(key);
+    const shown = isHidden ? (value === '' ? 'not set' : 'set')
+      : kind === 'switch' ? (value ? 'on' : 'off')
+        : typeof value === 'number' && flag.unit !== undefined ? String(value / flag.unit)
+          : typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : JSON.stringify(value);
+    const unit = flag.unit !== undefined && flag.value !== undefined ? ` ${flag.value}` : '';
+    return [{ name: flag.names[0], value: shown === '' ? 'not set' : `${shown}${unit}`, isDefault, help: flag.help }];
+  });
+}

@@ -1,0 +1,73 @@
+// The API's reference in the page: every route of openapi.json, and requests that are tried.
+import t from 'tap';
+import { startApp } from '../server/app-under-test.js';
+import { closeBrowsers, missing, openPage } from './browsers.js';
+
+t.teardown(closeBrowsers);
+
+interface Described { paths: Record<string, Record<string, { operationId: string; summary: string }>> }
+
+t.test('every route is there, with fields, and is tried', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const { page, complaints } = await openPage(t, 'chromium', `${url}/#/api`);
+  await page.getByText('/v1/chat/completions', { exact: true }).waitFor();
+  const { paths } = await (await fetch(`${url}/openapi.json`)).json() as Described;
+  const ids = new Set(Object.values(paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId.replace(/\d+$/, ''))));
+  t.equal(await page.locator('details.route').count(), ids.size);
+
+  const search = page.getByRole('searchbox', { name: 'Search routes' });
+  await search.fill('tokens of a text');
+  t.strictSame(await page.locator('details.route > summary code').allInnerTexts(), ['/tokenize']);
+  await search.fill('no such route');
+  await page.getByText('No route has these words.').waitFor();
+  await search.fill('/chat/completions');
+  await page.getByText('/v1/chat/completions', { exact: true }).click();
+  const route = page.locator('details.route[open]');
+  await route.getByText('Also at /chat/completions').waitFor();
+  await route.locator('dt').filter({ hasText: /^temperature / }).first().waitFor();
+  await route.locator('dt').filter({ hasText: /^messages .*required/ }).first().waitFor();
+
+  const form = page.getByRole('form', { name: 'Try POST /v1/chat/completions' });
+  const answer = form.getByRole('region', { name: 'Answer of the server' });
+  await form.getByRole('button', { name: 'Send' }).click();
+  await form.getByText(/^200 OK, /).waitFor();
+  t.match(await answer.innerText(), /"object": "chat\.completion"/);
+  t.equal(engine.requests.length, 1);
+  t.match(await form.getByRole('textbox', { name: 'Body' }).inputValue(), /"model": "owner\/model"/, 'a model that this server has');
+  const box = form.getByRole('textbox', { name: 'Body' });
+  await box.fill('{"messages": [{"role": "user", "content": "hi"}], "stream": true}');
+  await form.getByRole('button', { name: 'Send' }).click();
+  await form.getByText('[DONE]').waitFor();
+  await box.fill('{"messages": 7}');
+  await form.getByRole('button', { name: 'Send' }).click();
+  await form.getByText(/^400 /).waitFor();
+  t.match(await answer.innerText(), /"code": "invalid_type"/);
+  await box.fill('{');
+  await form.getByRole('button', { name: 'Send' }).click();
+  await form.getByText('Not sent').waitFor();
+  t.equal(engine.requests.length, 2, 'what is no JSON is not sent');
+  t.strictSame(complaints, []);
+});
+
+t.test('parameters are filled in; a deletion asks first', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page, asked } = await openPage(t, 'chromium', `${url}/#/api`);
+  const search = page.getByRole('searchbox', { name: 'Search routes' });
+  await search.fill('GET /v1/models/{id}');
+  await page.getByText('/v1/models/{id}', { exact: true }).click();
+  const form = page.getByRole('form', { name: 'Try GET /v1/models/{id}' });
+  await form.getByRole('textbox').fill('owner/model');
+  await form.getByRole('button', { name: 'Send' }).click();
+  await form.getByText(/^200 OK, /).waitFor();
+  t.match(await form.getByRole('region').innerText(), /"id": "owner\/model"/);
+  await search.fill('DELETE /v1/files');
+  await page.getByText('/v1/files/{id}', { exact: true }).click();
+  const deletion = page.getByRole('form', { name: 'Try DELETE /v1/files/{id}' });
+  await deletion.getByRole('textbox').fill('file-none');
+  await deletion.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+  t.notOk(asked.some((address) => address.includes('file-none')));
+  await deletion.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click();
+  await deletion.getByText(/^404 /).waitFor();
+});

@@ -1,0 +1,101 @@
+// One request to a route, as somebody fills it in, and what the server answers to it.
+import { html, useState } from '../app/html.js';
+import { confirmed } from '../app/dialog.js';
+import { models } from '../app/models.js';
+import { addressOf } from '../app/server.js';
+import { bytes, duration } from '../app/units.js';
+import { followed } from './schema.js';
+
+/** More of an answer is not shown. */
+const mostShown = 200_000;
+
+/** @param {import('./reference.js').Route} route @param {any} document */
+function exampleOf({ body }, document) {
+  if (!body) return '';
+  const example = body.example ?? {};
+  const known = models.list.find(({ status }) => status.value === 'loaded')?.id;
+  // The name of an example is no model of this server, and not every server has a default one.
+  const takesModel = 'model' in example || followed(body.schema, document).properties?.model !== undefined;
+  return JSON.stringify(takesModel && known !== undefined ? { ...example, model: known } : example, undefined, 2);
+}
+
+/** @param {{ route: import('./reference.js').Route, document: any }} props */
+export function TryIt({ route, document }) {
+  const { method, path, parameters, body } = route;
+  const [text, setText] = useState(() => exampleOf(route, document));
+  const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
+  const [answer, setAnswer] = useState(/** @type {{ head: string, text: string, failed: boolean } | undefined} */ (undefined));
+  const [stop, setStop] = useState(/** @type {AbortController | undefined} */ (undefined));
+  const isJson = body?.type === 'application/json';
+  if (body && !isJson) return html`<p class="dim">This route takes ${body.type}: curl sends it.</p>`;
+  const fields = parameters.filter((one) => one.in !== 'header');
+  /** @param {Event} event */
+  const submit = async (event) => {
+    event.preventDefault();
+    if (isJson) {
+      try {
+        JSON.parse(text);
+      } catch (thrown) {
+        setAnswer({ head: 'Not sent', text: `The body is no JSON: ${/** @type {Error} */ (thrown).message}`, failed: true });
+        return;
+      }
+    }
+    if (method === 'delete' && !await confirmed(`Send DELETE ${path}?`, 'What it deletes is gone for good.', 'Send')) return;
+    const query = new URLSearchParams(fields.filter((one) => one.in === 'query' && values[one.name]).map(({ name }) => [name, values[name] ?? '']));
+    const filled = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
+    const controller = new AbortController();
+    setStop(controller);
+    await send(method, `${filled}${query.size > 0 ? `?${query}` : ''}`, isJson ? text : undefined, controller.signal, setAnswer);
+    setStop(undefined);
+  };
+  return html`<form class="try" aria-label=${`Try ${method.toUpperCase()} ${path}`} onSubmit=${submit}>
+    <h4>Try it</h4>
+    ${fields.map(({ name, required }) => html`<label key=${name}><span><code>${name}</code>${required ? ' (required)' : ''}</span>
+      <input value=${values[name] ?? ''} required=${required} autocomplete="off" onInput=${(/** @type {Event} */ event) => setValues({ ...values, [name]: /** @type {HTMLInputElement} */ (event.currentTarget).value })} /></label>`)}
+    ${isJson && html`<label><span>Body</span><textarea class="mono" spellcheck="false" rows=${Math.min(14, text.split('\n').length + 1)} value=${text} onInput=${(/** @type {Event} */ event) => setText(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)}></textarea></label>`}
+    <div class="row">${stop
+      ? html`<button type="button" onClick=${() => stop.abort()}>Stop</button>`
+      : html`<button type="submit" class="primary">Send</button>`}
+      ${answer && html`<span class=${answer.failed ? 'warn' : 'dim'} role="status">${answer.head}</span>`}</div>
+    ${answer && html`<pre tabindex="0" role="region" aria-label="Answer of the server">${answer.text.slice(0, mostShown)}</pre>`}
+  </form>`;
+}
+
+/**
+ * @param {string} method @param {string} path @param {string | undefined} body @param {AbortSignal} signal
+ * @param {(answer: { head: string, text: string, failed: boolean }) => void} show
+ */
+async function send(method, path, body, signal, show) {
+  const startMs = performance.now();
+  const key = sessionStorage.getItem('apiKey');
+  let head = '';
+  let text = '';
+  let failed = false;
+  try {
+    const response = await fetch(addressOf(path), {
+      method: method.toUpperCase(), signal, ...(body === undefined ? {} : { body }),
+      headers: { ...(key === null ? {} : { Authorization: `Bearer ${key}` }), ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+    });
+    failed = !response.ok;
+    head = `${response.status} ${response.statusText}`;
+    const isJson = (response.headers.get('content-type') ?? '').startsWith('application/json');
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (let shownMs = 0; reader;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      text += value;
+      // Streams are shown as they come.
+      if (!isJson && performance.now() - shownMs > 100) {
+        shownMs = performance.now();
+        show({ head, text, failed });
+      }
+      if (text.length > 20 * mostShown) throw new Error('The answer is longer than what is shown here.');
+    }
+    head += `, ${bytes(text.length)} in ${duration(performance.now() - startMs)}`;
+    if (isJson) text = JSON.stringify(JSON.parse(text), undefined, 2);
+  } catch (thrown) {
+    failed = !signal.aborted;
+    head = signal.aborted ? `${head}, stopped` : `${head} ${/** @type {Error} */ (thrown).message}`;
+  }
+  show({ head, text: text || '(no body)', failed });
+}

@@ -1,0 +1,99 @@
+// The hub: repositories by words, and what a repository has, with sizes and what fits this machine.
+import { html, useEffect, useRef, useState } from '../app/html.js';
+import { useEmitter } from '../app/emitter.js';
+import { json, sentenceOf } from '../app/server.js';
+import { bytes, count, percent } from '../app/units.js';
+import { pulling } from './pulling.js';
+
+/** What names a repository rather than being words to search for. */
+const repositoryName = /^(?:https?:\/\/\S+\/|hf\.co\/)?[\w.-]+\/[\w.-]+$/;
+
+/**
+ * @typedef {{ name: string, downloads: number, likes: number, gated: boolean }} Repository
+ * @typedef {{ name: string, file: string, quantisation: string, sizeBytes: number, storedBytes: number,
+ *   memoryBytes: number, fits: boolean, recommended: boolean }} Offer
+ */
+
+/**
+ * What a question to the hub came to; the newest question counts.
+ * @template T
+ * @param {string} address empty: nothing is asked
+ * @returns {{ data: T[] | undefined, error: string, asking: boolean }}
+ */
+function useHub(address) {
+  const [state, setState] = useState(/** @type {{ address: string, data?: T[], error?: string }} */ ({ address: '' }));
+  useEffect(() => {
+    if (address === '') return undefined;
+    const stop = new AbortController();
+    json(address, { signal: stop.signal }).then(({ data }) => setState({ address, data }), (thrown) => {
+      if (!stop.signal.aborted) setState({ address, error: sentenceOf(thrown) });
+    });
+    return () => stop.abort();
+  }, [address]);
+  const isOf = state.address === address;
+  return { data: isOf ? state.data : undefined, error: isOf ? state.error ?? '' : '', asking: address !== '' && !isOf };
+}
+
+export function HubSearch() {
+  const { name, status, error, running, share } = useEmitter(pulling);
+  const [words, setWords] = useState('');
+  const [opened, setOpened] = useState('');
+  /** @type {{ current: HTMLInputElement | null }} */
+  const field = useRef(null);
+  /** @type {ReturnType<typeof useHub<Repository>>} */
+  const found = useHub(words === '' ? '' : `ui/hub?search=${encodeURIComponent(words)}`);
+  /** @param {Event} event */
+  const submit = (event) => {
+    event.preventDefault();
+    const wanted = field.current?.value.trim() ?? '';
+    const isRepository = repositoryName.test(wanted);
+    setOpened(isRepository ? wanted : '');
+    setWords(isRepository || wanted.includes(':') ? '' : wanted);
+    if (wanted.includes(':') && !isRepository) void pulling.pull(wanted);
+  };
+  return html`<form class="pull" role="search" onSubmit=${submit}>
+      <label class="stretch"><span class="hidden">Models of the hub</span><input ref=${field} type="search" placeholder="Search the hub, or name owner/repo:Q4_K_M" autocomplete="off" spellcheck="false" /></label>
+      <button type="submit" class="primary">Search</button>
+    </form>
+    ${running && html`<div class="progress" role="status"><strong>${name}</strong><progress aria-label=${`Pulling ${name}`} max="1" value=${share.total === 0 ? undefined : share.completed / share.total}></progress>
+      <span>${share.total === 0 ? status : `${bytes(share.completed)} of ${bytes(share.total)}, ${percent(share.completed / share.total)}`}</span>
+      <button type="button" onClick=${() => pulling.cancel()}>Pause</button></div>`}
+    ${!running && error && html`<div class="progress"><p class="error stretch" role="alert">${name}: ${error}</p>
+      <button type="button" onClick=${() => pulling.pull(name)}>${pulling.paused ? 'Go on' : 'Try again'}</button>
+      <button type="button" class="quiet" onClick=${() => pulling.forget()}>Dismiss</button></div>`}
+    ${found.asking && html`<p class="dim" role="status">Searching…</p>`}
+    ${found.error && html`<p class="error" role="alert">${found.error}</p>`}
+    ${found.data && html`<${Found} repositories=${found.data} opened=${opened} open=${setOpened} />`}
+    ${words === '' && opened !== '' && html`<${Offers} repository=${opened} />`}`;
+}
+
+/** @param {{ repositories: Repository[], opened: string, open: (name: string) => void }} props */
+function Found({ repositories, opened, open }) {
+  if (repositories.length === 0) return html`<p class="dim" role="status">No repository with GGUF files fits these words.</p>`;
+  return html`<ul class="found" aria-label="Found at the hub">${repositories.map(({ name, downloads, likes, gated }) => html`<li key=${name}>
+    <button type="button" class="found-head" aria-expanded=${opened === name} onClick=${() => open(opened === name ? '' : name)}>
+      <strong>${name}</strong>${gated && html`<span class="tag">licence to accept</span>`}
+      <span class="dim">${count(downloads)} downloads, ${count(likes)} likes</span></button>
+    ${opened === name && html`<${Offers} repository=${name} />`}
+  </li>`)}</ul>`;
+}
+
+/** @param {{ repository: string }} props */
+function Offers({ repository }) {
+  const { running } = useEmitter(pulling);
+  /** @type {ReturnType<typeof useHub<Offer>>} */
+  const { data, error, asking } = useHub(`ui/hub?repository=${encodeURIComponent(repository)}`);
+  if (asking) return html`<p class="dim" role="status">Asking what it has…</p>`;
+  if (error) return html`<p class="error" role="alert">${error}</p>`;
+  if (!data || data.length === 0) return html`<p class="dim" role="status">${repository} has no GGUF model that is whole.</p>`;
+  return html`<div class="table wide offers" tabindex="0" role="region" aria-label=${`Models of ${repository}`}><table>
+    <thead><tr><th>Quantisation</th><th class="align-right">Download</th><th class="align-right offers-memory">Memory</th><th>This machine</th><th><span class="hidden">Actions</span></th></tr></thead>
+    <tbody>${data.map(({ name, file, quantisation, sizeBytes, storedBytes, memoryBytes, fits, recommended }) => html`<tr key=${file}>
+      <th scope="row" title=${file}>${quantisation || file}${recommended && html` <span class="tag">recommended</span>`}</th>
+      <td class="align-right">${bytes(sizeBytes)}</td>
+      <td class="align-right offers-memory">${bytes(memoryBytes)}</td>
+      <td class=${fits ? '' : 'warn'}>${fits ? 'fits' : 'too large'}${storedBytes > 0 && storedBytes < sizeBytes ? `, ${percent(storedBytes / sizeBytes)} is here` : ''}</td>
+      <td class="row-actions">${storedBytes >= sizeBytes ? html`<span class="dim">is here</span>` : html`<button type="button" disabled=${running} aria-label=${`Pull ${name}`} onClick=${() => pulling.pull(name)}>Pull</button>`}</td>
+    </tr>`)}</tbody>
+  </table></div>`;
+}

@@ -1,0 +1,62 @@
+// The download of a model, one at a time. The server keeps what came of one that ended early.
+import { Emitter } from '../app/emitter.js';
+import { models } from '../app/models.js';
+import { notify } from '../app/notice.js';
+import { objects, sentenceOf } from '../app/server.js';
+
+/** A download goes on while other views are shown. */
+class Pulling extends Emitter {
+  name = '';
+  status = '';
+  error = '';
+  /** It was stopped on this page: what came of it is kept. */
+  paused = false;
+  /** Bytes by file: how many there are, how many are here. @type {Map<string, { total: number, completed: number }>} */
+  #files = new Map();
+  /** @type {AbortController | undefined} */
+  #stop;
+
+  get running() {
+    return this.#stop !== undefined;
+  }
+
+  get share() {
+    const files = [...this.#files.values()];
+    const total = files.reduce((sum, file) => sum + file.total, 0);
+    return { total, completed: files.reduce((sum, file) => sum + file.completed, 0) };
+  }
+
+  /** @param {string} name */
+  async pull(name) {
+    Object.assign(this, { name, status: 'looking for it', error: '', paused: false });
+    this.#files.clear();
+    const stop = (this.#stop = new AbortController());
+    this.changed();
+    try {
+      for await (const { status, digest, total = 0, completed = 0 } of objects('api/pull', { model: name }, stop.signal)) {
+        this.status = status;
+        if (digest) this.#files.set(digest, { total, completed });
+        this.changed();
+      }
+      notify(`${name} is here`);
+      this.name = '';
+    } catch (thrown) {
+      this.paused = stop.signal.aborted;
+      this.error = this.paused ? 'Paused. It goes on where it was.' : sentenceOf(thrown);
+    }
+    this.#stop = undefined;
+    this.changed();
+    void models.refresh();
+  }
+
+  cancel() {
+    this.#stop?.abort();
+  }
+
+  forget() {
+    Object.assign(this, { name: '', error: '', paused: false });
+    this.changed();
+  }
+}
+
+export const pulling = new Pulling();

@@ -1,0 +1,41 @@
+// The answers that are being written: a row each, with how much of its prompt is read.
+import { html } from '../app/html.js';
+import { count, duration, percent, speed } from '../app/units.js';
+
+/**
+ * @typedef {{ id: string, model: string, startedMs: number, promptTokens?: number, promptRead: number,
+ *   cachedTokens: number, generated?: number, tokensPerSecond: number }} Running
+ */
+
+/** @param {Running} answer */
+function stateOf({ promptTokens = 0, promptRead, generated }) {
+  // It began before anybody looked, and does not tell more.
+  if (generated === undefined) return 'works';
+  if (generated > 0) return 'writes';
+  return promptRead === 0 ? 'waits' : promptRead < promptTokens ? 'reads' : 'begins';
+}
+
+/** @param {{ running: Running[] }} props */
+export function Answers({ running }) {
+  return html`<h2>Answers at work</h2>
+    ${running.length === 0 ? html`<p class="dim">None.</p>` : html`<div class="table wide" tabindex="0" role="region" aria-label="Answers at work"><table>
+      <thead><tr><th>Model</th><th>State</th><th>Prompt read</th><th class="align-right">Cached</th><th class="align-right">Generated</th><th class="align-right">Speed</th><th class="align-right">Since</th><th>Id</th></tr></thead>
+      <tbody>${running.map((answer, at) => html`<${Row} key=${`${answer.id} ${at}`} answer=${answer} />`)}</tbody>
+    </table></div>`}`;
+}
+
+/** @param {{ answer: Running }} props */
+function Row({ answer }) {
+  const { id, model, startedMs, promptTokens, promptRead, cachedTokens, generated, tokensPerSecond } = answer;
+  const share = promptTokens ? promptRead / promptTokens : 0;
+  return html`<tr>
+    <th scope="row">${model}</th>
+    <td>${stateOf(answer)}</td>
+    <td><span class="read">${generated === undefined ? '–' : html`<progress max="1" value=${share} aria-label="Prompt read">${percent(share)}</progress> ${count(promptRead)}`}${promptTokens === undefined ? '' : ` of ${count(promptTokens)}`}</span></td>
+    <td class="align-right">${generated === undefined ? '–' : count(cachedTokens)}</td>
+    <td class="align-right">${generated === undefined ? '–' : count(generated)}</td>
+    <td class="align-right">${tokensPerSecond > 0 ? speed(tokensPerSecond) : '–'}</td>
+    <td class="align-right">${duration(Math.max(0, Date.now() - startedMs))}</td>
+    <td class="dim"><code>${id}</code></td>
+  </tr>`;
+}
