@@ -74,12 +74,13 @@ export class EngineLoop {
     const partial = canRemoveParts(model.info);
     this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial);
-    this.#waiting = new WaitingQueue(options.queueTimeoutMs, (sequence, error) => this.#overdue(this.#requests.get(sequence)!, error));
+    this.#waiting = new WaitingQueue(options.queueTimeoutMs, (sequence, error) => this.#giveUp(this.#requests.get(sequence)!, error));
     this.#keeper = new StateKeeper(loaded, this.#cache);
     if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, model, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
     this.#outbox = new Outbox((events, status) => hooks.emit(events, status), () => this.status);
     const poolShare = new PoolShare();
     this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, partial && options.specType !== 'none', {
+      makeRoom: (asker) => this.#waiting.giveWay(asker),
       join: (request) => this.#join(request),
       fail: (id, error) => this.#fail(id, error),
       done: () => this.#stir(),
@@ -143,7 +144,7 @@ export class EngineLoop {
     const request = this.#active.get(id);
     this.#intake.cancel(id);
     const error = new RecuaError('cancelled', 'The request was cancelled.');
-    if (request && this.#waiting.remove(request.sequence)) return this.#overdue(request, error);
+    if (request && this.#waiting.remove(request.sequence)) return this.#giveUp(request, error);
     this.#fail(id, error);
     if (!request) return;
     request.sequence.finish();
@@ -192,8 +193,7 @@ export class EngineLoop {
     this.#outbox.push({ id: request.id, kind: 'accepted', promptTokens: request.sequence.promptLength, position: Math.max(0, place - this.#cache.freeSlots) });
   }
 
-  /** It waits no more. */
-  #overdue(request: Generation, error: RecuaError): void {
+  #giveUp(request: Generation, error: RecuaError): void {
     request.sequence.finish();
     this.#fail(request.id, error);
     this.#drop(request);

@@ -4,7 +4,7 @@
 import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
-import type { ChatRequest, CompletionRequest } from '../protocol.js';
+import type { Asker, ChatRequest, CompletionRequest } from '../protocol.js';
 import { Sequence } from '../planning/sequence.js';
 import { prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
 import { takesLong, type PoolShare } from '../prompts/pool-share.js';
@@ -14,6 +14,8 @@ import type { LoadedModel } from './loaded.js';
 
 /** What the loop does with requests. */
 export interface IntakeHooks {
+  /** The queue is full: whether another gave its place to a request of this client. */
+  makeRoom(asker: Asker | undefined): boolean;
   /** Queues one that has been prepared. */
   join(request: Generation): void;
   fail(id: number, error: RecuaError): void;
@@ -68,7 +70,7 @@ export class Intake {
     const { context, model, options } = this.#loaded;
     const refusal = notGenerating(this.#loaded.description);
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
-    if (this.#active.size >= context.sequences + options.queueSize) {
+    if (this.#active.size >= context.sequences + options.queueSize && !this.#hooks.makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
       return this.#hooks.fail(id, new RecuaError('queue_full', `${context.sequences} requests run and ${waiting} wait already; try again in a moment.`));
     }

@@ -2,7 +2,7 @@
 // engine's loop.
 import { RecuaError } from '../../errors.js';
 import type { Asker } from '../protocol.js';
-import { FairOrder } from '../planning/fair-order.js';
+import { anyone, FairOrder } from '../planning/fair-order.js';
 import type { Sequence } from '../planning/sequence.js';
 
 export class WaitingQueue {
@@ -11,13 +11,13 @@ export class WaitingQueue {
   readonly #order = new FairOrder();
   readonly #sinceMs = new Map<Sequence, number>();
   readonly #timeoutMs: number;
-  readonly #overdue: (sequence: Sequence, error: RecuaError) => void;
+  readonly #giveUp: (sequence: Sequence, error: RecuaError) => void;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `overdue` hears of those that waited `timeoutMs`, and are in it no more; 0 is never. */
-  constructor(timeoutMs: number, overdue: (sequence: Sequence, error: RecuaError) => void) {
+  /** `giveUp` ends those that are in it no more. They wait at most `timeoutMs`; 0 is without end. */
+  constructor(timeoutMs: number, giveUp: (sequence: Sequence, error: RecuaError) => void) {
     this.#timeoutMs = timeoutMs;
-    this.#overdue = overdue;
+    this.#giveUp = giveUp;
   }
 
   get length(): number {
@@ -36,6 +36,24 @@ export class WaitingQueue {
 
   sort(): void {
     this.#order.sort(this.sequences);
+  }
+
+  /**
+   * Where the queue is full, for a request of this client: the last of the client that has most in
+   * it is given up, if that has at least two more. Whether it was.
+   */
+  giveWay({ client }: Asker = anyone): boolean {
+    const counts = new Map<string, number>();
+    for (const sequence of this.sequences) {
+      const of = this.#order.clientOf(sequence);
+      counts.set(of, (counts.get(of) ?? 0) + 1);
+    }
+    const [greediest, most] = [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), ['', 0]);
+    if (most < (counts.get(client) ?? 0) + 2) return false;
+    const last = this.sequences.findLast((sequence) => this.#order.clientOf(sequence) === greediest)!;
+    this.remove(last);
+    this.#giveUp(last, new RecuaError('queue_full', 'The queue is full, and a client with fewer requests in it came; try again in a moment.'));
+    return true;
   }
 
   /** False where it does not wait. */
@@ -65,7 +83,7 @@ export class WaitingQueue {
     for (const sequence of late) {
       this.remove(sequence);
       const message = `The request waited ${this.#timeoutMs / 1_000} s for others, which is the most here (--queue-timeout); try again later.`;
-      this.#overdue(sequence, new RecuaError('queue_timeout', message));
+      this.#giveUp(sequence, new RecuaError('queue_timeout', message));
     }
     const next = Math.min(...this.sequences.map((sequence) => this.#sinceMs.get(sequence)!));
     this.#timer = this.sequences.length > 0 ? this.#timerFor(next - dueMs) : undefined;

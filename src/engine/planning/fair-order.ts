@@ -10,7 +10,8 @@ const perGenerated = 2;
 /** Clients that are gone and still remembered for what they were given. */
 const mostRemembered = 1_000;
 
-const anyone: Asker = { client: '', priority: 0 };
+/** Of requests that do not say who asks. */
+export const anyone: Asker = { client: '', priority: 0 };
 
 interface Entry extends Asker {
   /** By arrival. */
@@ -41,6 +42,11 @@ export class FairOrder {
     }
     this.#entries.set(sequence, { client, priority, number: this.#arrived++ });
     if (this.#served.size > mostRemembered) this.#forget();
+  }
+
+  /** Of a sequence that entered. */
+  clientOf(sequence: Sequence): string {
+    return this.#entries.get(sequence)!.client;
   }
 
   leave(sequence: Sequence): void {

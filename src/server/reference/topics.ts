@@ -10,7 +10,7 @@ export const aboutAll = [
   '**Keys.** A server that has keys (`--api-key`, [security.md](security.md)) asks for one on every route but `/health`, `/health/live` and `/health/ready`; the page at `/` asks its user for it: `Authorization: Bearer …` or `x-api-key: …`.',
   '**Models.** With one model, `model` may be left out or be `default`. Else it takes any name of a model: an unknown one is a 404 with the nearest, never another model and never a '
   + 'download. A request for a model that is not loaded waits for it; streams have empty chunks meanwhile.',
-  '**Turns.** `--parallel` requests run at once, `--queue-size` more wait, and others get a 429 with `Retry-After`; so does who waited for `--queue-timeout`. Clients take turns, by their API keys or else '
+  '**Turns.** `--parallel` requests run at once, `--queue-size` more wait, and others get a 429 with `Retry-After`; so does who waited for `--queue-timeout`. Where the queue is full, a client with several more requests in it than one that comes gives up its last. Clients take turns, by their API keys or else '
   + 'their addresses: next is the one that was given the fewest tokens. `service_tier` goes before that. `X-Queue-Position` tells the place that a request had when it came, where it had to wait.',
   '**Errors** have a code and the field at fault, in the shape that the clients of the route know. The status comes before the first byte of a stream; what goes wrong later is its last event.',
   '**Pages.** Any web page may ask a model. Where no key is asked for, files and batches are for programs, and for pages that call the server `localhost` or by its address; models are pulled, copied and deleted '

@@ -27,6 +27,30 @@ t.test('each is told its place', async (t) => {
   await open.engine.close();
 });
 
+t.test('where the queue is full, who has most in it gives way to who has little', async (t) => {
+  const open = await openEngine({}, { parallel: 1, queueSize: 4 });
+  const ask = (client: string) => open.complete(completion(`${client} asks`, { constraint: say('x'.repeat(500)), maxTokens: 500, ...asker(client) })).done;
+  const accepted = async (count: number) => {
+    while (open.messages.flat().filter(({ kind }) => kind === 'accepted').length < count) await turn();
+  };
+  const many = Array.from({ length: 5 }, () => ask('many'));
+  await accepted(5);
+  const few = ask('few');
+  await accepted(6);
+  const again = ask('few');
+  await accepted(7);
+  const third = ask('few');
+  const ends = await Promise.all([...many, few, again, third].map(async (one) => {
+    const { end } = await one;
+    return end.kind === 'error' ? end.error.code : end.kind;
+  }));
+  t.equal(ends.filter((end) => end === 'done').length, 5, 'as many as have room');
+  t.strictSame(ends.slice(5), ['done', 'done', 'queue_full'], 'each has half of it');
+  t.strictSame(ends.slice(0, 5).filter((end) => end === 'queue_full').length, 2);
+  await open.engine.close();
+  t.match(open.addon.stats, { openSamplers: 0, openParsers: 0, openContexts: 0 });
+});
+
 t.test('who waits too long is refused with that; who runs is not', async (t) => {
   const open = await openEngine({}, { parallel: 1, queueTimeoutMs: 1 });
   const long = open.complete(completion('first', { constraint: say('x'.repeat(1_900)), maxTokens: 1_900 }));

@@ -1,0 +1,42 @@
+// Links of the documentation lead somewhere: to files that are there, and to headings of theirs.
+import t from 'tap';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { root } from './cli/recua.js';
+
+const pages = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], { cwd: root, encoding: 'utf8' }).split('\n').filter((path) => path !== '' && existsSync(join(root, path)));
+
+function textOf(path: string): string {
+  return readFileSync(join(root, path), 'utf8').replace(/^```[^]*?^```/gm, '');
+}
+
+/** As GitHub makes them of headings. */
+function anchorsOf(path: string): Set<string> {
+  const seen = new Map<string, number>();
+  const anchors = new Set<string>();
+  for (const [, heading] of textOf(path).matchAll(/^#{1,6} +(.+?) *$/gm)) {
+    const plain = heading!.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replace(/[^\p{L}\p{N}\p{M} _-]/gu, '').replaceAll(' ', '-');
+    const times = seen.get(plain) ?? 0;
+    seen.set(plain, times + 1);
+    anchors.add(times === 0 ? plain : `${plain}-${times}`);
+  }
+  for (const [, id] of textOf(path).matchAll(/<a (?:id|name)="([^"]+)"/g)) anchors.add(id!);
+  return anchors;
+}
+
+t.test('every link leads to a file that is there, and to a heading of it', (t) => {
+  const dead: string[] = [];
+  for (const page of pages) {
+    for (const [, target] of textOf(page).replace(/`[^`\n]*`/g, '').matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(target!)) continue;
+      const [file, anchor] = target!.split('#');
+      const path = file === '' ? page : normalize(join(dirname(page), file!));
+      if (!existsSync(join(root, path))) dead.push(`${page}: ${target}`);
+      else if (anchor !== undefined && path.endsWith('.md') && !anchorsOf(path).has(anchor)) dead.push(`${page}: ${target}`);
+    }
+  }
+  t.strictSame(dead, []);
+  t.ok(pages.length > 20);
+  t.end();
+});
