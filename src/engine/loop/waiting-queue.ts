@@ -14,7 +14,7 @@ export class WaitingQueue {
   readonly #giveUp: (sequence: Sequence, error: RecuaError) => void;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `giveUp` ends those that are in it no more. They wait at most `timeoutMs`; 0 is without end. */
+  /** `giveUp` ends those that are out of it. All wait `timeoutMs` at most; 0 is without end. */
   constructor(timeoutMs: number, giveUp: (sequence: Sequence, error: RecuaError) => void) {
     this.#timeoutMs = timeoutMs;
     this.#giveUp = giveUp;
