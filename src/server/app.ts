@@ -18,7 +18,7 @@ import { Inner, reasonOf } from './http/inner.js';
 import { factsOf } from './http/facts.js';
 import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
-import { jsonBody } from './body/json-body.js';
+import { hasBody, jsonBody } from './body/json-body.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
 import { answersFor } from './ui/answers.js';
@@ -152,12 +152,21 @@ function route(app: Express, one: Route, before: readonly RequestHandler[], body
   };
   const path = app.route(one.paths as unknown as string).all(noteRoute, ...before, (_req, _res, next) => next());
   const all = [one, ...(one.also ? [one.also] : [])];
-  for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? body : []), handler);
+  const read = one.mayLackBody ? body.map(unlessEmpty) : body;
+  for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? read : []), handler);
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');
   path.all((req: Request, res: Response) => {
     res.set('Allow', allow);
     throw new RecuaError('method_not_allowed', `Expected one of ${allow} for ${req.path.slice(0, 200)}, got ${req.method}.`);
   });
+}
+
+function unlessEmpty(handler: RequestHandler): RequestHandler {
+  return (req, res, next) => {
+    if (hasBody(req)) return handler(req, res, next);
+    req.body ??= {};
+    next();
+  };
 }
 
 /** Before the body is read: no use in receiving what will not be worked on. */

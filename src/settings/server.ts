@@ -156,6 +156,14 @@ export const serverSettings = {
         + 'quarter of what V8 may use',
     },
   },
+  /** Folder for `POST /slots/:id?action=save`. Default: none, and the route is refused. */
+  slotSavePath: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--slot-save-path'], value: 'folder',
+      help: 'Folder where POST /slots/0?action=save keeps what was computed of a conversation',
+    },
+  },
   /**
    * How many days responses of `/v1/responses` are kept on the disk, so that a later request can go
    * on from them; 0 keeps none. Default 30.

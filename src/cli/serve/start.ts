@@ -33,7 +33,7 @@ import { ended, findStatus } from './status.js';
 
 const pollMs = 100;
 /** Values that name files, which the server reads from another folder. */
-const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile'] as const;
+const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath'] as const;
 /** Lines of log quoted when a start fails. */
 const quotedLines = 10;
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));

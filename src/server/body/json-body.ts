@@ -85,7 +85,7 @@ function requireJson(req: Request, _res: Response, next: NextFunction): void {
   next();
 }
 
-function hasBody({ headers }: Request): boolean {
+export function hasBody({ headers }: Request): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 

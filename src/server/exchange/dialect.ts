@@ -24,6 +24,8 @@ export interface Route {
   about: Operation;
   /** A POST whose body says nothing, or is read by the handler. */
   bodiless?: boolean;
+  /** A POST that may come without a body, which is an empty object then. */
+  mayLackBody?: boolean;
   /** A DELETE that says in its body what goes. */
   takesBody?: boolean;
   /** What another method does at the same paths. */

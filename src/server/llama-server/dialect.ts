@@ -9,6 +9,7 @@ import { NativeWriter } from './completion-answer.js';
 import { operations as about } from './operations.js';
 import { readInfillRequest, readNativeRequest, type NativeBody } from './completion-request.js';
 import { props, refuseRoute, slots } from './props.js';
+import { slotFiles } from './slot-files.js';
 import { piecesOf, readDetokenize, readTokenize } from './tokens.js';
 
 /** The answer repeats the prompt. */
@@ -19,7 +20,6 @@ const complete: ChatDialect<NativeBody> = {
   writer: (asked, model) => new NativeWriter(asked, model),
 };
 
-const noSlotActions = 'The cache of a single slot is neither saved nor restored nor erased here: conversations are found again by their tokens, in whatever slot they lie.';
 const noProps = 'Properties of a running server do not change here; requests say what they want.';
 
 export const llamaServer: Dialect = {
@@ -29,7 +29,7 @@ export const llamaServer: Dialect = {
     { method: 'post', paths: ['/infill'], about: about.infill, handler: chatRoute(gateway, { ...complete, read: readInfillRequest }) },
     { method: 'get', paths: ['/props'], about: about.props, handler: props(gateway), also: { method: 'post', about: about.setProps, bodiless: true, handler: refuseRoute(noProps) } },
     { method: 'get', paths: ['/slots'], about: about.slots, handler: slots(gateway) },
-    { method: 'post', paths: ['/slots/:id'], about: about.slot, bodiless: true, handler: refuseRoute(noSlotActions) },
+    { method: 'post', paths: ['/slots/:id'], about: about.slot, isForAdmin: true, mayLackBody: true, handler: slotFiles(gateway) },
     {
       method: 'post', paths: ['/tokenize'], about: about.tokenize,
       handler: askRoute(gateway, readTokenize, async ({ text, addSpecial, parseSpecial, withPieces }, { engine }) => {

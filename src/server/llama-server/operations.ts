@@ -10,6 +10,7 @@ import { chatErrors, inferenceErrors, type Body, type Operation } from '../refer
 import { anything, boolean, integer, list, mapOf, named, object, oneOf, text, told, words } from '../reference/schema.js';
 import { tokenLogprob, warnings } from '../reference/shapes.js';
 import { readInfillRequest, readNativeRequest } from './completion-request.js';
+import { readSlotBody } from './slot-files.js';
 import { readDetokenize, readTokenize } from './tokens.js';
 
 const none = { type: 'array', maxItems: 0 };
@@ -63,6 +64,11 @@ const infillBody: Body = {
     'input_extra[].text': 'What is in it.',
     ...common,
   },
+};
+
+const slotBody: Body = {
+  name: 'SlotRequest', read: readSlotBody, examples: [{ filename: 'story.bin' }],
+  words: { filename: 'Of the file in the folder; letters, digits, blanks and `. _ -`. Erasing takes none.', ...admissionWords },
 };
 
 const tokenizeBody: Body = {
@@ -133,7 +139,12 @@ export const operations = {
     reply: { schema: list(object({ id: integer, n_ctx: integer, speculative: boolean, is_processing: boolean })) }, error, errors: [...loadedErrors, 'queue_full'],
   },
   slot: {
-    id: 'changeSlot', topic: 'Server', summary: 'Refused: conversations are found again by their tokens, in whatever slot they lie.', params: { id: 'Of the slot.' }, reply: refusedReply, error, errors: ['not_implemented'],
+    id: 'changeSlot', topic: 'Server', summary: 'What was computed of a conversation goes to a file, and comes back.',
+    about: 'Where the server has a folder for that (`--slot-save-path`). Conversations are found by their tokens in whatever slot they lie: `save` takes what was used last and is idle, '
+      + '`erase` forgets all that is idle. A file serves the same model with the same cache types, also after a restart, and holds the conversation: keep it private.',
+    params: { id: 'Of the slot; no effect, with a warning.' }, query: { action: { type: 'string', enum: ['save', 'restore', 'erase'] } }, body: slotBody,
+    reply: { schema: object({ id_slot: integer, 'filename?': text, 'n_saved?': integer, 'n_written?': integer, 'n_restored?': integer, 'n_read?': integer, 'timings?': mapOf({ type: 'number' }), warnings }) },
+    error, errors: ['not_implemented', 'client_refused', 'file_not_found', 'invalid_value', 'file_unreadable', ...inferenceErrors],
   },
   tokenize: {
     id: 'tokenize', topic: 'Tokens', summary: 'The tokens of a text.', body: tokenizeBody,

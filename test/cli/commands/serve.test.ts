@@ -197,7 +197,7 @@ t.test('a stop during a stream lets the answer end, and tells that it waits', as
 t.test('a stop whose drain time is over tells the client', async (t) => {
   const home = makeHome(t);
   await home.serve('start', 'builtin', ...small, '--drain-timeout', '0');
-  const reply = await post(home.record().url, endless);
+  const reply = await post(home.record().url, { ...endless, n: 128 });
   const text = reply.text();
   t.match(await home.serve('stop'), { code: 0 });
   const end = (await text).trimEnd().split('\n').at(-1)!;
@@ -232,7 +232,7 @@ t.test('stop --force ends the server and its engine at once', async (t) => {
   await home.serve('start', 'builtin', ...small, '--drain-timeout', '600');
   const { identity, url } = home.record();
   const engines = await Promise.all(childrenOf(identity.pid).map((one) => identityOf(one)));
-  const gone = (await post(url, endless)).text().catch(() => '');
+  const gone = (await post(url, { ...endless, n: 128 })).text().catch(() => '');
   t.match(await home.serve('stop', '--force'), { code: 0, stderr: /Killed/ });
   t.equal(await lifeOf(identity), 'dead');
   for (const engine of engines) await until(async () => await lifeOf(engine!) !== 'alive');

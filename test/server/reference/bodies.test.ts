@@ -62,9 +62,10 @@ t.test(`bodies of the schemas are answered, or refused as the document says (see
   const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 4, contextSize: 256 });
   t.teardown(() => engine.close(0));
   await engine.ready();
-  const { url } = await startApp(t, { maxTokens: 3 }, engine);
+  const { url } = await startApp(t, { maxTokens: 3, slotSavePath: t.testdir({}) }, engine);
   t.ok(routes.length > 20, 'the routes were found');
-  for (const { path, method, responses, body } of routes) {
+  for (const { path: pattern, method, responses, body } of routes) {
+    const path = pattern.replace('/slots/{id}', '/slots/0?action=save');
     const places = new Set(placesIn(body.schema).map(({ place }) => place));
     const unknown = new Set<string>();
     const statuses: Record<number, number> = {};

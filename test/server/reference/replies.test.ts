@@ -88,7 +88,7 @@ const others: readonly (readonly [method: string, path: string, body?: object])[
   ['POST', '/v1/embeddings', { input: ['a', 'b'], encoding_format: 'base64', keep_alive: 3 }], ['POST', '/api/embed', { input: 'a' }], ['POST', '/api/embeddings', { prompt: 'a' }],
   ['POST', '/tokenize', { content: 'a \u{1f999}', with_pieces: true }], ['POST', '/tokenize', { content: 'a' }], ['POST', '/detokenize', { tokens: [] }],
   ['POST', '/api/chat', { messages: [] }], ['POST', '/api/generate', {}], ['GET', '/health'], ['GET', '/v1/health'], ['GET', '/v1/models'], ['GET', '/v1/models/small'], ['GET', '/v1/models/nobody'],
-  ['GET', '/props'], ['POST', '/props'], ['GET', '/slots'], ['POST', '/slots/0'], ['GET', '/api/tags'], ['GET', '/api/ps'], ['GET', '/api/version'], ['GET', '/'], ['GET', '/openapi.json'], ['GET', '/health/live'], ['GET', '/health/ready'], ['GET', '/metrics'],
+  ['GET', '/props'], ['POST', '/props'], ['GET', '/slots'], ['POST', '/slots/0?action=erase'], ['GET', '/api/tags'], ['GET', '/api/ps'], ['GET', '/api/version'], ['GET', '/'], ['GET', '/openapi.json'], ['GET', '/health/live'], ['GET', '/health/ready'], ['GET', '/metrics'],
   ['POST', '/v1/messages', { messages: [] }], ['POST', '/api/chat', { messages: [{}] }], ['POST', '/v1/chat/completions', { messages: [{ role: 'user', content: 'word '.repeat(5_000) }] }],
   ['POST', '/v1/messages', { messages: [{ role: 'user', content: 'word '.repeat(5_000) }] }], ['POST', '/v1/chat/completions', { messages: hello, model: 'nobody' }], ['POST', '/v1/rerank', { query: 'a', documents: ['a'] }],
   ['GET', '/v1/responses/resp_x'], ['GET', '/v1/files?limit=0'], ['GET', '/v1/files/file-x'], ['GET', '/v1/batches/batch_x'], ['GET', '/v1/batches?after=x'], ['POST', '/v1/batches', { input_file_id: 'file-x', endpoint: '/v1/embeddings', completion_window: '24h' }],
@@ -97,7 +97,7 @@ const others: readonly (readonly [method: string, path: string, body?: object])[
 t.test('the example of each route gets what the document says', async (t) => {
   const { url } = await startRealApp(t);
   /** Those that one model of its own cannot serve. */
-  const elsewhere = ['/v1/chat/completions/control', '/chat/completions/control', '/infill', '/models/load', '/models/unload', '/api/pull', '/api/copy', '/api/delete', '/v1/batches', '/batches', '/v1/rerank', '/v1/reranking', '/rerank', '/reranking'];
+  const elsewhere = ['/v1/chat/completions/control', '/chat/completions/control', '/infill', '/slots/{id}', '/models/load', '/models/unload', '/api/pull', '/api/copy', '/api/delete', '/v1/batches', '/batches', '/v1/rerank', '/v1/reranking', '/rerank', '/reranking'];
   for (const [path, all] of Object.entries(document.paths)) {
     for (const [method, { requestBody }] of Object.entries(all)) {
       const example = requestBody?.content['application/json']?.example as object | undefined;
@@ -118,6 +118,16 @@ t.test('whole answers, streams and errors are what the document says', async (t)
     }
   }
   for (const [method, path, body] of others) await ask(t, url, method, path, body);
+});
+
+t.test('what a slot’s actions reply is what the document says', async (t) => {
+  const { engine } = await startRealApp(t);
+  const { url } = await startApp(t, { slotSavePath: t.testdir({}) }, engine);
+  await ask(t, url, 'POST', '/v1/completions', { prompt: 'a b c', ...few });
+  for (const [action, body] of [['save', { filename: 'a' }], ['restore', { filename: 'a' }], ['erase', undefined], ['save', { filename: '../a' }], ['restore', { filename: 'b' }], ['explode', {}]] as const) {
+    const { status } = await ask(t, url, 'POST', `/slots/0?action=${action}`, body);
+    t.ok(status, `${action}: ${status}`);
+  }
 });
 
 t.test('what is stored is what the document says', async (t) => {

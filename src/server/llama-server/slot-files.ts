@@ -1,0 +1,72 @@
+// POST /slots/:id?action=save|restore|erase, as llama-server has it: what was computed of a
+// conversation goes to a file and comes back, also after a restart. Conversations are found by
+// their tokens in whatever slot they lie, so the slot's number has no effect, and the reply says
+// so.
+import { stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { Request, RequestHandler, Response } from 'express';
+import { RecuaError } from '../../errors.js';
+import { wrongValue, type Fields } from '../../request/fields.js';
+import { readAdmission, readAll } from '../exchange/admission.js';
+import type { Gateway } from '../http/gateway.js';
+import { refusePages } from '../http/pages.js';
+import { Query } from '../http/query.js';
+
+const actions = ['save', 'restore', 'erase'] as const;
+const maxName = 255;
+
+interface Asked {
+  model: string | undefined;
+  /** Undefined where none is given: erasing takes none. */
+  filename: string | undefined;
+}
+
+export function slotFiles({ pool, config, traffic }: Gateway): RequestHandler {
+  return async (req: Request, res: Response) => {
+    refusePages(req, res, () => undefined);
+    if (config.slotSavePath === '') {
+      throw new RecuaError('not_implemented', 'This server has no folder for what is computed of conversations; start it with --slot-save-path.');
+    }
+    const action = new Query(req).word('action', actions);
+    if (action === undefined) throw wrongValue('action', 'save, restore or erase', undefined);
+    const { asked: { model, filename }, told } = readAll(req, readSlotBody);
+    if (action !== 'erase' && filename === undefined) throw wrongValue('filename', 'the name of a file', undefined);
+    const signal = traffic.enter(res);
+    const id = Number(req.params['id']);
+    const lease = await pool.lease(model, { signal });
+    try {
+      const startMs = performance.now();
+      const warnings = [...told.warnings ?? [], sayOf(action)];
+      if (action === 'erase') {
+        await lease.engine.forget();
+        return void res.json({ id_slot: id, warnings });
+      }
+      const path = join(resolve(config.slotSavePath), filename!);
+      if (action === 'restore') await stat(path).catch(() => { throw new RecuaError('file_not_found', `There is no saved state ${JSON.stringify(filename)}.`, { param: 'filename' }); });
+      const { tokens, sizeBytes, reason } = action === 'save' ? await lease.engine.saveState(path) : await lease.engine.restoreState(path);
+      if (reason !== undefined) throw new RecuaError('invalid_value', `The state cannot be restored: ${reason.replace(path, filename!)}`, { param: 'filename' });
+      const ms = Math.round((performance.now() - startMs) * 1_000) / 1_000;
+      res.json({
+        id_slot: id, filename,
+        ...(action === 'save' ? { n_saved: tokens, n_written: sizeBytes, timings: { save_ms: ms } } : { n_restored: tokens, n_read: sizeBytes, timings: { restore_ms: ms } }),
+        warnings,
+      });
+    } finally {
+      lease.release();
+    }
+  };
+}
+
+function sayOf(action: (typeof actions)[number]): string {
+  if (action === 'save') return 'The slot has no effect: what was used last and is idle is saved.';
+  return action === 'restore' ? 'The slot has no effect: the state is found by its tokens.' : 'The slot has no effect: all conversations that are idle are forgotten.';
+}
+
+export function readSlotBody(body: Fields): Asked {
+  const { name } = readAdmission(body);
+  const filename = body.string('filename');
+  if (filename !== undefined && (filename.length > maxName || !/^[\w][\w .-]*$/.test(filename))) {
+    throw wrongValue('filename', 'a name of letters, digits, blanks and . _ -, without a folder', filename);
+  }
+  return { model: name, filename };
+}

@@ -1,0 +1,62 @@
+// What was computed of a conversation goes to a file and comes back, in another server, too.
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { startLocalEngine } from '#recua/engine/in-process/local.js';
+import { builtinPath } from '#recua/models/store.js';
+import { engineDefaults } from '#recua/settings/config.js';
+import { post, startApp } from '../app-under-test.js';
+
+const messages = [{ role: 'user', content: 'Tell me a story about a llama that walks home over the mountains.' }];
+
+async function start(t: Test, slotSavePath: string) {
+  const engine = startLocalEngine({ ...engineDefaults, modelPath: builtinPath, threads: 1, threadsBatch: 1, parallel: 2, contextSize: 1_024 });
+  t.teardown(() => engine.close(0));
+  await engine.ready();
+  const { url } = await startApp(t, { slotSavePath }, engine);
+  const chat = async () => (await (await post(`${url}/v1/chat/completions`, { messages, max_tokens: 8, temperature: 0 })).json()).usage.prompt_tokens_details.cached_tokens as number;
+  const act = async (action: string, body?: object) => {
+    const res = await fetch(`${url}/slots/0${action}`, { method: 'POST', ...(body ? { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } } : {}) });
+    return { status: res.status, ...await res.json() };
+  };
+  return { chat, act };
+}
+
+t.test('saved by one server, restored by another: nothing is read again', async (t) => {
+  const folder = t.testdir({});
+  const one = await start(t, folder);
+  t.equal(await one.chat(), 0);
+  const saved = await one.act('?action=save', { filename: 'story.bin' });
+  t.match(saved, { status: 200, id_slot: 0, filename: 'story.bin', n_saved: Number, n_written: statSync(join(folder, 'story.bin')).size, timings: { save_ms: Number }, warnings: [/slot has no effect/] });
+  t.ok(saved.n_saved > 20);
+  t.strictSame(readdirSync(folder), ['story.bin'], 'no draft is left');
+  const other = await start(t, folder);
+  t.match(await other.act('?action=restore', { filename: 'story.bin' }), { status: 200, n_restored: saved.n_saved, n_read: saved.n_written });
+  t.ok(await other.chat() > 20, 'the prompt is there');
+  t.match(await other.act('?action=erase'), { status: 200, id_slot: 0, warnings: [/all conversations/] });
+  t.equal(await other.chat(), 0);
+});
+
+t.test('bad names, files and actions are refused', async (t) => {
+  const folder = t.testdir({});
+  const { act } = await start(t, folder);
+  for (const filename of ['../x', 'a/b', '..', '.x', '', 'x'.repeat(300), 'a\0b']) t.match(await act('?action=save', { filename }), { status: 400, error: { param: 'filename' } }, JSON.stringify(filename));
+  t.match(await act('?action=save', {}), { status: 400, error: { param: 'filename' } });
+  for (const action of ['', '?action=', '?action=explode']) t.match(await act(action, { filename: 'x' }), { status: 400, error: { param: 'action' } }, action);
+  t.match(await act('?action=restore', { filename: 'none' }), { status: 404, error: { code: 'file_not_found', param: 'filename' } });
+  writeFileSync(join(folder, 'junk'), 'this is no state');
+  const refused = await act('?action=restore', { filename: 'junk' });
+  t.equal(refused.status, 400);
+  t.notMatch(JSON.stringify(refused), folder, 'where files lie is not told');
+  t.strictSame(readdirSync(folder), ['junk']);
+});
+
+t.test('pages of strangers, guests and servers without a folder save nothing', async (t) => {
+  const page = { origin: 'https://evil.example', 'user-agent': 'Mozilla/5.0' };
+  const { url } = await startApp(t, { slotSavePath: t.testdir({}) });
+  t.equal((await post(`${url}/slots/0?action=save`, { filename: 'x' }, page)).status, 403);
+  const keyed = await startApp(t, { slotSavePath: t.testdir({}), apiKeyFile: JSON.stringify([{ name: 'ann', key: 'guest' }]) });
+  t.equal((await post(`${keyed.url}/slots/0?action=save`, { filename: 'x' }, { authorization: 'Bearer guest' })).status, 403);
+  const { url: plain } = await startApp(t);
+  t.match(await (await post(`${plain}/slots/0?action=save`, { filename: 'x' })).json(), { error: { code: 'not_implemented', message: /--slot-save-path/ } });
+});
