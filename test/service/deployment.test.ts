@@ -47,8 +47,8 @@ t.test('behind nginx answers come piece by piece, and WebSockets open', { skip: 
   const [port, folder] = [await freePort(), t.testdir({})];
   const block = blockOf('nginx').replace('127.0.0.1:8080', new URL(url).host).replace('listen 443 ssl', `listen 127.0.0.1:${port}`).replace(/^ *ssl_.*\n/gm, '');
   const file = join(folder, 'nginx.conf');
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`).join('\n');
-  writeFileSync(file, `daemon off;\npid ${folder}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\n${block}}\n`);
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path "${folder}/${name}";`).join('\n');
+  writeFileSync(file, `daemon off;\npid "${folder}/pid";\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\n${block}}\n`);
   const proxy = `http://127.0.0.1:${port}`;
   await run(t, 'nginx', ['-p', folder, '-c', file], proxy);
 
