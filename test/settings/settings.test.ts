@@ -82,7 +82,7 @@ t.test('each command that starts an engine has the flags of how to load', (t) =>
 /** Another value than the default. */
 function other(setting: Setting): string | number | boolean {
   switch (setting.kind) {
-    case 'integer': return setting.fallback + (setting.fallback < setting.max ? 1 : -1);
+    case 'integer': return setting.fallback + (setting.fallback < setting.max ? 1 : -1) * (setting.flag?.unit ?? 1);
     case 'number': return (setting.min + setting.max) / 2;
     case 'text': return 'another';
     case 'choice': return setting.choices.find((one) => one !== setting.fallback)!;
@@ -97,7 +97,7 @@ for (const [name, setting] of Object.entries<Setting>(engineConfigSettings)) {
     const folder = t.testdir();
     const textFile = join(folder, 'text');
     writeFileSync(textFile, String(wanted));
-    const said = setting.flag!.file ? textFile : wanted;
+    const said = setting.flag!.file ? textFile : typeof wanted === 'number' ? wanted / (setting.flag!.unit ?? 1) : wanted;
     const flags = settingFlags(configSettings);
     const flag = flags[(setting.flag!.key ?? key) as keyof typeof flags] as Flag<unknown>;
     const configFile = join(folder, 'config.json');
