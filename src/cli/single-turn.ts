@@ -34,13 +34,13 @@ export function mostTextBytes(file: Pick<ModelFile, 'contextTrain' | 'longestTok
 }
 
 /**
- * A prompt of -p, of stdin, or of both with a blank line between. What cannot fit is not read to
- * its end.
+ * A prompt of the command line, of stdin, or of both with a blank line between. What cannot fit is
+ * not read to its end. `places`: where the command line may have it.
  */
-export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal): Promise<string> {
+export async function readPrompt(given: string, mostBytes: number, signal: AbortSignal, places = 'with -p <text>'): Promise<string> {
   const piped = process.stdin.isTTY ? '' : (await readStdin(mostBytes, signal)).replace(/\r?\n$/, '');
   const prompt = [given, piped].filter((part) => part !== '').join('\n\n');
-  if (prompt.trim() === '') throw misuse('Expected a prompt: give it with -p <text> or on stdin.');
+  if (prompt.trim() === '') throw misuse(`Expected a prompt: give it ${places} or on stdin.`);
   return prompt;
 }
 
@@ -107,6 +107,15 @@ export async function printJson({ text, reasoning, finish }: Given, more: Record
 export function tokensPerSecond({ usage, timings }: Pick<Finish, 'usage' | 'timings'>): number | null {
   const tokens = usage.completionTokens - 1;
   return tokens > 0 && timings.generateMs > 0 ? Math.round(tokens / timings.generateMs * 100_000) / 100 : null;
+}
+
+/** Prompt and answer, in tokens and tokens per second. */
+export function speedLine({ usage, timings }: Pick<Finish, 'usage' | 'timings'>): string {
+  const { promptTokens, cachedTokens, completionTokens } = usage;
+  const read = promptTokens - cachedTokens;
+  const readRate = timings.promptMs > 0 ? ` at ${Math.round(read / timings.promptMs * 1_000)} tokens/s` : '';
+  const rate = tokensPerSecond({ usage, timings });
+  return `recua: read ${read} of ${promptTokens} tokens${readRate}, wrote ${completionTokens}${rate === null ? '' : ` at ${rate} tokens/s`}.`;
 }
 
 /** What a person should know of how it ended. */

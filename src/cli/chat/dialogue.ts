@@ -94,7 +94,8 @@ export class Dialogue {
       }
       try {
         const { text, fenced } = entry;
-        if (fenced || !text.startsWith('/')) await this.send(text);
+        if (!fenced && (text === 'exit' || text === 'quit')) this.quit();
+        else if (fenced || !text.startsWith('/')) await this.send(text);
         else if (text.startsWith('//')) await this.send(text.slice(1));
         else {
           this.replacing = false;

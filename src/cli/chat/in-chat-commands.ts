@@ -23,8 +23,8 @@ interface InChatCommand {
 const sessionNames = async (chat: Dialogue) => (await listSessions(chat.keeper.folder)).map(({ name }) => name);
 
 const commands: readonly InChatCommand[] = [
-  { names: ['/help'], operand: '', does: 'Show this', run: (chat) => chat.input.say(help(chat.input.columns)) },
-  { names: ['/quit', '/exit'], operand: '', does: 'Leave the chat', run: (chat) => chat.quit() },
+  { names: ['/help', '/?'], operand: '', does: 'Show this', run: (chat) => chat.input.say(help(chat.input.columns)) },
+  { names: ['/quit', '/exit', '/bye'], operand: '', does: 'Leave the chat; so does exit or quit alone', run: (chat) => chat.quit() },
   {
     names: ['/clear'], operand: '', does: 'Forget the conversation, and what the model has evaluated of it; a saved one stays saved',
     async run(chat) {

@@ -8,20 +8,20 @@ import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.
 import { command } from '../command.js';
 import { deviceListing, listDevices } from '../devices.js';
 import { engineConfig, engineFlags } from '../flags/engine-flags.js';
-import { misuse, perCall, text } from '../flags/flags.js';
-import { HeldErrors } from '../terminal/output.js';
+import { misuse, on, perCall, text } from '../flags/flags.js';
+import { HeldErrors, say } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
-import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
+import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd, speedLine } from '../single-turn.js';
 
 export const run = command({
   name: 'run',
   aliases: [],
-  operands: '<model>',
+  operands: '<model> [prompt…]',
   summary: 'Answer one prompt',
-  details: 'The prompt comes from -p, from stdin, or from both: then stdin follows -p after a blank line. Only the answer goes to stdout. '
+  details: 'The prompt comes behind the model or from -p, from stdin, or from both: then stdin follows after a blank line. Only the answer goes to stdout. '
     + 'Where a server of yours runs that has the model loaded, that answers, unless --local or a flag says how the model is to be loaded.',
   examples: [
-    ['recua run builtin -p "Tell me a story"', 'Answer a prompt'],
+    ['recua run builtin "Tell me a story"', 'Answer a prompt'],
     ['git diff | recua run builtin -p "Sum this up:"', 'Put what stdin holds after the prompt'],
     ['recua run builtin -p "Is it?" -g \'root ::= "yes" | "no"\'', 'Allow two answers only'],
   ],
@@ -30,20 +30,22 @@ export const run = command({
     ...answerFlags({ maxTokens: 512 }),
     ...localFlag,
     ...engineFlags,
+    verbose: perCall(on(['--verbose'], 'End with a line on how fast it was, on stderr')),
     ...deviceListing,
   },
   async run({ values, operands, given }) {
     if (values.listDevices) return await listDevices(values.json);
-    const [name, ...surplus] = operands;
-    if (name === undefined) throw misuse('Expected a model: recua run <model> -p <text>.');
-    if (surplus.length > 0) throw misuse(`Expected one model, got also ${surplus.join(' ')}. Put a prompt of several words in quotes after -p.`);
+    const [name, ...words] = operands;
+    if (name === undefined) throw misuse('Expected a model: recua run <model> "<prompt>".');
+    if (words.length > 0 && values.prompt !== '') throw misuse('Expected the prompt behind the model or with -p, got both.');
+    const asked = words.length > 0 ? words.join(' ') : values.prompt;
     const constraint = await readConstraint(values);
     const model = await findModel(name);
     const file = await readModelFile(model.path);
     await markUsed(model);
     const config = makeConfig({ ...await engineConfig(values), parallel: 1, model: model.path });
     const stop = watchSignals();
-    const prompt = await readPrompt(values.prompt, mostTextBytes(file, config.contextSize), stop.signal);
+    const prompt = await readPrompt(asked, mostTextBytes(file, config.contextSize), stop.signal, 'in quotes behind the model, with -p <text>');
     const request = makeRequest([
       ...(values.system === '' ? [] : [{ role: 'system' as const, content: values.system }]),
       { role: 'user', content: prompt },
@@ -57,6 +59,7 @@ export const run = command({
       const answer = await answerOnce(answerer, request, values, stop.signal);
       if (values.json) await printJson(answer);
       sayEnd(answer, values.quiet);
+      if (values.verbose) say(speedLine(answer.finish));
       return 0;
     } catch (thrown) {
       held.tell(thrown);

@@ -7,7 +7,7 @@ import { always, openChat, readSaved, sessionFiles } from './chats.js';
 t.test('/help lists every command', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 120 });
   const help = await chat.say('/help');
-  for (const name of ['/help', '/quit, /exit', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/model [name]', '/retry', '/undo', '/edit', '/copy', '/export']) {
+  for (const name of ['/help, /?', '/quit, /exit, /bye', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/model [name]', '/retry', '/undo', '/edit', '/copy', '/export']) {
     t.ok(help.includes(name), name);
   }
 });
@@ -36,8 +36,8 @@ t.test('what chat says is broken between words, and no line begins with the blan
   }
 });
 
-t.test('/quit and /exit leave with 0', async (t) => {
-  for (const command of ['/quit', '/exit']) {
+t.test('/quit, /exit and /bye leave with 0, as do exit and quit alone', async (t) => {
+  for (const command of ['/quit', '/exit', '/bye', 'exit', 'quit']) {
     const chat = await openChat(t);
     chat.type(`${command}\r`);
     t.equal((await chat.ended).exitCode, 0);

@@ -24,10 +24,25 @@ t.test('run takes the prompt from stdin, from -p, or both with a blank line betw
   t.equal((await ask(['-p', 'Repeat this sentence.'], 'The sky is blue.\n')).stdout, whole.stdout);
 });
 
+t.test('run takes the prompt behind the model, in quotes or not', async (t) => {
+  const ask = async (args: string[], input = '') => (await recua(['run', 'builtin', '-q', ...args, ...greedy], input)).stdout;
+  const wanted = await ask(['-p', 'What is 8 + 5?']);
+  t.ok(wanted);
+  t.equal(await ask(['What is 8 + 5?']), wanted);
+  t.equal(await ask(['What', 'is', '8', '+', '5?']), wanted);
+  t.equal(await ask(['Repeat this sentence.'], 'The sky is blue.'), await ask(['-p', 'Repeat this sentence.\n\nThe sky is blue.']));
+});
+
+t.test('run --verbose ends with how fast it was', async (t) => {
+  const { stderr, stdout } = await recua(['run', 'builtin', '-q', 'Tell me a story', '-n', '20', '--verbose', ...greedy]);
+  t.match(stderr, /^recua: read (\d+) of \1 tokens at \d+ tokens\/s, wrote 20 at [\d.]+ tokens\/s\.\n$/);
+  t.notMatch(stdout, /tokens/);
+});
+
 t.test('run without a prompt exits 2', async (t) => {
   t.match(await recua(['run', 'builtin'], ''), { code: 2, stdout: '', stderr: /Expected a prompt/ });
   t.match(await recua(['run'], 'Hello'), { code: 2, stderr: /Expected a model/ });
-  t.match(await recua(['run', 'builtin', 'Hello']), { code: 2, stderr: /quotes after -p/ });
+  t.match(await recua(['run', 'builtin', 'Hello', '-p', 'Hello']), { code: 2, stderr: /behind the model or with -p, got both/ });
 });
 
 t.test('run --json prints one object with the text, how it ended and what it took', async (t) => {
