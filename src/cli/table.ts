@@ -10,6 +10,7 @@ interface Entry {
 }
 
 const entries: readonly Entry[] = [
+  { names: ['search'], load: async () => (await import('./commands/search.js')).search },
   { names: ['pull'], load: async () => (await import('./commands/pull.js')).pull },
   { names: ['list', 'ls'], load: async () => (await import('./commands/list.js')).list },
   { names: ['run'], load: async () => (await import('./commands/run.js')).run },

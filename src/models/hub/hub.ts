@@ -56,7 +56,7 @@ const mostFiles = 200_000;
  */
 const longestReadStalls = 10;
 /** Of a search. */
-const mostFound = 30;
+export const mostFound = 30;
 /** Refused names that are kept to be told. */
 const mostRefused = 1000;
 const longestShownName = 800;

@@ -1,0 +1,46 @@
+// `recua search <words>`: repositories of the hub with GGUF files that fit the words.
+import { Hub, mostFound, type HubRepository } from '../../models/hub/hub.js';
+import { command } from '../command.js';
+import { integer, misuse, on, perCall } from '../flags/flags.js';
+import { toJson } from '../pull-listing.js';
+import { print, say } from '../terminal/output.js';
+import { watchSignals } from '../terminal/signals.js';
+
+export const search = command({
+  name: 'search',
+  aliases: [],
+  operands: '<words…>',
+  summary: 'Find models on the hub',
+  details: 'Lists repositories that have GGUF files, those that are downloaded most first. recua pull <repo> then lists the models of one.',
+  examples: [
+    ['recua search qwen3 4b', 'Find repositories by words of their names'],
+    ['recua search embedding --limit 5 --json', 'The first five, as JSON'],
+  ],
+  flags: {
+    limit: perCall(integer(['--limit'], 'n', 'Most repositories to list', { fallback: 15, min: 1, max: mostFound })),
+    json: perCall(on(['--json'], 'Print JSON')),
+  },
+  async run({ values, operands }) {
+    const words = operands.join(' ').trim();
+    if (words === '') throw misuse('Expected words to search for: recua search <words>, like recua search qwen3 4b.');
+    const hub = await Hub.fromEnvironment();
+    const stop = watchSignals();
+    try {
+      const found = (await hub.search(words, stop.signal)).slice(0, values.limit);
+      await print(values.json ? toJson({ query: words, repositories: found.map(({ name, ...numbers }) => ({ repository: name, ...numbers })) }) : await tableOf(found));
+      if (found.length === 0 && !values.json) say(`Nothing on ${hub.endpoint} has GGUF files and fits ${JSON.stringify(words)}.`);
+      else if (!values.json) say(`Try: recua pull ${found[0]!.name}`);
+      return 0;
+    } finally {
+      stop.release();
+    }
+  },
+});
+
+async function tableOf(found: readonly HubRepository[]): Promise<string> {
+  if (found.length === 0) return '';
+  const { rows } = await import('../terminal/rows.js');
+  return rows([['REPOSITORY', 'DOWNLOADS', 'LIKES', 'ACCESS'], ...found.map(({ name, downloads, likes, gated }) => [
+    name, downloads.toLocaleString('en'), likes.toLocaleString('en'), gated ? 'licence first' : 'open',
+  ])]);
+}

@@ -1,0 +1,32 @@
+import t from 'tap';
+import { FakeHub, modelBytes, type FakeRepo } from '../../models/fake-hub.js';
+import { recua } from '../recua.js';
+
+const repos: FakeRepo[] = ['owner/tiny-GGUF', 'owner/other', 'gates/Tiny-2-GGUF'].map((name, at) => ({
+  name, files: [{ path: 'tiny-Q4_K_M.gguf', bytes: modelBytes(1_000) }], ...(at === 2 ? { privacy: 'gated' as const } : {}),
+}));
+
+t.test('search lists repositories that fit, and what to do next', async (t) => {
+  const hub = await FakeHub.start(t, repos);
+  const env = hub.environment(t.testdir());
+  const found = await recua(['search', 'tiny'], '', { env });
+  t.match(found, { code: 0, stderr: 'Try: recua pull owner/tiny-GGUF\n' });
+  t.equal(found.stdout, [
+    'REPOSITORY         DOWNLOADS  LIKES  ACCESS',
+    'owner/tiny-GGUF    1,000      0      open',
+    'gates/Tiny-2-GGUF  999        1      licence first',
+    '',
+  ].join('\n'));
+  const json = await recua(['search', 'tiny', '--limit', '1', '--json'], '', { env });
+  t.strictSame(JSON.parse(json.stdout), { query: 'tiny', repositories: [{ repository: 'owner/tiny-GGUF', downloads: 1_000, likes: 0, gated: false }] });
+  t.match(await recua(['search', 'no', 'such'], '', { env }), { code: 0, stdout: '', stderr: /has GGUF files and fits "no such"/ });
+});
+
+t.test('search says what is missing: words, a sane limit, the hub', async (t) => {
+  const hub = await FakeHub.start(t, repos);
+  const env = hub.environment(t.testdir());
+  t.match(await recua(['search'], '', { env }), { code: 2, stderr: /Expected words to search for/ });
+  t.match(await recua(['search', 'tiny', '--limit', '0'], '', { env }), { code: 2, stderr: /--limit/ });
+  t.match(await recua(['search', 'tiny'], '', { env: { ...env, HF_HUB_OFFLINE: '1' } }), { code: 1, stderr: /offline/i });
+  t.match(await recua(['search', 'tiny'], '', { env: { ...env, HF_ENDPOINT: 'http://127.0.0.1:1' } }), { code: 1, stderr: /127\.0\.0\.1:1/ });
+});
