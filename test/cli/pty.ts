@@ -1,4 +1,6 @@
 // Runs the built command line on a real pseudo-terminal and reads what a person would see there.
+import { readFileSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
 import pty from '@lydell/node-pty';
 import xterm from '@xterm/headless';
 import { mainPath, root, withHome } from './recua.js';
@@ -13,6 +15,25 @@ export interface PtyOptions {
 }
 
 const patienceMs = 30_000;
+
+function descendants(pid: number): number[] {
+  if (process.platform !== 'linux') return [];
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
+    return children.flatMap((child) => [child, ...descendants(child)]);
+  } catch {
+    return [];
+  }
+}
+
+/** A zombie, which nobody asks for yet, runs no more. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
 
 export class Pty {
   readonly #process: pty.IPty;
@@ -114,7 +135,7 @@ export class Pty {
         if (holds()) finish(resolve);
         else if (this.#ended) fail('The process ended');
       };
-      const timer = setTimeout(() => fail('Time ran out'), patienceMs);
+      const timer = globalThis.setTimeout(() => fail('Time ran out'), patienceMs);
       this.#watchers.add(watch);
       watch();
     });
@@ -139,8 +160,18 @@ export class Pty {
     return (await this.ended).exitCode;
   }
 
-  dispose(): void {
+  /**
+   * Ends the process and those it started, and waits until they are gone: what still writes would
+   * hinder the removal of the test's folder.
+   */
+  async dispose(): Promise<void> {
+    const others = this.#ended ? [] : descendants(this.pid);
     this.kill('SIGKILL');
+    for (const other of others) {
+      try { process.kill(other, 'SIGKILL'); } catch { /* It has ended. */ }
+    }
+    await this.ended;
+    while (others.some(isRunning)) await setTimeout(5);
     this.#terminal.dispose();
   }
 }

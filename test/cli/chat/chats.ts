@@ -8,7 +8,7 @@ import type { PtyOptions } from '../pty.js';
 /** The part of tap's test object that is used here. */
 interface Test {
   testdir(): string;
-  teardown(handler: () => void): void;
+  teardown(handler: () => void | Promise<void>): void;
 }
 
 /** An answer that does not end by itself within a test. */
