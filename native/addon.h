@@ -208,6 +208,11 @@ struct SamplerState {
   const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
   // JS thread. False where the sampler was not made for it.
   bool end_thinking() const;
+  // Random numbers drawn so far; -1 where llama.cpp's chain draws, whose state cannot be told.
+  int32_t draws() const { return parts.choice ? static_cast<int32_t>(parts.choice->draws()) : -1; }
+  // Pool thread, before any step: goes on behind tokens that another sampler of the same options
+  // gave, with so many draws. Throws where the chain draws, or the tokens are none of its grammar.
+  void resume(const std::vector<llama_token> &tokens, int32_t draws);
   // JS thread, when no step can use it any more.
   void release();
 
@@ -215,6 +220,7 @@ private:
   llama_token sample_by_chain(llama_context *context, int32_t row);
   llama_token sample_own(float *logits, int32_t threads);
   int64_t find(float *logits, size_t count, int32_t threads);
+  void accept(llama_token token);
   void came(llama_token token);
   void hold_ends(float *logits);
   bool give_ends_back(float *logits);
@@ -328,6 +334,8 @@ private:
   Napi::Value decide(const Napi::CallbackInfo &info);
   Napi::Value logprobs(const Napi::CallbackInfo &info);
   Napi::Value end_thinking(const Napi::CallbackInfo &info);
+  Napi::Value draws(const Napi::CallbackInfo &info);
+  Napi::Value resume(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 };
 

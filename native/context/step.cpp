@@ -215,6 +215,7 @@ bool go_on(const llama_vocab *vocab, Step &step) {
 struct Report {
   std::vector<int32_t> sampled; // of all wanted rows, one after the other
   std::vector<int32_t> counts;  // empty: one each
+  std::vector<int32_t> draws;   // of each wanted row's sampler so far; empty: none
   size_t guesses = 0;
   std::vector<Failure> failures;
   double decode_ms = 0;
@@ -227,6 +228,7 @@ struct Report {
       result.Set("counts", make_array(env, counts));
       result.Set("guesses", static_cast<double>(guesses));
     }
+    if (!draws.empty()) result.Set("draws", make_array(env, draws));
     result.Set("decodeMs", decode_ms);
     result.Set("sampleMs", sample_ms);
     if (!failures.empty()) {
@@ -258,12 +260,14 @@ Report compute_step(ContextCore &core, Step &step) {
   remove_wrong(core.context, step);
   const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
   if (core.draft_costs && step.decodes()) core.draft_costs->measured(step.samplers.size(), step.guesses, ms(decoded - start));
-  Report report{{}, {}, step.guesses, {}, ms(decoded - start), ms(llama_time_us() - decoded)};
+  Report report{{}, {}, {}, step.guesses, {}, ms(decoded - start), ms(llama_time_us() - decoded)};
   report.failures = step.failures;
   for (const std::vector<int32_t> &given : step.sampled) {
     report.sampled.insert(report.sampled.end(), given.begin(), given.end());
     if (step.guesses > 0) report.counts.push_back(static_cast<int32_t>(given.size()));
   }
+  for (const auto &sampler : step.samplers) report.draws.push_back(sampler ? sampler->draws() : 0);
+  if (std::all_of(report.draws.begin(), report.draws.end(), [](int32_t draws) { return draws == 0; })) report.draws.clear();
   return report;
 }
 

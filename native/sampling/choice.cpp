@@ -84,10 +84,9 @@ int64_t Choice::cut_and_draw(float largest) {
 
 // Draws from the first `count` entries of `best`, in their order.
 int64_t Choice::draw(size_t count) {
-  std::uniform_real_distribution<double> distribution(0.0, 1.0);
   if (count == 0) return -1;
   if (count == 1) {
-    distribution(random);
+    next();
     return best[0].index;
   }
   float largest = nothing;
@@ -97,7 +96,7 @@ int64_t Choice::draw(size_t count) {
   }
   double sum = 0;
   for (size_t i = 0; i < count; i++) sum += best[i].weight = std::exp(best[i].weight - largest);
-  const double target = sum * distribution(random);
+  const double target = sum * next();
   double reached = 0;
   for (size_t i = 0; i < count; i++) {
     reached += best[i].weight;
@@ -110,8 +109,7 @@ int64_t Choice::draw(size_t count) {
 int64_t Choice::pick_above(const float *logits, size_t count, float largest, float least, int32_t threads) {
   const float scale = 1 / options.temperature;
   const double sum = row::sum_exponentials(logits, count, largest, scale, least, threads);
-  std::uniform_real_distribution<double> distribution(0.0, 1.0);
-  const double target = sum * distribution(random);
+  const double target = sum * next();
   double reached = 0;
   size_t start = 0;
   for (const double part : row::scratch().sums) {

@@ -51,6 +51,13 @@ public:
     return greedy ? static_cast<int64_t>(best[0].index) : cut_and_draw(best[0].logit);
   }
 
+  // Random numbers drawn so far, and drawing so many for nothing: a sampler of the same seed goes
+  // on where another was.
+  uint32_t draws() const { return drawn; }
+  void skip(uint32_t count) {
+    while (drawn < count) next();
+  }
+
   struct Entry {
     float logit;
     uint32_t index;
@@ -60,6 +67,11 @@ public:
 private:
   static constexpr size_t spare = 32;
 
+  // In [0, 1).
+  double next() {
+    drawn++;
+    return std::uniform_real_distribution<double>(0.0, 1.0)(random);
+  }
   int64_t cut_and_draw(float largest);
   int64_t pick_above(const float *logits, size_t count, float largest, float least, int32_t threads);
   int64_t pick_of_nucleus(const float *logits, size_t count, float largest, int32_t threads); // nucleus.cpp
@@ -71,6 +83,7 @@ private:
 
   ChoiceOptions options;
   std::mt19937 random;
+  uint32_t drawn = 0;
   // scratch
   std::vector<Entry> best;
   std::vector<float> weights;

@@ -246,8 +246,7 @@ int64_t Choice::pick_of_nucleus(const float *logits, size_t count, float largest
     head.least = best.back().logit;
     for (const Entry &entry : best) head.hot += std::exp((entry.logit - largest) / options.temperature);
   }
-  std::uniform_real_distribution<double> distribution(0.0, 1.0);
-  const double place = distribution(random);
+  const double place = next();
   for (double width = 2.5; width < 50; width *= 4) {
     const auto ranges = sketch.ranges(options.top_p, place, 1 / options.temperature, head, least, width);
     const auto found = pick_between(logits, count, largest, least, place, ranges, threads);

@@ -212,11 +212,26 @@ int64_t SamplerState::pick_masked(const Grammar::Mask &mask, const float *logits
 llama_token SamplerState::take(int64_t found, const float *logits, size_t count) {
   if (found < 0) throw no_token(*model, parts.constraint.get(), logits, count);
   const auto token = static_cast<llama_token>(found);
+  accept(token);
+  return token;
+}
+
+void SamplerState::accept(llama_token token) {
   if (parts.chain) common_sampler_accept(parts.chain.get(), token, true);
   parts.penalties.accept(token);
   if (parts.constraint) parts.constraint->accept(token);
   if (parts.thoughts) parts.thoughts->accept(token);
-  return token;
+}
+
+void SamplerState::resume(const std::vector<llama_token> &tokens, int32_t draws) {
+  if (!parts.choice || draws < 0) throw CodedError("invalid_argument", "What llama.cpp's chain has drawn cannot be told.");
+  for (const llama_token token : tokens) {
+    if (closed) return;
+    accept(token);
+    if (parts.drafter) parts.drafter->accept(token);
+    if (parts.before_end > 0) parts.before_end--;
+  }
+  parts.choice->skip(static_cast<uint32_t>(draws));
 }
 
 llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
@@ -302,7 +317,8 @@ Napi::Value Model::limit_grammars(const Napi::CallbackInfo &info) {
 
 Napi::Function Sampler::define(Napi::Env env) {
   return DefineClass(env, "Sampler", {InstanceMethod("close", &Sampler::close), InstanceMethod("decide", &Sampler::decide),
-                                   InstanceMethod("logprobs", &Sampler::logprobs), InstanceMethod("endThinking", &Sampler::end_thinking)});
+                                   InstanceMethod("logprobs", &Sampler::logprobs), InstanceMethod("endThinking", &Sampler::end_thinking),
+                                   InstanceMethod("draws", &Sampler::draws), InstanceMethod("resume", &Sampler::resume)});
 }
 
 Sampler::Sampler(const Napi::CallbackInfo &info)
@@ -327,6 +343,17 @@ Napi::Value Sampler::logprobs(const Napi::CallbackInfo &info) {
 
 Napi::Value Sampler::end_thinking(const Napi::CallbackInfo &info) {
   return Napi::Boolean::New(info.Env(), state->end_thinking());
+}
+
+Napi::Value Sampler::draws(const Napi::CallbackInfo &info) {
+  return Napi::Number::New(info.Env(), state->draws());
+}
+
+Napi::Value Sampler::resume(const Napi::CallbackInfo &info) {
+  return Task<bool>::run(
+      info.Env(), "generation_failed",
+      [held = state, tokens = copy_array<int32_t>(info[0]), draws = info[1].ToNumber().Int32Value()](bool &) { held->resume(tokens, draws); },
+      [](Napi::Env env, bool &) { return env.Undefined(); });
 }
 
 Napi::Value Sampler::close(const Napi::CallbackInfo &info) {

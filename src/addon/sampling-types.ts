@@ -89,5 +89,15 @@ export interface NativeSampler {
    * sampler was not made for it.
    */
   endThinking(): boolean;
+  /**
+   * Random numbers drawn so far; -1 where llama.cpp's own chain draws, whose state cannot be told.
+   * Not to be asked while a step has the sampler.
+   */
+  draws(): number;
+  /**
+   * Before its first step: goes on behind tokens that another sampler of the same options and seed
+   * gave, having drawn so often. Rejects `invalid_argument` where llama.cpp's chain draws.
+   */
+  resume(tokens: Int32Array, draws: number): Promise<void>;
   close(): void;
 }

@@ -48,6 +48,8 @@ export interface StepResult {
    * them but the last is in the sequence then.
    */
   counts?: Int32Array;
+  /** NativeSampler.draws of each wanted row's sampler after the step; absent where all are 0. */
+  draws?: Int32Array;
   /** Guesses that were evaluated for each of the rows. */
   guesses?: number;
   failures: StepFailure[] | undefined;

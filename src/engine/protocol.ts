@@ -4,10 +4,12 @@
 // typed arrays cross as they are.
 import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
+import type { BegunAnswer } from './begun-answer.js';
 import type { ModelDescription } from './model-description.js';
 import type { Progress, Telling, ToldToken } from './telling.js';
 import type { ToolSource } from './tools.js';
 
+export type { BegunAnswer } from './begun-answer.js';
 export type { InputRules, Tool, ToolSource } from './tools.js';
 export type { ModelDescription } from './model-description.js';
 
@@ -285,11 +287,8 @@ export type EngineEvent =
    * The prompt is sound and fits; generation will start when a sequence is free. From here on an
    * error is a late one. `position` is its place among those that wait for one; 0 waits for none.
    */
-  | { id: number; kind: 'accepted'; promptTokens: number; position: number }
-  /**
-   * Its first step begins: until then a crash of the engine process is none of its doing, and it
-   * can run again.
-   */
+  | { id: number; kind: 'accepted'; promptTokens: number; position: number; prompt?: Int32Array }
+  /** Its first step begins. */
   | { id: number; kind: 'started' }
   | { id: number; kind: 'delta'; delta: Delta }
   | { id: number; kind: 'done'; finishReason: FinishReason; usage: Usage; timings: Timings; seed: number; stop?: string; warnings?: string[] }
@@ -329,8 +328,8 @@ export interface KvUse {
 
 /** What is answered by events of the same id. */
 export type RequestMessage =
-  | { type: 'chat'; id: number; request: ChatRequest }
-  | { type: 'complete'; id: number; request: CompletionRequest }
+  | { type: 'chat'; id: number; request: ChatRequest; begun?: BegunAnswer | undefined }
+  | { type: 'complete'; id: number; request: CompletionRequest; begun?: BegunAnswer | undefined }
   | { type: 'embed'; id: number; request: EmbedRequest }
   | { type: 'rerank'; id: number; request: RerankRequest }
   | { type: 'render'; id: number; request: ChatRequest }
@@ -383,5 +382,8 @@ export type FromEngine =
   | { type: 'failed'; error: PlainError }
   | { type: 'log'; level: LogLevel; text: string }
   | { type: 'pulse'; pulse: Pulse }
-  /** All that one step brought, for all requests together. */
-  | { type: 'events'; events: EngineEvent[]; status: EngineStatus };
+  /**
+   * All that one step brought, for all requests together. `generated` is a list of: a request's id,
+   * its sampler's draws, a number of tokens, these tokens. No text is told before its tokens.
+   */
+  | { type: 'events'; events: EngineEvent[]; status: EngineStatus; generated?: Int32Array | undefined };

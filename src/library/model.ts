@@ -31,8 +31,8 @@ export interface ModelEvents {
   /** It is there again after a crash. */
   ready: [info: ModelInfo];
   /**
-   * The engine process died and is started again. What it worked on rejects with `model_crashed`,
-   * what waited runs later.
+   * The engine process died and is started again; answers go on where they were. One that ends the
+   * process twice rejects with `model_crashed`.
    */
   crashed: [error: RecuaError];
   /**

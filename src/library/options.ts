@@ -18,9 +18,9 @@ import { readTools, type ToolChoice, type Tools } from './tools.js';
 export interface LoadOptions extends OptionsOf<typeof engineConfigSettings> {
   /**
    * `true` (the default) runs the model in a process of its own: if llama.cpp aborts, that process
-   * dies alone, running answers reject with `model_crashed`, and it is started again. `false` runs
-   * it in this process: nothing to start and nothing to send between processes, but an abort of
-   * llama.cpp ends the program.
+   * dies alone, it is started again, and running answers go on. `false` runs the model in this
+   * process: nothing to start and nothing to send between processes, but an abort of llama.cpp ends
+   * the program.
    */
   isolated?: boolean | undefined;
   /** Called while the model loads, with the part that is done, 0 to 1. */

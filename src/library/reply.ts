@@ -40,7 +40,8 @@ export interface ReplyWork {
  * It runs whether or not somebody reads it. Iterate it once; a slow reader gets deltas merged.
  * Leaving the loop early cancels the answer, and so does aborting the `signal` of its options. Both
  * ways of reading throw a `RecuaError`: `cancelled` after a cancel, `closed` after `dispose()`,
- * `model_crashed` where the engine process died, or why the request cannot be answered.
+ * `model_crashed` where it ends the engine process again and again, or why the request cannot be
+ * answered.
  */
 export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta> {
   readonly #result: Promise<Result>;

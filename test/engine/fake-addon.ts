@@ -59,7 +59,7 @@ export interface FakeAddon extends NativeAddon {
   remembered: Int32Array[];
   /** Calls of `applyChatTemplate`. */
   rendered: number;
-  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; largestStep: number };
+  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; resumed: number; largestStep: number };
 }
 
 export function coded(code: string, message: string): Error {
@@ -135,6 +135,16 @@ class FakeSampler implements NativeSampler {
 
   endThinking(): boolean {
     return false;
+  }
+
+  draws(): number {
+    return this.#count;
+  }
+
+  async resume(tokens: Int32Array, draws: number): Promise<void> {
+    if (tokens.length !== draws) this.owner.violations.push('a sampler was resumed behind other draws');
+    this.#count = draws;
+    this.owner.stats.resumed += tokens.length;
   }
 
   async decide(): Promise<number> {
@@ -299,7 +309,8 @@ class FakeContext implements NativeContext {
       });
       this.owner.stats.guessed += sampled.reduce((sum, given) => sum + given.length - 1, 0);
       const drafted = guesses > 0 ? { counts: Int32Array.from(sampled, ({ length }) => length), guesses } : {};
-      return { tokens: Int32Array.from(sampled.flat()), ...drafted, failures: failures.length > 0 ? failures : undefined, decodeMs: this.fake.decodeMs ?? 0, sampleMs: 0 };
+      const draws = Int32Array.from(input.samplers, (sampler) => (sampler as FakeSampler | null)?.draws() ?? 0);
+      return { tokens: Int32Array.from(sampled.flat()), ...drafted, draws, failures: failures.length > 0 ? failures : undefined, decodeMs: this.fake.decodeMs ?? 0, sampleMs: 0 };
     };
   }
   #append(row: Cell[], token: number): Cell {
@@ -537,7 +548,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     tokenized: [],
     remembered: [],
     rendered: 0,
-    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, largestStep: 0 },
+    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, resumed: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     backends: () => [],

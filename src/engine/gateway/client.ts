@@ -1,12 +1,13 @@
 // The engine as the gateway uses it: keeps one engine process alive and sends it the requests of
-// engine/gateway/requests. When the process dies: what had begun fails with `model_crashed`, what
-// only waited runs again in the next one.
+// engine/gateway/requests. When the process dies, the next one goes on with all of them; one that
+// kills processes fails with `model_crashed` (engine/gateway/suspects).
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState } from '../api.js';
 import { EngineRequests, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
 import { engineEntry } from './spare-process.js';
+import { Suspects } from './suspects.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
 import { TokenRate } from './token-rate.js';
 import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
@@ -79,6 +80,7 @@ class EngineClient extends EngineRequests {
   readonly #readyWaiters: { resolve(model: ModelDescription): void; reject(error: RecuaError): void }[] = [];
   #closing: Promise<void> | undefined;
   #whenGone: (() => void) | undefined;
+  readonly #suspects = new Suspects();
   crashes = 0;
 
   constructor(options: EngineOptions, settings: ClientSettings) {
@@ -122,7 +124,9 @@ class EngineClient extends EngineRequests {
   }
 
   protected submit(call: PendingRequest): void {
-    if (this.#state.state === 'ready') this.#send(call);
+    const refusal = this.#suspects.refusal(call);
+    if (refusal) this.settle(call.id)!.fail(refusal);
+    else if (this.#state.state === 'ready' && !this.#suspects.onTrial) this.#send(call);
     else if (this.requests.size > this.#options.parallel + this.#options.queueSize) {
       this.settle(call.id)!.fail(new RecuaError('queue_full', 'Too many requests wait for the engine to come back; try again in a moment.'));
     }
@@ -140,6 +144,17 @@ class EngineClient extends EngineRequests {
     this.#child?.send({ type: 'endThinking', id });
   }
 
+  protected override progressed(call: PendingRequest): void {
+    if (this.#suspects.isCleared(call)) this.#sendAll();
+  }
+
+  /** All that the process has not; while one is tried, it alone. */
+  #sendAll(): void {
+    if (this.#state.state !== 'ready') return;
+    const trial = this.#suspects.next((call) => this.requests.has(call.id));
+    for (const call of trial ? [trial] : this.requests.values()) if (!call.sent) this.#send(call);
+  }
+
   /**
    * A program that has nothing else to do waits for what it asked for, not for an engine it does
    * not use.
@@ -149,6 +164,8 @@ class EngineClient extends EngineRequests {
     if (wanted) this.#restartTimer?.ref();
     else this.#restartTimer?.unref();
     this.#child?.hold(this.#keepAlive || wanted);
+    const { onTrial } = this.#suspects;
+    if (onTrial && !this.requests.has(onTrial.id)) this.#sendAll();
   }
 
   #turn(state: EngineState): void {
@@ -192,6 +209,7 @@ class EngineClient extends EngineRequests {
     else if (message.type === 'events') {
       this.#status = message.status;
       this.#rate.note(message.status.tokens, performance.now());
+      if (message.generated) this.note(message.generated);
       for (const event of message.events) this.dispatch(event);
     } else if (this.#closing) return;
     else if (message.type === 'progress') {
@@ -207,7 +225,7 @@ class EngineClient extends EngineRequests {
     this.#status = { running: 0, waiting: 0, tokens: 0 };
     this.#turn({ state: 'ready', model, status: this.#status });
     for (const { resolve } of this.#readyWaiters.splice(0)) resolve(model);
-    for (const call of this.requests.values()) this.#send(call);
+    this.#sendAll();
     const child = this.#child!;
     this.#watch = new Watch(this.#watchPolicy, () => child.send({ type: 'look' }), (part, why) => this.#giveUpOn(child, part, why));
     this.#watch.start();
@@ -266,13 +284,12 @@ class EngineClient extends EngineRequests {
     this.#log('error', `the engine process died (${how})${output}`);
     const stuck = this.#stuck;
     this.#stuck = undefined;
-    // What was being prepared may be what the others wait for.
-    const suspects = stuck === 'pool' || stuck === 'process';
-    this.failAll(stuck
+    const error = stuck
       ? new RecuaError('model_stuck', 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.')
-      : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`),
-    (call) => call.begun || call.resent || (suspects && !call.accepted) || !generates(call.type));
-    for (const call of this.requests.values()) call.resent = true;
+      : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`);
+    this.failAll(error, (call) => !generates(call.type) || !call.isKept);
+    for (const guilty of this.#suspects.judge(this.requests.values(), stuck)) this.settle(guilty.id)?.fail(error);
+    if (this.requests.size > 0) this.#log('warn', `${this.requests.size} requests go on in the next engine process`);
 
     const { crashes, windowMs, delayMs } = this.#policy;
     const now = Date.now();

@@ -1,26 +1,34 @@
 // The requests an engine has been given and not answered: ids, cancelling, and events → answers.
 // What engine/gateway/client (over a child process) and engine/in-process/local (in this process)
 // have in common; how a message reaches the engine is theirs.
+import { randomInt } from 'node:crypto';
 import { RecuaError } from '../../errors.js';
+import { AnswerSoFar } from './answer-so-far.js';
 import { RunningAnswer } from './answer.js';
 import type { Answer, Embedded, Engine, EngineState, Released, Reranked } from '../api.js';
 import type {
-  ChatRequest, CompletionRequest, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
+  ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
 } from '../protocol.js';
+
+/** Texts of more characters are not kept for a further engine process once this one has begun. */
+const mostKept = 4 * 2 ** 20;
 
 /** A request that the engine has, or will have after a restart. */
 export class PendingRequest {
   readonly id: number;
   readonly type: RequestMessage['type'];
-  /** The prompt is sound and fits. */
+  /** The engine process that lives has it … */
+  sent = false;
+  /** … and found the prompt sound and fitting … */
   accepted = false;
-  /** Its first step has begun: it is not sent again. */
+  /** … and has begun its first step. */
   begun = false;
-  /**
-   * It waits in the engine process's queue since before a crash: one that crashes it twice is not
-   * sent a third time.
-   */
-  resent = false;
+  /** Processes in a row that died while they worked on it and had brought it no further. */
+  deaths = 0;
+  /** Tokens that its answer had when the last of them died. */
+  lengthAtDeath = 0;
+  /** Of one that generates. */
+  readonly soFar: AnswerSoFar | undefined;
   readonly event: (event: EngineEvent) => void;
   readonly fail: (error: RecuaError) => void;
   readonly #released: Released;
@@ -31,7 +39,8 @@ export class PendingRequest {
   constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released) {
     this.id = message.id;
     this.type = message.type;
-    this.#message = message;
+    if (message.type === 'chat' || message.type === 'complete') this.soFar = new AnswerSoFar(message.request);
+    this.#message = seeded(message);
     this.event = event;
     this.fail = fail;
     this.#released = released;
@@ -43,11 +52,36 @@ export class PendingRequest {
    */
   deliver(send: (message: RequestMessage, gone: () => void) => void): void {
     if (!this.#message) return;
+    this.sent = true;
     this.#onTheWay++;
     send(this.#message, () => {
       this.#onTheWay--;
       this.#tellReleased();
     });
+  }
+
+  /** What the next engine process gets is another message then: it has to go on. */
+  resume(): void {
+    const message = this.#message;
+    if (!message || !this.soFar) return;
+    if (message.type === 'chat' || message.type === 'complete') message.begun = this.soFar.resume();
+  }
+
+  /** What tells requests apart that ask for the same; undefined once its text is gone. */
+  get asked(): unknown {
+    if (!this.#message || !('request' in this.#message)) return undefined;
+    const { request } = this.#message;
+    return 'sampling' in request ? { ...request, asker: undefined, sampling: { ...request.sampling, seed: undefined } } : request;
+  }
+
+  /** Its text is there, to be sent again. */
+  get isKept(): boolean {
+    return this.#message !== undefined;
+  }
+
+  /** Long texts are not kept while an answer is written. */
+  dropLong(): void {
+    if (this.#message && lengthOf(this.#message) > mostKept) this.drop();
   }
 
   /** It is not sent again: the text goes. */
@@ -138,15 +172,43 @@ export abstract class EngineRequests implements Engine {
     const call = this.requests.get(event.id);
     // Cancelled here already.
     if (!call) return;
-    if (event.kind === 'accepted') call.accepted = true;
+    if (event.kind === 'accepted') {
+      call.accepted = true;
+      call.soFar?.accepted(event.prompt);
+    }
     if (event.kind === 'started') {
       call.begun = true;
-      call.drop();
+      call.soFar?.started();
+      call.dropLong();
     }
     if (isLast(event)) this.settle(event.id);
     if (event.kind === 'error') call.fail(RecuaError.fromPlain(event.error));
+    else if (event.kind === 'delta' && call.soFar) this.#tell(call, event.id, call.soFar.take(event.delta));
     else call.event(event);
   }
+
+  #tell(call: PendingRequest, id: number, delta: Delta | 'differs' | undefined): void {
+    if (delta === undefined) return;
+    if (delta !== 'differs') return call.event({ id, kind: 'delta', delta });
+    this.settle(id);
+    this.withdraw(id);
+    call.fail(new RecuaError('model_crashed', 'The engine process died while it worked on this request, and the answer came out otherwise when it was begun anew.'));
+  }
+
+  /** Tokens of answers, as the protocol lists them. */
+  protected note(generated: Int32Array): void {
+    for (let at = 0; at < generated.length;) {
+      const [id, draws, count] = generated.subarray(at, at + 3) as unknown as [number, number, number];
+      at += 3;
+      const call = this.requests.get(id);
+      call?.soFar?.note(generated.subarray(at, at + count), draws);
+      if (call) this.progressed(call);
+      at += count;
+    }
+  }
+
+  /** An answer has more tokens. */
+  protected progressed(_call: PendingRequest): void {}
 
   protected settle(id: number): PendingRequest | undefined {
     const call = this.requests.get(id);
@@ -183,7 +245,9 @@ export abstract class EngineRequests implements Engine {
     let cancel = (): void => {};
     let known: number | undefined;
     const answer = new RunningAnswer(() => cancel(), () => {
-      if (known !== undefined && this.requests.has(known)) this.endThinking(known);
+      const call = known === undefined ? undefined : this.requests.get(known);
+      if (call?.soFar) call.soFar.endsThinking = true;
+      if (call) this.endThinking(call.id);
     });
     const fail = (error: RecuaError): void => answer.fail(error);
     cancel = this.#start((id) => message(known = id), signal, released, fail, (event) => {
@@ -228,6 +292,23 @@ export abstract class EngineRequests implements Engine {
     this.changed();
     this.submit(call);
     return cancel;
+  }
+}
+
+/** Another engine process has to draw as the first does; the largest seed stands for any. */
+function seeded(message: RequestMessage): RequestMessage {
+  if ((message.type !== 'chat' && message.type !== 'complete') || message.request.sampling.seed !== undefined) return message;
+  const sampling = { ...message.request.sampling, seed: randomInt(0xffff_ffff) };
+  return { ...message, request: { ...message.request, sampling } } as RequestMessage;
+}
+
+function lengthOf(message: RequestMessage): number {
+  switch (message.type) {
+    case 'chat': return message.request.messages.length + message.request.tools.length;
+    case 'complete': return message.request.prompt.length;
+    case 'embed': return message.request.inputs.reduce((sum, { length }) => sum + length, 0);
+    case 'rerank': return message.request.documents.reduce((sum, { length }) => sum + length, 0);
+    default: return 0;
   }
 }
 

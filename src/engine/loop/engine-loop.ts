@@ -15,7 +15,7 @@ import { canRemoveParts, type LoadedModel } from './loaded.js';
 import { Pace } from '../planning/pace.js';
 import { PoolShare } from '../prompts/pool-share.js';
 import { PrefixCache } from '../planning/prefix.js';
-import type { ChatRequest, CompletionRequest, EmbedRequest, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
+import type { BegunAnswer, ChatRequest, CompletionRequest, EmbedRequest, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
 import { Intake } from './intake.js';
 import { Outbox, type EngineHooks } from './outbox.js';
@@ -24,6 +24,7 @@ import type { Sequence } from '../planning/sequence.js';
 import { SleepFiles } from './sleep-files.js';
 import { scored, StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
+import { TextWork } from './text-work.js';
 import { Vitals } from './vitals.js';
 import { WaitingQueue } from './waiting-queue.js';
 
@@ -50,9 +51,7 @@ export class EngineLoop {
   readonly #keeper: StateKeeper;
   readonly #sleep: SleepFiles | undefined;
   readonly #running: Sequence[] = [];
-  #tokens = 0;
-  /** Requests with tokens that are not text yet. */
-  readonly #fresh = new Set<Generation>();
+  readonly #text: TextWork;
   /** Requests that are told how far their prompt is read. */
   readonly #watched = new Set<Generation>();
   readonly #outbox: Outbox;
@@ -77,7 +76,8 @@ export class EngineLoop {
     this.#waiting = new WaitingQueue(options.queueTimeoutMs, (sequence, error) => this.#giveUp(this.#requests.get(sequence)!, error));
     this.#keeper = new StateKeeper(loaded, this.#cache);
     if (options.sleep && context) this.#sleep = new SleepFiles(options.sleep, this.#cache, model, () => this.#keeper.identify(), hooks.log, () => this.wakeup.wake());
-    this.#outbox = new Outbox((events, status) => hooks.emit(events, status), () => this.status);
+    this.#outbox = new Outbox((...news) => hooks.emit(...news), () => this.status);
+    this.#text = new TextWork(this.#active, this.#outbox, loaded.pieces);
     const poolShare = new PoolShare();
     this.#intake = new Intake(addon, loaded, this.#active, this.#arrivals, poolShare, partial && options.specType !== 'none', {
       makeRoom: (asker) => this.#waiting.giveWay(asker),
@@ -96,14 +96,14 @@ export class EngineLoop {
     this.ended = context ? this.#run(context) : Promise.resolve();
   }
 
-  chat(id: number, request: ChatRequest): void {
+  chat(id: number, request: ChatRequest, begun?: BegunAnswer): void {
     if (this.#closing) return this.#fail(id, shuttingDown());
-    this.#intake.chat(id, request);
+    this.#intake.chat(id, request, begun);
   }
 
-  complete(id: number, request: CompletionRequest): void {
+  complete(id: number, request: CompletionRequest, begun?: BegunAnswer): void {
     if (this.#closing) return this.#fail(id, shuttingDown());
-    this.#intake.complete(id, request);
+    this.#intake.complete(id, request, begun);
   }
 
   embed(id: number, request: EmbedRequest | RerankRequest): void {
@@ -189,8 +189,17 @@ export class EngineLoop {
   #join(request: Generation): void {
     this.#active.set(request.id, request);
     this.#requests.set(request.sequence, request);
-    const place = this.#waiting.add(request.sequence, request.asker);
-    this.#outbox.push({ id: request.id, kind: 'accepted', promptTokens: request.sequence.promptLength, position: Math.max(0, place - this.#cache.freeSlots) });
+    const { id, sequence } = request;
+    const { promptLength: promptTokens } = sequence;
+    const accepted = { id, kind: 'accepted', promptTokens, prompt: sequence.tokens.subarray(0, promptTokens) } as const;
+    if (sequence.state === 'finished') {
+      // The last step of another process had ended it.
+      this.#outbox.push({ ...accepted, position: 0 });
+      this.#text.add(request);
+      return this.#drop(request);
+    }
+    const place = this.#waiting.add(sequence, request.asker);
+    this.#outbox.push({ ...accepted, position: Math.max(0, place - this.#cache.freeSlots) });
   }
 
   #giveUp(request: Generation, error: RecuaError): void {
@@ -214,7 +223,7 @@ export class EngineLoop {
       } else await this.#sleep?.settle(context);
       await admission.straighten(this.#pace.stepMs);
       const step = this.#submit(context);
-      this.#render();
+      this.#text.render();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
       else if (this.#isIdle() && this.#jobs.length === 0) await this.wakeup.sleep();
@@ -275,7 +284,7 @@ export class EngineLoop {
     this.#inFlight = true;
     return context.steps(this.#batch.input, this.#mostSteps(), (results) => {
       for (const result of results) this.#take(result);
-      this.#render();
+      this.#text.render();
       if (this.#batch.asking.some(({ state }) => state === 'finished')) context.pause();
     });
   }
@@ -312,8 +321,7 @@ export class EngineLoop {
       to = from + (result.counts?.[i] ?? 1);
       const last = result.tokens[to - 1]!;
       const given = result.tokens.subarray(from, last < 0 ? to - 1 : to);
-      if (given.length > 0 && request.accept(given, result.guesses ?? 0, this.#loaded.pieces.flags, nowMs)) this.#fresh.add(request);
-      this.#tokens += given.length;
+      if (given.length > 0) this.#text.accept(request, given, result.draws?.[i] ?? 0, result.guesses ?? 0);
       if (last === scored) request.sequence.scored++;
       else if (last === undecided) this.#decisions.add(request, given.length);
       else if (last < 0) {
@@ -321,7 +329,7 @@ export class EngineLoop {
         // evaluated with it.
         if (given.length > 0) request.sequence.advance(1);
         // What came before is told first, and may even have ended the answer.
-        if (given.length > 0) this.#render();
+        if (given.length > 0) this.#text.render();
         if (!this.#active.has(request.id)) continue;
         this.#failSampling(request, result.failures?.find((failure) => failure.row === i) ?? { code: '', message: 'the sampler gave no token' });
       }
@@ -339,8 +347,7 @@ export class EngineLoop {
   #decided(request: Generation, outcome: number | RecuaError): void {
     if (!this.#active.has(request.id)) return;
     if (typeof outcome !== 'number') this.#failSampling(request, outcome);
-    else if (request.accept(Int32Array.of(outcome), 0, this.#loaded.pieces.flags, performance.now())) this.#fresh.add(request);
-    this.#tokens++;
+    else this.#text.accept(request, Int32Array.of(outcome), request.sampler.draws(), 0);
     this.#stir();
   }
 
@@ -367,22 +374,6 @@ export class EngineLoop {
     }
   }
 
-  /** The text work of the last step, while the next one computes. */
-  #render(): void {
-    for (const request of this.#fresh) {
-      if (!this.#active.has(request.id)) continue;
-      try {
-        this.#outbox.gather((events) => request.render(this.#loaded.pieces, events));
-      } catch (error) {
-        request.sequence.finish();
-        this.#fail(request.id, RecuaError.from(error));
-      }
-      if (request.answered) this.#active.delete(request.id);
-    }
-    this.#fresh.clear();
-    this.#outbox.flushSoon();
-  }
-
   #fail(id: number, error: RecuaError): void {
     this.#active.delete(id);
     this.#outbox.fail(id, error);
@@ -393,7 +384,7 @@ export class EngineLoop {
     const running = this.#running.length;
     // Requests for vectors share each call, so that none of them waits for another's end.
     const pooled = this.#embeddings?.active ?? 0;
-    return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#tokens, ...(this.#loaded.context ? { kv: this.#cache.use } : {}) };
+    return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#text.tokens, ...(this.#loaded.context ? { kv: this.#cache.use } : {}) };
   }
 }
 

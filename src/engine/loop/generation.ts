@@ -2,7 +2,7 @@
 // parser, times), and the text work of its new tokens. The engine calls it between steps.
 import type { NativeSampler, Pieces } from '../../addon/addon.js';
 import type { PreparedPrompt } from '../prompts/chat.js';
-import type { Asker, Delta, EngineEvent, FinishReason, Timings, Usage } from '../protocol.js';
+import type { Asker, BegunAnswer, Delta, EngineEvent, FinishReason, Timings, Usage } from '../protocol.js';
 import type { ToldToken } from '../telling.js';
 import type { Sequence } from '../planning/sequence.js';
 import { Text } from '../text/text.js';
@@ -20,9 +20,10 @@ export class Generation {
   /** Where the request asks for tokens or what they are worth. */
   #told: ToldTokens | undefined;
   readonly #prepared: PreparedPrompt;
-  readonly #arrivedMs: number;
+  #arrivedMs: number;
   /** The sampler may be closed before the last text work. */
   readonly #seed: number;
+  #started = false;
   #startedMs = 0;
   #firstMs = 0;
   #lastMs = 0;
@@ -53,10 +54,19 @@ export class Generation {
     this.#rendered = sequence.promptLength;
   }
 
+  /** Goes on with what another engine process had begun. The sampler does already. */
+  resume({ tokens, exactly, arrivedMs, startedMs, firstMs }: BegunAnswer, flags: Uint8Array, nowMs: number): void {
+    this.#arrivedMs = nowMs - arrivedMs;
+    if (startedMs > 0) this.#startedMs = nowMs - startedMs;
+    if (firstMs > 0 && tokens.length > 0) this.#firstMs = this.#lastMs = nowMs - firstMs;
+    this.#finishReason = this.sequence.resume(tokens, flags, exactly);
+  }
+
   /** Notes that a step with this sequence begins; true if it is the first. */
   start(nowMs: number): boolean {
-    if (this.#startedMs !== 0) return false;
-    this.#startedMs = nowMs;
+    if (this.#started) return false;
+    this.#started = true;
+    this.#startedMs ||= nowMs;
     return true;
   }
 

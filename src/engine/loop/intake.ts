@@ -4,7 +4,7 @@
 import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
-import type { Asker, ChatRequest, CompletionRequest } from '../protocol.js';
+import type { Asker, BegunAnswer, ChatRequest, CompletionRequest } from '../protocol.js';
 import { Sequence } from '../planning/sequence.js';
 import { prepareChat, prepareCompletion, type PreparedPrompt, type Preparing } from '../prompts/chat.js';
 import { takesLong, type PoolShare } from '../prompts/pool-share.js';
@@ -52,12 +52,12 @@ export class Intake {
     this.#hooks = hooks;
   }
 
-  chat(id: number, request: ChatRequest): void {
-    void this.#start(id, request, (preparing) => prepareChat(preparing, this.#loaded.options.chatTemplate, request));
+  chat(id: number, request: ChatRequest, begun?: BegunAnswer): void {
+    void this.#start(id, request, begun, (preparing) => prepareChat(preparing, this.#loaded.options.chatTemplate, request));
   }
 
-  complete(id: number, request: CompletionRequest): void {
-    void this.#start(id, request, (preparing) => prepareCompletion(this.#addon, preparing, request));
+  complete(id: number, request: CompletionRequest, begun?: BegunAnswer): void {
+    void this.#start(id, request, begun, (preparing) => prepareCompletion(this.#addon, preparing, request));
   }
 
   /** Nobody waits for the request: what is done for it ends soon. */
@@ -65,7 +65,9 @@ export class Intake {
     this.#preparing.get(id)?.fill(1);
   }
 
-  async #start(id: number, request: ChatRequest | CompletionRequest, prepare: (preparing: Preparing) => Promise<PreparedPrompt>): Promise<void> {
+  async #start(
+    id: number, request: ChatRequest | CompletionRequest, begun: BegunAnswer | undefined, prepare: (preparing: Preparing) => Promise<PreparedPrompt>,
+  ): Promise<void> {
     const arrivedMs = performance.now();
     const { context, model, options } = this.#loaded;
     const refusal = notGenerating(this.#loaded.description);
@@ -82,9 +84,13 @@ export class Intake {
     try {
       if (!this.#active.has(id)) return;
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
+      if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);
+      if (begun?.endsThinking) prepared.sampler.endThinking();
       if (this.#active.has(id)) {
-        const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt);
-        this.#hooks.join(new Generation(id, sequence, prepared, arrivedMs, request.asker));
+        const sequence = new Sequence(begun?.prompt ?? prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt);
+        const generation = new Generation(id, sequence, prepared, arrivedMs, request.asker);
+        if (begun) generation.resume(begun, this.#loaded.pieces.flags, performance.now());
+        this.#hooks.join(generation);
       } else {
         prepared.sampler.close();
         prepared.parser.close();

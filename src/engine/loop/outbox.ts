@@ -6,8 +6,11 @@ import type { EngineEvent, EngineStatus } from '../protocol.js';
 
 /** Who the loop tells. */
 export interface EngineHooks {
-  /** All that happened since the last call, for all requests together. */
-  emit(events: EngineEvent[], status: EngineStatus): void;
+  /**
+   * All that happened since the last call, for all requests together; `generated` as the protocol
+   * has it.
+   */
+  emit(events: EngineEvent[], status: EngineStatus, generated?: Int32Array): void;
   log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
 }
 
@@ -15,6 +18,7 @@ export class Outbox {
   readonly #emit: EngineHooks['emit'];
   readonly #status: () => EngineStatus;
   #events: EngineEvent[] = [];
+  #generated: number[] = [];
   /** What the gateway was told last: a cancel changes it without an event. */
   #told: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
   #flushing = false;
@@ -27,6 +31,11 @@ export class Outbox {
   push(event: EngineEvent): void {
     this.#events.push(event);
     this.flushSoon();
+  }
+
+  /** Tokens of an answer, which go with the next events: text that is made of them, or others'. */
+  note(id: number, draws: number, tokens: Int32Array): void {
+    this.#generated.push(id, draws, tokens.length, ...tokens);
   }
 
   fail(id: number, error: RecuaError): void {
@@ -58,7 +67,9 @@ export class Outbox {
     const events = this.#events;
     this.#events = [];
     this.#told = this.#status();
-    this.#emit(events, this.#told);
+    const generated = this.#generated.length > 0 ? Int32Array.from(this.#generated) : undefined;
+    this.#generated = [];
+    this.#emit(events, this.#told, generated);
   }
 
   #hasNews(): boolean {

@@ -97,7 +97,7 @@ export function planStep(
   const prompts: Sequence[] = [];
   let scored: Sequence | undefined;
   for (const sequence of running) {
-    if (sequence.state === 'decode') plan.add(sequence, 1);
+    if (sequence.state === 'decode' || sequence.isReplaying) plan.add(sequence, 1);
     else if (sequence.state === 'prefill' && sequence.pending > 0) {
       if (sequence.isScored) scored ??= sequence;
       if (!sequence.isScored || sequence === scored) prompts.push(sequence);

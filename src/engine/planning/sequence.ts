@@ -42,6 +42,7 @@ export class Sequence {
   readonly isScored: boolean;
   /** Tokens of the prompt for which that is known, the first not counted. */
   scored = 0;
+  #replays = false;
   /** Nothing is generated: its only token is not part of the answer. */
   readonly isMute: boolean;
 
@@ -58,6 +59,23 @@ export class Sequence {
   }
 
   /**
+   * Before it has a slot: these were generated already. `flags` and the reason are acceptAll's.
+   * `exactly` evaluates them as they were then: one in each step, which rounds as it did.
+   */
+  resume(generated: Int32Array, flags: Uint8Array, exactly: boolean): FinishReason | undefined {
+    this.#replays = exactly;
+    const tokens = new Int32Array(this.promptLength + generated.length);
+    tokens.set(this.tokens);
+    this.tokens = tokens;
+    for (const token of generated) {
+      const reason = this.accept(token, (flags[token]! & 1) !== 0);
+      if (reason) return reason;
+    }
+    this.state = 'waiting';
+    return undefined;
+  }
+
+  /**
    * Takes a slot in which the first `reused` tokens are evaluated already. Allocates once for all
    * that may come.
    */
@@ -67,13 +85,20 @@ export class Sequence {
     this.tokens = tokens;
     this.slot = slot;
     this.evaluated = reused;
-    this.cachedTokens = reused;
+    this.cachedTokens = Math.min(reused, this.promptLength);
     this.state = 'prefill';
   }
 
-  /** Tokens known but not evaluated. */
+  /** Tokens known but not evaluated, that a step may read together. */
   get pending(): number {
-    return this.length - this.evaluated;
+    const { length, promptLength, evaluated } = this;
+    if (!this.#replays || length === evaluated) return length - evaluated;
+    return evaluated < promptLength ? promptLength - evaluated : 1;
+  }
+
+  /** The prompt is read, and one known token of the answer follows the other. */
+  get isReplaying(): boolean {
+    return this.#replays && this.state === 'prefill' && this.evaluated >= this.promptLength;
   }
 
   get generated(): number {

@@ -12,8 +12,8 @@ const piecesAtOnce = 1_024;
 
 export function deliver(engine: EngineLoop, m: RequestMessage): void {
   switch (m.type) {
-    case 'chat': return engine.chat(m.id, m.request);
-    case 'complete': return engine.complete(m.id, m.request);
+    case 'chat': return engine.chat(m.id, m.request, m.begun);
+    case 'complete': return engine.complete(m.id, m.request, m.begun);
     case 'embed':
     case 'rerank': return engine.embed(m.id, m.request);
     case 'render': return engine.ask(m.id, (model, { chatTemplate }) => renderChat(model, chatTemplate, m.request));

@@ -54,7 +54,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     const loaded = await opening.promise;
     loading = undefined;
     engine = new EngineLoop(addon, loaded, {
-      emit: (events, status) => send({ type: 'events', events, status }),
+      emit: (events, status, generated) => send({ type: 'events', events, status, generated }),
       log,
     });
     engine.ended.catch((error: unknown) => {

@@ -64,7 +64,7 @@ export function isBody(body: Body | Form | undefined): body is Body {
 
 /** Errors of routes that a model answers. */
 export const inferenceErrors: readonly ErrorCode[] = [
-  'unsupported_parameter', 'unknown_parameter', 'model_not_found', 'model_unusable', 'model_too_large', 'model_crashed', 'model_stuck', 'model_loading', 'queue_full', 'queue_timeout', 'cancelled', 'context_length_exceeded',
+  'unsupported_parameter', 'unknown_parameter', 'model_not_found', 'model_unusable', 'model_too_large', 'model_crashed', 'model_stuck', 'request_set_aside', 'model_loading', 'queue_full', 'queue_timeout', 'cancelled', 'context_length_exceeded',
 ];
 
 /** Errors of chats, beside them. */

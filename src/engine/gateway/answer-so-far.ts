@@ -1,0 +1,173 @@
+// What the gateway knows of an answer that is being written: enough for another engine process to
+// go on where one died, and to tell which of the text that it gives was given before. Used by
+// engine/gateway/requests; docs/design/resuming.md has the idea.
+import type { BegunAnswer, ChatRequest, CompletionRequest, Delta } from '../protocol.js';
+
+/**
+ * What took no longer to generate is evaluated token by token once more, and what follows is what
+ * would have followed. More is read like a prompt, in a tenth of the time, which rounds otherwise.
+ */
+const exactMs = 10_000;
+
+/** Delivered text, by where it belongs. */
+interface Given {
+  content: string;
+  reasoning: string;
+  calls: Map<number, { id?: string; name?: string; arguments: string }>;
+  /** Tokens that were told. */
+  tokens: number;
+  /** What is told once. */
+  echoed: boolean;
+}
+
+export class AnswerSoFar {
+  /** Its tokens cannot be given to another sampler: the answer is written anew, and compared. */
+  #restarts: boolean;
+  #prompt: Int32Array | undefined;
+  #tokens = new Int32Array(0);
+  #length = 0;
+  #draws = 0;
+  readonly #sentMs = performance.now();
+  #startedMs = 0;
+  #firstMs = 0;
+  /** Time that its tokens took. */
+  #generateMs = 0;
+  readonly #given: Given = nothing();
+  /** It was told to think no longer. */
+  endsThinking = false;
+  /** What will be told once more. */
+  #repeated: Given | undefined;
+
+  constructor({ tells }: ChatRequest | CompletionRequest) {
+    this.#restarts = tells?.logprobs !== undefined || tells?.prompt === true;
+  }
+
+  /** Tokens that are known. */
+  get length(): number {
+    return this.#length;
+  }
+
+  accepted(prompt: Int32Array | undefined): void {
+    this.#prompt ??= prompt;
+  }
+
+  started(): void {
+    this.#startedMs ||= performance.now();
+  }
+
+  /** Tokens that were sampled, with so many random numbers in all; -1 is an unknown number. */
+  note(tokens: Int32Array, draws: number): void {
+    this.#firstMs ||= performance.now();
+    this.#generateMs = performance.now() - this.#firstMs;
+    this.#draws = draws;
+    this.#restarts ||= draws < 0;
+    if (this.#length + tokens.length > this.#tokens.length) {
+      const larger = new Int32Array(2 * (this.#length + tokens.length) + 64);
+      larger.set(this.#tokens.subarray(0, this.#length));
+      this.#tokens = larger;
+    }
+    this.#tokens.set(tokens, this.#length);
+    this.#length += tokens.length;
+  }
+
+  /** What another engine process needs to go on; undefined where it has only to begin. */
+  resume(): BegunAnswer | undefined {
+    this.#repeated = copyOf(this.#given);
+    if (!this.#prompt) return undefined;
+    const nowMs = performance.now();
+    const age = (ms: number): number => (ms > 0 ? nowMs - ms : 0);
+    const common = { prompt: this.#prompt, exactly: this.#generateMs <= exactMs, endsThinking: this.endsThinking, arrivedMs: age(this.#sentMs), startedMs: age(this.#startedMs), firstMs: age(this.#firstMs) };
+    if (!this.#restarts) return { ...common, tokens: this.#tokens.slice(0, this.#length), draws: this.#draws };
+    this.#length = 0;
+    return { ...common, tokens: new Int32Array(0), draws: 0 };
+  }
+
+  /**
+   * What of a delta is new; undefined if nothing is. 'differs' where an answer that was written
+   * anew is another than before.
+   */
+  take(delta: Delta): Delta | 'differs' | undefined {
+    if (this.#repeated) {
+      const fresh = without(delta, this.#repeated);
+      if (fresh === undefined || fresh === 'differs') return fresh;
+      delta = fresh;
+    }
+    note(delta, this.#given);
+    return delta;
+  }
+}
+
+function nothing(): Given {
+  return { content: '', reasoning: '', calls: new Map(), tokens: 0, echoed: false };
+}
+
+function copyOf(given: Given): Given {
+  return { ...given, calls: new Map(Array.from(given.calls, ([index, call]) => [index, { ...call }])) };
+}
+
+function note(delta: Delta, given: Given): void {
+  if (delta.content !== undefined) given.content += delta.content;
+  if (delta.reasoning !== undefined) given.reasoning += delta.reasoning;
+  for (const { index, id, name, arguments: text = '' } of delta.toolCalls ?? []) {
+    const known = given.calls.get(index);
+    given.calls.set(index, { ...(id === undefined ? {} : { id }), ...(name === undefined ? {} : { name }), ...known, arguments: (known?.arguments ?? '') + text });
+  }
+  given.tokens += delta.tokens?.length ?? 0;
+  if (delta.echo !== undefined || delta.promptTokens) given.echoed = true;
+}
+
+/** Takes what was given before off a delta, and off what is still expected again. */
+function without(delta: Delta, repeated: Given): Delta | 'differs' | undefined {
+  const fresh: Delta = { ...delta };
+  for (const key of ['content', 'reasoning'] as const) {
+    const text = delta[key];
+    if (text === undefined || repeated[key] === '') continue;
+    const rest = behind(repeated[key], text);
+    if (rest === undefined) return 'differs';
+    repeated[key] = repeated[key].slice(text.length);
+    if (rest === '') delete fresh[key];
+    else fresh[key] = rest;
+  }
+  if (delta.toolCalls) {
+    const calls: typeof delta.toolCalls = [];
+    for (const call of delta.toolCalls) {
+      const known = repeated.calls.get(call.index);
+      if (!known) {
+        calls.push(call);
+        continue;
+      }
+      const left: typeof call = { index: call.index };
+      // Its id was drawn anew; who asked has the first.
+      if (call.id !== undefined && known.id === undefined) left.id = call.id;
+      if (call.name !== undefined && known.name === undefined) left.name = call.name;
+      else if (call.name !== undefined && call.name !== known.name) return 'differs';
+      if (call.arguments !== undefined) {
+        const rest = behind(known.arguments, call.arguments);
+        if (rest === undefined) return 'differs';
+        known.arguments = known.arguments.slice(call.arguments.length);
+        if (rest !== '') left.arguments = rest;
+      }
+      if (Object.keys(left).length > 1) calls.push(left);
+    }
+    if (calls.length > 0) fresh.toolCalls = calls;
+    else delete fresh.toolCalls;
+  }
+  if (delta.tokens && repeated.tokens > 0) {
+    const told = delta.tokens.slice(repeated.tokens);
+    repeated.tokens -= delta.tokens.length - told.length;
+    if (told.length > 0) fresh.tokens = told;
+    else delete fresh.tokens;
+  }
+  if (repeated.echoed) {
+    delete fresh.echo;
+    delete fresh.promptTokens;
+  }
+  if (Object.keys(fresh).length === 0 || (Object.keys(fresh).length === 1 && fresh.soFar)) return undefined;
+  return fresh;
+}
+
+/** What of `text` comes behind that which is expected; undefined where it is not that. */
+function behind(expected: string, text: string): string | undefined {
+  const both = Math.min(expected.length, text.length);
+  return expected.slice(0, both) === text.slice(0, both) ? text.slice(both) : undefined;
+}

@@ -1,0 +1,83 @@
+// No answer is lost: real engine processes are killed while they write answers of all kinds, and
+// each is the one that an engine gives that lives.
+import t, { type Test } from 'tap';
+import { startEngine } from '#recua/engine/gateway/client.js';
+import type { Answer, Engine } from '#recua/engine/api.js';
+import type { ChatRequest, Constraint, Delta, EngineOptions, Sampling } from '#recua/engine/protocol.js';
+import { merge } from '#recua/engine/gateway/answer.js';
+import { builtinPath } from '#recua/models/store.js';
+import { engineDefaults } from '#recua/settings/config.js';
+import { chat, sampling } from '../engine/requests.js';
+
+const options: EngineOptions = { ...engineDefaults, modelPath: builtinPath, contextSize: 2048, parallel: 1, threads: 1, threadsBatch: 1 };
+
+async function open(t: Test, more: Partial<EngineOptions> = {}): Promise<Engine> {
+  const engine = startEngine({ ...options, ...more }, { restart: { crashes: 1e6, delayMs: 0 } });
+  t.teardown(() => engine.close(0));
+  await engine.ready();
+  return engine;
+}
+
+/** All there is of an answer but its times and the ids of its calls. */
+async function whole(answer: Answer) {
+  let told: Delta = {};
+  for await (const delta of answer) told = merge(told, delta);
+  const { finishReason, usage: { promptTokens, completionTokens }, stop } = await answer.finished;
+  const { content, reasoning, toolCalls } = told;
+  return { content, reasoning, calls: toolCalls?.map(({ id: _, ...call }) => call), finishReason, promptTokens, completionTokens, stop };
+}
+
+const schema: Constraint = {
+  kind: 'schema', strict: true, param: 'response_format',
+  schema: JSON.stringify({ type: 'object', properties: { story: { type: 'string', minLength: 200, maxLength: 400 }, kind: { enum: ['good', 'bad'] } }, required: ['story', 'kind'], additionalProperties: false }),
+};
+const writeTool = { type: 'function', function: { name: 'write', parameters: { type: 'object', properties: { text: { type: 'string', minLength: 300, maxLength: 500 } }, required: ['text'] } } };
+const drawn = (seed: number, more: Partial<Sampling> = {}): Sampling => ({ ...sampling, temperature: 0.9, topK: 40, topP: 0.95, minP: 0.05, seed, ...more });
+
+/** By what they ask of the sampler and of who reads the text. */
+const kinds: Record<string, (seed: number) => Partial<ChatRequest>> = {
+  greedy: () => ({ sampling: { ...sampling, ignoreEos: true, seed: 1 } }),
+  drawn: (seed) => ({ sampling: drawn(seed, { ignoreEos: true }) }),
+  nucleus: (seed) => ({ sampling: drawn(seed, { topK: 0, topP: 0.9, minP: 0, ignoreEos: true }) }),
+  penalised: (seed) => ({ sampling: drawn(seed, { repeatPenalty: 1.2, frequencyPenalty: 0.5, presencePenalty: 0.3, ignoreEos: true }) }),
+  schema: (seed) => ({ sampling: drawn(seed), constraint: schema }),
+  grammar: (seed) => ({ sampling: drawn(seed), constraint: { kind: 'grammar', grammar: 'root ::= ([a-z]{1,9} " "){60} "end"' } }),
+  stops: (seed) => ({ sampling: drawn(seed, { ignoreEos: true }), stop: ['zq', 'The', '\n'] }),
+  long: (seed) => ({ sampling: drawn(seed, { minTokens: 150 }) }),
+  calls: (seed) => ({
+    sampling: drawn(seed), tools: JSON.stringify([writeTool]), toolSources: [{ name: 'write', param: 'tools[0].function.parameters', strict: true }], toolChoice: 'required',
+  }),
+  mirostat: (seed) => ({ sampling: drawn(seed, { mirostat: 2, ignoreEos: true }) }),
+};
+
+const request = (kind: string, seed: number): ChatRequest => chat(`Tell me story number ${seed}.`, { maxTokens: 250, ...kinds[kind]!(seed) });
+
+/** Ten kinds, ten kills each. */
+const rounds = 10;
+
+/** Kills the engine as soon as it has generated so many tokens, unless the answer ends before. */
+async function killAfter(engine: Engine, tokens: number, ended: Promise<unknown>): Promise<void> {
+  let over = false;
+  void ended.finally(() => (over = true)).catch(() => undefined);
+  while (!over) {
+    const { state } = engine;
+    if (state.state === 'ready' && state.status.tokens >= tokens) return void process.kill(engine.pid!, 'SIGKILL');
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+for (const kind of Object.keys(kinds)) {
+  t.test(`an answer whose engine is killed goes on where it was: ${kind}`, async (t) => {
+    const calm = await open(t);
+    const engine = await open(t);
+    for (let seed = 1; seed <= rounds; seed++) {
+      const expected = await whole(calm.chat(request(kind, seed)));
+      await engine.forget();
+      const { state } = engine;
+      const answer = engine.chat(request(kind, seed));
+      const got = whole(answer);
+      await killAfter(engine, (state.state === 'ready' ? state.status.tokens : 0) + (seed * 37) % 90, got);
+      t.strictSame(await got, expected, `${engine.crashes} crashes`);
+    }
+  });
+}
