@@ -291,6 +291,9 @@ private:
   Napi::Value steps(const Napi::CallbackInfo &info); // step.cpp
   Napi::Value copy_sequence(const Napi::CallbackInfo &info);
   Napi::Value remove_sequence(const Napi::CallbackInfo &info);
+  Napi::Value stash(const Napi::CallbackInfo &info, uint32_t flags);
+  Napi::Value checkpoint_sequence(const Napi::CallbackInfo &info);
+  Napi::Value roll_back_sequence(const Napi::CallbackInfo &info);
   Napi::Value stash_sequence(const Napi::CallbackInfo &info);
   Napi::Value unstash_sequence(const Napi::CallbackInfo &info);
   Napi::Value drop_stash(const Napi::CallbackInfo &info);

@@ -211,6 +211,7 @@ Napi::Function Context::define(Napi::Env env) {
        InstanceMethod("removeSequence", &Context::remove_sequence), InstanceMethod("createStash", &Context::create_stash),
        InstanceMethod("readStash", &Context::read_stash), InstanceMethod("writeStash", &Context::write_stash),
        InstanceMethod("stashSequence", &Context::stash_sequence),
+       InstanceMethod("checkpointSequence", &Context::checkpoint_sequence), InstanceMethod("rollBackSequence", &Context::roll_back_sequence),
        InstanceMethod("unstashSequence", &Context::unstash_sequence), InstanceMethod("dropStash", &Context::drop_stash),
        InstanceMethod("pause", &Context::pause), InstanceMethod("abort", &Context::abort),
        InstanceMethod("polls", &Context::polls),

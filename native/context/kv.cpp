@@ -45,21 +45,21 @@ Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core
       [answer](Napi::Env env) { return Napi::Boolean::New(env, *answer); });
 }
 
-// The KV of a sequence as bytes, for as long as the context lives. Not cleared first: all of it is
-// written.
-Stash read_state(llama_context *context, llama_seq_id sequence) {
+// All of a sequence's KV, or what cannot be cut at its end: sliding windows and recurrent states.
+enum Extent : llama_state_seq_flags { whole = LLAMA_STATE_SEQ_FLAGS_NONE, uncut = LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY };
+
+// It as bytes, for as long as the context lives. Not cleared first: all of it is written.
+Stash read_state(llama_context *context, llama_seq_id sequence, Extent extent = whole) {
   Stash stash;
-  stash.size = llama_state_seq_get_size_ext(context, sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
+  stash.size = llama_state_seq_get_size_ext(context, sequence, extent);
   stash.bytes.reset(new uint8_t[stash.size]);
-  stash.size =
-      llama_state_seq_get_data_ext(context, stash.bytes.get(), stash.size, sequence, LLAMA_STATE_SEQ_FLAGS_NONE);
+  stash.size = llama_state_seq_get_data_ext(context, stash.bytes.get(), stash.size, sequence, extent);
   return stash;
 }
 
 // Replaces what the sequence holds. False where it does not fit.
-bool write_state(llama_context *context, llama_seq_id sequence, const Stash &stash) {
-  return stash.size > 0 && llama_state_seq_set_data_ext(context, stash.bytes.get(), stash.size, sequence,
-                                                        LLAMA_STATE_SEQ_FLAGS_NONE) > 0;
+bool write_state(llama_context *context, llama_seq_id sequence, const Stash &stash, Extent extent = whole) {
+  return stash.size > 0 && llama_state_seq_set_data_ext(context, stash.bytes.get(), stash.size, sequence, extent) > 0;
 }
 
 } // namespace
@@ -82,7 +82,16 @@ Napi::Value Context::copy_sequence(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Context::stash_sequence(const Napi::CallbackInfo &info) {
+  return stash(info, whole);
+}
+
+Napi::Value Context::checkpoint_sequence(const Napi::CallbackInfo &info) {
+  return stash(info, uncut);
+}
+
+Napi::Value Context::stash(const Napi::CallbackInfo &info, uint32_t flags) {
   const int32_t sequence = info[0].ToNumber();
+  const auto extent = static_cast<Extent>(flags);
   struct Made {
     int32_t id = 0;
     size_t size = 0;
@@ -90,9 +99,9 @@ Napi::Value Context::stash_sequence(const Napi::CallbackInfo &info) {
   auto made = std::make_shared<Made>();
   return core->run(
       info.Env(), "generation_failed",
-      [core = core, made, sequence] {
+      [core = core, made, sequence, extent] {
         if (llama_memory_seq_pos_max(llama_get_memory(core->context), sequence) < 0) return; // it holds nothing
-        Stash stash = read_state(core->context, sequence);
+        Stash stash = read_state(core->context, sequence, extent);
         if (stash.size == 0) return;
         made->size = stash.size;
         made->id = core->stashes.add(std::move(stash));
@@ -112,6 +121,18 @@ Napi::Value Context::unstash_sequence(const Napi::CallbackInfo &info) {
   return run_yes_no(info.Env(), core, [=, core = core](llama_context *context) {
     const auto stash = core->stashes.find(id);
     if (!stash || !write_state(context, sequence, *stash)) return false;
+    return llama_memory_seq_rm(llama_get_memory(context), sequence, length, -1);
+  });
+}
+
+// The sequence went on from where the checkpoint was taken, or holds a stash of one that did.
+Napi::Value Context::roll_back_sequence(const Napi::CallbackInfo &info) {
+  const int32_t id = info[0].ToNumber();
+  const int32_t sequence = info[1].ToNumber();
+  const int32_t length = info[2].ToNumber();
+  return run_yes_no(info.Env(), core, [=, core = core](llama_context *context) {
+    const auto checkpoint = core->stashes.find(id);
+    if (!checkpoint || !write_state(context, sequence, *checkpoint, uncut)) return false;
     return llama_memory_seq_rm(llama_get_memory(context), sequence, length, -1);
   });
 }

@@ -178,6 +178,16 @@ export interface NativeContext {
    * unknown or can't be cut.
    */
   unstashSequence(id: number, sequence: number, length: number): Promise<boolean>;
+  /**
+   * Copies of a sequence's KV what cannot be cut at its end (sliding windows, recurrent states), as
+   * a stash that only `rollBackSequence` takes. `id` is 0 where there was nothing to copy.
+   */
+  checkpointSequence(sequence: number): Promise<{ id: number; sizeBytes: number }>;
+  /**
+   * Cuts a sequence that went on from a checkpoint, or holds a stash of one that did, to the
+   * `length` tokens it had then. Resolves false, and the sequence is undefined, where it can't.
+   */
+  rollBackSequence(checkpoint: number, sequence: number, length: number): Promise<boolean>;
   dropStash(id: number): Promise<boolean>;
   /**
    * Makes a stash of so many bytes, to be filled by `writeStash`; 0 where there is no memory for

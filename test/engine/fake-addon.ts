@@ -49,6 +49,7 @@ export interface FakeOptions {
 
 /** What a stashed token weighs. */
 export const stashBytesPerToken = 1000;
+export const checkpointBytes = 5000;
 
 export interface FakeAddon extends NativeAddon {
   /** Breaches of the contract, which must stay empty. */
@@ -59,7 +60,7 @@ export interface FakeAddon extends NativeAddon {
   remembered: Int32Array[];
   /** Calls of `applyChatTemplate`. */
   rendered: number;
-  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; resumed: number; largestStep: number };
+  stats: { steps: number; rows: number; copied: number; stashed: number; stashedTokens: number; unstashed: number; openSamplers: number; openParsers: number; openContexts: number; openModels: number; embedCalls: number; aborts: number; followed: number; guessed: number; decided: number; resumed: number; checkpoints: number; rolledBack: number; largestStep: number };
 }
 
 export function coded(code: string, message: string): Error {
@@ -374,6 +375,28 @@ class FakeContext implements NativeContext {
       return true;
     });
   }
+  checkpointSequence(sequence: number): Promise<{ id: number; sizeBytes: number }> {
+    return this.#queue(() => {
+      const row = this.#row(sequence);
+      if (row.length === 0) return { id: 0, sizeBytes: 0 };
+      this.#stashes.set(++this.#lastStash, row.map((cell) => ({ ...cell })));
+      this.owner.stats.stashedTokens += row.length;
+      this.owner.stats.checkpoints++;
+      return { id: this.#lastStash, sizeBytes: checkpointBytes };
+    });
+  }
+  rollBackSequence(checkpoint: number, sequence: number, length: number): Promise<boolean> {
+    return this.#queue(() => {
+      const taken = this.#stashes.get(checkpoint);
+      const row = this.#row(sequence);
+      if (!taken) throw this.#violation(`checkpoint ${checkpoint} is gone`);
+      if (taken.length !== length || row.length < length) throw this.#violation(`rolled ${row.length} tokens back to ${length} by a checkpoint of ${taken.length}`);
+      if (taken.some(({ token }, i) => token !== row[i]!.token)) throw this.#violation('rolled back to another conversation');
+      this.#kv[sequence] = taken.map((cell) => ({ ...cell }));
+      this.owner.stats.rolledBack++;
+      return true;
+    });
+  }
   dropStash(id: number): Promise<boolean> {
     return this.#queue(() => {
       const stash = this.#stashes.get(id);
@@ -548,7 +571,7 @@ export function fakeAddon(fake: FakeOptions = {}): FakeAddon {
     tokenized: [],
     remembered: [],
     rendered: 0,
-    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, resumed: 0, largestStep: 0 },
+    stats: { steps: 0, rows: 0, copied: 0, stashed: 0, stashedTokens: 0, unstashed: 0, openSamplers: 0, openParsers: 0, openContexts: 0, openModels: 0, embedCalls: 0, aborts: 0, followed: 0, guessed: 0, decided: 0, resumed: 0, checkpoints: 0, rolledBack: 0, largestStep: 0 },
     version: { llamaCpp: 'fake', backends: ['fake'], mathThreads: 1 },
     devices: () => [],
     backends: () => [],

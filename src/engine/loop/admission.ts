@@ -2,6 +2,7 @@
 // cache's choices stand for. Called by the engine's loop between two steps, while the native thread
 // is idle.
 import type { NativeContext } from '../../addon/addon.js';
+import type { Checkpoint } from '../planning/checkpoints.js';
 import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
 import { joinFromQueue } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
@@ -36,6 +37,24 @@ export class Admission {
       await this.#context.removeSequence(placement.slot, 0, -1);
       sequence.rewind();
     }
+    await this.#discardCheckpoints();
+  }
+
+  /** Of those that are read, and have come to where they may have to go back to. */
+  async takeCheckpoints(running: readonly Sequence[]): Promise<void> {
+    for (const sequence of running) {
+      if (sequence.checkpointAt === 0 || sequence.evaluated < sequence.checkpointAt) continue;
+      const isThere = sequence.state === 'prefill' && sequence.evaluated === sequence.checkpointAt;
+      sequence.checkpointAt = 0;
+      // Where memory is short there is none, and nothing is lost but time.
+      const { id, sizeBytes } = isThere ? await this.#context.checkpointSequence(sequence.slot).catch(() => ({ id: 0, sizeBytes: 0 })) : { id: 0, sizeBytes: 0 };
+      if (id > 0) this.#cache.addCheckpoint(sequence, id, sizeBytes);
+      await this.#discardCheckpoints();
+    }
+  }
+
+  async #discardCheckpoints(): Promise<void> {
+    for (const { id } of this.#cache.dropped.splice(0)) await this.#context.dropStash(id);
   }
 
   /**
@@ -72,8 +91,9 @@ export class Admission {
    * Makes the slot hold exactly the placement's prefix. False where the memory turns out not to be
    * able to.
    */
-  async #takeOver({ slot, source, stash, reused, held, keep }: Placement): Promise<boolean> {
-    if (keep) await this.#stash(slot, keep);
+  async #takeOver({ slot, source, stash, reused, held, keep, leaving, checkpoint }: Placement): Promise<boolean> {
+    if (keep) await this.#stash(slot, keep, leaving);
+    if (source === slot && checkpoint) return await this.#context.rollBackSequence(checkpoint.id, slot, reused);
     if (source === slot) {
       if (held === reused || (await this.#context.removeSequence(slot, reused, -1))) return true;
       this.#cannot('remove a part of a sequence', 'partial');
@@ -81,7 +101,11 @@ export class Admission {
     }
     if (held > 0) await this.#context.removeSequence(slot, 0, -1);
     if (stash > 0) {
-      if (await this.#context.unstashSequence(stash, slot, reused)) {
+      const whole = this.#cache.pool.entries.find(({ id }) => id === stash)?.tokens.length;
+      // It gave way to what was kept just now.
+      if (whole === undefined) return false;
+      const back = await this.#context.unstashSequence(stash, slot, checkpoint ? whole : reused);
+      if (back && (!checkpoint || await this.#context.rollBackSequence(checkpoint.id, slot, reused))) {
         if (this.#cache.pool.leaveToFile(stash)) await this.#context.dropStash(stash);
         return true;
       }
@@ -96,11 +120,11 @@ export class Admission {
     return false;
   }
 
-  async #stash(slot: number, tokens: Int32Array): Promise<void> {
+  async #stash(slot: number, tokens: Int32Array, checkpoints: readonly Checkpoint[] = []): Promise<void> {
     // Where memory is short nothing is kept, and nothing is lost but time.
     const { id, sizeBytes } = await this.#context.stashSequence(slot).catch(() => ({ id: 0, sizeBytes: 0 }));
-    if (id === 0) return;
-    await discard(this.#context, this.#cache.pool.add({ id, tokens, sizeBytes }));
+    if (id === 0) return void this.#cache.dropped.push(...checkpoints);
+    await discard(this.#context, this.#cache.pool.add({ id, tokens, sizeBytes, checkpoints }));
   }
 
   #cannot(what: string, ability: 'partial' | 'copies'): void {

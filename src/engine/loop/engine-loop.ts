@@ -71,7 +71,7 @@ export class EngineLoop {
     this.#hooks = hooks;
     const { context, model, embedderOptions, options } = loaded;
     const partial = canRemoveParts(model.info);
-    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: true }, stashBudget(options.cacheRamMib));
+    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: partial }, stashBudget(options.cacheRamMib));
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial);
     this.#waiting = new WaitingQueue(options.queueTimeoutMs, (sequence, error) => this.#giveUp(this.#requests.get(sequence)!, error));
     this.#keeper = new StateKeeper(loaded, this.#cache);
@@ -222,6 +222,7 @@ export class EngineLoop {
         this.#sleep?.fetch(context);
       } else await this.#sleep?.settle(context);
       await admission.straighten(this.#pace.stepMs);
+      await admission.takeCheckpoints(this.#running);
       const step = this.#submit(context);
       this.#text.render();
       if (step) await this.#settle(context, step);

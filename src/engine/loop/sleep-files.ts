@@ -34,7 +34,8 @@ interface Candidate {
 
 /** Forgets the bytes of stashes that the pool gave up. */
 export async function discard(context: NativeContext, gone: readonly Stashed[]): Promise<void> {
-  for (const { id, file } of gone) {
+  for (const { id, file, checkpoints = [] } of gone) {
+    for (const checkpoint of checkpoints) await context.dropStash(checkpoint.id);
     if (id > 0) await context.dropStash(id);
     if (file !== undefined) await rm(file, { force: true }).catch(() => {});
   }

@@ -1,6 +1,7 @@
 // Whose KV to share or keep: knows exactly which tokens each slot of the context has evaluated, and
 // places a new prompt where most of it is there already and least of worth is thrown away. Pure;
 // the engine does the KV calls.
+import { goingBack, lastWithin, nextCheckpoint, superfluous, type Checkpoint } from './checkpoints.js';
 import type { Sequence } from './sequence.js';
 import { commonPrefix, StashPool, type Stashed } from './stash-pool.js';
 
@@ -33,6 +34,10 @@ export interface Placement {
   held: number;
   /** All tokens the slot held, if they are worth stashing before some are removed. */
   keep: Int32Array | undefined;
+  /** What the source goes back to; absent where it need not, or can be cut. */
+  checkpoint?: Checkpoint;
+  /** Those that go to the stash with `keep`. */
+  leaving?: readonly Checkpoint[];
 }
 
 /** A running sequence that had better run in another slot. */
@@ -52,6 +57,8 @@ interface Slot {
   kept: number;
   /** Value of the admission counter when last taken. */
   usedAt: number;
+  /** Shortest first. */
+  checkpoints: readonly Checkpoint[];
 }
 
 /** A shorter common beginning (a template's opening words) is cheaper to evaluate than to copy. */
@@ -66,6 +73,12 @@ const leastGain = 64;
 /** Losing so few tokens of a conversation that goes on is no reason to copy it. */
 const smallLoss = 64;
 
+/**
+ * A conversation is kept beside one that goes on from its middle where at least so much of it would
+ * be lost: all of it is copied for that.
+ */
+const lossWorthCopy = 1 / 4;
+
 /** Whether a sequence that is placed so takes away what another conversation may go on from. */
 export function displaces({ slot, source, reused, held }: Placement): boolean {
   return held - (source === slot ? reused : 0) > smallLoss;
@@ -78,16 +91,23 @@ const halfLife = 16;
 
 const none = new Int32Array(0);
 
+/** Of the memory for conversations, so much may be checkpoints where they are needed. */
+const checkpointShare = 1 / 4;
+
 export class PrefixCache {
   readonly #slots: Slot[];
   readonly memory: Memory;
   readonly pool: StashPool;
+  readonly #checkpointBytes: number;
+  /** Checkpoints that nobody needs any more: whoever gets them here forgets their bytes. */
+  readonly dropped: Checkpoint[] = [];
   #admissions = 0;
   freeSlots: number;
 
   constructor(slots: number, memory: Memory, stashBytes: number) {
-    this.pool = new StashPool(stashBytes);
-    this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, kept: 0, usedAt: 0 }));
+    this.#checkpointBytes = memory.partial ? 0 : stashBytes * checkpointShare;
+    this.pool = new StashPool(stashBytes - this.#checkpointBytes);
+    this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, kept: 0, usedAt: 0, checkpoints: [] }));
     this.memory = memory;
     this.freeSlots = slots;
   }
@@ -131,14 +151,15 @@ export class PrefixCache {
 
     const slot = this.#cheapest(targets);
     const fresh: Placement = { slot, source: -1, stash: 0, reused: 0, held: this.held(slot), keep: this.#toStash(slot, 0) };
-    if (stash) return { ...fresh, stash: stash.id, reused };
+    if (stash) return { ...fresh, stash: stash.id, reused, ...goingBack(stash.checkpoints ?? [], reused, stash.tokens.length) };
     if (source < 0) return this.#overwriting(fresh, sequence);
     if (targets.includes(source)) {
+      const back = goingBack(this.#slots[source]!.checkpoints, reused, this.held(source));
       const loss = this.held(source) - reused;
-      const copies = this.memory.copies && reused >= this.held(source) * copyCost && slot !== source;
+      const copies = this.memory.copies && !back.checkpoint && reused >= this.held(source) * copyCost && slot !== source;
       const elsewhere = this.#worth(slot, this.held(slot)) + (copies ? this.held(source) * copyCost : reused);
       if (loss <= smallLoss || this.#worth(source, loss) <= elsewhere) {
-        return { slot: source, source, stash: 0, reused, held: this.held(source), keep: this.#toStash(source, reused) };
+        return { slot: source, source, stash: 0, reused, held: this.held(source), keep: this.#toStash(source, reused), ...back };
       }
       if (!copies) return fresh;
     }
@@ -148,8 +169,9 @@ export class PrefixCache {
   /** What the slot happens to hold of the prompt's beginning stays. */
   #overwriting(fresh: Placement, sequence: Sequence): Placement {
     const { slot, held } = fresh;
-    const reused = this.#reusable(sequence, this.#slots[slot]!.tokens, held);
-    return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused) };
+    const { tokens, checkpoints } = this.#slots[slot]!;
+    const reused = this.#reusable(sequence, tokens, held, checkpoints);
+    return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused), ...goingBack(checkpoints, reused, held) };
   }
 
   /**
@@ -166,7 +188,7 @@ export class PrefixCache {
       const inPlace = targets.includes(i);
       if (!inPlace && !this.memory.copies) continue;
       const held = this.held(i);
-      const common = this.#reusable(sequence, slot.tokens, held);
+      const common = this.#reusable(sequence, slot.tokens, held, inPlace ? slot.checkpoints : []);
       if (slot.owner && common < held * copyCost) continue;
       const better = inPlace ? 3 : slot.owner ? 1 : 2;
       if (common > reused || (common === reused && common > 0 && better > rank)) {
@@ -177,7 +199,7 @@ export class PrefixCache {
     }
     let most = 0;
     for (const entry of this.pool.entries) {
-      const common = this.#reusable(sequence, entry.tokens, entry.tokens.length);
+      const common = this.#reusable(sequence, entry.tokens, entry.tokens.length, entry.checkpoints);
       if (common > most) {
         stash = entry;
         most = common;
@@ -225,14 +247,62 @@ export class PrefixCache {
 
   /** Gives the slot to the sequence, which starts with the placement's reused tokens. */
   take(placement: Placement, sequence: Sequence): void {
-    if (placement.stash > 0) this.pool.use(placement.stash);
     const slot = this.#slots[placement.slot]!;
+    this.#passCheckpoints(placement, slot);
+    if (placement.stash > 0) this.pool.use(placement.stash);
     sequence.join(placement.slot, placement.reused);
+    if (this.#checkpointBytes > 0 && !sequence.isScored) sequence.checkpointAt = nextCheckpoint(sequence.promptLength, placement.reused, slot.checkpoints);
     slot.owner = sequence;
     slot.tokens = sequence.tokens;
     slot.kept = 0;
     slot.usedAt = ++this.#admissions;
     this.freeSlots--;
+  }
+
+  /**
+   * Those before the point where a conversation is gone on with stay with it; the others go to its
+   * stash, if it gets or has one.
+   */
+  #passCheckpoints(placement: Placement, slot: Slot): void {
+    const { source, stash, reused, keep } = placement;
+    const stays = source === placement.slot ? slot.checkpoints.filter(({ length }) => length <= reused) : [];
+    const leaving = slot.checkpoints.filter((one) => !stays.includes(one));
+    if (keep) placement.leaving = leaving;
+    else this.#handOver(slot.tokens, leaving);
+    const entry = stash > 0 ? this.pool.entries.find(({ id }) => id === stash) : undefined;
+    slot.checkpoints = entry?.checkpoints?.filter(({ length }) => length <= reused) ?? stays;
+    if (entry) entry.checkpoints = entry.checkpoints?.filter(({ length }) => length > reused) ?? [];
+  }
+
+  /** What is in no slot any more may be in a stash. */
+  #handOver(tokens: Int32Array, leaving: readonly Checkpoint[]): void {
+    const last = leaving.at(-1)?.length ?? 0;
+    const heir = last > 0 ? this.pool.entries.find((entry) => entry.id > 0 && commonPrefix(tokens, entry.tokens, last) === last) : undefined;
+    const has = heir?.checkpoints ?? [];
+    const fresh = leaving.filter(({ length }) => heir && !has.some((one) => one.length === length));
+    if (heir) heir.checkpoints = [...has, ...fresh].sort((a, b) => a.length - b.length);
+    this.dropped.push(...leaving.filter((one) => !fresh.includes(one)));
+  }
+
+  /** The sequence can go back to where it is now. */
+  addCheckpoint(sequence: Sequence, id: number, sizeBytes: number): void {
+    const slot = this.#slots[sequence.slot]!;
+    slot.checkpoints = [...slot.checkpoints, { id, length: sequence.evaluated, sizeBytes }];
+    const excess = superfluous(slot.checkpoints);
+    if (excess) this.#drop(excess);
+    const holders = (): { checkpoints?: readonly Checkpoint[] }[] => [...this.pool.entries, ...this.#slots.toSorted((a, b) => a.usedAt - b.usedAt)];
+    for (;;) {
+      const held = holders().flatMap(({ checkpoints = [] }) => checkpoints);
+      if (held.reduce((sum, one) => sum + one.sizeBytes, 0) <= this.#checkpointBytes) return;
+      this.#drop(held[0]!);
+    }
+  }
+
+  #drop(checkpoint: Checkpoint): void {
+    for (const holder of [...this.#slots, ...this.pool.entries]) {
+      if (holder.checkpoints?.includes(checkpoint)) holder.checkpoints = holder.checkpoints.filter((one) => one !== checkpoint);
+    }
+    this.dropped.push(checkpoint);
   }
 
   /** The sequence leaves; what it has evaluated stays as a prefix for others. */
@@ -257,6 +327,8 @@ export class PrefixCache {
     slot.tokens = tokens;
     slot.kept = tokens.length;
     slot.usedAt = ++this.#admissions;
+    this.dropped.push(...slot.checkpoints);
+    slot.checkpoints = [];
   }
 
   freeWithTokens(): number[] {
@@ -274,10 +346,10 @@ export class PrefixCache {
   }
 
   /** How much of the prompt these tokens can give: never its last, whose logits are needed. */
-  #reusable(sequence: Sequence, tokens: Int32Array, held: number): number {
+  #reusable(sequence: Sequence, tokens: Int32Array, held: number, checkpoints: readonly Checkpoint[] = []): number {
     if (sequence.isScored) return 0;
     const common = commonPrefix(sequence.tokens, tokens, Math.min(held, sequence.promptLength - 1));
-    return this.memory.partial || common === held ? common : 0;
+    return this.memory.partial || common === held ? common : lastWithin(checkpoints, common)?.length ?? 0;
   }
 
   /**
@@ -286,7 +358,7 @@ export class PrefixCache {
    */
   #toStash(index: number, reused: number): Int32Array | undefined {
     const held = this.held(index);
-    if (held - reused < leastGain || !this.pool.takes(held)) return undefined;
+    if (held - reused < Math.max(leastGain, held * lossWorthCopy) || !this.pool.takes(held)) return undefined;
     const { tokens } = this.#slots[index]!;
     const has = (other: Int32Array, length: number) => length >= held && commonPrefix(tokens, other, held) === held;
     const elsewhere = this.#slots.some((slot, i) => i !== index && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));

@@ -150,10 +150,11 @@ function nextLong([oldest, ...others]: readonly Sequence[], before: Sequence | u
 
 /**
  * Prompt tokens of a sequence that one step may read: those that others wait for first, so that all
- * their ends are read together then.
+ * their ends are read together then; those up to a checkpoint.
  */
-export function readable({ pending, evaluated, sharedLength, isScored }: Sequence): number {
-  const wanted = sharedLength > evaluated ? sharedLength - evaluated : pending;
+export function readable({ pending, evaluated, sharedLength, checkpointAt, isScored }: Sequence): number {
+  const until = sharedLength > evaluated ? sharedLength : checkpointAt;
+  const wanted = until > evaluated ? until - evaluated : pending;
   return isScored ? Math.min(wanted, scoredRows) : wanted;
 }
 

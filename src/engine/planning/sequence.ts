@@ -42,6 +42,11 @@ export class Sequence {
   readonly isScored: boolean;
   /** Tokens of the prompt for which that is known, the first not counted. */
   scored = 0;
+  /**
+   * While it is read: no step goes beyond so many tokens, where a checkpoint is taken; 0 is
+   * nowhere.
+   */
+  checkpointAt = 0;
   #replays = false;
   /** Nothing is generated: its only token is not part of the answer. */
   readonly isMute: boolean;

@@ -1,6 +1,7 @@
 // Conversations whose KV left its slot: kept in memory by the native context or in a file, known
 // here by tokens and size. Pure: says what to drop; the caller tells the context and the disk. Used
 // by prefix.ts.
+import type { Checkpoint } from './checkpoints.js';
 
 export interface Stashed {
   /** The native context's number for it; 0 while its bytes are in the file alone. */
@@ -13,6 +14,8 @@ export interface Stashed {
   wanted?: boolean;
   /** A prompt went on from it. */
   used?: boolean;
+  /** Where its conversation can go back to; of those whose KV can be cut there are none. */
+  checkpoints?: readonly Checkpoint[];
 }
 
 export class StashPool {

@@ -8,6 +8,7 @@ import { turnFile } from '../../system/turn-file.js';
 import { chooseOffload, settleOffload } from '../offload.js';
 import type { OffloadChoice, SkippedBackend } from '../offload.js';
 import { canRemoveParts, scoredRows, type LoadedModel } from '../loop/loaded.js';
+import { defectNotes, knownDefects } from './known-defects.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
 const progressMs = 100;
@@ -54,25 +55,29 @@ export function load(
   return { promise: all(), cancel };
 }
 
-async function open(addon: NativeAddon, model: NativeModel, options: EngineOptions, offload: OffloadChoice, fingerprint: string): Promise<LoadedModel> {
+async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOptions, offload: OffloadChoice, fingerprint: string): Promise<LoadedModel> {
   try {
     const { info } = model;
     const { mathThreads } = addon.version;
-    const notes = [...offload.notes];
+    const defect = knownDefects[info.architecture] ?? {};
+    const options = defect.oneAtATime ? { ...wanted, parallel: 1 } : wanted;
+    const notes = [...offload.notes, ...defectNotes(info.architecture, wanted.parallel)];
     if (info.vocabSize === 0) throw new RecuaError('model_unusable', `Expected a model with a vocabulary, got ${info.architecture} without one.`);
     if (info.hasEncoder && info.hasDecoder) {
       throw new RecuaError('model_unusable', `Expected a model that only decodes or only encodes, got ${info.architecture}, which does both (T5 and its like are not supported).`);
     }
     const contextSize = effectiveContext(info, options, notes);
-    const pooling = effectivePooling(info, options);
+    const pooling = defect.noVectors ? 'none' : effectivePooling(info, options);
     const turns = offload.devices.length === 0 ? { turnFile: turnFile() } : {};
     const context = info.hasDecoder ? await model.createContext({ ...contextOptions(options, contextSize, mathThreads), ...turns }) : undefined;
     const embedderOptions = pooling === 'none' ? undefined : { ...embedding(options, contextSize, pooling, mathThreads), ...turns };
     if (!context && !embedderOptions) {
       throw new RecuaError('model_unusable', `Expected a model that generates or embeds, got ${info.architecture} with pooling ${pooling}.`);
     }
-    if (info.recurrent) notes.push('This architecture keeps one state per sequence: a prompt shares a prefix only where it continues a whole earlier sequence.');
-    else if (info.slidingWindow > 0) notes.push('Sliding-window attention forgets old positions: a prompt shares a prefix only where it continues a whole earlier sequence.');
+    if (!canRemoveParts(info)) {
+      const why = info.recurrent ? 'This architecture keeps one state per sequence' : 'Sliding-window attention forgets old positions';
+      notes.push(`${why}: a prompt shares its beginning with an earlier one up to that one's end, or to a checkpoint near the end of its prompt.`);
+    }
     if (options.specType !== 'none' && context && !canRemoveParts(info)) {
       notes.push('Tokens are not guessed ahead: this architecture keeps no positions that a wrong guess could be removed from.');
     }

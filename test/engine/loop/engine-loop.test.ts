@@ -468,6 +468,36 @@ for (const { name, fake, parallel = 3, drafts = false } of kinds) {
   });
 }
 
+for (const fake of [{ recurrent: true }, { slidingWindow: 128 }]) {
+  t.test(`a conversation goes on from a checkpoint where its KV cannot be cut: ${Object.keys(fake)[0]}`, async (t) => {
+    const open = await openEngine(fake, { parallel: 1, contextSize: 2000, batchSize: 64, cacheRamMib: 8 });
+    const alone = await openEngine({ copies: false }, { contextSize: 2000, parallel: 1 });
+    const both = async (prompt: string) => {
+      const request = completion(prompt, { maxTokens: 30, sampling: { ...sampling, seed: 1 } });
+      const [one, other] = await Promise.all([open.complete(request).done, alone.complete(request).done]);
+      if (one.end.kind !== 'done') throw new Error('it failed');
+      t.equal(one.content, other.content);
+      return { content: one.content, cached: one.end.usage.cachedTokens };
+    };
+    const system = 'a system prompt, '.repeat(20);
+    const first = await both(`${system}question one<think>`);
+    t.equal(first.cached, 0);
+    t.equal((await both(`${system}question one<think>`)).cached, system.length + 20 - 16, 'asked again, with the token that begins all');
+    // What was thought is left out of history.
+    const turn = `${system}question one the answer. ${'more words '.repeat(30)}`;
+    t.ok((await both(turn)).cached >= system.length + 2, 'a turn that is written otherwise');
+    const edited = await both(`${turn.slice(0, -40)}and an edit`);
+    t.ok(edited.cached >= system.length + 2, 'an edited one');
+    t.ok((await both(`${turn.slice(0, -40)}and an edit${edited.content}`)).cached > turn.length - 60, 'one that goes on');
+    t.ok(open.addon.stats.rolledBack >= 3);
+    // Another conversation takes the only place; the first comes back from its stash.
+    await both(`x${'quite another conversation '.repeat(20)}`);
+    t.ok((await both(`${turn.slice(0, -40)}and another`)).cached >= system.length + 2, 'after another conversation');
+    await closeClean(t, open);
+    await closeClean(t, alone);
+  });
+}
+
 t.test('no request starves while others keep coming', async (t) => {
   const open = await openEngine({}, { parallel: 2, batchSize: 32 });
   const long = open.complete(completion('L'.repeat(1500), { maxTokens: 2 }));
