@@ -18,6 +18,7 @@ const entries: readonly Entry[] = [
   { names: ['sessions'], load: async () => (await import('./commands/sessions.js')).sessions },
   { names: ['import'], load: async () => (await import('./commands/import.js')).importCommand },
   { names: ['api'], load: async () => (await import('./commands/api.js')).api },
+  { names: ['cache'], load: async () => (await import('./commands/cache.js')).cache },
   { names: ['serve'], load: async () => (await import('./commands/serve.js')).serve },
   { names: ['ps'], load: async () => (await import('./commands/ps.js')).ps },
   { names: ['load'], load: async () => (await import('./commands/load.js')).load },

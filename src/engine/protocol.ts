@@ -39,6 +39,8 @@ export interface SleepPlace {
   limitBytes: number;
   /** Longest time for writing them. */
   mostMs: number;
+  /** It outlives the gateway: they are also written whenever nothing is to be done. */
+  lasts?: boolean;
 }
 
 /** Bytes that a model's parts take on the device that computes them. */

@@ -5,10 +5,12 @@ import { deviceBudget } from '../engine/offload.js';
 import { startPool } from '../engine/gateway/pool.js';
 import { findGpus } from '../engine/gateway/survey.js';
 import type { FileChange, Lease, LeaseOptions as PoolLeaseOptions, ModelPool, ModelState, PoolModel } from '../engine/pool-api.js';
+import { sleepSettings } from '../engine/sleep/sleep-cache.js';
 import { RecuaError } from '../errors.js';
 import { readModelFile } from '../models/gguf/model-file.js';
 import { makeCatalogue, type OwnSettings } from '../models/served/catalogue.js';
 import { chosenModels, storeModels, type ServedModels } from '../models/served-models.js';
+import { findPlaces } from '../models/places.js';
 import { findModel, type StoredModel } from '../models/store.js';
 import { checkName, wrongType, wrongValue } from '../request/fields.js';
 import { readSettings } from '../request/setting-fields.js';
@@ -233,10 +235,10 @@ export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const [chosen, settings] = await findAll(wanted);
   const devices = await findGpus([config, ...wanted.map((one) => makeConfig({ ...config, ...one.config }))]);
   const served = chosen.length > 0 ? chosenModels(chosen, chosen[0]!.id) : storeModels();
-  const { maxModels, maxMemoryBytes, sleepCacheBytes } = config;
+  const { maxModels, maxMemoryBytes } = config;
   const pool = startPool(makeCatalogue({ models: served, config, settings, devices }), {
     maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices),
-    sleep: { limitBytes: sleepCacheBytes }, engines: { keepAlive: false },
+    sleep: sleepSettings(config, findPlaces().state), engines: { keepAlive: false },
     log: (level, text) => {
       onLog?.(level, text);
       models.emit('log', level, text);

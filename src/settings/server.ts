@@ -50,6 +50,18 @@ export const poolSettings = {
         + 'goes on where it was; 0 keeps none, -1 is a tenth of what is free, at most 8 GiB',
     },
   },
+  /**
+   * Disk space for conversations that outlive the server, in bytes: it goes on where it was after a
+   * restart. 0, the default, keeps none.
+   */
+  cacheDiskBytes: {
+    kind: 'integer', fallback: 0, min: 0, max: 2 ** 24 * mebibyte,
+    flag: {
+      names: ['--cache-disk'], value: 'MiB', key: 'cacheDiskMib', unit: mebibyte,
+      help: 'Disk space for conversations that outlive the server, so that their next turn reads '
+        + 'nothing again after a restart; 0 keeps none',
+    },
+  },
 } as const satisfies Settings;
 
 /** In the order of help. */

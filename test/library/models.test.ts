@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
@@ -100,6 +101,22 @@ t.test('a conversation goes on after its model was unloaded, unless nothing is t
     const again = await ask('chat');
     t.equal(again.content, first.content);
     t.equal(again.usage.cachedTokens, kept ? again.usage.promptTokens - 1 : 0);
+    await models.dispose();
+  }
+});
+
+t.test('a conversation goes on in the next program, where that is wanted', async (t) => {
+  const home = process.env['SERVICE_HOME'];
+  process.env['SERVICE_HOME'] = mkdtempSync(join(tmpdir(), 'recua-library-'));
+  const made = process.env['SERVICE_HOME'];
+  t.teardown(() => rmSync(made, { recursive: true, force: true }));
+  t.teardown(() => { if (home === undefined) delete process.env['SERVICE_HOME']; else process.env['SERVICE_HOME'] = home; });
+  const prompt = `Tell me about ${'llamas and alpacas, '.repeat(12)}`;
+  for (const isFirst of [true, false]) {
+    const models = await open(t, { cacheDiskBytes: 100 * 2 ** 20 });
+    const model = await models.lease('chat');
+    const { usage } = await model.complete(prompt, { maxTokens: 2, temperature: 0 });
+    t.equal(usage.cachedTokens, isFirst ? 0 : usage.promptTokens - 1);
     await models.dispose();
   }
 });

@@ -7,7 +7,7 @@ import type { Config } from '../../settings/config.js';
 import type { Engine } from '../../engine/api.js';
 import { startEngine } from '../../engine/gateway/client.js';
 import { startPool } from '../../engine/gateway/pool.js';
-import { removeLeftOvers } from '../../engine/sleep/sleep-cache.js';
+import { removeLeftOvers, SleepCache, sleepSettings } from '../../engine/sleep/sleep-cache.js';
 import { singleModel } from '../../engine/gateway/single-model.js';
 import type { SingleModelPool } from '../../engine/gateway/single-model.js';
 import { deviceBudget } from '../../engine/offload.js';
@@ -74,16 +74,22 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
     record: { name, path: model.path, id: config.alias || model.id, names: [nameAnywhere(name, model)] },
     title: named.id,
     open(output) {
-      void removeLeftOvers();
-      const pool: SingleModelPool = singleModel(startEngine(engineOptions(model.path, config, file), {
-        log: engineLog(output.log), logLevel: engineLogLevel(config.logLevel), onState: () => pool.stateChanged(),
-      }), named);
-      return { pool, load: async () => (await loading(pool.sole, named.id, output)).offload, close: () => pool.sole.close(0) };
+      const log = engineLog(output.log);
+      const sleep = config.cacheDiskBytes > 0 ? new SleepCache(sleepSettings(config, findPlaces().state), log) : undefined;
+      if (!sleep) void removeLeftOvers();
+      const options = { ...engineOptions(model.path, config, file), sleep: sleep?.placeOf(named.id) };
+      const pool: SingleModelPool = singleModel(startEngine(options, { log, logLevel: engineLogLevel(config.logLevel), onState: () => pool.stateChanged() }), named);
+      const close = async (): Promise<void> => {
+        await pool.sole.close(0, sleep?.lasts);
+        await sleep?.settle(named.id, [named.id]);
+      };
+      return { pool, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
     },
   };
 }
 
-function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes, sleepCacheBytes }: Config): Serving {
+function severalServing(models: SeveralModels, config: Config): Serving {
+  const { maxModels, maxMemoryBytes } = config;
   const { catalogue, defaultsOf, preload, only, names, devices } = models;
   const title = preload.length > 0 ? preload.join(', ') : 'models as they are asked for';
   return {
@@ -91,7 +97,7 @@ function severalServing(models: SeveralModels, { maxModels, maxMemoryBytes, slee
     title,
     open(output, { logLevel }) {
       const pool = startPool(catalogue, {
-        maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: { limitBytes: sleepCacheBytes }, log: engineLog(output.log),
+        maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: sleepSettings(config, findPlaces().state), log: engineLog(output.log),
         logLevel: engineLogLevel(logLevel),
       });
       return { pool, defaultsOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };

@@ -120,7 +120,7 @@ class EnginePool implements ModelPool {
     clearTimeout(this.#timer);
     for (const { refused } of [...this.#pending.values()]) refused(stopping());
     await Promise.all([...this.#served.values()].map(async (served) => {
-      await served.end(drainMs);
+      await served.end(drainMs, this.#sleep?.lasts);
       served.tellUnloaded();
     }));
     this.#sleep?.close();

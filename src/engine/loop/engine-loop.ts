@@ -225,12 +225,20 @@ export class EngineLoop {
       await admission.takeCheckpoints(this.#running);
       const step = this.#submit(context);
       this.#text.render();
+      if (step) this.#sleep?.worked();
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
-      else if (this.#isIdle() && this.#jobs.length === 0) await this.wakeup.sleep();
+      else if (this.#isIdle() && this.#jobs.length === 0) await this.#rest(context);
       // All that runs was cancelled just now and leaves next; messages come first.
       else await new Promise((resolve) => setImmediate(resolve));
     }
+  }
+
+  /** Until something comes. */
+  async #rest(context: NativeContext): Promise<void> {
+    const isBusy = (): boolean => this.#active.size + this.#jobs.length > 0 || this.#closing !== undefined;
+    if (!this.#sleep?.isBehind || isBusy()) await this.wakeup.sleep();
+    else await this.#sleep.rest(context, this.wakeup, this.vitals, isBusy);
   }
 
   #isIdle(): boolean {

@@ -11,6 +11,8 @@ import type { PrefixCache } from '../planning/prefix.js';
 import { commonPrefix, nearlyBegins, type Stashed } from '../planning/stash-pool.js';
 import type { SleepPlace } from '../protocol.js';
 import { makeRoom, stateEnding } from '../sleep/room.js';
+import type { Vitals } from './vitals.js';
+import type { Wakeup } from './wakeup.js';
 import { readState, readTokens, writeState, type Fingerprint } from './saved-state.js';
 
 /** Fewer tokens are sooner evaluated than found. */
@@ -20,6 +22,11 @@ const leastMs = 1_000;
 /** What a file holds beside tokens and state, about. */
 const headBytes = 300;
 const mebibyte = 2 ** 20;
+
+/** So long after the last work conversations are written that outlive the process. */
+const writeAfterMs = 3_000;
+
+const interrupted = new Error('A request came.');
 
 /** What is known of chats beside their KV. */
 type Chats = Pick<NativeModel, 'remember' | 'remembers'>;
@@ -49,6 +56,8 @@ export class SleepFiles {
   readonly #log: EngineHooks['log'];
   readonly #read: () => void;
   #reading: Promise<void> | undefined;
+  /** A step ran since the last writing. */
+  #hasNews = false;
   /** Bytes that are in memory as well, for a prompt that waits. */
   readonly #inMemory = new Set<Stashed>();
 
@@ -81,6 +90,22 @@ export class SleepFiles {
       this.#log('warn', `Conversations that were kept are not found again: ${(thrown as Error).message}`);
     }
     this.#cache.pool.addFiles(found.sort((a, b) => a.usedMs - b.usedMs).map(({ usedMs: _, ...stashed }) => stashed));
+  }
+
+  /** A step ran: there may be more to write. */
+  worked(): void {
+    this.#hasNews = true;
+  }
+
+  /** What there is would be lost if the process died now, and need not be. */
+  get isBehind(): boolean {
+    return this.#place.lasts === true && this.#hasNews;
+  }
+
+  /** Where nothing comes for a while what outlives the process is written. */
+  async rest(context: NativeContext, wakeup: Wakeup, vitals: Vitals, isBusy: () => boolean): Promise<void> {
+    await wakeup.sleep(writeAfterMs);
+    if (!isBusy()) await vitals.unhurried(this.write(context, 0, isBusy));
   }
 
   /** A prompt waits for a file that is being read. */
@@ -141,10 +166,10 @@ export class SleepFiles {
 
   /**
    * Writes what no file has, the conversation used last first, until the limit or the time is
-   * reached. `tokensPerMs` is how fast prompts are evaluated; 0 is unknown. Only while nothing else
-   * uses the context. Never rejects.
+   * reached, or there is something better to do. `tokensPerMs` is how fast prompts are evaluated; 0
+   * is unknown. Only while nothing else uses the context. Never rejects.
    */
-  async write(context: NativeContext, tokensPerMs: number): Promise<void> {
+  async write(context: NativeContext, tokensPerMs: number, isBusy = (): boolean => false): Promise<void> {
     const { limitBytes, mostMs, root, folder } = this.#place;
     await this.#reading;
     const startMs = performance.now();
@@ -154,9 +179,11 @@ export class SleepFiles {
     // Longer than evaluating it all again, and writing costs more than it saves.
     const untilMs = startMs + Math.min(mostMs, Math.max(leastMs, tokensPerMs > 0 ? unwritten / tokensPerMs : mostMs));
     const inTime = (): void => {
+      if (isBusy()) throw interrupted;
       if (performance.now() > untilMs) throw new Error(`writing took longer than ${Math.round(untilMs - startMs)} ms`);
     };
     const written: Int32Array[] = [];
+    const fresh: Stashed[] = [];
     let bytes = 0;
     try {
       for (const [rank, { tokens, slot, stash }] of candidates.entries()) {
@@ -178,15 +205,24 @@ export class SleepFiles {
           bytes += await writeState(file, await this.#identify(), tokens, { sizeBytes, chat: this.#chats.remembers(tokens), read }, undefined, false);
           await utimes(file, used, used);
           written.push(tokens);
+          if (!this.#place.lasts) continue;
+          if (!stash) fresh.push({ id: 0, tokens, sizeBytes, file });
+          else {
+            stash.file = file;
+            if (this.#cache.pool.leaveToFile(id)) await context.dropStash(id);
+          }
         } finally {
           if (!stash && id > 0) await context.dropStash(id);
         }
       }
+      this.#hasNews = false;
     } catch (thrown) {
-      this.#log('warn', `Conversations are lost with the model that is unloaded: ${(thrown as Error).message}`);
+      if (thrown !== interrupted) this.#log('warn', `Conversations that are not kept: ${(thrown as Error).message}`);
     }
     const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => nearlyBegins(tokens, longer)));
+    for (const one of old) this.#cache.pool.remove(one);
     await discard(context, old);
+    this.#cache.pool.addFiles(fresh.reverse());
     if (written.length > 0) this.#tell('kept', written.length, written.reduce((sum, { length }) => sum + length, 0), bytes, startMs);
   }
 

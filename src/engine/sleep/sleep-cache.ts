@@ -1,8 +1,9 @@
 // The folder of one gateway in which its models that are not loaded keep their conversations: a
 // folder for each model, private to the user, gone when the gateway is. What a gateway left that
-// was killed is removed when the next one starts. Gateway process; used by engine/gateway/pool.
+// was killed is removed when the next one starts. Or a folder that lasts, for all gateways of a
+// user. Gateway process; used by engine/gateway/pool, and by the server of one model.
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { lstat, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,10 +19,26 @@ export interface SleepSettings {
   parent?: string;
   /** Longest time that a model may take to write when it leaves. */
   mostMs?: number;
+  /** A folder that stays when the gateway ends, instead of one of its own. */
+  lasting?: string;
+}
+
+/** Where conversations are kept for the next server, in the folder of a user's state. */
+export const lastingFolder = (state: string): string => join(state, 'conversations');
+
+/** Where conversations outlive the server, its stop may take so long. */
+const longestWritingMs = 20_000;
+
+/** By its settings, and the folder of the user's state. */
+export function sleepSettings({ sleepCacheBytes, cacheDiskBytes }: { sleepCacheBytes: number; cacheDiskBytes: number }, state: string): SleepSettings {
+  if (cacheDiskBytes === 0) return { limitBytes: sleepCacheBytes };
+  return { limitBytes: cacheDiskBytes, lasting: lastingFolder(state), mostMs: longestWritingMs };
 }
 
 const namePrefix = 'recua-sleep-';
 const ownerName = 'owner';
+/** In a model's folder that lasts: what the model is called. */
+export const nameFile = 'model';
 /** Where nobody sets a limit. */
 const freeShare = 0.1;
 const mostBytes = 8 * 2 ** 30;
@@ -53,18 +70,25 @@ export class SleepCache {
   readonly #log: Log;
   readonly #mostMs: number;
   readonly #parent: string;
+  readonly #lasting: string | undefined;
   #limitBytes: number;
   /** Made with the first model that is loaded. */
   #root: string | undefined;
   #asleep = new Set<string>();
   readonly #atExit = (): void => this.#remove();
 
-  constructor({ limitBytes, parent = sleepParent(), mostMs = defaultMostMs }: SleepSettings, log: Log) {
+  constructor({ limitBytes, parent = sleepParent(), mostMs = defaultMostMs, lasting }: SleepSettings, log: Log) {
     this.#log = log;
+    this.#lasting = lasting;
     this.#limitBytes = limitBytes;
     this.#parent = parent;
     this.#mostMs = mostMs;
     void removeLeftOvers(parent);
+  }
+
+  /** Conversations are kept when the gateway ends. */
+  get lasts(): boolean {
+    return this.#lasting !== undefined && this.#limitBytes !== 0;
   }
 
   /** Where a model that is loaded finds what it kept, and keeps it again; undefined: nowhere. */
@@ -78,7 +102,8 @@ export class SleepCache {
       this.#root ??= this.#make();
       const folder = this.#folderOf(this.#root, id);
       mkdirSync(folder, { recursive: true, mode: 0o700 });
-      return { folder, root: this.#root, limitBytes: this.#limitBytes, mostMs: this.#mostMs };
+      if (this.#lasting !== undefined) writeFileSync(join(folder, nameFile), id, { mode: 0o600 });
+      return { folder, root: this.#root, limitBytes: this.#limitBytes, mostMs: this.#mostMs, lasts: this.#lasting !== undefined };
     } catch (thrown) {
       this.#log('warn', `Conversations are not kept when their model is unloaded: ${(thrown as Error).message}`);
       this.#limitBytes = 0;
@@ -96,10 +121,10 @@ export class SleepCache {
     const root = this.#root;
     if (root === undefined) return;
     const folder = this.#folderOf(root, ended);
-    const drafts = (await readdir(folder).catch(() => [])).filter((name) => !name.endsWith(stateEnding));
+    const drafts = (await readdir(folder).catch(() => [])).filter((name) => !name.endsWith(stateEnding) && name !== nameFile);
     await Promise.all(drafts.map((name) => rm(join(folder, name), { force: true })));
     await makeRoom(root, 0, this.#limitBytes).catch(() => false);
-    const kept = await Promise.all(ids.map(async (id) => (await readdir(this.#folderOf(root, id)).catch(() => [])).length > 0));
+    const kept = await Promise.all(ids.map(async (id) => (await readdir(this.#folderOf(root, id)).catch(() => [])).some((name) => name.endsWith(stateEnding))));
     this.#asleep = new Set(ids.filter((_, i) => kept[i]));
   }
 
@@ -109,7 +134,7 @@ export class SleepCache {
     if (this.#root !== undefined) rmSync(this.#folderOf(this.#root, id), { recursive: true, force: true });
   }
 
-  /** Removes everything. Idempotent. */
+  /** Removes everything that does not last. Idempotent. */
   close(): void {
     this.#limitBytes = 0;
     this.#asleep.clear();
@@ -118,6 +143,10 @@ export class SleepCache {
   }
 
   #make(): string {
+    if (this.#lasting !== undefined) {
+      mkdirSync(this.#lasting, { recursive: true, mode: 0o700 });
+      return this.#lasting;
+    }
     // Node gives it the mode 0700.
     const root = mkdtempSync(join(this.#parent, namePrefix));
     process.once('exit', this.#atExit);
@@ -133,7 +162,7 @@ export class SleepCache {
     const root = this.#root;
     this.#root = undefined;
     // An engine process that ends just now may still write there.
-    if (root !== undefined) rmSync(root, { recursive: true, force: true, maxRetries: 3 });
+    if (root !== undefined && root !== this.#lasting) rmSync(root, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 

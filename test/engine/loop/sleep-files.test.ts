@@ -164,13 +164,13 @@ t.test('a folder that is gone costs the conversations and nothing else', async (
     return given;
   });
   t.ok(content);
-  t.match(log.join(), /warn Conversations are lost with the model that is unloaded: .*ENOENT/);
+  t.match(log.join(), /warn Conversations that are not kept: .*ENOENT/);
 });
 
 t.test('writing that takes too long is given up', async (t) => {
   const sleep = place(t.testdir(), { mostMs: -1 });
   const { log } = await live(sleep, (engine) => turn(engine, [], questions[0]!));
-  t.match(log.join(), /warn Conversations are lost.*writing took longer/);
+  t.match(log.join(), /warn Conversations that are not kept: writing took longer/);
   t.strictSame(files(sleep), []);
 });
 

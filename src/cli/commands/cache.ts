@@ -1,0 +1,53 @@
+// `recua cache`: conversations that outlive servers (`--cache-disk`), by model; `clear` removes
+// them.
+import { lastingFolder } from '../../engine/sleep/sleep-cache.js';
+import { clearKept, listKept, type KeptModel } from '../../engine/sleep/kept.js';
+import { sizeText } from '../../models/byte-size.js';
+import { findPlaces } from '../../models/places.js';
+import { command } from '../command.js';
+import { misuse, on, perCall } from '../flags/flags.js';
+import { toJson } from '../pull-listing.js';
+import { print, say } from '../terminal/output.js';
+
+export const cache = command({
+  name: 'cache',
+  aliases: [],
+  operands: '[ls | clear [model]]',
+  summary: 'List or remove conversations kept for the next server',
+  details: 'A server with --cache-disk keeps what it computed of conversations, so that their next turn reads nothing again after a restart. '
+    + 'They are as private as the conversations. clear removes them, or those of one model; a server that runs evaluates what it misses again.',
+  examples: [
+    ['recua cache', 'What is kept, by model'],
+    ['recua cache clear', 'Remove it all'],
+  ],
+  flags: {
+    json: perCall(on(['--json'], 'Print JSON')),
+  },
+  async run({ values, operands }) {
+    const [action = 'ls', model, ...rest] = operands;
+    const root = lastingFolder(findPlaces().state);
+    if (rest.length > 0 || (action !== 'clear' && model !== undefined) || !['ls', 'list', 'clear'].includes(action)) {
+      throw misuse(`Expected recua cache, recua cache ls or recua cache clear [model], got recua cache ${operands.join(' ')}.`);
+    }
+    const found = action === 'clear' ? await clearKept(root, model) : await listKept(root);
+    if (values.json) await print(toJson({ folder: root, models: found.map(({ folder: _, ...one }) => one) }));
+    else if (action === 'clear') say(found.length === 0 ? nothing(model) : `Removed ${describe(found)}.`);
+    else if (found.length === 0) await print(`${nothing()}\n`);
+    else await print(await tableOf(found));
+    return 0;
+  },
+});
+
+function nothing(model?: string): string {
+  return `No conversations${model === undefined ? '' : ` of ${model}`} are kept. recua api --cache-disk 4096 keeps some.`;
+}
+
+function describe(found: readonly KeptModel[]): string {
+  const count = found.reduce((sum, { conversations }) => sum + conversations, 0);
+  return `${count} conversation${count === 1 ? '' : 's'}, ${sizeText(found.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0))}`;
+}
+
+async function tableOf(found: readonly KeptModel[]): Promise<string> {
+  const { rows } = await import('../terminal/rows.js');
+  return rows([['MODEL', 'CONVERSATIONS', 'SIZE'], ...found.map(({ id, conversations, sizeBytes }) => [id, String(conversations), sizeText(sizeBytes)])]);
+}

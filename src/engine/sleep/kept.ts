@@ -1,0 +1,36 @@
+// What lies in the folder of conversations that outlive servers, by model. For `recua cache`.
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stateEnding } from './room.js';
+import { nameFile } from './sleep-cache.js';
+
+export interface KeptModel {
+  id: string;
+  conversations: number;
+  sizeBytes: number;
+  /** Of the last one; ms since 1970. */
+  usedMs: number;
+  folder: string;
+}
+
+/** Largest first. Folders that no server made are not there. */
+export async function listKept(root: string): Promise<KeptModel[]> {
+  const names = await readdir(root).catch(() => []);
+  const found = await Promise.all(names.map(async (name) => {
+    const folder = join(root, name);
+    const id = await readFile(join(folder, nameFile), 'utf8').catch(() => undefined);
+    if (id === undefined) return undefined;
+    const files = (await readdir(folder)).filter((file) => file.endsWith(stateEnding));
+    const stats = await Promise.all(files.map((file) => stat(join(folder, file)).catch(() => undefined)));
+    const sizeBytes = stats.reduce((sum, one) => sum + (one?.size ?? 0), 0);
+    return { id, conversations: files.length, sizeBytes, usedMs: Math.max(0, ...stats.map((one) => one?.mtimeMs ?? 0)), folder };
+  }));
+  return found.filter((one) => one !== undefined).sort((a, b) => b.sizeBytes - a.sizeBytes);
+}
+
+/** Removes those of a model, or of all. A server that runs evaluates what it misses again. */
+export async function clearKept(root: string, id?: string): Promise<KeptModel[]> {
+  const gone = (await listKept(root)).filter((one) => id === undefined || one.id === id);
+  await Promise.all(gone.map(({ folder }) => rm(folder, { recursive: true, force: true })));
+  return gone;
+}
