@@ -188,7 +188,7 @@ t.test('a full disk costs the conversations and nothing else', async (t) => {
   const sleep = place(folder);
   const said: Said = [];
   const { log } = await live(sleep, (engine) => turn(engine, said, questions[0]!));
-  t.match(log.join(), /warn Conversations are lost with the model that is unloaded: .*ENOSPC/);
+  t.match(log.join(), /warn Conversations that are not kept: .*ENOSPC/);
   t.strictSame(files(sleep), [], 'no draft is left');
   const { usage } = await live(sleep, (engine) => turn(engine, said, questions[1]!));
   t.equal(usage.cachedTokens, 0);
