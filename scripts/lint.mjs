@@ -7,8 +7,8 @@ import { program, setUp } from './setup.mjs';
 import { compileTests } from './typescript.mjs';
 
 /** eslint's exit code. */
-export function eslint(args = []) {
-  return show(process.execPath, [join(place.nodeModules, 'eslint', 'bin', 'eslint.js'), '--max-warnings', '0', ...args, root]);
+export function eslint(args = [], files = [root]) {
+  return show(process.execPath, [join(place.nodeModules, 'eslint', 'bin', 'eslint.js'), '--max-warnings', '0', ...args, ...files]);
 }
 
 if (isProgram(import.meta.url)) {
