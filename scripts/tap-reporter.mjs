@@ -1,6 +1,6 @@
 // tap's reporter for `npm test`, loaded by tap's own process: all about each failure at once, a
 // line per part when its last file is done, and which files still run. In a log, a line per file.
-// The raw result goes to .tap/result.tap (tap's --output-file would send it to stdout, too).
+// The raw result goes to a file for test.mjs (tap's --output-file would send it to stdout, too).
 import { createWriteStream } from 'node:fs';
 import { Transform } from 'node:stream';
 import { performance } from 'node:perf_hooks';
@@ -23,7 +23,7 @@ export default class Reporter extends Transform {
   #total = 0;
   #finished = 0;
   #timer;
-  #raw = createWriteStream('.tap/result.tap');
+  #raw = createWriteStream(process.env.RECUA_TEST_RESULT);
 
   constructor() {
     super({ encoding: 'utf8' });

@@ -21,7 +21,8 @@ import { countTap } from './tap-result.mjs';
 import { allTests, changedFiles, longTests, needsPeers, testsConcerning, testsOf } from './test-choice.mjs';
 import { compileTests } from './typescript.mjs';
 
-const resultPath = join(root, '.tap', 'result.tap');
+/** One of this run alone: another may run in the same checkout. */
+const resultPath = join(root, '.tap', `result-${process.pid}.tap`);
 const errorsPath = join(root, '.tap', 'stderr.log');
 
 /** What the arguments ask for: `{ tests, left, changed, options }`; `left` is what is not run. */
@@ -63,7 +64,7 @@ async function lint(changed) {
 }
 
 /**
- * Runs these files by tap; the raw result is kept in a file, and so is what tests say on stderr.
+ * Runs these files by tap. What tests say on stderr is kept in a file.
  */
 async function tap(tests, options) {
   const reporter = options.findLast((option) => /^(-R|--reporter)/.test(option))?.replace(/^(-R|--reporter)=?/, '');
@@ -72,9 +73,8 @@ async function tap(tests, options) {
     ...(reporter === undefined ? ['--reporter=./scripts/tap-reporter.mjs'] : reporter === 'tap' ? [] : [`--output-file=${resultPath}`]),
     ...options, ...tests.map((path) => path.replace(/^test\/(.*)\.ts$/, 'dist-test/$1.js'))];
   mkdirSync(join(root, '.tap'), { recursive: true });
-  rmSync(resultPath, { force: true });
   const code = await new Promise((done, fail) => {
-    const child = spawn(process.execPath, command, { cwd: root, env: cleanEnv(), stdio: ['ignore', reporter === 'tap' ? 'pipe' : 'inherit', 'pipe'], windowsHide: true });
+    const child = spawn(process.execPath, command, { cwd: root, env: { ...cleanEnv(), RECUA_TEST_RESULT: resultPath }, stdio: ['ignore', reporter === 'tap' ? 'pipe' : 'inherit', 'pipe'], windowsHide: true });
     child.stderr.pipe(createWriteStream(errorsPath));
     child.stdout?.pipe(process.stdout);
     child.stdout?.pipe(createWriteStream(resultPath));
@@ -82,6 +82,7 @@ async function tap(tests, options) {
     child.on('close', (status, signal) => done(signal === 'SIGINT' ? 130 : (status ?? 1)));
   });
   const counts = countTap(existsSync(resultPath) ? readFileSync(resultPath, 'utf8') : '');
+  rmSync(resultPath, { force: true });
   // tap has the last word: a plan that does not fit, a time-out or an empty run fails without a
   // failed test.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;

@@ -1,14 +1,13 @@
 // What a run of `npm test` says in a log, by a real run of tap over three files.
 import t from 'tap';
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../cli/recua.js';
 
 t.test('a line per file and part, a failure with its diagnosis, and what still runs', (t) => {
   const folder = t.testdir({
     'package.json': JSON.stringify({ type: 'module', tap: { plugin: ['!@tapjs/typescript'], 'disable-coverage': true } }),
-    '.tap': {},
     'dist-test': {
       'imports.test.js': 'import t from \'tap\'; t.test(\'holds\', async () => { await new Promise((r) => setTimeout(r, 900)); });',
       cli: {
@@ -18,7 +17,7 @@ t.test('a line per file and part, a failure with its diagnosis, and what still r
     },
   });
   const files = ['imports', 'cli/bad', 'cli/dead'].map((name) => `dist-test/${name}.test.js`);
-  const { stdout, status } = spawnSync(process.execPath, [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'run', '--jobs=2', `--reporter=${join(root, 'scripts/tap-reporter.mjs')}`, ...files], { cwd: folder, encoding: 'utf8', env: { ...process.env, TAP: '', RECUA_TEST_TELL_MS: '100' } });
+  const { stdout, status } = spawnSync(process.execPath, [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'run', '--jobs=2', `--reporter=${join(root, 'scripts/tap-reporter.mjs')}`, ...files], { cwd: folder, encoding: 'utf8', env: { ...process.env, TAP: '', RECUA_TEST_TELL_MS: '100', RECUA_TEST_RESULT: join(folder, 'result.tap') } });
   t.equal(status, 1);
   t.match(stdout, /^still running: .*test\/imports\.test\.ts \d s/m);
   t.match(stdout, /not ok 1 - a sum[^]*diff:[^]*^FAILED test\/cli\/bad\.test\.ts /m);
@@ -26,6 +25,6 @@ t.test('a line per file and part, a failure with its diagnosis, and what still r
   t.match(stdout, /^ok {5}test\/imports\.test\.ts /m);
   t.match(stdout, /^cli +2 files +0 passed +2 failed +1 skipped/m);
   t.match(stdout, /^repository +1 files +1 passed +0 failed +0 skipped/m);
-  t.ok(existsSync(join(folder, '.tap/result.tap')));
+  t.match(readFileSync(join(folder, 'result.tap'), 'utf8'), /^TAP version 14[^]*^not ok 2 - dist-test\/cli\/bad/m);
   t.end();
 });
