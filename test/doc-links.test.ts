@@ -4,6 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { root } from './cli/recua.js';
+import { scripts } from './scripts/checkout.js';
+
+const { headingAnchor } = await import(`${scripts}heading-anchor.mjs`) as { headingAnchor(heading: string, seen: Map<string, number>): string };
 
 const pages = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], { cwd: root, encoding: 'utf8' }).split('\n').filter((path) => path !== '' && existsSync(join(root, path)));
 
@@ -14,13 +17,7 @@ function textOf(path: string): string {
 /** As GitHub makes them of headings. */
 function anchorsOf(path: string): Set<string> {
   const seen = new Map<string, number>();
-  const anchors = new Set<string>();
-  for (const [, heading] of textOf(path).matchAll(/^#{1,6} +(.+?) *$/gm)) {
-    const plain = heading!.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replace(/[^\p{L}\p{N}\p{M} _-]/gu, '').replaceAll(' ', '-');
-    const times = seen.get(plain) ?? 0;
-    seen.set(plain, times + 1);
-    anchors.add(times === 0 ? plain : `${plain}-${times}`);
-  }
+  const anchors = new Set([...textOf(path).matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, heading]) => headingAnchor(heading!, seen)));
   for (const [, id] of textOf(path).matchAll(/<a (?:id|name)="([^"]+)"/g)) anchors.add(id!);
   return anchors;
 }
