@@ -3,7 +3,6 @@
 // and what it needs are 100 MB. Every link and anchor of the built pages is checked.
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import { headingAnchor } from './heading-anchor.mjs';
 import { isProgram, place, root } from './place.mjs';
 import { Failure, npm, run } from './process.mjs';
 import { say, step } from './progress.mjs';
@@ -144,7 +143,7 @@ if (isProgram(import.meta.url)) {
     });
     const dead = deadLinks(siteFolder);
     if (dead.length > 0) throw new Failure(`Links that lead nowhere:\n${dead.join('\n')}`);
-    say(`Links and anchors are checked. Look at it: npx vite preview --outDir ${siteFolder}`);
+    say(`Links and anchors are checked. Look at it: npx ${vitepress} preview ${pagesFolder}`);
     console.log(siteFolder);
   });
 }
