@@ -9,7 +9,7 @@ import { failureLines, partLine, partOf, sourceOf, TapFiles } from './tap-result
 
 const isTerminal = Boolean(process.stdout.isTTY);
 /** How often a log is told what still runs; the test of this file sets it. */
-const tellMs = Number(process.env.RECUA_TEST_TELL_MS ?? 30_000);
+const tellMs = Number(process.env.REPORT_EVERY_MS ?? 30_000);
 
 export default class Reporter extends Transform {
   #rest = '';
@@ -23,7 +23,7 @@ export default class Reporter extends Transform {
   #total = 0;
   #finished = 0;
   #timer;
-  #raw = createWriteStream(process.env.RECUA_TEST_RESULT);
+  #raw = createWriteStream(process.env.REPORT_RESULT);
 
   constructor() {
     super({ encoding: 'utf8' });

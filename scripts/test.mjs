@@ -74,7 +74,7 @@ async function tap(tests, options) {
     ...options, ...tests.map((path) => path.replace(/^test\/(.*)\.ts$/, 'dist-test/$1.js'))];
   mkdirSync(join(root, '.tap'), { recursive: true });
   const code = await new Promise((done, fail) => {
-    const child = spawn(process.execPath, command, { cwd: root, env: { ...cleanEnv(), RECUA_TEST_RESULT: resultPath }, stdio: ['ignore', reporter === 'tap' ? 'pipe' : 'inherit', 'pipe'], windowsHide: true });
+    const child = spawn(process.execPath, command, { cwd: root, env: { ...cleanEnv(), REPORT_RESULT: resultPath }, stdio: ['ignore', reporter === 'tap' ? 'pipe' : 'inherit', 'pipe'], windowsHide: true });
     child.stderr.pipe(createWriteStream(errorsPath));
     child.stdout?.pipe(process.stdout);
     child.stdout?.pipe(createWriteStream(resultPath));

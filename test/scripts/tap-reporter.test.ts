@@ -17,7 +17,7 @@ t.test('a line per file and part, a failure with its diagnosis, and what still r
     },
   });
   const files = ['imports', 'cli/bad', 'cli/dead'].map((name) => `dist-test/${name}.test.js`);
-  const { stdout, status } = spawnSync(process.execPath, [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'run', '--jobs=2', `--reporter=${join(root, 'scripts/tap-reporter.mjs')}`, ...files], { cwd: folder, encoding: 'utf8', env: { ...process.env, TAP: '', RECUA_TEST_TELL_MS: '100', RECUA_TEST_RESULT: join(folder, 'result.tap') } });
+  const { stdout, status } = spawnSync(process.execPath, [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'run', '--jobs=2', `--reporter=${join(root, 'scripts/tap-reporter.mjs')}`, ...files], { cwd: folder, encoding: 'utf8', env: { ...process.env, TAP: '', REPORT_EVERY_MS: '100', REPORT_RESULT: join(folder, 'result.tap') } });
   t.equal(status, 1);
   t.match(stdout, /^still running: .*test\/imports\.test\.ts \d s/m);
   t.match(stdout, /not ok 1 - a sum[^]*diff:[^]*^FAILED test\/cli\/bad\.test\.ts /m);
