@@ -1,7 +1,7 @@
 // Links of the documentation lead somewhere: to files that are there, and to headings of theirs.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { root } from './cli/recua.js';
 import { scripts } from './scripts/checkout.js';
@@ -35,5 +35,15 @@ t.test('every link leads to a file that is there, and to a heading of it', (t) =
   }
   t.strictSame(dead, []);
   t.ok(pages.length > 20);
+  t.end();
+});
+
+t.test('images of the docs are small, and those that are drawn load and run nothing', (t) => {
+  const images = readdirSync(join(root, 'docs/images'));
+  t.strictSame(images.filter((name) => statSync(join(root, 'docs/images', name)).size > 120_000), []);
+  const drawn = images.filter((name) => name.endsWith('.svg'));
+  t.ok(drawn.length > 0);
+  t.strictSame(drawn.filter((name) => /<script|<foreignObject|href=|url\(|@import|\son\w+=/i.test(readFileSync(join(root, 'docs/images', name), 'utf8'))), []);
+  t.strictSame(images.filter((name) => !pages.some((page) => readFileSync(join(root, page), 'utf8').includes(`images/${name}`))), [], 'each is shown somewhere');
   t.end();
 });
