@@ -97,7 +97,7 @@ async function settle(prompt) {
 try {
   await settle(/^\$$/);
   clock += 600;
-  for (const [index, { type, at, quick }] of scenes.entries()) {
+  for (const [index, { type, quick }] of scenes.entries()) {
     for (const keys of type.match(/\n|.{1,2}/g)) {
       shell.write(keys === '\n' ? '\r' : keys);
       await wait(25);
