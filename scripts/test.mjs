@@ -7,7 +7,7 @@
 //
 // Other options go to tap (`--jobs=1`, `--reporter=tap`, `--bail`). The last line is
 // `N passed, N failed`.
-import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -21,9 +21,9 @@ import { countTap } from './tap-result.mjs';
 import { allTests, changedFiles, longTests, needsPeers, testsConcerning, testsOf } from './test-choice.mjs';
 import { compileTests } from './typescript.mjs';
 
-/** One of this run alone: another may run in the same checkout. */
-const resultPath = join(root, '.tap', `result-${process.pid}.tap`);
+const resultPath = join(root, '.tap', 'result.tap');
 const errorsPath = join(root, '.tap', 'stderr.log');
+const runningPath = join(root, '.tap', 'running.pid');
 
 /** What the arguments ask for: `{ tests, left, changed, options }`; `left` is what is not run. */
 async function choose(args) {
@@ -56,6 +56,24 @@ async function check(label, work) {
   }
 }
 
+/** tap keeps files of its own in .tap, which a second run in the same checkout would remove. */
+function takeCheckout() {
+  const other = existsSync(runningPath) ? Number(readFileSync(runningPath, 'utf8')) : 0;
+  if (other > 0 && isAlive(other)) throw new Failure(`Tests run in this checkout already (process ${other}). Wait for their end, or use another clone.`);
+  mkdirSync(join(root, '.tap'), { recursive: true });
+  writeFileSync(runningPath, String(process.pid));
+  process.once('exit', () => rmSync(runningPath, { force: true }));
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
 /** eslint over everything, or over what was changed of it. */
 async function lint(changed) {
   if (changed === undefined) return (await eslint()) === 0;
@@ -82,7 +100,6 @@ async function tap(tests, options) {
     child.on('close', (status, signal) => done(signal === 'SIGINT' ? 130 : (status ?? 1)));
   });
   const counts = countTap(existsSync(resultPath) ? readFileSync(resultPath, 'utf8') : '');
-  rmSync(resultPath, { force: true });
   // tap has the last word: a plan that does not fit, a time-out or an empty run fails without a
   // failed test.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
@@ -114,6 +131,7 @@ function tellResult({ files, code }, { tests, left }) {
 await program(async () => {
   const start = Date.now();
   const args = process.argv.slice(2);
+  takeCheckout();
   let extra = await check('Set-up', async () => (await setUp(), true));
   let result = { code: 1, passed: 0, failed: 0 };
   if (extra === 0) {
