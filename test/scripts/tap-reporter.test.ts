@@ -17,7 +17,9 @@ t.test('a line per file and part, a failure with its diagnosis, and what still r
     },
   });
   const files = ['imports', 'cli/bad', 'cli/dead'].map((name) => `dist-test/${name}.test.js`);
-  const { stdout, status } = spawnSync(process.execPath, [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'run', '--jobs=2', `--reporter=${join(root, 'scripts/tap-reporter.mjs')}`, ...files], { cwd: folder, encoding: 'utf8', env: { ...process.env, TAP: '', REPORT_EVERY_MS: '100', REPORT_RESULT: join(folder, 'result.tap') } });
+  // Not the settings of the run that this test is part of.
+  const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^_?TAP/.test(name)));
+  const { stdout, status } = spawnSync(process.execPath, [join(root, 'node_modules/tap/dist/esm/run.mjs'), 'run', '--jobs=2', `--reporter=${join(root, 'scripts/tap-reporter.mjs')}`, ...files], { cwd: folder, encoding: 'utf8', env: { ...own, REPORT_EVERY_MS: '100', REPORT_RESULT: join(folder, 'result.tap') } });
   t.equal(status, 1);
   t.match(stdout, /^still running: .*test\/imports\.test\.ts \d s/m);
   t.match(stdout, /not ok 1 - a sum[^]*diff:[^]*^FAILED test\/cli\/bad\.test\.ts /m);
