@@ -1,10 +1,11 @@
 // `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built
-// command line, docs/api.md from docstrings,
-// docs/http.md from the routes of the server.
+// command line, docs/api.md from docstrings, docs/http.md from the routes of the server, and the
+// charts of docs/performance.md from its tables.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { apiReference } from './api-docs.mjs';
+import { writeCharts } from './charts.mjs';
 import { place, root } from './place.mjs';
 
 const built = (file) => import(pathToFileURL(join(place.dist, file)).href);
@@ -15,3 +16,4 @@ for (const [file, text] of [['cli.md', markdown(all)], ['recua.1', manPage(all)]
   writeFileSync(join(root, 'docs', file), text);
   console.log(join('docs', file));
 }
+writeCharts();

@@ -1,5 +1,5 @@
-// `npm run lint`: type checking of src and test, then eslint with type-aware rules. Arguments go to
-// eslint (`--fix`).
+// `npm run lint`: type checking of src and test, then eslint with type-aware rules, of everything
+// or of the files that are named. Options go to eslint (`--fix`).
 import { join } from 'node:path';
 import { isProgram, place, root } from './place.mjs';
 import { show } from './process.mjs';
@@ -7,14 +7,17 @@ import { program, setUp } from './setup.mjs';
 import { compileTests } from './typescript.mjs';
 
 /** eslint's exit code. */
-export function eslint(args = []) {
-  return show(process.execPath, [join(place.nodeModules, 'eslint', 'bin', 'eslint.js'), '--max-warnings', '0', ...args, root]);
+export function eslint(args = [], files = [root]) {
+  return show(process.execPath, [join(place.nodeModules, 'eslint', 'bin', 'eslint.js'), '--max-warnings', '0', ...args, ...files]);
 }
 
 if (isProgram(import.meta.url)) {
   await program(async () => {
-    await setUp();
+    await setUp({ native: false });
     await compileTests();
-    return eslint(process.argv.slice(2));
+    const args = process.argv.slice(2);
+    const files = args.filter((argument) => !argument.startsWith('-'));
+    const options = args.filter((argument) => argument.startsWith('-'));
+    return files.length > 0 ? eslint([...options, '--no-warn-ignored'], files) : eslint(options);
   });
 }

@@ -12,13 +12,14 @@ import { vendor, vendorPending } from './vendor.mjs';
 import { copyWebModules, webModulesPending } from './web-modules.mjs';
 
 const parts = [
-  { label: 'Installing packages', pending: packagesPending, make: installPackages },
+  { label: 'Installing packages', packages: true, pending: packagesPending, make: installPackages },
   {
     label: 'Fetching llama.cpp',
+    native: true,
     pending: () => !ownLlamaCpp() && vendorPending(),
     make: () => vendor(),
   },
-  { label: 'Building the native addon (the long part, once)', pending: nativePending, make: buildNative },
+  { label: 'Building the native addon (the long part, once)', native: true, pending: nativePending, make: buildNative },
   { label: 'Copying the modules of the page', pending: webModulesPending, make: async () => copyWebModules() },
   { label: 'Compiling TypeScript', pending: typescriptPending, make: () => compileTypescript() },
 ];
@@ -27,8 +28,8 @@ const parts = [
  * Brings everything up to date; says nothing where nothing is to do. Returns true if something was
  * done.
  */
-export async function setUp({ install = true } = {}) {
-  const wanted = install ? parts : parts.slice(1);
+export async function setUp({ install = true, native = true } = {}) {
+  const wanted = parts.filter((part) => (install || !part.packages) && (native || !part.native));
   const start = Date.now();
   // A part is asked only after the parts before it are made: a new node_modules can make a build
   // stale.

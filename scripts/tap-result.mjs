@@ -1,36 +1,77 @@
 // Reads a run's raw TAP: a file is a top-level subtest, its tests are one level deeper.
 
-/**
- * `{ passed, failed }`; skipped and todo tests count as neither. A file that fails without a failed
- * test of its own counts as one.
- */
-export function countTap(text) {
-  let passed = 0;
-  let failed = 0;
-  let failedInFile = 0;
-  for (const line of text.split('\n')) {
-    const match = /^( {4})?(not )?ok \d+(.*)$/.exec(line);
-    if (!match) continue;
-    const [, inner, not, rest] = match;
-    if (/ # (skip|todo)\b/i.test(rest)) continue;
-    if (inner) {
-      if (not) failedInFile++;
-      else passed++;
-    } else {
-      failed += not ? Math.max(1, failedInFile) : failedInFile;
-      failedInFile = 0;
-    }
-  }
-  return { passed, failed: failed + failedInFile };
+/** The source of a compiled test. */
+export function sourceOf(name) {
+  return name.replace(/^dist-test\/(.*)\.js$/, 'test/$1.ts');
+}
+
+/** What a test file belongs to: the first folder below `test`. */
+export function partOf(name) {
+  return /^test\/([^/]+)\//.exec(sourceOf(name))?.[1] ?? 'repository';
 }
 
 /**
- * A filter for lines of TAP: passes on the verdict of each file, and each failure with its
- * diagnosis.
+ * Takes a run line by line. `take` returns `{ name, ok, passed, failed, skipped, reasons,
+ * seconds }` with the line that ends a file. A file that fails without a failed test of its own
+ * counts as one.
+ */
+export class TapFiles {
+  #file = emptyFile();
+
+  take(line) {
+    const match = /^( {4})?(not )?ok \d+(?: - (.*?))?(?: # (.*))?$/.exec(line);
+    if (!match) return undefined;
+    const [, inner, not, name = '', note = ''] = match;
+    const directive = /^(skip|todo)\b ?(.*)$/i.exec(note);
+    const file = this.#file;
+    if (directive) {
+      file.skipped++;
+      if (/skip/i.test(directive[1])) file.reasons.push(directive[2]);
+    } else if (inner) {
+      if (not) file.failed++;
+      else file.passed++;
+    }
+    if (inner) return undefined;
+    this.#file = emptyFile();
+    if (not && !directive) file.failed ||= 1;
+    const time = /time=([\d.]+)(ms|s|m)\b/.exec(note);
+    const seconds = time ? Number(time[1]) * { ms: 0.001, s: 1, m: 60 }[time[2]] : 0;
+    return { ...file, name: sourceOf(name), ok: file.failed === 0, seconds };
+  }
+
+  /** What a run that was cut off had of its last file. */
+  get rest() {
+    return this.#file;
+  }
+}
+
+function emptyFile() {
+  return { passed: 0, failed: 0, skipped: 0, reasons: [] };
+}
+
+/** `{ passed, failed, skipped, files }` of a whole run's text. */
+export function countTap(text) {
+  const reader = new TapFiles();
+  const files = text.split('\n').map((line) => reader.take(line)).filter((file) => file !== undefined);
+  const sum = (key) => files.reduce((total, file) => total + file[key], reader.rest[key]);
+  return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped'), files };
+}
+
+/** A line of the table of parts: how many files and tests, and how long all of them took. */
+export function partLine(part, files) {
+  const sum = (key) => files.reduce((total, file) => total + file[key], 0);
+  const count = (number, noun) => `${String(number).padStart(5)} ${noun}`;
+  return `${part.padEnd(11)}${count(files.length, 'files')}${count(sum('passed'), 'passed')}${count(sum('failed'), 'failed')}${count(sum('skipped'), 'skipped')}${sum('seconds').toFixed(1).padStart(8)} s`;
+}
+
+/**
+ * A filter for lines of TAP: passes on each failure with its diagnosis. How a file was started is
+ * left out, but where none of its tests failed.
  */
 export function failureLines(print) {
   let diagnosing = false;
   let afterFailure = false;
+  let isTold = false;
   return (line) => {
     const isDiagnosis = /^\s+---$/.test(line);
     if (diagnosing || (afterFailure && isDiagnosis)) {
@@ -39,7 +80,9 @@ export function failureLines(print) {
       afterFailure = false;
       return;
     }
-    afterFailure = /^\s*not ok /.test(line);
-    if (afterFailure || /^ok /.test(line) || /^Bail out!/.test(line.trim())) print(line);
+    afterFailure = /^\s*not ok /.test(line) && !(isTold && line.startsWith('not'));
+    if (/^(not )?ok /.test(line)) isTold = false;
+    else if (afterFailure) isTold = true;
+    if (afterFailure || /^Bail out!/.test(line.trim())) print(line);
   };
 }

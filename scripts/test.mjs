@@ -1,34 +1,54 @@
-// `npm test`: set-up where it is missing, type checking, eslint, then the tap suite. Arguments go
-// to tap; a test's source names it too (`npm test -- test/models/gguf/gguf.test.ts`). The last line
-// is `N passed, N failed`.
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+// `npm test`: set-up where it is missing, type checking, eslint, then tests by tap.
+//
+//   npm test                    the short form: all but the files of test/long.txt
+//   npm run test:all            every test, as CI runs them
+//   npm test -- --changed       what the changes since origin/main concern, by imports
+//   npm test -- PATTERN...      files by path or a part of it: test/cli, gguf
+//
+// Other options go to tap (`--jobs=1`, `--reporter=tap`, `--bail`). The last line is
+// `N passed, N failed`.
+import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { eslint } from './lint.mjs';
 import { ensurePeers } from './peers.mjs';
 import { place, root } from './place.mjs';
-import { Failure, run, show } from './process.mjs';
-import { say } from './progress.mjs';
+import { cleanEnv, Failure } from './process.mjs';
+import { say, seconds } from './progress.mjs';
 import { program, setUp } from './setup.mjs';
-import { countTap, failureLines } from './tap-result.mjs';
+import { countTap } from './tap-result.mjs';
+import { allTests, changedFiles, longTests, needsPeers, testsConcerning, testsOf } from './test-choice.mjs';
 import { compileTests } from './typescript.mjs';
 
 const resultPath = join(root, '.tap', 'result.tap');
+const errorsPath = join(root, '.tap', 'stderr.log');
+const runningPath = join(root, '.tap', 'running.pid');
 
-/**
- * The tests of the whole service compare it with llama-server, which takes a while to build: only
- * where they run.
- */
-function comparesPeers(args) {
-  const files = args.filter((argument) => !argument.startsWith('-'));
-  return files.length === 0 || files.some((file) => file.includes('service'));
+/** What the arguments ask for: `{ tests, left, changed, options }`; `left` is what is not run. */
+async function choose(args) {
+  const options = args.filter((argument) => argument.startsWith('-') && argument !== '--all' && argument !== '--changed');
+  const patterns = args.filter((argument) => !argument.startsWith('-'));
+  if (args.includes('--changed')) {
+    const { base, paths } = changedFiles();
+    const tests = await testsConcerning(paths);
+    say(`${paths.length} files differ from ${base.slice(0, 9)}; ${tests.length} test files are concerned.`);
+    return { tests, left: 'npm test', changed: paths, options };
+  }
+  if (patterns.length > 0) return { tests: testsOf(patterns), changed: changedFiles().paths, options };
+  if (args.includes('--all')) return { tests: allTests(), options };
+  const long = new Set(longTests());
+  return { tests: allTests().filter((path) => !long.has(path)), left: 'npm run test:all', options };
 }
 
 /** Runs a check that either passes or counts as one failure. */
 async function check(label, work) {
+  const start = Date.now();
   say(label);
   try {
-    return (await work()) ? 0 : 1;
+    const isGood = await work();
+    say(`      ${isGood ? 'done' : 'FAILED'} in ${seconds(Date.now() - start)}`);
+    return isGood ? 0 : 1;
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     say(error.message);
@@ -36,14 +56,50 @@ async function check(label, work) {
   }
 }
 
-async function tap(args) {
-  const chosen = args.map((argument) => argument.replace(/^(?:\.\/)?test\/(.*)\.ts$/, 'dist-test/$1.js'));
-  const bin = join(place.nodeModules, 'tap', 'dist', 'esm', 'run.mjs');
+/** tap keeps files of its own in .tap, which a second run in the same checkout would remove. */
+function takeCheckout() {
+  const other = existsSync(runningPath) ? Number(readFileSync(runningPath, 'utf8')) : 0;
+  if (other > 0 && isAlive(other)) throw new Failure(`Tests run in this checkout already (process ${other}). Wait for their end, or use another clone.`);
+  mkdirSync(join(root, '.tap'), { recursive: true });
+  writeFileSync(runningPath, String(process.pid));
+  process.once('exit', () => rmSync(runningPath, { force: true }));
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+/** eslint over everything, or over what was changed of it. */
+async function lint(changed) {
+  if (changed === undefined) return (await eslint()) === 0;
+  const files = changed.filter((path) => /\.(c?ts|m?js)$/.test(path) && existsSync(join(root, path)));
+  return files.length === 0 || (await eslint(['--no-warn-ignored'], files)) === 0;
+}
+
+/**
+ * Runs these files by tap. What tests say on stderr is kept in a file.
+ */
+async function tap(tests, options) {
+  const reporter = options.findLast((option) => /^(-R|--reporter)/.test(option))?.replace(/^(-R|--reporter)=?/, '');
   // Tests load models and start servers; how long that takes is no part of what they test.
-  const command = [bin, 'run', '--timeout=600', ...jobs(args), ...chosen];
-  const showsItself = process.stdout.isTTY || args.some((argument) => /^(-R|--reporter)/.test(argument));
-  const { code, text } = await (showsItself ? tapDrawn(command) : tapPlain(command));
-  const counts = countTap(text);
+  const command = [join(place.nodeModules, 'tap', 'dist', 'esm', 'run.mjs'), 'run', '--timeout=600', ...jobs(options),
+    ...(reporter === undefined ? ['--reporter=./scripts/tap-reporter.mjs'] : reporter === 'tap' ? [] : [`--output-file=${resultPath}`]),
+    ...options, ...tests.map((path) => path.replace(/^test\/(.*)\.ts$/, 'dist-test/$1.js'))];
+  mkdirSync(join(root, '.tap'), { recursive: true });
+  const code = await new Promise((done, fail) => {
+    const child = spawn(process.execPath, command, { cwd: root, env: { ...cleanEnv(), REPORT_RESULT: resultPath }, stdio: ['ignore', reporter === 'tap' ? 'pipe' : 'inherit', 'pipe'], windowsHide: true });
+    child.stderr.pipe(createWriteStream(errorsPath));
+    child.stdout?.pipe(process.stdout);
+    child.stdout?.pipe(createWriteStream(resultPath));
+    child.on('error', (error) => fail(new Failure(`tap cannot be started: ${error.message}`)));
+    child.on('close', (status, signal) => done(signal === 'SIGINT' ? 130 : (status ?? 1)));
+  });
+  const counts = countTap(existsSync(resultPath) ? readFileSync(resultPath, 'utf8') : '');
   // tap has the last word: a plan that does not fit, a time-out or an empty run fails without a
   // failed test.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
@@ -54,51 +110,46 @@ async function tap(args) {
  * tap leaves one core of a few free, and most tests wait more than they compute. Those that count
  * threads, memory or turns run alone: `serial` in package.json.
  */
-function jobs(args) {
+function jobs(options) {
   const cores = availableParallelism();
-  const chosen = args.some((argument) => /^(-j|--jobs)/.test(argument));
+  const chosen = options.some((option) => /^(-j|--jobs)/.test(option));
   return chosen || cores > 4 ? [] : [`--jobs=${cores}`];
 }
 
-/** By tap's own reporter, with the raw result in a file beside. */
-async function tapDrawn(command) {
-  mkdirSync(join(root, '.tap'), { recursive: true });
-  rmSync(resultPath, { force: true });
-  const code = await show(process.execPath, [...command, `--output-file=${resultPath}`]);
-  return { code, text: existsSync(resultPath) ? readFileSync(resultPath, 'utf8') : '' };
-}
-
-/**
- * For logs: a line per file and all about each failure. tap's own reporters either draw or tell
- * everything.
- */
-async function tapPlain(command) {
-  const print = failureLines((line) => console.log(line));
-  const lines = [];
-  const onLine = (line) => {
-    lines.push(line);
-    print(line);
-  };
-  try {
-    await run(process.execPath, [...command, '--reporter=tap'], { onLine });
-    return { code: 0, text: lines.join('\n') };
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    return { code: 1, text: lines.join('\n') };
-  }
+/** What was skipped and why, what failed and how it runs alone, and what was not run. */
+function tellResult({ files, code }, { tests, left }) {
+  const reasons = [...new Set(files.flatMap((file) => file.reasons).filter((reason) => reason !== ''))];
+  if (reasons.length > 0) console.log(`Skipped: ${reasons.slice(0, 10).join('; ')}${reasons.length > 10 ? ' …' : ''}`);
+  const failed = files.filter((file) => !file.ok);
+  for (const { name } of failed) console.log(`FAILED ${name}; alone: npm test -- ${name}`);
+  if (code !== 0 && failed.length === 0 && existsSync(errorsPath)) console.log(readFileSync(errorsPath, 'utf8').split('\n').slice(-20).join('\n').trim());
+  if (failed.length > 0) console.log('What the tests said on stderr is in .tap/stderr.log');
+  const rest = allTests().length - tests.length;
+  if (left && rest > 0) console.log(`Not run: ${rest} of ${allTests().length} test files. For more: ${left}`);
 }
 
 await program(async () => {
+  const start = Date.now();
+  const args = process.argv.slice(2);
+  takeCheckout();
   let extra = await check('Set-up', async () => (await setUp(), true));
   let result = { code: 1, passed: 0, failed: 0 };
   if (extra === 0) {
-    extra += await check('Type checking and compiling the tests', async () => (await compileTests(), true));
-    const lint = await check('Linting', async () => (await eslint()) === 0);
-    const args = process.argv.slice(2);
-    if (extra === 0 && comparesPeers(args)) extra += await check('llama-server and llama-quantize to compare with', async () => (await ensurePeers(['llama-server', 'llama-quantize']), true));
-    if (extra === 0) result = await tap(args);
-    extra += lint;
+    const chosen = await choose(args);
+    extra += await check('Types', async () => (await compileTests(), true));
+    const linted = await check('Lint', () => lint(chosen.changed));
+    if (extra === 0 && needsPeers(chosen.tests)) extra += await check('llama-server and llama-quantize to compare with', async () => (await ensurePeers(['llama-server', 'llama-quantize']), true));
+    if (extra === 0) {
+      if (chosen.tests.length === 0) result = { code: 0, passed: 0, failed: 0 };
+      else {
+        say(`Tests: ${chosen.tests.length} files`);
+        result = await tap(chosen.tests, chosen.options);
+        tellResult(result, chosen);
+      }
+    }
+    extra += linted;
   }
+  say(`In ${seconds(Date.now() - start)}`);
   console.log(`${result.passed} passed, ${result.failed + extra} failed`);
   return extra > 0 || result.code !== 0 ? 1 : 0;
 });

@@ -1,9 +1,12 @@
 // Links of the documentation lead somewhere: to files that are there, and to headings of theirs.
 import t from 'tap';
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { root } from './cli/recua.js';
+import { scripts } from './scripts/checkout.js';
+
+const { headingAnchor } = await import(`${scripts}heading-anchor.mjs`) as { headingAnchor(heading: string, seen: Map<string, number>): string };
 
 const pages = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], { cwd: root, encoding: 'utf8' }).split('\n').filter((path) => path !== '' && existsSync(join(root, path)));
 
@@ -14,13 +17,7 @@ function textOf(path: string): string {
 /** As GitHub makes them of headings. */
 function anchorsOf(path: string): Set<string> {
   const seen = new Map<string, number>();
-  const anchors = new Set<string>();
-  for (const [, heading] of textOf(path).matchAll(/^#{1,6} +(.+?) *$/gm)) {
-    const plain = heading!.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase().replace(/[^\p{L}\p{N}\p{M} _-]/gu, '').replaceAll(' ', '-');
-    const times = seen.get(plain) ?? 0;
-    seen.set(plain, times + 1);
-    anchors.add(times === 0 ? plain : `${plain}-${times}`);
-  }
+  const anchors = new Set([...textOf(path).matchAll(/^#{1,6} +(.+?) *$/gm)].map(([, heading]) => headingAnchor(heading!, seen)));
   for (const [, id] of textOf(path).matchAll(/<a (?:id|name)="([^"]+)"/g)) anchors.add(id!);
   return anchors;
 }
@@ -38,5 +35,15 @@ t.test('every link leads to a file that is there, and to a heading of it', (t) =
   }
   t.strictSame(dead, []);
   t.ok(pages.length > 20);
+  t.end();
+});
+
+t.test('images of the docs are small, and those that are drawn load and run nothing', (t) => {
+  const images = readdirSync(join(root, 'docs/images'));
+  t.strictSame(images.filter((name) => statSync(join(root, 'docs/images', name)).size > 120_000), []);
+  const drawn = images.filter((name) => name.endsWith('.svg'));
+  t.ok(drawn.length > 0);
+  t.strictSame(drawn.filter((name) => /<script|<foreignObject|href=|url\(|@import|\son\w+=/i.test(readFileSync(join(root, 'docs/images', name), 'utf8'))), []);
+  t.strictSame(images.filter((name) => !pages.some((page) => readFileSync(join(root, page), 'utf8').includes(`images/${name}`))), [], 'each is shown somewhere');
   t.end();
 });

@@ -6,6 +6,7 @@ import { allPlaces } from '#recua/cli/command-tree.js';
 import { manPage, markdown } from '#recua/cli/reference.js';
 import { allCommands } from '#recua/cli/table.js';
 import { root } from './recua.js';
+import { scripts } from '../scripts/checkout.js';
 
 const all = await allCommands();
 
@@ -38,4 +39,12 @@ t.test('the man page is sound roff', { skip: spawnSync('groff', ['--version']).s
   t.strictSame({ status, stderr }, { status: 0, stderr: '' });
   for (const { path } of allPlaces(all)) t.ok(stdout.replace(/\u001b\[[\d;]*m|.\u0008/gu, '').includes(`recua ${path}`), path);
   t.end();
+});
+
+t.test('the charts of docs/performance.md are what its tables give', async (t) => {
+  const { charts } = await import(`${scripts}charts.mjs`) as { charts(): Record<string, string> };
+  const drawn = charts();
+  t.equal(Object.keys(drawn).length, 3);
+  for (const [name, svg] of Object.entries(drawn)) t.equal(read(`images/${name}`) === svg, true, `npm run docs draws docs/images/${name} anew`);
+  t.equal([...drawn['bench-beside-llama-server.svg']!.matchAll(/r="5"/g)].length, read('performance.md').split('\n').filter((line) => /^\|.*\| \*\*[\d.]+\*\* \|.*\|.*\|$/.test(line) && line.includes(' · ')).length, 'each load has its median');
 });

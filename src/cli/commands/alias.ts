@@ -17,8 +17,8 @@ export const alias = command({
   aliases: [],
   operands: '[name] [model]',
   summary: 'Give models of the store names of your own, or list these',
-  details: 'A name and a model give the model that name, beside those it has; no bytes are copied. Without arguments it lists the aliases. An alias is taken by all commands and by requests. '
-    + 'recua rm of such an alias, too, takes away the name and leaves the model.',
+  details: 'With a name and a model it adds the name; no bytes are copied. Without arguments it lists the aliases. All commands and requests take an alias. '
+    + 'recua rm of an alias also removes only the name, not the model.',
   examples: [
     ['recua alias chat owner/repo:Q4_K_M', 'From now on: recua run chat'],
     ['recua alias', 'All of them, with their models'],

@@ -25,9 +25,11 @@ export const api = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Start the HTTP API server',
-  details: 'It listens at once; while the model loads, /health answers 503. With several models it serves these alone, each loaded at once; without one, every '
-    + 'model that recua list shows, each loaded when a request names it, and those in "models" of the config file with their settings. A request has 4,096 tokens of context unless --ctx-size says otherwise (2,048 with recua serve start). A model that nobody asks for leaves after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers end and exits with 0, a second one stops at once. '
-    + 'Neither prompts nor answers are ever logged. To run it in the background: recua serve.',
+  details: 'It listens at once; while the model loads, /health answers 503. With models it serves only these and loads them at once. '
+    + 'Without any it serves every model that recua list shows, and those of "models" in the config file, each loaded when a request names it. '
+    + 'A request has 4,096 tokens of context unless --ctx-size says otherwise (2,048 with recua serve start). '
+    + 'An idle model is unloaded after --keep-alive, or when another needs its memory. Ctrl-C or SIGTERM lets running answers finish and exits with 0; '
+    + 'a second one stops at once. Prompts and answers are never logged. To run it in the background: recua serve.',
   examples: [
     ['recua api builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
     ['recua api model.gguf -c 8192 -np 2 -ngl -1', 'A model of your own: two requests of 8192 tokens at once, all layers on the GPU'],

@@ -33,9 +33,9 @@ export const chat = command({
   operands: '[model]',
   summary: 'Chat with a model on the terminal',
   details: [
-    'Without <model> it is that of the newest saved chat, else the only one of the store; of several, a terminal offers a list.',
-    'Where a server of yours runs that has the model loaded, that answers, unless --local or a flag says how the model is to be loaded.',
-    'Each turn is saved as it ends; /help lists what can be done inside. With -p, or where stdin is no terminal, it answers once and ends;',
+    'Without <model> it takes the model of the newest saved chat, else the only one in the store; of several, a terminal offers a list.',
+    'If a running server of yours has the model loaded, that server answers, unless you give --local or a flag that says how to load.',
+    'Each turn is saved when it ends; /help lists the commands inside. With -p, or where stdin is no terminal, it answers once and ends;',
     'that one turn, unlike a conversation on a terminal, is saved only with --resume or --continue, which also know the model.',
   ].join('\n'),
   examples: [

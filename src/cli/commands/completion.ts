@@ -20,7 +20,7 @@ export function makeCompletion(whole: () => Promise<readonly AnyCommand[]>): Any
     aliases: [],
     operands: `<${Object.keys(scripts).join('|')}>`,
     summary: 'Print a script that completes recua\'s commands, flags and models in a shell',
-    details: 'Load it where the shell starts; a new version of Recua is then completed at once. Names of models are those of the moment: the script asks `recua completion --models`.',
+    details: 'Load it in the shell\'s start file; it then follows updates of Recua. It completes the models that are in the store at that moment, by `recua completion --models`.',
     examples: [
       ['source <(recua completion bash)', 'In ~/.bashrc'],
       ['source <(recua completion zsh)', 'In ~/.zshrc, after compinit'],

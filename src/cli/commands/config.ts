@@ -24,7 +24,7 @@ export function makeConfigCommand(whole: () => Promise<readonly AnyCommand[]>): 
     aliases: [],
     operands: '[command]',
     summary: 'Show what flags are set to, by what, and where things are kept',
-    details: 'With a command: each of its flags. With path: only where the config file is. How to set flags: recua help environment.',
+    details: 'With a command, it shows each of its flags; with path, only where the config file is. recua help environment says how to set flags.',
     examples: [
       ['recua config', 'Places, and all that is set by the config file and by variables'],
       ['recua config serve start', 'Every flag of recua serve start, with where its value comes from'],

@@ -13,8 +13,8 @@ export function makeDoctor(whole: () => Promise<readonly AnyCommand[]>): AnyComm
     aliases: [],
     operands: '',
     summary: 'Tell what this installation can compute on, and what is wrong with it',
-    details: 'It looks at the native addon and its backends, GPUs and their drivers, the model store, the config file and the managed server. '
-      + 'Each GPU backend is tried in a process of its own. Exit code 0 if Recua can work, 1 if it cannot.',
+    details: 'It checks the native addon and its backends, GPUs and their drivers, the model store, the config file and the managed server. '
+      + 'Each GPU backend is tried in its own process. Exit code 0 if Recua can work, 1 if it cannot.',
     examples: [['recua doctor', 'The whole report, problems last'], ['recua doctor --json', 'For programs, or to attach to a report of a fault']],
     // None that a broken config file could keep from being read.
     flags: { json: perCall(on(['--json'], 'Print one JSON object')) },

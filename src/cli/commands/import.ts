@@ -19,8 +19,8 @@ export const importCommand = command({
   aliases: [],
   operands: '<path>',
   summary: 'Import a GGUF file into the store',
-  details: 'The file is checked first. Without --copy or --symlink it is hard-linked where the file system can do that, so that it takes no extra room, else copied. '
-    + 'Of a split model give the first part; the others come along.',
+  details: 'The file is checked first. Without --copy or --symlink it is hard-linked where the file system allows, so it takes no extra space; else it is copied. '
+    + 'For a split model, give the first part; the others are imported with it.',
   examples: [
     ['recua import model-Q4_K_M.gguf', 'take it in as local/model-Q4_K_M'],
     ['recua import model.gguf -a tiny', 'and call it tiny: recua run tiny -p "Hello"'],

@@ -18,7 +18,7 @@ export const list = command({
   aliases: ['ls'],
   operands: '',
   summary: 'List the models of the store',
-  details: 'Also what other programs have put into the hub\'s cache, and downloads that are not whole, with how far they are. Each name is one to give to other commands.',
+  details: 'Includes models that other programs have put into the hub\'s cache, and unfinished downloads with their progress. Other commands take each of these names.',
   examples: [
     ['recua list', 'names, quantisations, sizes, when last used, aliases'],
     ['recua ls --json', 'the same and more for programs'],

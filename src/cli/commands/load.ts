@@ -17,8 +17,8 @@ export const load = command({
   aliases: [],
   operands: '<model>…',
   summary: 'Load models in a running server',
-  details: 'Shows how far it is, and ends when they are ready. Without --url it asks the one of your servers that has the model, of several the managed one. '
-    + 'A server that was started with one model keeps that, and loads no other. Ctrl-C stops the waiting, not the loading.',
+  details: 'Shows the progress, and ends when they are ready. Without --url it asks your server that has the model; of several, the managed one. '
+    + 'A server that was started with one model loads no other. Ctrl-C stops the waiting, not the loading.',
   examples: [
     ['recua load owner/repo:Q4_K_M', 'So that the first request need not wait'],
     ['recua load chat embed --keep-alive -1', 'Two models, which stay until they are unloaded'],
@@ -52,7 +52,7 @@ export const unload = command({
   aliases: ['stop'],
   operands: '<model>…',
   summary: 'Unload models of a running server',
-  details: 'Their memory is free when it ends; running answers end first. Which server is asked: as for recua load. The server itself is stopped by recua serve stop.',
+  details: 'Running answers finish first; when the command ends, their memory is free. It asks the same server as recua load. The server itself is stopped by recua serve stop.',
   examples: [['recua unload owner/repo:Q4_K_M', 'Also recua stop']],
   flags: { url: serverUrl, apiKey: serverKey },
   async run({ values, operands }) {

@@ -36,7 +36,7 @@ export const ps = command({
   aliases: [],
   operands: '',
   summary: 'List the models of running servers, with what they do',
-  details: 'Of every server of yours that runs, by recua api or recua serve. UNTIL is when a model leaves if nobody asks for it. TOKENS/S are generated over the last five seconds. '
+  details: 'Shows all your running servers, of recua api and recua serve. UNTIL is when a model is unloaded if nobody uses it. TOKENS/S is the speed over the last five seconds. '
     + `Exit codes: 0 servers run, ${stoppedCode} none does. --watch needs a terminal; Ctrl-C ends it with 0.`,
   examples: [
     ['recua ps', 'model, state, memory, device, context, requests, speed'],

@@ -55,8 +55,8 @@ export const pull = command({
   aliases: [],
   operands: '<repo>',
   summary: 'Download a model from the hub, or list what a repository has',
-  details: 'Without a file or quantisation the models of the repository are listed. A download that was stopped, by whatever, goes on when it is '
-    + 'called again. HUB_TOKEN holds the access token for private and gated repositories.',
+  details: 'Without a file or quantisation it lists the models of the repository. An interrupted download resumes when the command is run again. '
+    + 'HUB_TOKEN holds the access token for private and gated repositories.',
   examples: [
     ['recua pull owner/repo', 'list the models of a repository, with sizes and what fits this machine'],
     ['recua pull owner/repo:Q4_K_M', 'download the model of that quantisation, all parts of it'],

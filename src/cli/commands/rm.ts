@@ -20,8 +20,8 @@ export const rm = command({
   aliases: ['remove'],
   operands: '<model>…',
   summary: 'Remove models from the store',
-  details: 'A repository goes with all its models. A running pull is stopped. A file that was imported as a link stays where it is; only the link goes. An alias that import gave to a model that was '
-    + 'there already goes alone. On a terminal it asks first; elsewhere what is named exactly goes at once.',
+  details: 'A repository is removed with all its models. A running pull is stopped. Of a file that was imported as a link, only the link is removed; '
+    + 'of an alias that import gave to an existing model, only the alias. On a terminal it asks first; elsewhere it removes at once what is named exactly.',
   examples: [
     ['recua rm owner/repo:Q4_K_M', 'one quantisation, after asking'],
     ['recua rm -y owner/repo tiny', 'all of a repository, and the model with the alias tiny'],

@@ -18,8 +18,8 @@ export const run = command({
   aliases: [],
   operands: '<model> [prompt…]',
   summary: 'Answer one prompt',
-  details: 'The prompt comes behind the model or from -p, from stdin, or from both: then stdin follows after a blank line. Only the answer goes to stdout. '
-    + 'Where a server of yours runs that has the model loaded, that answers, unless --local or a flag says how the model is to be loaded.',
+  details: 'The prompt is the text after the model or that of -p; text from stdin follows it after a blank line, or is the prompt alone. Only the answer goes to stdout. '
+    + 'If a running server of yours has the model loaded, that server answers, unless you give --local or a flag that says how to load.',
   examples: [
     ['recua run builtin "Tell me a story"', 'Answer a prompt'],
     ['git diff | recua run builtin -p "Sum this up:"', 'Put what stdin holds after the prompt'],

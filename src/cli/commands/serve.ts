@@ -36,8 +36,9 @@ const start = command({
   summary: 'Start the server in the background',
   details: 'Models are as for recua api: one, several, those of --models, or without any all that recua list shows, each loaded when a request names it. '
     + 'A request has 2,048 tokens of context here, where recua api has 4,096, unless --ctx-size says otherwise. '
-    + 'Returns when the server is ready, or says why it is not, with the end of its log. If the same is served already, at the address that is asked for, '
-    + 'that is told, and all is well. Ctrl-C stops the server that is being started. Its log is in the state folder; it never holds prompts or answers.',
+    + 'Returns when the server is ready; if it fails, prints the reason and the end of its log. '
+    + 'If the same models are already served at that address, it says so and succeeds. Ctrl-C stops the server that is being started. Its log is in the state folder; '
+    + 'it never holds prompts or answers.',
   examples: [
     ['recua serve start -m builtin', 'Serve the small embedded model on http://127.0.0.1:8080'],
     ['recua serve start', 'Serve every model on this machine, each when it is asked for'],
@@ -55,8 +56,7 @@ const stop = command({
   aliases: [],
   operands: '',
   summary: 'Stop the server',
-  details: 'Running answers may end first (--drain-timeout of the start); it waits until the server is gone. Ctrl-C twice kills the server. '
-    + 'No server is no error.',
+  details: 'Running answers may finish first (--drain-timeout of the start); it waits until the server has ended. Ctrl-C twice kills the server. If no server runs, that is no error.',
   examples: [['recua serve stop --force', 'At once']],
   flags: stopFlags,
   async run({ values, operands }) {
@@ -84,7 +84,7 @@ const logs = command({
   aliases: [],
   operands: '',
   summary: 'Print the server\'s log, or that of the last one',
-  details: 'With --follow it goes on until Ctrl-C (exit code 130), over a restart of the server, too.',
+  details: 'With --follow it continues until Ctrl-C (exit code 130), also when the server restarts.',
   examples: [['recua serve logs --follow -n 20', 'The last 20 lines, and what comes'], ['recua serve logs --request req_4f0c', 'What became of one request: its x-request-id']],
   flags: {
     request: perCall(text(['--request'], 'id', 'Only lines about the request of that id, which every reply has as x-request-id')),
@@ -102,7 +102,7 @@ const restart = command({
   aliases: [],
   operands: '[model...]',
   summary: 'Stop the server and start it with the same settings',
-  details: 'What is given here replaces what it was started with. If no server runs, the last one is started again.',
+  details: 'Flags given here replace those it was started with. If no server runs, the last one is started again.',
   examples: [['recua serve restart', 'After an update of Recua'], ['recua serve restart --port 9000', 'The same on another port']],
   flags: restartFlags,
   async run({ values, operands, given }) {
@@ -125,7 +125,7 @@ export const serve = command({
   aliases: [],
   operands: '<command>',
   summary: 'Run the HTTP API server in the background: start, stop, status, logs, restart',
-  details: 'There is one such server for each state folder. recua config tells where that is.',
+  details: 'There is one such server for each state folder; recua config shows where that is.',
   subcommands: [start, stop, status, logs, restart],
   flags: {},
   run: () => Promise.reject(misuse('Expected a command: recua serve start, stop, status, logs or restart.')),

@@ -73,7 +73,7 @@ const rm = command({
   aliases: ['remove'],
   operands: '<name>...',
   summary: 'Remove saved chats',
-  details: 'Nothing is removed unless all of them are there and none is open.',
+  details: 'Removes nothing unless all of them exist and none is open.',
   flags: {},
   async run({ operands }) {
     if (operands.length === 0) throw misuse('Expected the name of a saved chat: recua sessions rm <name>.');
@@ -101,7 +101,7 @@ const exportCommand = command({
   aliases: [],
   operands: '<name> [file]',
   summary: 'Write a saved chat as Markdown or JSON',
-  details: 'The file\'s ending, .md or .json, says which; without a file it goes to stdout. JSON has the messages as chat APIs take them.',
+  details: 'The file\'s ending, .md or .json, selects the format; without a file it goes to stdout. JSON has the messages as chat APIs take them.',
   flags: { format: choice(['--format'], 'What to print without a file', ['md', 'json']) },
   async run({ values, operands }) {
     const [name, file, ...surplus] = operands;

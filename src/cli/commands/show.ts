@@ -30,7 +30,7 @@ export const show = command({
   aliases: [],
   operands: '<model>',
   summary: 'Print what a model holds and the memory it needs',
-  details: 'The file is checked as well: a damaged or incomplete one is refused with the place. A model of the hub that is not in the store is read there, without downloading it.',
+  details: 'It also checks the file, and reports where a damaged or incomplete one is broken. A model of the hub that is not in the store is read there, without downloading it.',
   examples: [
     ['recua show model.gguf', 'architecture, parameters, quantisation, context, memory'],
     ['recua show owner/repo:Q4_K_M --ctx-size 32768', 'the memory for a context of that size'],

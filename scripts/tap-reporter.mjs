@@ -1,0 +1,92 @@
+// tap's reporter for `npm test`, loaded by tap's own process: all about each failure at once, a
+// line per part when its last file is done, and which files still run. In a log, a line per file.
+// The raw result goes to a file for test.mjs (tap's --output-file would send it to stdout, too).
+import { createWriteStream } from 'node:fs';
+import { Transform } from 'node:stream';
+import { performance } from 'node:perf_hooks';
+import t from 'tap';
+import { failureLines, partLine, partOf, sourceOf, TapFiles } from './tap-result.mjs';
+
+const isTerminal = Boolean(process.stdout.isTTY);
+/** How often a log is told what still runs; the test of this file sets it. */
+const tellMs = Number(process.env.REPORT_EVERY_MS ?? 30_000);
+
+export default class Reporter extends Transform {
+  #rest = '';
+  #reader = new TapFiles();
+  #print = failureLines((line) => this.#say(line));
+  /** Files of each part that are not done yet, and the results of those that are. */
+  #waiting = new Map();
+  #done = new Map();
+  /** Names of files that run, each with when it began. */
+  #running = new Map();
+  #total = 0;
+  #finished = 0;
+  #timer;
+  #raw = createWriteStream(process.env.REPORT_RESULT);
+
+  constructor() {
+    super({ encoding: 'utf8' });
+    t.on('subtestAdd', ({ name }) => {
+      const part = partOf(name);
+      this.#waiting.set(part, (this.#waiting.get(part) ?? 0) + 1);
+      this.#total++;
+    });
+    t.on('subtestStart', ({ name }) => this.#running.set(name, performance.now()));
+    t.on('subtestEnd', ({ name }) => this.#running.delete(name));
+    this.#timer = setInterval(() => isTerminal ? this.#draw() : this.#tell(), isTerminal ? 500 : tellMs);
+    this.#timer.unref();
+  }
+
+  _transform(chunk, encoding, done) {
+    this.#raw.write(chunk);
+    const lines = (this.#rest + chunk.toString()).split('\n');
+    this.#rest = lines.pop();
+    for (const line of lines) this.#take(line);
+    done();
+  }
+
+  _flush(done) {
+    clearInterval(this.#timer);
+    if (this.#rest) this.#take(this.#rest);
+    this.#clear();
+    this.#raw.end(done);
+  }
+
+  #take(line) {
+    this.#print(line);
+    const file = this.#reader.take(line);
+    if (!file) return;
+    this.#finished++;
+    if (!isTerminal || !file.ok) this.#say(`${file.ok ? 'ok    ' : 'FAILED'} ${file.name}  ${file.seconds.toFixed(1)} s`);
+    const part = partOf(file.name);
+    const done = [...this.#done.get(part) ?? [], file];
+    this.#done.set(part, done);
+    if (done.length === this.#waiting.get(part)) this.#say(partLine(part, done));
+  }
+
+  #say(line) {
+    this.#clear();
+    this.push(`${line}\n`);
+  }
+
+  /** `test/a.test.ts 12 s, …`, of those that run for at least so long. */
+  #runningFor(leastMs) {
+    const now = performance.now();
+    return [...this.#running].filter(([, start]) => now - start >= leastMs).map(([name, start]) => `${sourceOf(name)} ${Math.round((now - start) / 1000)} s`).join(', ');
+  }
+
+  #tell() {
+    const late = this.#runningFor(tellMs);
+    if (late) this.#say(`still running: ${late}`);
+  }
+
+  #draw() {
+    const line = `${this.#finished}/${this.#total}  ${this.#runningFor(0)}`;
+    process.stdout.write(`\r\x1b[2K${line.slice(0, Math.max(20, (process.stdout.columns ?? 80) - 1))}`);
+  }
+
+  #clear() {
+    if (isTerminal) process.stdout.write('\r\x1b[2K');
+  }
+}

@@ -1,0 +1,61 @@
+// Which tests `npm test` runs, by the real files of this checkout.
+import t from 'tap';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../cli/recua.js';
+import { scripts } from './checkout.js';
+
+const { allTests, longTests, needsPeers, testsConcerning, testsOf } = await import(`${scripts}test-choice.mjs`) as {
+  allTests(): string[];
+  longTests(): string[];
+  needsPeers(tests: string[]): boolean;
+  testsConcerning(paths: string[]): Promise<string[]>;
+  testsOf(patterns: string[]): string[];
+};
+
+const long = longTests();
+const short = allTests().filter((path) => !long.includes(path));
+const partOf = (path: string) => path.split('/').length > 2 ? path.split('/')[1]! : '';
+
+t.test('each test file is in one of the two forms: long.txt names files that are there, once, in order', (t) => {
+  t.strictSame(long.filter((path) => !allTests().includes(path)), []);
+  t.strictSame(long, [...new Set(long)].sort());
+  t.ok(allTests().length > 200 && short.length > long.length);
+  t.end();
+});
+
+t.test('the short form has some of every part, and needs no program of llama.cpp\'s', (t) => {
+  t.strictSame([...new Set(allTests().map(partOf))].filter((part) => !short.some((path) => partOf(path) === part)), []);
+  t.equal(needsPeers(short), false);
+  t.equal(needsPeers(['test/service/fidelity.test.ts']), true);
+  t.equal(needsPeers(['test/service/quantised.test.ts']), true);
+  t.end();
+});
+
+t.test('a pattern is a file, a compiled file or a part of a path; one that fits nothing is refused', (t) => {
+  t.strictSame(testsOf(['./test/models/gguf/gguf.test.ts', 'dist-test/models/gguf/gguf.test.js']), ['test/models/gguf/gguf.test.ts']);
+  t.ok(testsOf(['test/native']).every((path) => path.startsWith('test/native/')));
+  t.ok(testsOf(['cli/*/chat']).includes('test/cli/commands/chat.test.ts'));
+  t.throws(() => testsOf(['nothing-of-the-kind']), { message: /No test file's path holds "nothing-of-the-kind"/ });
+  t.end();
+});
+
+t.test('what was changed concerns the tests that import it, also through others', async (t) => {
+  const byPace = await testsConcerning(['src/engine/planning/pace.ts']);
+  t.ok(byPace.includes('test/engine/planning/pace.test.ts'), 'by its name');
+  t.ok(byPace.includes('test/engine/loop/engine-loop.test.ts'), 'through engine-loop.ts, which imports it');
+  t.notOk(byPace.includes('test/models/gguf/gguf.test.ts'));
+  t.ok((await testsConcerning(['test/models/gguf-bytes.ts'])).includes('test/models/gguf/gguf.test.ts'), 'a file of tests that tests import');
+  t.strictSame(await testsConcerning(['test/scripts/packages.snapshot.txt']), ['test/imports.test.ts', ...allTests().filter((path) => path.startsWith('test/scripts/'))], 'data of tests');
+  t.ok((await testsConcerning(['src/cli/commands/rm.ts'])).includes('test/cli/commands/rm.test.ts'), 'one that starts the built program');
+});
+
+t.test('native code concerns the tests of native and engine; pages and scripts theirs', async (t) => {
+  const parts = async (path: string) => [...new Set((await testsConcerning([path])).map(partOf))];
+  t.strictSame(await parts('native/sampling/sampler.cpp'), ['addon', 'engine', '', 'native']);
+  t.strictSame(await parts('web/app/main.js'), ['page', 'server']);
+  t.strictSame(await parts('scripts/stamp.mjs'), ['', 'scripts']);
+  t.ok((await testsConcerning(['README.md'])).includes('test/doc-links.test.ts'));
+  t.strictSame(await testsConcerning(['LICENSE']), []);
+  t.ok(existsSync(join(root, 'native/sampling/sampler.cpp')));
+});
