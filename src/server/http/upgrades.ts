@@ -5,6 +5,7 @@
 // dialects offer.
 import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { WebSocketServer, type WebSocket } from 'ws';
 
 export interface SocketRoute {
@@ -66,5 +67,5 @@ function readAgain(server: Server, { method, url, httpVersion, rawHeaders }: Inc
     if (rawHeaders[at]!.toLowerCase() !== 'connection') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
-  server.emit('connection', socket);
+  server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
 }
