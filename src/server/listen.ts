@@ -10,6 +10,8 @@ import { TLSSocket } from 'node:tls';
 import { RecuaError } from '../errors.js';
 import { socketPath } from '../settings/address.js';
 import type { Config } from '../settings/config.js';
+import { ApiKeys } from './access/api-keys.js';
+import { watchKeys } from './access/key-file.js';
 import { TlsFiles } from './access/tls-files.js';
 import { createApp, type AppOptions } from './app.js';
 import { keepWaiting } from './body/body-reader.js';
@@ -62,14 +64,21 @@ export interface Listening {
   close(drainMs?: number): Promise<void>;
 }
 
-export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>): Promise<Listening> {
+/** `keyFile`: the file of `config.apiKeyFile`, which is read again when it changes. */
+export type ListenOptions = Omit<AppOptions, 'traffic' | 'upgrades' | 'keys' | 'atEnd'> & { keyFile?: string | undefined };
+
+export async function listen(options: ListenOptions): Promise<Listening> {
   const { config: { host, port: wanted, drainMs: configuredDrainMs, socketMode }, log = () => undefined } = options;
   const path = socketPath(host);
   const tls = await TlsFiles.open(options.config, log);
   if (tls && path !== undefined) throw new RecuaError('invalid_usage', 'Expected TLS or a socket in the file system, got both: nothing travels over a network there. Leave out --tls-cert and --tls-key.');
   const traffic = new Traffic();
   const upgrades = new Upgrades();
-  const app = createApp({ ...options, traffic, upgrades });
+  const { config: { apiKey, apiKeyFile }, ownKey, keyFile } = options;
+  const given = { keys: apiKey, file: apiKeyFile, own: ownKey };
+  const keys = ApiKeys.read(given);
+  const atEnd: (() => Promise<void>)[] = [];
+  const app = createApp({ ...options, traffic, upgrades, keys, atEnd: (work) => void atEnd.push(work) });
   const server: Server = tls ? createTlsServer({ ...limits, ...tls.options, handshakeTimeout }, app) : createServer(limits, app);
   upgrades.listenTo(server);
   server.on('checkContinue', (req, res) => {
@@ -85,9 +94,12 @@ export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>):
     for (const heard of listeners) heard(tls.fingerprint);
   });
 
+  const unwatchKeys = keyFile === undefined ? undefined : watchKeys(keyFile, keys, given, log);
+
   let closing: Promise<void> | undefined;
   const stop = async (drainMs: number): Promise<void> => {
     unwatch?.();
+    unwatchKeys?.();
     upgrades.close();
     traffic.drain();
     await traffic.idle(drainMs);
@@ -97,6 +109,7 @@ export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>):
     upgrades.terminate();
     server.closeAllConnections();
     await closed;
+    for (const work of atEnd) await work();
   };
   return {
     url, port, server,

@@ -135,7 +135,7 @@ export async function openOutput(level: Config['logLevel'], path: string, manage
 
 type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate?: string | undefined; port?: number; offload?: Offload }) => Promise<void>;
 
-export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal): Promise<number> {
+export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string): Promise<number> {
   const { log, tell } = output;
   // Before what an engine has to say of it.
   output.note('info', `Loading ${serving.title}`);
@@ -144,7 +144,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
-    const server = await listen({ pool, config, log, ownKey, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' && socketPath(config.host) === undefined ? await describePortInUse(error, config.host, config.port) : error;
     });

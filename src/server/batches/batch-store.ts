@@ -39,6 +39,8 @@ export interface BatchRecord {
   /** Files that the answers and the errors go to, listed once the batch has ended. */
   outputId: string;
   errorId: string;
+  /** Name of the API key that it belongs to. */
+  by?: string | undefined;
   /** How long these are kept. */
   outputSeconds: number | undefined;
 }

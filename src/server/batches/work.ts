@@ -138,7 +138,7 @@ export class BatchWork {
     const { idle, gateway } = this.#places;
     const { endpoint } = this.record.batch;
     return await idle.line(this.#end.signal, async (signal) => (
-      await gateway.inner.ask({ path: endpoint, body: await bodyOf(input, request, endpoint), reason: new IdleWork(), signal })
+      await gateway.inner.ask({ path: endpoint, body: await bodyOf(input, request, endpoint), reason: new IdleWork(), by: this.record.by, signal })
     ));
   }
 

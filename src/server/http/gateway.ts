@@ -15,6 +15,8 @@ export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => 
 
 export interface Gateway {
   readonly pool: ModelPool;
+  /** The models as the API key of a request sees them. */
+  readonly poolFor: (res: Response) => ModelPool;
   readonly config: Readonly<Config>;
   /** What requests for the model of that id mean where they say nothing. */
   readonly defaultsOf: (id: string) => RequestDefaults;
@@ -28,6 +30,10 @@ export interface Gateway {
   readonly live: LiveChats;
   /** Who asks, for taking turns: the API key's name, or else the address. */
   readonly clientOf: (res: Response) => string;
+  /** No request of this API key has a higher priority. */
+  readonly mostPriority: (res: Response) => number;
+  /** Its tokens are counted as they come. */
+  readonly countsTokens: (res: Response) => boolean;
   readonly running: RunningAnswers;
   readonly log: Log;
 }

@@ -47,7 +47,7 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
   if (!isObject(req.body) || req.body['background'] === undefined || req.body['background'] === false || req.body['background'] === null) return false;
   const body = takeBody(req) as Record<string, unknown>;
   const fields = Fields.of(body);
-  const { id: model } = await gateway.pool.find(readModelName(fields));
+  const { id: model } = await gateway.poolFor(res).find(readModelName(fields));
   readKeepAlive(fields);
   const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, gateway.config.responseDays > 0);
   checkUnknown(fields);
@@ -71,7 +71,7 @@ export async function prepare({ gateway }: Places, req: Request, res: Response, 
   const isEmpty = Array.isArray(body['input']) && body['input'].length === 0;
   // No input is no mistake here: the rest is checked beside some.
   const fields = Fields.of(isEmpty ? { ...body, input: '.' } : body);
-  const { id: model } = await gateway.pool.find(readModelName(fields));
+  const { id: model } = await gateway.poolFor(res).find(readModelName(fields));
   const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, false);
   readKeepAlive(fields);
   const warnings = [...asked.warnings, ...checkUnknown(fields)];

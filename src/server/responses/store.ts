@@ -44,6 +44,8 @@ export interface StoredResponse {
   previous?: string | undefined;
   /** The number of the event that ended its stream, where it had one. */
   lastEvent?: number | undefined;
+  /** Name of the API key that it belongs to. */
+  by?: string | undefined;
   /** Who works on it. */
   owner?: ProcessIdentity | undefined;
 }
