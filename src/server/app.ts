@@ -21,6 +21,7 @@ import { askedBy as askedByKey, Inner, reasonOf } from './http/inner.js';
 import { factsOf, tokensOf } from './http/facts.js';
 import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
+import { everyone, ownerWith } from './kept/owner.js';
 import { hasBody, jsonBody } from './body/json-body.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
@@ -155,9 +156,13 @@ export function describeApi(): ReturnType<typeof describe> {
 }
 
 /** What routes ask of the API key that came with a request. */
-function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'mostPriority' | 'countsTokens'> {
+function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'countsTokens'> {
   return {
     poolFor: (res) => visibleTo(keyOf(res), pool),
+    ownerOf(res) {
+      const key = keyOf(res);
+      return key ? ownerWith(key) : everyone;
+    },
     mostPriority: (res) => keyOf(res)?.priority ?? Infinity,
     countsTokens: (res) => keyOf(res)?.tokensPerDay !== undefined,
   };

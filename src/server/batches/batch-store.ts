@@ -74,7 +74,7 @@ export class BatchStore {
   /** @throws RecuaError `batch_not_found` */
   async get(id: string): Promise<BatchRecord> {
     const record = idForm.test(id) ? await this.#read(id) : undefined;
-    if (!record) throw new RecuaError('batch_not_found', `There is no batch ${id.slice(0, 80)}.`);
+    if (!record) throw notFound(id);
     return record;
   }
 
@@ -124,4 +124,8 @@ export class BatchStore {
       return undefined;
     }
   }
+}
+
+export function notFound(id: string): RecuaError {
+  return new RecuaError('batch_not_found', `There is no batch ${id.slice(0, 80)}.`);
 }

@@ -5,6 +5,7 @@ import type { Config } from '../../settings/config.js';
 import type { ModelPool } from '../../engine/pool-api.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import type { KeptFolder } from '../kept/kept-folder.js';
+import type { Owner } from '../kept/owner.js';
 import type { Inner } from './inner.js';
 import type { ModelShelf } from './shelf.js';
 import type { LiveChats } from './live-chats.js';
@@ -30,6 +31,8 @@ export interface Gateway {
   readonly live: LiveChats;
   /** Who asks, for taking turns: the API key's name, or else the address. */
   readonly clientOf: (res: Response) => string;
+  /** Whose is what a request makes, and which of the rest it sees. */
+  readonly ownerOf: (res: Response) => Owner;
   /** No request of this API key has a higher priority. */
   readonly mostPriority: (res: Response) => number;
   /** Its tokens are counted as they come. */

@@ -6,6 +6,7 @@ import type { Gateway } from '../http/gateway.js';
 import type { Frame } from '../http/stream.js';
 import { ownIdentity } from '../../system/process-identity.js';
 import type { Beginning } from './answer.js';
+import type { Owner } from '../kept/owner.js';
 import type { ResponseStore, StoredResponse, WireResponse } from './store.js';
 
 /** That wait or run; more are refused. */
@@ -90,7 +91,7 @@ export class BackgroundRun implements Beginning {
   }
 
   settle(stored: StoredResponse): void {
-    this.#ended ??= stored;
+    this.#ended ??= { ...stored, by: this.by };
     this.#wake();
   }
 
@@ -142,8 +143,9 @@ export class BackgroundRuns {
     this.#store = store;
   }
 
-  find(id: string): BackgroundRun | undefined {
-    return this.#runs.get(id);
+  find(id: string, owner: Owner): BackgroundRun | undefined {
+    const run = this.#runs.get(id);
+    return run && owner.has(run.by) ? run : undefined;
   }
 
   drop(id: string): void {
