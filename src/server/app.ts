@@ -156,7 +156,7 @@ export function describeApi(): ReturnType<typeof describe> {
 }
 
 /** What routes ask of the API key that came with a request. */
-function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'countsTokens'> {
+function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'countsTokens'> {
   return {
     poolFor: (res) => visibleTo(keyOf(res), pool),
     ownerOf(res) {
@@ -164,6 +164,10 @@ function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPrio
       return key ? ownerWith(key) : everyone;
     },
     mostPriority: (res) => keyOf(res)?.priority ?? Infinity,
+    saltOf(res) {
+      const key = keyOf(res);
+      return key?.cacheSalt ? key.name : undefined;
+    },
     countsTokens: (res) => keyOf(res)?.tokensPerDay !== undefined,
   };
 }

@@ -83,7 +83,7 @@ export class Intake {
       if (!this.#active.has(id)) return;
       const prepared = await prepare({ model, contextSize: context.contextSize, cancelled, guesses: this.#guesses });
       if (this.#active.has(id)) {
-        const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt);
+        const sequence = new Sequence(prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt, request.asker?.salt);
         this.#hooks.join(new Generation(id, sequence, prepared, arrivedMs, request.asker));
       } else {
         prepared.sampler.close();

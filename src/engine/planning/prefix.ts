@@ -48,6 +48,8 @@ interface Slot {
   /** Runs here now; the tokens are then the sequence's own array. */
   owner: Sequence | undefined;
   tokens: Int32Array;
+  /** Of the sequence that evaluated them; '' is for all that have none. */
+  salt: string;
   /** Tokens whose KV is here, while nobody owns it; else the owner's `evaluated` counts. */
   kept: number;
   /** Value of the admission counter when last taken. */
@@ -87,7 +89,7 @@ export class PrefixCache {
 
   constructor(slots: number, memory: Memory, stashBytes: number) {
     this.pool = new StashPool(stashBytes);
-    this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, kept: 0, usedAt: 0 }));
+    this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, salt: '', kept: 0, usedAt: 0 }));
     this.memory = memory;
     this.freeSlots = slots;
   }
@@ -148,7 +150,7 @@ export class PrefixCache {
   /** What the slot happens to hold of the prompt's beginning stays. */
   #overwriting(fresh: Placement, sequence: Sequence): Placement {
     const { slot, held } = fresh;
-    const reused = this.#reusable(sequence, this.#slots[slot]!.tokens, held);
+    const reused = this.#reusable(sequence, this.#slots[slot]!, held);
     return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused) };
   }
 
@@ -166,7 +168,7 @@ export class PrefixCache {
       const inPlace = targets.includes(i);
       if (!inPlace && !this.memory.copies) continue;
       const held = this.held(i);
-      const common = this.#reusable(sequence, slot.tokens, held);
+      const common = this.#reusable(sequence, slot, held);
       if (slot.owner && common < held * copyCost) continue;
       const better = inPlace ? 3 : slot.owner ? 1 : 2;
       if (common > reused || (common === reused && common > 0 && better > rank)) {
@@ -177,7 +179,7 @@ export class PrefixCache {
     }
     let most = 0;
     for (const entry of this.pool.entries) {
-      const common = this.#reusable(sequence, entry.tokens, entry.tokens.length);
+      const common = this.#reusable(sequence, { tokens: entry.tokens, salt: '' }, entry.tokens.length);
       if (common > most) {
         stash = entry;
         most = common;
@@ -230,6 +232,7 @@ export class PrefixCache {
     sequence.join(placement.slot, placement.reused);
     slot.owner = sequence;
     slot.tokens = sequence.tokens;
+    slot.salt = sequence.salt;
     slot.kept = 0;
     slot.usedAt = ++this.#admissions;
     this.freeSlots--;
@@ -255,6 +258,7 @@ export class PrefixCache {
     const slot = this.#slots[index]!;
     if (slot.owner) throw new Error(`slot ${index} is in use`);
     slot.tokens = tokens;
+    slot.salt = '';
     slot.kept = tokens.length;
     slot.usedAt = ++this.#admissions;
   }
@@ -263,19 +267,22 @@ export class PrefixCache {
     return this.#slots.flatMap(({ owner, kept }, i) => (!owner && kept > 0 ? [i] : []));
   }
 
-  /** The free slot used last; -1 if none holds anything. */
+  /** The free slot used last that may be kept elsewhere; -1 if none holds anything. */
   latestFree(): number {
     return this.freeByUse()[0] ?? -1;
   }
 
-  /** The free slots that hold anything, the one used last first. */
+  /**
+   * The free slots whose tokens may be kept elsewhere, the one used last first: what has a salt
+   * stays where it is.
+   */
   freeByUse(): number[] {
-    return this.freeWithTokens().sort((a, b) => this.#slots[b]!.usedAt - this.#slots[a]!.usedAt);
+    return this.freeWithTokens().filter((slot) => this.#slots[slot]!.salt === '').sort((a, b) => this.#slots[b]!.usedAt - this.#slots[a]!.usedAt);
   }
 
   /** How much of the prompt these tokens can give: never its last, whose logits are needed. */
-  #reusable(sequence: Sequence, tokens: Int32Array, held: number): number {
-    if (sequence.isScored) return 0;
+  #reusable(sequence: Sequence, { tokens, salt }: Pick<Slot, 'tokens' | 'salt'>, held: number): number {
+    if (sequence.isScored || sequence.salt !== salt) return 0;
     const common = commonPrefix(sequence.tokens, tokens, Math.min(held, sequence.promptLength - 1));
     return this.memory.partial || common === held ? common : 0;
   }
@@ -287,16 +294,18 @@ export class PrefixCache {
   #toStash(index: number, reused: number): Int32Array | undefined {
     const held = this.held(index);
     if (held - reused < leastGain || !this.pool.takes(held)) return undefined;
-    const { tokens } = this.#slots[index]!;
+    const { tokens, salt } = this.#slots[index]!;
+    // It would be found there by all.
+    if (salt !== '') return undefined;
     const has = (other: Int32Array, length: number) => length >= held && commonPrefix(tokens, other, held) === held;
-    const elsewhere = this.#slots.some((slot, i) => i !== index && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
+    const elsewhere = this.#slots.some((slot, i) => i !== index && slot.salt === '' && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
     return elsewhere ? undefined : this.tokensOf(index);
   }
 
   #shouldWait(sequence: Sequence, reused: number): boolean {
     if (!this.memory.copies || !this.memory.partial || sequence.isScored) return false;
     for (const { owner } of this.#slots) {
-      if (owner?.state !== 'prefill' || (sequence.leader !== undefined && sequence.leader !== owner)) continue;
+      if (owner?.state !== 'prefill' || owner.salt !== sequence.salt || (sequence.leader !== undefined && sequence.leader !== owner)) continue;
       const common = commonPrefix(sequence.tokens, owner.tokens, Math.min(sequence.promptLength - 1, owner.promptLength));
       if (common > owner.evaluated && common - reused >= leastGain) {
         sequence.leader = owner;

@@ -19,6 +19,8 @@ export interface ApiKey {
   readonly concurrency?: number | undefined;
   /** Of its requests none has a higher one. */
   readonly priority?: number | undefined;
+  /** Its prompts are answered from no other key's, nor others from its own. */
+  readonly cacheSalt?: boolean;
 }
 
 /** What `--api-key` and `--api-key-file` say. */
@@ -36,7 +38,7 @@ interface Entry extends ApiKey {
   readonly expiresMs: number;
 }
 
-const known = ['name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority'];
+const known = ['name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority', 'cache_salt'];
 
 /** As `service_tier` has them. */
 const priorities: Readonly<Record<string, number>> = { flex: -1, default: 0, priority: 1 };
@@ -117,7 +119,7 @@ function fileEntries(text: string): Entry[] {
 function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw unusable(`${where} is no object`);
   const {
-    name = usualName, key, sha256, admin = false, expires, models, requests_per_minute: requests, tokens_per_day: tokens, concurrency, priority, ...others
+    name = usualName, key, sha256, admin = false, expires, models, requests_per_minute: requests, tokens_per_day: tokens, concurrency, priority, cache_salt: cacheSalt = false, ...others
   } = given as Record<string, unknown>;
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) throw unusable(`${where} has ${describe(unknown)}: known are ${known.join(', ')}`);
@@ -132,8 +134,9 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   };
   if (models !== undefined && !(Array.isArray(models) && models.length > 0 && models.every((one) => typeof one === 'string' && one !== ''))) throw unusable(`models of ${where} is no list of names`);
   if (priority !== undefined && !(typeof priority === 'string' && Object.hasOwn(priorities, priority))) throw unusable(`priority of ${where} is none of ${Object.keys(priorities).join(', ')}`);
+  if (typeof cacheSalt !== 'boolean') throw unusable(`cache_salt of ${where} is neither true nor false`);
   const limits = {
-    admin, expiresMs, models: models as string[] | undefined, requestsPerMinute: count('requests_per_minute', requests), tokensPerDay: count('tokens_per_day', tokens),
+    admin, expiresMs, cacheSalt, models: models as string[] | undefined, requestsPerMinute: count('requests_per_minute', requests), tokensPerDay: count('tokens_per_day', tokens),
     concurrency: count('concurrency', concurrency), priority: priorities[priority as string],
   };
   if (sha256 === undefined) return { ...entryOf(key, where, name), ...limits };

@@ -93,9 +93,10 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
     const either = AbortSignal.any([signal, this.#failed.signal]);
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
+    const salt = this.#gateway.saltOf(this.#res);
     this.#start = (request) => {
       const priority = isIdleWork(this.#res) ? idlePriority : Math.min(request.asker?.priority ?? 0, this.#gateway.mostPriority(this.#res));
-      const asked = { ...request, asker: { client: this.#client, priority } };
+      const asked = { ...request, asker: { client: this.#client, priority, ...(salt === undefined ? {} : { salt }) } };
       const answer = start(engine, this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked, either, released);
       this.#controlled?.push(answer);
       return answer;

@@ -35,6 +35,8 @@ export interface Gateway {
   readonly ownerOf: (res: Response) => Owner;
   /** No request of this API key has a higher priority. */
   readonly mostPriority: (res: Response) => number;
+  /** What keeps its prompts apart from those of others. */
+  readonly saltOf: (res: Response) => string | undefined;
   /** Its tokens are counted as they come. */
   readonly countsTokens: (res: Response) => boolean;
   readonly running: RunningAnswers;

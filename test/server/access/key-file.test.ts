@@ -17,7 +17,7 @@ t.test('limits of a key', (t) => {
   for (const [field, value, message] of [
     ['models', [], /models of keys\[0\] of the key file is no list of names/], ['models', 'x', /no list/], ['models', [''], /no list/],
     ['requests_per_minute', 0, /requests_per_minute of keys\[0\] .*no whole number from 1 on/], ['tokens_per_day', 1.5, /tokens_per_day/], ['concurrency', '2', /concurrency/],
-    ['priority', 'high', /none of flex, default, priority/], ['priority', 'toString', /none of flex/], ['requests_per_hour', 1, /known are name, key/],
+    ['cache_salt', 'yes', /neither true nor false/], ['priority', 'high', /none of flex, default, priority/], ['priority', 'toString', /none of flex/], ['requests_per_hour', 1, /known are name, key/],
   ] as const) {
     t.throws(() => read(JSON.stringify([{ key: 'a', [field]: value }])), { code: 'invalid_usage', message }, `${field} ${JSON.stringify(value)}`);
   }
@@ -26,7 +26,7 @@ t.test('limits of a key', (t) => {
 
 t.test('whatever a file says, its keys are read or it is refused with a sentence without them', (t) => {
   const value = fc.oneof(fc.jsonValue(), fc.constantFrom('a', true, 1, -1, ['m'], '2027-01-31', 'flex', createHash('sha256').digest('hex')));
-  const key = fc.dictionary(fc.constantFrom('name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority', '__proto__', 'x'), value);
+  const key = fc.dictionary(fc.constantFrom('name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority', 'cache_salt', '__proto__', 'x'), value);
   const text = fc.oneof(fc.string({ unit: 'binary' }), fc.array(key).map((all) => JSON.stringify(all)), fc.array(key).map((keys) => JSON.stringify({ keys })), fc.array(key).map((all) => JSON.stringify(all).slice(1)));
   fc.assert(fc.property(text, (file) => {
     try {
