@@ -49,6 +49,7 @@ export const errorTable = {
   request_timeout: { status: 408, type: 'invalid_request_error', meaning: 'The request did not arrive whole in time.' },
   headers_too_large: { status: 431, type: 'invalid_request_error', meaning: 'The request headers are over the limit.' },
   invalid_http: { status: 400, type: 'invalid_request_error', meaning: 'The bytes received are not an HTTP/1.1 request.' },
+  rate_limit_exceeded: { status: 429, type: 'unavailable_error', meaning: 'The API key has asked for as much as it may: requests in a minute or at once, or tokens in a day; `Retry-After` says when to come again.' },
   queue_timeout: { status: 429, type: 'unavailable_error', meaning: 'The request waited for others as long as it may (`--queue-timeout`); `Retry-After` says when to come again.' },
   queue_full: { status: 429, type: 'unavailable_error', meaning: 'Too many requests are waiting; `Retry-After` says when to come again.' },
   body_memory_full: { status: 503, type: 'unavailable_error', meaning: 'The bodies of other requests take all the memory for them; `Retry-After` says when to come again.' },

@@ -140,6 +140,11 @@ export interface Asker {
   client: string;
   /** Those with a higher one go first; usually 0. */
   priority: number;
+  /**
+   * What was computed for its prompt serves those of the same salt alone; absent: for all without
+   * one.
+   */
+  salt?: string;
 }
 
 /**

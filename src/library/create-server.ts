@@ -21,8 +21,8 @@ export interface ModelsServerOptions extends Omit<ServerOptions, 'alias'> {
 export interface ServerOptions extends OptionsOf<typeof appSettings> {}
 
 /**
- * An Express app: mount it (`app.use('/llm', server)`), give it to `http.createServer`, or let it
- * listen by itself.
+ * An Express app: mount it (`app.use('/llm', server)`), give it to `http.createServer`, or with a
+ * certificate to `https.createServer`, or let it listen by itself.
  */
 export interface ServerApp {
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): unknown;

@@ -1,12 +1,15 @@
 // The HTTP API as an Express app: which path is answered by which route, and what surrounds them
 // all. Called by listen, and by programs that mount it in a server of their own. Gateway process.
+import { join } from 'node:path';
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
 import { makeConfig, type Config } from '../settings/config.js';
 import type { ModelPool } from '../engine/pool-api.js';
 import { RecuaError } from '../errors.js';
 import { BodyMemory, defaultBodyMemory } from './body/body-memory.js';
 import { ApiKeys } from './access/api-keys.js';
-import { adminOnly, keyOf, letsIn, readKey, requireKey } from './access/guard.js';
+import { adminOnly, keyOf, letIn, readKey, requireKey } from './access/guard.js';
+import { Limits } from './access/limits.js';
+import { TokenUsage } from './access/token-usage.js';
 import { Visitors } from './access/visitors.js';
 import { cors } from './http/cors.js';
 import type { Dialect, Route } from './exchange/dialect.js';
@@ -14,10 +17,11 @@ import { LiveChats } from './http/live-chats.js';
 import { errorHandler } from './http/error-reply.js';
 import type { Gateway, Log } from './http/gateway.js';
 import { health, live, ready } from './health.js';
-import { Inner, reasonOf } from './http/inner.js';
-import { factsOf } from './http/facts.js';
+import { askedBy as askedByKey, Inner, reasonOf } from './http/inner.js';
+import { factsOf, tokensOf } from './http/facts.js';
 import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
+import { everyone, ownerWith } from './kept/owner.js';
 import { hasBody, jsonBody } from './body/json-body.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
@@ -32,12 +36,14 @@ import { llamaServer } from './llama-server/dialect.js';
 import { ollama } from './ollama/dialect.js';
 import { openai } from './openai/dialect.js';
 import { describe, openApi } from './openapi.js';
+import { BackgroundRun } from './responses/background.js';
 import { responses } from './responses/dialect.js';
 import { operations as about } from './server-operations.js';
 import { RecentRequests } from './http/recent.js';
 import { RunningAnswers } from './http/running.js';
 import type { RequestDefaults } from '../request/sampling-fields.js';
 import { Traffic } from './http/traffic.js';
+import { visibleTo } from './http/visible-models.js';
 import { inTurn } from './http/turns.js';
 import type { SocketLimits, Upgrades } from './http/upgrades.js';
 
@@ -53,6 +59,10 @@ export interface AppOptions {
   /** Given by listen; absent: no connection becomes a WebSocket. */
   upgrades?: Upgrades;
   log?: Log;
+  /** Given by listen: what is done when all requests have ended. */
+  atEnd?: (work: () => Promise<void>) => void;
+  /** Absent: those of `config`. Given by listen, which reads their file again when it changes. */
+  keys?: ApiKeys;
   /** A key beside those of `config`, where there are any, for programs of the server's own user. */
   ownKey?: string | undefined;
   /** Where responses are kept; absent: in a folder that is gone when the process ends. */
@@ -64,14 +74,19 @@ export interface AppOptions {
 export function createApp(options: AppOptions): Express {
   const { pool, config, traffic = new Traffic(), log = () => undefined } = options;
   const { temperature, maxTokens } = config;
-  const keys = ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile, own: options.ownKey });
+  const keys = options.keys ?? ApiKeys.read({ keys: config.apiKey, file: config.apiKeyFile, own: options.ownKey });
   const visitors = new Visitors(config);
-  const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined);
+  const needsKey = requireKey(keys, (req) => reasonOf(req) !== undefined, askedByKey);
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
+  const kept = new KeptFolder(options.keepIn);
   const gateway: Gateway = {
-    pool, config, defaultsOf, clientOf, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf,
+    pool, config, defaultsOf, clientOf, ...ofKey(pool), traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept, inner: new Inner(app), shelf: options.shelf,
   };
+  const usage = new TokenUsage(async () => join(await kept.of('keys'), 'tokens.json'), (text) => log('warn', text));
+  options.atEnd?.(() => usage.close());
+  // What runs in the background was counted when it was asked for.
+  const limited = new Limits(usage).guard(tokensOf, (req) => (reasonOf(req) instanceof BackgroundRun ? 'tokens' : 'all'));
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
   app.disable('etag');
@@ -80,7 +95,7 @@ export function createApp(options: AppOptions): Express {
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
-  app.use(inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), readKey(keys), (_req, res, next) => {
+  app.use(inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), readKey(keys, askedByKey), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });
@@ -92,13 +107,13 @@ export function createApp(options: AppOptions): Express {
   }
   const socketLimits: SocketLimits = {
     mostMessageBytes: Math.min(config.bodyLimitBytes, memory.largestBody),
-    mayOpen: (headers) => visitors.refusal(headers) === undefined && letsIn(keys, headers),
+    mayOpen: (headers) => (visitors.refusal(headers) === undefined ? letIn(keys, headers) : undefined),
   };
   const body = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory)];
   const anyBody = [refuseWhileDraining(traffic), ...jsonBody(config.bodyLimitBytes, memory, (req) => !isBrowser(req.headers))];
   for (const { before, takesAnyType, routes } of routesOf(gateway, metrics.route)) {
     for (const one of routes) {
-      const first = [...before, ...(one.isOpen ? [] : [needsKey]), ...(one.isForAdmin ? [adminOnly] : [])];
+      const first = [...before, ...(one.isOpen ? [] : [needsKey]), ...(one.isForAdmin ? [adminOnly] : []), ...(one.isOpen ? [] : [limited])];
       route(app, one, first, takesAnyType ? anyBody : body);
     }
   }
@@ -135,9 +150,26 @@ export function describeApi(): ReturnType<typeof describe> {
   // Nothing is asked of it.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, clientOf, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
+    pool, config, clientOf, ...ofKey(pool), defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
   };
   return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
+}
+
+/** What routes ask of the API key that came with a request. */
+function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'countsTokens'> {
+  return {
+    poolFor: (res) => visibleTo(keyOf(res), pool),
+    ownerOf(res) {
+      const key = keyOf(res);
+      return key ? ownerWith(key) : everyone;
+    },
+    mostPriority: (res) => keyOf(res)?.priority ?? Infinity,
+    saltOf(res) {
+      const key = keyOf(res);
+      return key?.cacheSalt ? key.name : undefined;
+    },
+    countsTokens: (res) => keyOf(res)?.tokensPerDay !== undefined,
+  };
 }
 
 function clientOf(res: Response): string {

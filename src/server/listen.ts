@@ -2,11 +2,17 @@
 // how it stops. Called by `recua api` and by tests. Does not own the models: who made their pool
 // closes it, after this.
 import { createServer, STATUS_CODES, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { isIP } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { RecuaError } from '../errors.js';
+import { socketPath } from '../settings/address.js';
 import type { Config } from '../settings/config.js';
+import { ApiKeys } from './access/api-keys.js';
+import { watchKeys } from './access/key-file.js';
+import { TlsFiles } from './access/tls-files.js';
 import { createApp, type AppOptions } from './app.js';
 import { keepWaiting } from './body/body-reader.js';
 import { corsHeaders } from './http/cors.js';
@@ -14,6 +20,7 @@ import { errorBody } from './http/error-reply.js';
 import { newRequestId } from './http/request-id.js';
 import { Traffic } from './http/traffic.js';
 import { Upgrades } from './http/upgrades.js';
+import { listenLocally } from './local-socket.js';
 
 const limits = {
   /** For the whole request to arrive. An answer may take as long as it takes. */
@@ -34,13 +41,21 @@ const limits = {
   requireHostHeader: false,
 };
 
+/** A client that opens a connection and says nothing. */
+const handshakeTimeout = 20_000;
+
 /** After a drain's time is up: for the last error events to leave. */
 const lastWordsMs = 1_000;
 
 export interface Listening {
-  /** E.g. `http://127.0.0.1:8080`. */
+  /** E.g. `http://127.0.0.1:8080`, or `unix:/run/recua.sock`. */
   url: string;
+  /** 0 of a socket in the file system. */
   port: number;
+  /** Fingerprint of its certificate; undefined without TLS. */
+  certificate(): string | undefined;
+  /** `heard` is called with the fingerprint of each other certificate that serves from then on. */
+  onCertificate(heard: (fingerprint: string) => void): void;
   server: Server;
   /**
    * Refuses new work, lets running answers end for `drainMs`, then ends them with an error.
@@ -49,26 +64,42 @@ export interface Listening {
   close(drainMs?: number): Promise<void>;
 }
 
-export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>): Promise<Listening> {
-  const { host, port: wanted, drainMs: configuredDrainMs } = options.config;
+/** `keyFile`: the file of `config.apiKeyFile`, which is read again when it changes. */
+export type ListenOptions = Omit<AppOptions, 'traffic' | 'upgrades' | 'keys' | 'atEnd'> & { keyFile?: string | undefined };
+
+export async function listen(options: ListenOptions): Promise<Listening> {
+  const { config: { host, port: wanted, drainMs: configuredDrainMs, socketMode }, log = () => undefined } = options;
+  const path = socketPath(host);
+  const tls = await TlsFiles.open(options.config, log);
+  if (tls && path !== undefined) throw new RecuaError('invalid_usage', 'Expected TLS or a socket in the file system, got both: nothing travels over a network there. Leave out --tls-cert and --tls-key.');
   const traffic = new Traffic();
   const upgrades = new Upgrades();
-  const app = createApp({ ...options, traffic, upgrades });
-  const server = createServer(limits, app);
+  const { config: { apiKey, apiKeyFile }, ownKey, keyFile } = options;
+  const given = { keys: apiKey, file: apiKeyFile, own: ownKey };
+  const keys = ApiKeys.read(given);
+  const atEnd: (() => Promise<void>)[] = [];
+  const app = createApp({ ...options, traffic, upgrades, keys, atEnd: (work) => void atEnd.push(work) });
+  const server: Server = tls ? createTlsServer({ ...limits, ...tls.options, handshakeTimeout }, app) : createServer(limits, app);
   upgrades.listenTo(server);
   server.on('checkContinue', (req, res) => {
     keepWaiting(req);
     app(req, res);
   });
   server.on('clientError', (cause: NodeJS.ErrnoException, socket) => answerBrokenHttp(cause, socket, options.config));
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause: NodeJS.ErrnoException) => reject(listenError(cause, host, wanted)));
-    server.listen(wanted, host, resolve);
+  const url = path === undefined ? await listenOn(server, host, wanted, tls ? 'https' : 'http') : `unix:${await listenLocally(server, path, socketMode)}`;
+  const port = path === undefined ? (server.address() as AddressInfo).port : 0;
+  const listeners: ((fingerprint: string) => void)[] = [];
+  const unwatch = tls?.watch(() => {
+    (server as ReturnType<typeof createTlsServer>).setSecureContext(tls.options);
+    for (const heard of listeners) heard(tls.fingerprint);
   });
-  const { port } = server.address() as AddressInfo;
+
+  const unwatchKeys = keyFile === undefined ? undefined : watchKeys(keyFile, keys, given, log);
 
   let closing: Promise<void> | undefined;
   const stop = async (drainMs: number): Promise<void> => {
+    unwatch?.();
+    unwatchKeys?.();
     upgrades.close();
     traffic.drain();
     await traffic.idle(drainMs);
@@ -78,13 +109,24 @@ export async function listen(options: Omit<AppOptions, 'traffic' | 'upgrades'>):
     upgrades.terminate();
     server.closeAllConnections();
     await closed;
+    for (const work of atEnd) await work();
   };
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
-    port,
-    server,
+    url, port, server,
+    certificate: () => tls?.fingerprint,
+    onCertificate: (heard) => void listeners.push(heard),
     close: (drainMs = configuredDrainMs) => (closing ??= stop(drainMs)),
   };
+}
+
+/** Resolves to its address. */
+async function listenOn(server: Server, host: string, wanted: number, protocol: string): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause: NodeJS.ErrnoException) => reject(listenError(cause, host, wanted)));
+    server.listen(wanted, host, resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 function listenError(cause: NodeJS.ErrnoException, host: string, port: number): RecuaError {
@@ -100,8 +142,9 @@ function listenError(cause: NodeJS.ErrnoException, host: string, port: number): 
 function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex, { corsOrigins }: Pick<Config, 'corsOrigins'>): void {
   const socket = duplex as Socket;
   // A reply written behind an earlier one, perhaps into a running stream, would be read as a part
-  // of it.
-  if (cause.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
+  // of it; and before the handshake nobody can read one.
+  const isUnread = socket instanceof TLSSocket && !/^HPE_|^ERR_HTTP_/.test(cause.code ?? '');
+  if (isUnread || cause.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
     socket.destroy();
     return;
   }

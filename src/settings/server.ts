@@ -80,7 +80,31 @@ export const serverSettings = {
   },
   host: {
     kind: 'text', fallback: '127.0.0.1',
-    flag: { names: ['--host', '-h'], value: 'address', help: 'Address to listen on' },
+    flag: {
+      names: ['--host', '-h'], value: 'address',
+      help: 'Address to listen on, or a socket in the file system: unix:/run/recua.sock',
+    },
+  },
+  /** Who may open a socket of `--host`, as the rights of its file. */
+  socketMode: {
+    kind: 'choice', fallback: '600', choices: ['600', '660', '666'],
+    flag: {
+      names: ['--socket-mode'],
+      help: 'Rights of the socket of --host: 600 is for its user alone, 660 for its group, too',
+    },
+  },
+  /** Certificate and key, each in PEM; both or none. Read again when they change. */
+  tlsCert: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--tls-cert'], value: 'file',
+      help: 'Speak HTTPS with this certificate, and those that it was signed by behind it, in PEM; '
+        + 'read again when the file changes',
+    },
+  },
+  tlsKey: {
+    kind: 'text', fallback: '',
+    flag: { names: ['--tls-key'], value: 'file', help: 'Its private key, in PEM, not encrypted' },
   },
   /** Most tokens of an answer whose request sets no bound. Default 2048. */
   maxTokens: { ...maxTokens, library: true },

@@ -1,10 +1,13 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import { createServer, RecuaError, type Model } from 'recua';
+import { getSecurely, makeCertificates } from '../server/access/certificates.js';
 import { inBothModes } from './modes.js';
 
 async function urlOf(t: Test, server: Server): Promise<string> {
@@ -51,6 +54,13 @@ inBothModes('only a loaded model and known options serve', async (t, load) => {
   t.throws(() => createServer({} as Model), { code: 'invalid_type', param: 'model' });
   t.throws(() => createServer(model, { port: 8080 } as object), { code: 'invalid_value', param: 'port' });
   t.throws(() => createServer(model, { temperature: 101 }), { code: 'invalid_value', param: 'temperature' });
+});
+
+inBothModes('the app is a handler of node:https', async (t, load) => {
+  const { tlsCert, tlsKey, ca } = await makeCertificates(t);
+  const app = createServer(await load(t));
+  const url = await urlOf(t, createHttpsServer({ cert: readFileSync(tlsCert), key: readFileSync(tlsKey) }, app).listen(0, '127.0.0.1'));
+  t.match(await getSecurely(`${url.replace('http', 'https')}/v1/models`, ca), { status: 200, text: /builtin/ });
 });
 
 t.test('RecuaError is for instanceof', async (t) => {

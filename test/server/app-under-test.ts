@@ -8,8 +8,7 @@ import type { Test } from 'tap';
 import { makeConfig, type Config } from '#recua/settings/config.js';
 import type { Engine } from '#recua/engine/api.js';
 import { singleModel } from '#recua/engine/gateway/single-model.js';
-import type { AppOptions } from '#recua/server/app.js';
-import { listen, type Listening } from '#recua/server/listen.js';
+import { listen, type Listening, type ListenOptions } from '#recua/server/listen.js';
 import { FakeEngine } from './fake-engine.js';
 
 export const served = { id: 'owner/model', aliases: ['small'], unlisted: ['/folder/small.gguf'], createdSeconds: 1_700_000_000 };
@@ -20,8 +19,8 @@ export interface AppUnderTest<Kind extends Engine = FakeEngine> extends Listenin
 }
 
 export async function startApp(t: Test, config?: Partial<Config>): Promise<AppUnderTest>;
-export async function startApp<Kind extends Engine>(t: Test, config: Partial<Config>, engine: Kind, more?: Partial<AppOptions>): Promise<AppUnderTest<Kind>>;
-export async function startApp(t: Test, config: Partial<Config> = {}, engine: Engine = new FakeEngine(), more: Partial<AppOptions> = {}): Promise<AppUnderTest<Engine>> {
+export async function startApp<Kind extends Engine>(t: Test, config: Partial<Config>, engine: Kind, more?: Partial<ListenOptions>): Promise<AppUnderTest<Kind>>;
+export async function startApp(t: Test, config: Partial<Config> = {}, engine: Engine = new FakeEngine(), more: Partial<ListenOptions> = {}): Promise<AppUnderTest<Engine>> {
   const logged: string[] = [];
   const log = (level: string, text: string): void => void logged.push(`${level} ${text}`);
   const listening = await listen({ pool: singleModel(engine, served), config: makeConfig({ port: 0, ...config }), log, ...more });

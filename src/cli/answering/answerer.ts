@@ -37,6 +37,7 @@ export interface Answerer {
   readonly url: string | undefined;
   /** For a server that asks for one. */
   readonly key?: string | undefined;
+  readonly certificate?: string | undefined;
   /** Undefined where nothing is kept here: a server remembers what it evaluated. */
   readonly kv: KvFiles | undefined;
   /** As `Engine.chat`. */

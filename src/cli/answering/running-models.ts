@@ -3,6 +3,7 @@
 import { checkedFiles, fingerprintOf } from '../../models/gguf/model-file.js';
 import type { ModelFile } from '../../models/gguf/model-file.js';
 import { runningServers } from '../servers/registry.js';
+import type { Address } from '../servers/connection.js';
 import { ServerClient } from '../servers/server-client.js';
 
 /** A model that a server has loaded, and that can chat. */
@@ -10,17 +11,13 @@ export interface RunningModel {
   url: string;
   /** For a server that asks for one. */
   key: string | undefined;
+  certificate: string | undefined;
   /** Its name there. */
   id: string;
   /** In a line, e.g. "llama 135M Q8_0". */
   description: string;
   /** Tokens that a request can hold there. */
   contextSize: number;
-}
-
-interface Address {
-  url: string;
-  key?: string | undefined;
 }
 
 /** A server that takes longer to say what it has is passed over. */
@@ -68,11 +65,11 @@ function entriesOf(list: unknown): Entry[] {
 }
 
 /** Undefined for one that is not loaded or cannot chat, and of servers that say too little. */
-function readEntry({ url, key }: Address, entry: unknown): { fingerprint: string; model: RunningModel } | undefined {
+function readEntry({ url, key, certificate }: Address, entry: unknown): { fingerprint: string; model: RunningModel } | undefined {
   const { id, status, capabilities, meta = {} } = (entry ?? {}) as Entry;
   const { fingerprint, description, n_ctx: contextSize } = meta;
   const chats = Array.isArray(capabilities) && capabilities.includes('completion');
   if (status?.value !== 'loaded' || !chats || typeof id !== 'string') return undefined;
   if (typeof fingerprint !== 'string' || typeof description !== 'string' || typeof contextSize !== 'number') return undefined;
-  return { fingerprint, model: { url, key, id, description, contextSize } };
+  return { fingerprint, model: { url, key, certificate, id, description, contextSize } };
 }

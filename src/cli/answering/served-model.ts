@@ -24,6 +24,7 @@ export class ServedModel implements Answerer {
   readonly contextSize: number;
   readonly url: string;
   readonly key: string | undefined;
+  readonly certificate: string | undefined;
   readonly place = undefined;
   /** The server keeps what it evaluated. */
   readonly kv = undefined;
@@ -31,14 +32,15 @@ export class ServedModel implements Answerer {
   /** Its name there. */
   readonly #served: string;
 
-  constructor({ name, id }: { name: string; id: string }, { url, key, id: served, description, contextSize }: RunningModel) {
+  constructor({ name, id }: { name: string; id: string }, { url, key, certificate, id: served, description, contextSize }: RunningModel) {
     this.name = name;
     this.id = id;
     this.description = description;
     this.contextSize = contextSize;
     this.url = url;
     this.key = key;
-    this.#client = new ServerClient({ url, key });
+    this.certificate = certificate;
+    this.#client = new ServerClient({ url, key, certificate });
     this.#served = served;
   }
 

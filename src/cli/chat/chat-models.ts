@@ -149,8 +149,8 @@ export class ChatModels {
 }
 
 /** Undefined where the server that answers now cannot load it, or where none does. */
-async function loadBy({ url, key }: Answerer, { id, file }: ChatModel, signal: AbortSignal): Promise<RunningModel | undefined> {
-  return url === undefined ? undefined : await loadThere({ url, key }, id, file, signal).catch((thrown: unknown) => {
+async function loadBy({ url, key, certificate }: Answerer, { id, file }: ChatModel, signal: AbortSignal): Promise<RunningModel | undefined> {
+  return url === undefined ? undefined : await loadThere({ url, key, certificate }, id, file, signal).catch((thrown: unknown) => {
     if (['server_unreachable', 'shutting_down', 'model_fixed'].includes(RecuaError.from(thrown).code)) return undefined;
     throw thrown;
   });

@@ -60,7 +60,7 @@ export const api = command({
           logFile: values.logFile === '' ? '' : resolve(values.logFile), settings: settingsOf(values),
         });
       }
-      return await serve(serving, config, output, async (change) => await registration?.update(change), stop.signal);
+      return await serve(serving, config, output, async (change) => await registration?.update(change), stop.signal, values.apiKeyFile === '' ? undefined : resolve(values.apiKeyFile));
     } catch (thrown) {
       output.note('error', RecuaError.from(thrown).message);
       throw thrown;

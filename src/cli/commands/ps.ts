@@ -4,7 +4,7 @@ import { sizeText } from '../../models/byte-size.js';
 import { RecuaError } from '../../errors.js';
 import { command } from '../command.js';
 import { misuse, on, perCall } from '../flags/flags.js';
-import { noServer, serverKey, serverUrl } from '../servers/choose-server.js';
+import { clientAt, noServer, serverKey, serverUrl } from '../servers/choose-server.js';
 import { runningServers } from '../servers/registry.js';
 import type { RunningServer } from '../servers/registry.js';
 import { modelsOf } from '../servers/served-model.js';
@@ -73,7 +73,7 @@ export const ps = command({
 async function askAll({ url, apiKey }: Given): Promise<Asked[]> {
   const servers = url === '' ? await runningServers() : [undefined];
   return await Promise.all(servers.map(async (server) => {
-    const client = new ServerClient(server ?? { url, key: apiKey });
+    const client = server ? new ServerClient(server) : await clientAt({ url, apiKey });
     try {
       return { url: client.url, server, models: await modelsOf(client), problem: undefined };
     } catch (thrown) {

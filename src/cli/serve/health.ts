@@ -1,5 +1,6 @@
 // What the server says of itself over HTTP, for `recua serve`.
-import { reachable } from '../servers/server-client.js';
+import { wayTo } from '../servers/connection.js';
+import type { Address } from '../servers/connection.js';
 
 export interface Health {
   status: 'ok' | 'loading' | 'stopping' | 'error';
@@ -18,10 +19,12 @@ export interface Health {
 const answerMs = 3_000;
 
 /** GET /health; undefined where nothing, or something else, answers. */
-export async function askHealth(url: string): Promise<Health | undefined> {
-  if (url === '') return undefined;
+export async function askHealth(address: Address | undefined): Promise<Health | undefined> {
+  if (address === undefined || address.url === '') return undefined;
   try {
-    const reply = await fetch(`${reachable(url)}/health`, { signal: AbortSignal.timeout(answerMs), redirect: 'error' });
+    const { default: fetch } = await import('node-fetch');
+    const { base, agent } = wayTo(address);
+    const reply = await fetch(`${base}/health`, { signal: AbortSignal.timeout(answerMs), redirect: 'error', ...(agent ? { agent } : {}) });
     const body = await reply.json() as Record<string, unknown>;
     const status = (['ok', 'loading', 'stopping', 'error'] as const).find((one) => one === body['status']);
     if (status === undefined) return undefined;

@@ -1,7 +1,10 @@
 // A server in the foreground, from the first listening to the last answer: over one model for good,
 // or over a pool of several. Called by api; `serve start` asks beforehand what it would serve.
-import { randomBytes } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { shellWord } from '../../models/names/shell-word.js';
+import { socketPath } from '../../settings/address.js';
 import { defaults, makeConfig } from '../../settings/config.js';
 import type { Config } from '../../settings/config.js';
 import type { Engine } from '../../engine/api.js';
@@ -136,9 +139,9 @@ export async function openOutput(level: Config['logLevel'], path: string, manage
   };
 }
 
-type Tell = (change: { state?: 'running' | 'stopping'; url?: string; port?: number; offload?: Offload }) => Promise<void>;
+type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate?: string | undefined; port?: number; offload?: Offload }) => Promise<void>;
 
-export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal): Promise<number> {
+export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string): Promise<number> {
   const { log, tell } = output;
   // Before what an engine has to say of it.
   output.note('info', `Loading ${serving.title}`);
@@ -147,20 +150,31 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
-    const server = await listen({ pool, config, log, ownKey, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
-      throw error.code === 'port_in_use' ? await describePortInUse(error, config.host, config.port) : error;
+      throw error.code === 'port_in_use' && socketPath(config.host) === undefined ? await describePortInUse(error, config.host, config.port) : error;
     });
-    const unregister = await registered({ url: server.url, key: ownKey }, output);
+    const { url, port } = server;
+    const startedAt = new Date().toISOString();
+    const enter = async (): Promise<() => void> => await registered({ url, key: ownKey, certificate: server.certificate(), startedAt }, output);
+    let entered = enter();
+    let hasLeft = false;
+    server.onCertificate((certificate) => {
+      if (hasLeft) return;
+      // The new entry is there before the old one goes.
+      entered = Promise.all([entered, enter()]).then(([leave, next]) => { leave(); return next; });
+      void update({ certificate }).catch(sayError);
+    });
     try {
-      await update({ url: server.url, port: server.port });
+      await entered;
+      await update({ url, port, certificate: server.certificate() });
       const loaded = await Promise.race([load().then((offload) => ({ offload })), aborted(stopped)]);
       if (loaded) {
         await update({ state: 'running', ...(loaded.offload ? { offload: loaded.offload } : {}) });
-        if (!isLoopback(config.host) && ownKey === undefined) tell(`Warning: whoever can reach ${config.host} port ${server.port} can use this server; it asks for no key (--api-key).`);
-        tell(`Recua listens on ${server.url}`);
-        if (config.ui && !output.managed) say(`In a browser: ${server.url}/`);
-        if (!output.managed) say(`Try: ${pool.sole ? curlLine(server.url, ownKey !== undefined) : `curl ${server.url}/v1/models${keyWords(ownKey !== undefined)}`}`);
+        if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: whoever can reach ${config.host} port ${port} can use this server; it asks for no key (--api-key).`);
+        tell(`Recua listens on ${url}`);
+        if (config.ui && !output.managed && port !== 0) say(`In a browser: ${url}/`);
+        if (!output.managed) say(`Try: ${pool.sole ? curlLine(url, ownKey !== undefined, config.tlsCert) : `${curlWords(url, config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
       }
       tell(output.managed ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
@@ -168,7 +182,8 @@ export async function serve(serving: Serving, config: Config, output: Output, up
       await update({ state: 'stopping' }).catch(sayError);
     } finally {
       // From here on it takes no new work.
-      unregister();
+      hasLeft = true;
+      (await entered)();
       await server.close(config.drainMs);
     }
     return 0;
@@ -179,7 +194,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
 }
 
 /** A server that others cannot find serves all the same. */
-async function registered(server: { url: string; key: string | undefined }, { log, managed }: Output): Promise<() => void> {
+async function registered(server: Omit<Parameters<typeof registerServer>[0], 'managed'>, { log, managed }: Output): Promise<() => void> {
   return await registerServer({ ...server, managed }).catch((cause: Error) => {
     log('warn', `recua ps and other commands will not find this server: ${cause.message}`);
     return () => undefined;
@@ -240,9 +255,25 @@ function describeModel(model: ModelDescription, tell: (text: string) => void, pr
 }
 
 /** A request to paste into a shell. */
-export function curlLine(url: string, asksForKey = false): string {
+export function curlLine(url: string, asksForKey = false, tlsCert = ''): string {
   const body = JSON.stringify({ messages: [{ role: 'user', content: 'Hello! Who are you?' }] });
-  return `curl ${url}/v1/chat/completions${keyWords(asksForKey)} -H 'Content-Type: application/json' -d '${body}'`;
+  return `${curlWords(url, tlsCert)}/v1/chat/completions${keyWords(asksForKey)} -H 'Content-Type: application/json' -d '${body}'`;
+}
+
+/** A certificate that nobody else signed is named to curl. */
+function curlWords(url: string, tlsCert: string): string {
+  const path = socketPath(url);
+  if (path !== undefined) return `curl --unix-socket ${shellWord(path)} http://localhost`;
+  return `curl${isSelfSigned(tlsCert) ? ` --cacert ${shellWord(tlsCert)}` : ''} ${url}`;
+}
+
+function isSelfSigned(path: string): boolean {
+  try {
+    const { issuer, subject } = new X509Certificate(readFileSync(path));
+    return issuer === subject;
+  } catch {
+    return false;
+  }
 }
 
 function keyWords(asksForKey: boolean): string {

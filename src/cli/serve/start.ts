@@ -12,6 +12,7 @@ import { RecuaError } from '../../errors.js';
 import { tryLock } from '../../system/lock-file.js';
 import type { Lock } from '../../system/lock-file.js';
 import { shellWord } from '../../models/names/shell-word.js';
+import { socketPath } from '../../settings/address.js';
 import { configSettings, makeConfig } from '../../settings/config.js';
 import { serverFlags } from '../commands/api.js';
 import type { ServerValues } from '../commands/api.js';
@@ -33,7 +34,7 @@ import { ended, findStatus } from './status.js';
 
 const pollMs = 100;
 /** Values that name files, which the server reads from another folder. */
-const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath'] as const;
+const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath', 'tlsCert', 'tlsKey'] as const;
 /** Lines of log quoted when a start fails. */
 const quotedLines = 10;
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
@@ -58,7 +59,9 @@ export async function checkedModels({ names, values }: Pick<StartRequest, 'names
 
 export async function startServer(places: ServePlaces, request: StartRequest): Promise<number> {
   const files = fileKeys.map((key): [string, string] => [key, request.values[key] === '' ? '' : resolve(request.values[key])]);
-  const values: ServerValues = { ...request.values, ...Object.fromEntries(files) as Partial<ServerValues> };
+  const path = socketPath(request.values.host);
+  const host = path === undefined ? request.values.host : `unix:${resolve(path)}`;
+  const values: ServerValues = { ...request.values, host, ...Object.fromEntries(files) as Partial<ServerValues> };
   const wanted: Wanted = { ...request, values, served: await checkedModels(request) };
   await mkdir(places.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
     throw unusable('made', places, cause);
@@ -125,7 +128,7 @@ async function join(record: ServerRecord, wanted: Wanted, places: ServePlaces, s
   try {
     for (;;) {
       const now = await readRecord(places.record);
-      const health = await askHealth(now?.url ?? '');
+      const health = await askHealth(now);
       if (health?.status === 'ok') break;
       if (health?.status === 'error') throw new RecuaError('server_failed', `A server runs already (pid ${pid}) but has no model: ${health.problem} Try recua serve restart.`);
       if (health?.status === 'loading') line.show(health.progress);
@@ -206,12 +209,12 @@ async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wan
     while (child.exitCode === null && child.signalCode === null) {
       const record = await readRecord(places.record);
       if (record && record.identity.pid === child.pid) {
-        const health = await askHealth(record.url);
+        const health = await askHealth(record);
         // One of several models answers before those that are to be there have been loaded.
         if (health?.status === 'ok' && record.state === 'running') {
           line.end();
           say(`Recua serves ${record.model.id} at ${record.url} (pid ${child.pid})`);
-          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '')}`);
+          say(`Try: ${record.model.path === '' ? `recua ps --all, recua load <model>` : curlLine(record.url, wanted.values.apiKey !== '' || wanted.values.apiKeyFile !== '', wanted.values.tlsCert)}`);
           return;
         }
         if (health?.status === 'loading') line.show(health.progress);

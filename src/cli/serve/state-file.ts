@@ -20,6 +20,8 @@ export interface ServerRecord {
   port: number;
   /** '' until the server listens. */
   url: string;
+  /** Fingerprint of its certificate; undefined without TLS. */
+  certificate?: string | undefined;
   /**
    * Of several models, or all of the store, `id` says which these are, and the path is empty.
    * `names` are the operands of the next start.
@@ -133,6 +135,7 @@ function parse(text: string): ServerRecord | undefined {
     host: String(record.host),
     port: Number(record.port),
     url: record.url,
+    ...(typeof record.certificate === 'string' ? { certificate: record.certificate } : {}),
     model: readServed(record.model),
     offload: readOffload(record.offload),
     startedAt: String(record.startedAt),

@@ -40,7 +40,7 @@ export async function findStatus(places: ServePlaces): Promise<Status> {
   if (life === 'dead') {
     return { ...none, state: 'crashed', alive: false, problem: `It ended without a word (killed, crashed, or the machine was restarted). recua serve start starts it again.` };
   }
-  const health = await askHealth(record.url);
+  const health = await askHealth(record);
   const hidden = record.identity.machine === (await ownIdentity()).machine;
   const elsewhere = life !== 'unknown' ? '' : hidden ? 'It belongs to another user, whose processes are hidden here; only they can stop it.'
     : `It was started on another machine or in another container (${record.identity.machine}); only there it can be stopped.`;

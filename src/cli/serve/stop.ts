@@ -105,7 +105,7 @@ function waitMs(record: ServerRecord, { timeoutSeconds }: StopRequest): number {
 function teller(record: ServerRecord): () => Promise<void> {
   let told = '';
   return async () => {
-    const health = await askHealth(record.url);
+    const health = await askHealth(record);
     if (!health || health.running === 0) return;
     const text = `Waiting for ${health.running} running ${health.running === 1 ? 'request' : 'requests'} to end.`;
     if (text !== told) say(text);

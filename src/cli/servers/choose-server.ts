@@ -22,13 +22,20 @@ export interface Asked {
 
 export const noServer = 'No server is running. Start one: recua serve start, or recua api.';
 
+/** The server at an address; one of this user's own is known by its certificate, too. */
+export async function clientAt({ url, apiKey }: Asked): Promise<ServerClient> {
+  const client = new ServerClient({ url, key: apiKey });
+  const own = (await runningServers()).find((server) => server.url === client.url);
+  return own?.certificate === undefined ? client : new ServerClient({ url, key: apiKey, certificate: own.certificate });
+}
+
 /**
  * Of several servers that have the model, and can load and unload it where one of them can, the one
  * that `prefers` it, then the managed one. Throws `server_unreachable`, `invalid_usage` where it
  * could be any of several, and the server's own error where none has the model.
  */
 export async function chooseServer({ url, apiKey }: Asked, name: string, prefers: (model: ServedModel) => boolean): Promise<ServerClient> {
-  if (url !== '') return new ServerClient({ url, key: apiKey });
+  if (url !== '') return await clientAt({ url, apiKey });
   const servers = (await runningServers()).map((server) => ({ ...server, client: new ServerClient(server) }));
   if (servers.length === 0) throw new RecuaError('server_unreachable', noServer);
   if (servers.length === 1) return servers[0]!.client;

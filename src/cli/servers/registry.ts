@@ -15,6 +15,8 @@ import type { ProcessIdentity } from '../../system/process-identity.js';
 export interface RunningServer {
   /** As it says it itself; of a server on all addresses `http://0.0.0.0:8080`. */
   url: string;
+  /** Fingerprint of its certificate; undefined without TLS. */
+  certificate?: string | undefined;
   pid: number;
   /** For servers that ask for one: made up by the server for programs of its user. */
   key?: string | undefined;
@@ -24,6 +26,9 @@ export interface RunningServer {
   startedAt: string;
 }
 
+/** What a server tells of itself; it began now unless it says when. */
+type Registered = Pick<RunningServer, 'url' | 'key' | 'certificate' | 'managed'> & { startedAt?: string };
+
 /** A record takes some 300. */
 const longestRecordBytes = 4_096;
 
@@ -31,10 +36,10 @@ const longestRecordBytes = 4_096;
  * Tells that this process serves at an address. Returns what takes that back; the end of the
  * process does so, too. Throws what the file system says where the state folder cannot be written.
  */
-export async function registerServer({ url, key, managed }: Pick<RunningServer, 'url' | 'key' | 'managed'>, places: Places = findPlaces()): Promise<() => void> {
+export async function registerServer({ url, key, certificate, managed, startedAt = new Date().toISOString() }: Registered, places: Places = findPlaces()): Promise<() => void> {
   const folder = folderOf(places);
   const identity = await ownIdentity();
-  const record = { identity, url, ...(key === undefined ? {} : { key }), managed, startedAt: new Date().toISOString() };
+  const record = { identity, url, ...(key === undefined ? {} : { key }), ...(certificate === undefined ? {} : { certificate }), managed, startedAt };
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Of two containers with one state folder, both may have a process of this number.
   const path = join(folder, `${identity.pid}-${randomBytes(4).toString('hex')}.json`);
@@ -98,8 +103,8 @@ function parse(text: string): Omit<RunningServer, 'pid'> & { identity: ProcessId
   } catch {
     return undefined;
   }
-  const { identity: marked, url, key, managed, startedAt } = (value ?? {}) as Record<string, unknown>;
+  const { identity: marked, url, key, certificate, managed, startedAt } = (value ?? {}) as Record<string, unknown>;
   const identity = readIdentity(marked);
   if (!identity || typeof url !== 'string' || typeof startedAt !== 'string') return undefined;
-  return { identity, url, ...(typeof key === 'string' ? { key } : {}), managed: managed === true, startedAt };
+  return { identity, url, ...(typeof key === 'string' ? { key } : {}), ...(typeof certificate === 'string' ? { certificate } : {}), managed: managed === true, startedAt };
 }

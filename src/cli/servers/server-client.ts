@@ -1,26 +1,33 @@
 // A running server over HTTP, for commands that ask one. What the server refuses comes as its own
 // error, and where nobody answers, the error says who was asked and what to do.
 import type { RequestInit, Response } from 'node-fetch';
+import { resolve } from 'node:path';
 import { RecuaError } from '../../errors.js';
 import { readError } from '../../server/openai/asking.js';
+import { socketPath } from '../../settings/address.js';
 import { misuse } from '../flags/flags.js';
+import { wayTo } from './connection.js';
+import type { Address } from './connection.js';
 
+/** Codes of certificates that are refused. */
+const untrusted = /CERT|UNABLE_TO_/;
 /** What only reads is answered at once, or the server is stuck. */
 const answerMs = 10_000;
 
 export class ServerClient {
   /** Without a slash at its end. */
   readonly url: string;
-  readonly #address: string;
+  readonly #way: ReturnType<typeof wayTo>;
   readonly #headers: Readonly<Record<string, string>>;
 
   /**
-   * Takes what people have at hand: `127.0.0.1:8080` or an OpenAI client's base URL will do; a
-   * server that asks for an API key gets this one. Throws `invalid_usage` for what is no address.
+   * Takes what people have at hand: `127.0.0.1:8080`, an OpenAI client's base URL or the path of a
+   * socket will do; a server that asks for an API key gets this one. Throws
+   * `invalid_usage` for what is no address.
    */
-  constructor({ url, key = '' }: { url: string; key?: string | undefined }) {
+  constructor({ url, key = '', certificate }: Address) {
     this.url = readAddress(url);
-    this.#address = reachable(this.url);
+    this.#way = wayTo({ url: this.url, certificate });
     // A server may have several, with commas between them: the first will do.
     const [first = ''] = key.split(',');
     this.#headers = first === '' ? {} : { Authorization: `Bearer ${first.trim()}` };
@@ -52,7 +59,8 @@ export class ServerClient {
     const { default: fetch } = await import('node-fetch');
     let response: Response;
     try {
-      response = await fetch(`${this.#address}${path}`, { ...init, headers: { ...this.#headers, ...init.headers }, redirect: 'error' });
+      const { base, agent } = this.#way;
+      response = await fetch(`${base}${path}`, { ...init, ...(agent ? { agent } : {}), headers: { ...this.#headers, ...init.headers }, redirect: 'error' });
     } catch (thrown) {
       throw this.#failure(thrown, init.signal?.aborted === true);
     }
@@ -81,23 +89,22 @@ export class ServerClient {
     const how = code === 'ECONNREFUSED' ? 'refuses the connection: no server listens there. recua ps lists those that run; recua serve start starts one'
       : code === 'ENOTFOUND' || code === 'EAI_AGAIN' ? 'has a host name that nobody knows'
         : code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE' ? 'ended the connection before its answer was complete. recua ps tells whether it still runs'
-          : `cannot be asked: ${message}`;
+          : code !== undefined && untrusted.test(code) ? `shows a certificate that this machine does not trust (${code}). NODE_EXTRA_CA_CERTS names a file with those that signed it`
+            : code === 'ENOENT' ? 'is a socket that is not there. recua ps lists the servers that run'
+              : `cannot be asked: ${message}`;
     return unreachable(this.url, how, thrown);
   }
 }
 
 function readAddress(given: string): string {
+  const path = socketPath(given);
+  if (path !== undefined && path !== '') return `unix:${resolve(path)}`;
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(given) ? given : `http://${given}`;
   const url = given !== '' && URL.canParse(whole) ? new URL(whole) : undefined;
   if (!url || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
     throw misuse(`Expected the address of a server, such as http://127.0.0.1:8080, got ${JSON.stringify(given)}.`);
   }
   return `${url.origin}${url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')}`;
-}
-
-/** A server on all addresses is asked on this machine's own. */
-export function reachable(url: string): string {
-  return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
 function jsonOf(text: string): unknown {

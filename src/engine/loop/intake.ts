@@ -87,7 +87,7 @@ export class Intake {
       if (begun && begun.tokens.length > 0) await prepared.sampler.resume(begun.tokens, begun.draws);
       if (begun?.endsThinking) prepared.sampler.endThinking();
       if (this.#active.has(id)) {
-        const sequence = new Sequence(begun?.prompt ?? prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt);
+        const sequence = new Sequence(begun?.prompt ?? prepared.tokens, request.maxTokens, context.contextSize, request.tells?.prompt, request.asker?.salt);
         const generation = new Generation(id, sequence, prepared, arrivedMs, request.asker);
         if (begun) generation.resume(begun, this.#loaded.pieces.flags, performance.now());
         this.#hooks.join(generation);

@@ -41,6 +41,17 @@ export function superfluous(checkpoints: readonly Checkpoint[]): Checkpoint | un
   return checkpoints[least];
 }
 
+/** What has checkpoints. */
+export interface Holder {
+  checkpoints?: readonly Checkpoint[];
+}
+
+/** The one that goes first where all together take more; `holders` are in the order of use. */
+export function beyond(holders: readonly Holder[], limitBytes: number): Checkpoint | undefined {
+  const held = holders.flatMap(({ checkpoints = [] }) => checkpoints);
+  return held.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) > limitBytes ? held[0] : undefined;
+}
+
 /** The checkpoint that is where something held is gone on with, unless that is its end. */
 export function goingBack(checkpoints: readonly Checkpoint[], reused: number, held: number): { checkpoint?: Checkpoint } {
   const checkpoint = reused === held ? undefined : checkpoints.find(({ length }) => length === reused);

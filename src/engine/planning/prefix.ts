@@ -1,7 +1,7 @@
 // Whose KV to share or keep: knows exactly which tokens each slot of the context has evaluated, and
 // places a new prompt where most of it is there already and least of worth is thrown away. Pure;
 // the engine does the KV calls.
-import { goingBack, lastWithin, nextCheckpoint, superfluous, type Checkpoint } from './checkpoints.js';
+import { beyond, goingBack, lastWithin, nextCheckpoint, superfluous, type Checkpoint, type Holder } from './checkpoints.js';
 import type { Sequence } from './sequence.js';
 import { commonPrefix, StashPool, type Stashed } from './stash-pool.js';
 
@@ -53,6 +53,8 @@ interface Slot {
   /** Runs here now; the tokens are then the sequence's own array. */
   owner: Sequence | undefined;
   tokens: Int32Array;
+  /** Of the sequence that evaluated them; '' is for all that have none. */
+  salt: string;
   /** Tokens whose KV is here, while nobody owns it; else the owner's `evaluated` counts. */
   kept: number;
   /** Value of the admission counter when last taken. */
@@ -107,7 +109,7 @@ export class PrefixCache {
   constructor(slots: number, memory: Memory, stashBytes: number) {
     this.#checkpointBytes = memory.partial ? 0 : stashBytes * checkpointShare;
     this.pool = new StashPool(stashBytes - this.#checkpointBytes);
-    this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, kept: 0, usedAt: 0, checkpoints: [] }));
+    this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, salt: '', kept: 0, usedAt: 0, checkpoints: [] }));
     this.memory = memory;
     this.freeSlots = slots;
   }
@@ -169,9 +171,8 @@ export class PrefixCache {
   /** What the slot happens to hold of the prompt's beginning stays. */
   #overwriting(fresh: Placement, sequence: Sequence): Placement {
     const { slot, held } = fresh;
-    const { tokens, checkpoints } = this.#slots[slot]!;
-    const reused = this.#reusable(sequence, tokens, held, checkpoints);
-    return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused), ...goingBack(checkpoints, reused, held) };
+    const reused = this.#reusable(sequence, this.#slots[slot]!, held);
+    return reused === 0 ? fresh : { ...fresh, source: slot, reused, keep: this.#toStash(slot, reused), ...goingBack(this.#slots[slot]!.checkpoints, reused, held) };
   }
 
   /**
@@ -188,7 +189,7 @@ export class PrefixCache {
       const inPlace = targets.includes(i);
       if (!inPlace && !this.memory.copies) continue;
       const held = this.held(i);
-      const common = this.#reusable(sequence, slot.tokens, held, inPlace ? slot.checkpoints : []);
+      const common = this.#reusable(sequence, inPlace ? slot : { ...slot, checkpoints: [] }, held);
       if (slot.owner && common < held * copyCost) continue;
       const better = inPlace ? 3 : slot.owner ? 1 : 2;
       if (common > reused || (common === reused && common > 0 && better > rank)) {
@@ -199,7 +200,7 @@ export class PrefixCache {
     }
     let most = 0;
     for (const entry of this.pool.entries) {
-      const common = this.#reusable(sequence, entry.tokens, entry.tokens.length, entry.checkpoints);
+      const common = this.#reusable(sequence, { checkpoints: [], ...entry, salt: '' }, entry.tokens.length);
       if (common > most) {
         stash = entry;
         most = common;
@@ -254,6 +255,7 @@ export class PrefixCache {
     if (this.#checkpointBytes > 0 && !sequence.isScored) sequence.checkpointAt = nextCheckpoint(sequence.promptLength, placement.reused, slot.checkpoints);
     slot.owner = sequence;
     slot.tokens = sequence.tokens;
+    slot.salt = sequence.salt;
     slot.kept = 0;
     slot.usedAt = ++this.#admissions;
     this.freeSlots--;
@@ -268,19 +270,18 @@ export class PrefixCache {
     const stays = source === placement.slot ? slot.checkpoints.filter(({ length }) => length <= reused) : [];
     const leaving = slot.checkpoints.filter((one) => !stays.includes(one));
     if (keep) placement.leaving = leaving;
-    else this.#handOver(slot.tokens, leaving);
+    else this.#handOver(slot, leaving);
     const entry = stash > 0 ? this.pool.entries.find(({ id }) => id === stash) : undefined;
     slot.checkpoints = entry?.checkpoints?.filter(({ length }) => length <= reused) ?? stays;
     if (entry) entry.checkpoints = entry.checkpoints?.filter(({ length }) => length > reused) ?? [];
   }
 
   /** What is in no slot any more may be in a stash. */
-  #handOver(tokens: Int32Array, leaving: readonly Checkpoint[]): void {
+  #handOver({ tokens, salt }: Slot, leaving: readonly Checkpoint[]): void {
     const last = leaving.at(-1)?.length ?? 0;
-    const heir = last > 0 ? this.pool.entries.find((entry) => entry.id > 0 && commonPrefix(tokens, entry.tokens, last) === last) : undefined;
-    const has = heir?.checkpoints ?? [];
-    const fresh = leaving.filter(({ length }) => heir && !has.some((one) => one.length === length));
-    if (heir) heir.checkpoints = [...has, ...fresh].sort((a, b) => a.length - b.length);
+    const heir = last > 0 && salt === '' ? this.pool.entries.find((entry) => entry.id > 0 && commonPrefix(tokens, entry.tokens, last) === last) : undefined;
+    const fresh = heir ? leaving.filter(({ length }) => !heir.checkpoints?.some((one) => one.length === length)) : [];
+    if (heir) heir.checkpoints = [...heir.checkpoints ?? [], ...fresh].sort((a, b) => a.length - b.length);
     this.dropped.push(...leaving.filter((one) => !fresh.includes(one)));
   }
 
@@ -288,14 +289,9 @@ export class PrefixCache {
   addCheckpoint(sequence: Sequence, id: number, sizeBytes: number): void {
     const slot = this.#slots[sequence.slot]!;
     slot.checkpoints = [...slot.checkpoints, { id, length: sequence.evaluated, sizeBytes }];
-    const excess = superfluous(slot.checkpoints);
-    if (excess) this.#drop(excess);
-    const holders = (): { checkpoints?: readonly Checkpoint[] }[] => [...this.pool.entries, ...this.#slots.toSorted((a, b) => a.usedAt - b.usedAt)];
-    for (;;) {
-      const held = holders().flatMap(({ checkpoints = [] }) => checkpoints);
-      if (held.reduce((sum, one) => sum + one.sizeBytes, 0) <= this.#checkpointBytes) return;
-      this.#drop(held[0]!);
-    }
+    const all = (): Holder[] => [...this.pool.entries, ...this.#slots.toSorted((a, b) => a.usedAt - b.usedAt)];
+    const excess = (): Checkpoint | undefined => superfluous(slot.checkpoints) ?? beyond(all(), this.#checkpointBytes);
+    for (let one = excess(); one; one = excess()) this.#drop(one);
   }
 
   #drop(checkpoint: Checkpoint): void {
@@ -325,6 +321,7 @@ export class PrefixCache {
     const slot = this.#slots[index]!;
     if (slot.owner) throw new Error(`slot ${index} is in use`);
     slot.tokens = tokens;
+    slot.salt = '';
     slot.kept = tokens.length;
     slot.usedAt = ++this.#admissions;
     this.dropped.push(...slot.checkpoints);
@@ -335,40 +332,43 @@ export class PrefixCache {
     return this.#slots.flatMap(({ owner, kept }, i) => (!owner && kept > 0 ? [i] : []));
   }
 
-  /** The free slot used last; -1 if none holds anything. */
+  /** The free slot used last that may be kept elsewhere; -1 if none holds anything. */
   latestFree(): number {
     return this.freeByUse()[0] ?? -1;
   }
 
-  /** The free slots that hold anything, the one used last first. */
+  /**
+   * The free slots whose tokens may be kept elsewhere, the one used last first: what has a salt
+   * stays where it is.
+   */
   freeByUse(): number[] {
-    return this.freeWithTokens().sort((a, b) => this.#slots[b]!.usedAt - this.#slots[a]!.usedAt);
+    return this.freeWithTokens().filter((slot) => this.#slots[slot]!.salt === '').sort((a, b) => this.#slots[b]!.usedAt - this.#slots[a]!.usedAt);
   }
 
   /** How much of the prompt these tokens can give: never its last, whose logits are needed. */
-  #reusable(sequence: Sequence, tokens: Int32Array, held: number, checkpoints: readonly Checkpoint[] = []): number {
-    if (sequence.isScored) return 0;
+  #reusable(sequence: Sequence, { tokens, salt, checkpoints }: Pick<Slot, 'tokens' | 'salt' | 'checkpoints'>, held: number): number {
+    if (sequence.isScored || sequence.salt !== salt) return 0;
     const common = commonPrefix(sequence.tokens, tokens, Math.min(held, sequence.promptLength - 1));
     return this.memory.partial || common === held ? common : lastWithin(checkpoints, common)?.length ?? 0;
   }
 
   /**
-   * What a free slot holds, if losing all beyond `reused` is a loss, there is room for it, and it
-   * is nowhere else.
+   * What a free slot holds, if losing all beyond `reused` is a loss, there is room for it, it is
+   * nowhere else, and all may find it.
    */
   #toStash(index: number, reused: number): Int32Array | undefined {
     const held = this.held(index);
-    if (held - reused < Math.max(leastGain, held * lossWorthCopy) || !this.pool.takes(held)) return undefined;
-    const { tokens } = this.#slots[index]!;
+    const { tokens, salt } = this.#slots[index]!;
+    if (salt !== '' || held - reused < Math.max(leastGain, held * lossWorthCopy) || !this.pool.takes(held)) return undefined;
     const has = (other: Int32Array, length: number) => length >= held && commonPrefix(tokens, other, held) === held;
-    const elsewhere = this.#slots.some((slot, i) => i !== index && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
+    const elsewhere = this.#slots.some((slot, i) => i !== index && slot.salt === '' && has(slot.tokens, this.held(i))) || this.pool.entries.some((entry) => has(entry.tokens, entry.tokens.length));
     return elsewhere ? undefined : this.tokensOf(index);
   }
 
   #shouldWait(sequence: Sequence, reused: number): boolean {
     if (!this.memory.copies || !this.memory.partial || sequence.isScored) return false;
     for (const { owner } of this.#slots) {
-      if (owner?.state !== 'prefill' || (sequence.leader !== undefined && sequence.leader !== owner)) continue;
+      if (owner?.state !== 'prefill' || owner.salt !== sequence.salt || (sequence.leader !== undefined && sequence.leader !== owner)) continue;
       const common = commonPrefix(sequence.tokens, owner.tokens, Math.min(sequence.promptLength - 1, owner.promptLength));
       if (common > owner.evaluated && common - reused >= leastGain) {
         sequence.leader = owner;

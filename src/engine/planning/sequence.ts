@@ -50,17 +50,20 @@ export class Sequence {
   #replays = false;
   /** Nothing is generated: its only token is not part of the answer. */
   readonly isMute: boolean;
+  /** Its KV is shared with sequences of the same salt alone. */
+  readonly salt: string;
 
   /**
    * `contextSize` must exceed the prompt: the caller has answered `context_length_exceeded`
    * otherwise.
    */
-  constructor(prompt: Int32Array, maxTokens: number, contextSize: number, isScored = false) {
+  constructor(prompt: Int32Array, maxTokens: number, contextSize: number, isScored = false, salt = '') {
     this.tokens = prompt;
     this.length = this.promptLength = prompt.length;
     this.limit = Math.min(prompt.length + Math.max(1, maxTokens), contextSize);
     this.isMute = maxTokens === 0;
     this.isScored = isScored;
+    this.salt = salt;
   }
 
   /**

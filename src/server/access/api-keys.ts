@@ -5,10 +5,30 @@ import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
 
 export interface ApiKey {
-  /** For the log; never the key. */
+  /** For the log; never the key. Keys of one name count as one. */
   readonly name: string;
   /** Opens what changes the server for all: which models it has and which are loaded. */
   readonly admin: boolean;
+  /** Names of the models that it may use; undefined is all. */
+  readonly models?: readonly string[] | undefined;
+  /** Requests that ask for work. */
+  readonly requestsPerMinute?: number | undefined;
+  /** Of prompts and answers, in a day of UTC. */
+  readonly tokensPerDay?: number | undefined;
+  /** Requests at once. */
+  readonly concurrency?: number | undefined;
+  /** Of its requests none has a higher one. */
+  readonly priority?: number | undefined;
+  /** Its prompts are answered from no other key's, nor others from its own. */
+  readonly cacheSalt?: boolean;
+}
+
+/** What `--api-key` and `--api-key-file` say. */
+export interface GivenKeys {
+  keys: string;
+  /** Its text. */
+  file: string;
+  own?: string | undefined;
 }
 
 interface Entry extends ApiKey {
@@ -18,11 +38,16 @@ interface Entry extends ApiKey {
   readonly expiresMs: number;
 }
 
+const known = ['name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority', 'cache_salt'];
+
+/** As `service_tier` has them. */
+const priorities: Readonly<Record<string, number>> = { flex: -1, default: 0, priority: 1 };
+
 /** What a header can carry. */
 const presentable = /^[\x21-\x7e]+$/;
 
 export class ApiKeys {
-  readonly #entries: readonly Entry[];
+  #entries: readonly Entry[];
 
   private constructor(entries: readonly Entry[]) {
     this.#entries = entries;
@@ -33,7 +58,7 @@ export class ApiKeys {
    * text of `--api-key-file`: a key in each line, or JSON. `own` is a key that the server made up
    * for programs of its user. Throws `invalid_usage`.
    */
-  static read({ keys, file, own }: { keys: string; file: string; own?: string | undefined }): ApiKeys {
+  static read({ keys, file, own }: GivenKeys): ApiKeys {
     const entries = [
       ...keys.split(',').filter((key) => key.trim() !== '').map((key, i) => entryOf(key.trim(), `--api-key, key ${i + 1}`, `key ${i + 1}`)),
       ...fileEntries(file),
@@ -42,6 +67,21 @@ export class ApiKeys {
     if (twice) throw unusable(`the key ${describe(twice.name)} stands there twice`);
     if (entries.length === 0 && (keys !== '' || file !== '')) throw unusable('no key stands there');
     return new ApiKeys(entries.length > 0 && own !== undefined ? [...entries, entryOf(own, '', 'own')] : entries);
+  }
+
+  /**
+   * From now on these count and no others. Throws `invalid_usage`, and then nothing has changed.
+   */
+  replace(given: GivenKeys): void {
+    const next = ApiKeys.read(given);
+    // Without one the server would be open to everybody.
+    if (!next.areAsked) throw unusable('no key stands there');
+    this.#entries = next.#entries;
+  }
+
+  /** One of that name which still counts. */
+  named(name: string, nowMs: number): ApiKey | undefined {
+    return this.#entries.find((entry) => entry.name === name && nowMs < entry.expiresMs);
   }
 
   /** False: whoever reaches the server may use it. */
@@ -78,17 +118,30 @@ function fileEntries(text: string): Entry[] {
 
 function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) throw unusable(`${where} is no object`);
-  const { name = usualName, key, sha256, admin = false, expires, ...others } = given as Record<string, unknown>;
+  const {
+    name = usualName, key, sha256, admin = false, expires, models, requests_per_minute: requests, tokens_per_day: tokens, concurrency, priority, cache_salt: cacheSalt = false, ...others
+  } = given as Record<string, unknown>;
   const [unknown] = Object.keys(others);
-  if (unknown !== undefined) throw unusable(`${where} has ${describe(unknown)}: known are name, key, sha256, admin and expires`);
+  if (unknown !== undefined) throw unusable(`${where} has ${describe(unknown)}: known are ${known.join(', ')}`);
   if (typeof name !== 'string' || !/^[\w .@-]{1,64}$/.test(name)) throw unusable(`the name of ${where} is not 1 to 64 letters, digits, blanks and . @ _ -`);
   if (typeof admin !== 'boolean') throw unusable(`admin of ${where} is neither true nor false`);
   if ((key === undefined) === (sha256 === undefined)) throw unusable(`${where} needs either key or sha256`);
   const expiresMs = expires === undefined ? Infinity : typeof expires === 'string' ? Date.parse(expires) : NaN;
   if (Number.isNaN(expiresMs)) throw unusable(`expires of ${where} is no date such as "2027-01-31"`);
-  if (sha256 === undefined) return { ...entryOf(key, where, name), admin, expiresMs };
+  const count = (field: string, value: unknown): number | undefined => {
+    if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 1)) throw unusable(`${field} of ${where} is no whole number from 1 on`);
+    return value as number | undefined;
+  };
+  if (models !== undefined && !(Array.isArray(models) && models.length > 0 && models.every((one) => typeof one === 'string' && one !== ''))) throw unusable(`models of ${where} is no list of names`);
+  if (priority !== undefined && !(typeof priority === 'string' && Object.hasOwn(priorities, priority))) throw unusable(`priority of ${where} is none of ${Object.keys(priorities).join(', ')}`);
+  if (typeof cacheSalt !== 'boolean') throw unusable(`cache_salt of ${where} is neither true nor false`);
+  const limits = {
+    admin, expiresMs, cacheSalt, models: models as string[] | undefined, requestsPerMinute: count('requests_per_minute', requests), tokensPerDay: count('tokens_per_day', tokens),
+    concurrency: count('concurrency', concurrency), priority: priorities[priority as string],
+  };
+  if (sha256 === undefined) return { ...entryOf(key, where, name), ...limits };
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/i.test(sha256)) throw unusable(`sha256 of ${where} is not 64 hexadecimal digits`);
-  return { name, admin, hash: Buffer.from(sha256, 'hex'), expiresMs };
+  return { name, hash: Buffer.from(sha256, 'hex'), ...limits };
 }
 
 /** Of the server's owner, unless a file says otherwise. */

@@ -6,24 +6,35 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import type { ApiKey, ApiKeys } from './api-keys.js';
 
-export function readKey(keys: ApiKeys): RequestHandler {
+/** `askedBy` is the key's name of a request that the server asks of itself. */
+export function readKey(keys: ApiKeys, askedBy: (req: Request) => string | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
-    const given = keys.areAsked ? presented(req.headers) : undefined;
-    if (given !== undefined) res.locals['apiKey'] = keys.find(given, Date.now());
+    const inner = askedBy(req);
+    const given = keys.areAsked && inner === undefined ? presented(req.headers) : undefined;
+    if (inner !== undefined) res.locals['apiKey'] = keys.named(inner, Date.now());
+    else if (given !== undefined) res.locals['apiKey'] = keys.find(given, Date.now());
     next();
   };
 }
 
-/** For what is no request that these middlewares see. */
-export function letsIn(keys: ApiKeys, headers: IncomingHttpHeaders): boolean {
+/** For what is no request that these middlewares see. Undefined: it is not let in. */
+export function letIn(keys: ApiKeys, headers: IncomingHttpHeaders): { key: ApiKey | undefined } | undefined {
+  if (!keys.areAsked) return { key: undefined };
   const given = presented(headers);
-  return !keys.areAsked || (given !== undefined && keys.find(given, Date.now()) !== undefined);
+  const key = given === undefined ? undefined : keys.find(given, Date.now());
+  return key && { key };
 }
 
-/** `isInner`: the server asks itself, for a request that was let in before. */
-export function requireKey(keys: ApiKeys, isInner: (req: Request) => boolean): RequestHandler {
+/**
+ * `isInner`: the server asks itself, for a request that was let in before; the key that came with
+ * that one must still count.
+ */
+export function requireKey(keys: ApiKeys, isInner: (req: Request) => boolean, askedBy: (req: Request) => string | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
-    if (!keys.areAsked || keyOf(res) || isInner(req)) return next();
+    if (!keys.areAsked || keyOf(res)) return next();
+    const name = askedBy(req);
+    if (name !== undefined) throw new RecuaError('invalid_api_key', `The API key ${name}, with which this was begun, has expired or was taken away.`);
+    if (isInner(req)) return next();
     res.set('WWW-Authenticate', 'Bearer realm="recua"');
     throw new RecuaError('invalid_api_key', presented(req.headers) === undefined
       ? 'This server asks for an API key. Send it as Authorization: Bearer <key>, or as x-api-key: <key>.'

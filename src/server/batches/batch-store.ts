@@ -39,6 +39,8 @@ export interface BatchRecord {
   /** Files that the answers and the errors go to, listed once the batch has ended. */
   outputId: string;
   errorId: string;
+  /** Name of the API key that it belongs to. */
+  by?: string | undefined;
   /** How long these are kept. */
   outputSeconds: number | undefined;
 }
@@ -72,7 +74,7 @@ export class BatchStore {
   /** @throws RecuaError `batch_not_found` */
   async get(id: string): Promise<BatchRecord> {
     const record = idForm.test(id) ? await this.#read(id) : undefined;
-    if (!record) throw new RecuaError('batch_not_found', `There is no batch ${id.slice(0, 80)}.`);
+    if (!record) throw notFound(id);
     return record;
   }
 
@@ -122,4 +124,8 @@ export class BatchStore {
       return undefined;
     }
   }
+}
+
+export function notFound(id: string): RecuaError {
+  return new RecuaError('batch_not_found', `There is no batch ${id.slice(0, 80)}.`);
 }

@@ -1,5 +1,5 @@
 // OpenAI's batches: which path is answered by which route. Mounted by app.
-import type { Request, RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { readAll } from '../exchange/admission.js';
 import type { Dialect } from '../exchange/dialect.js';
@@ -8,7 +8,7 @@ import { pageOf } from '../http/page.js';
 import { refusePages } from '../http/pages.js';
 import { Query } from '../http/query.js';
 import { readBatch } from './batch-request.js';
-import { BatchStore, isOver, type BatchRecord } from './batch-store.js';
+import { BatchStore, isOver, notFound, type BatchRecord } from './batch-store.js';
 import { Idle } from './idle.js';
 import { operations as about } from './operations.js';
 import { BatchQueue } from './queue.js';
@@ -32,14 +32,20 @@ export const batches: Dialect = {
       if (!isOver(record.batch) && record.batch.in_progress_at !== null) await countDone(record, files);
       return record;
     };
-    const find = async (id: string): Promise<BatchRecord> => queue.find(id) ?? await shown(await store.get(id));
-    const idOf = (req: Request): string => String(req.params['id']);
+    const find = async (req: Request, res: Response): Promise<BatchRecord> => {
+      const id = String(req.params['id']);
+      const record = queue.find(id) ?? await store.get(id);
+      if (!gateway.ownerOf(res).has(record.by)) throw notFound(id);
+      return await shown(record);
+    };
 
     const create: RequestHandler = async (req, res) => {
-      const { asked: record, told } = readAll(req, readBatch);
+      const owner = gateway.ownerOf(res);
+      const { asked, told } = readAll(req, readBatch);
+      const record: BatchRecord = owner.name === undefined ? asked : { ...asked, by: owner.name };
       const { id, input_file_id: input } = record.batch;
       if (queue.isFull) throw new RecuaError('queue_full', 'Too many batches wait; come again when some have ended, or cancel some.');
-      await files.get(input, 'input_file_id');
+      await files.get(input, owner, 'input_file_id');
       await store.forgetOldest();
       await store.takeInput(id, await files.pathOf(input));
       await store.put(record);
@@ -52,15 +58,15 @@ export const batches: Dialect = {
       {
         method: 'post', paths: ['/v1/batches', '/batches'], about: about.create, handler: create,
         also: { method: 'get', about: about.list, handler: async (req, res) => {
-          const all = (await Promise.all((await store.list()).map(shown))).map(({ batch }) => batch);
+          const all = (await Promise.all((await store.list()).filter(({ by }) => gateway.ownerOf(res).has(by)).map(shown))).map(({ batch }) => batch);
           res.json(pageOf(all, new Query(req), usualPage, mostPage));
         } },
       },
-      { method: 'get', paths: ['/v1/batches/:id', '/batches/:id'], about: about.get, handler: async (req, res) => void res.json((await find(idOf(req))).batch) },
+      { method: 'get', paths: ['/v1/batches/:id', '/batches/:id'], about: about.get, handler: async (req, res) => void res.json((await find(req, res)).batch) },
       {
         method: 'post', paths: ['/v1/batches/:id/cancel', '/batches/:id/cancel'], about: about.cancel, bodiless: true,
         async handler(req, res) {
-          const record = await find(idOf(req));
+          const record = await find(req, res);
           if (isOver(record.batch)) throw new RecuaError('invalid_value', `The batch ${record.batch.id} has ended: it is ${record.batch.status}.`);
           res.json((await queue.cancel(record)).batch);
         },

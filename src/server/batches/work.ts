@@ -138,7 +138,7 @@ export class BatchWork {
     const { idle, gateway } = this.#places;
     const { endpoint } = this.record.batch;
     return await idle.line(this.#end.signal, async (signal) => (
-      await gateway.inner.ask({ path: endpoint, body: await bodyOf(input, request, endpoint), reason: new IdleWork(), signal })
+      await gateway.inner.ask({ path: endpoint, body: await bodyOf(input, request, endpoint), reason: new IdleWork(), by: this.record.by, signal })
     ));
   }
 
@@ -165,7 +165,7 @@ export class BatchWork {
     const { files, store } = this.#places;
     const expired = !this.#cancelled && Date.now() >= batch.expires_at * 1_000;
     if (!this.#cancelled && !expired) await this.#enter('finalizing');
-    const about = { purpose: 'batch_output', ...(outputSeconds === undefined ? {} : { expires_at: Math.floor(Date.now() / 1_000) + outputSeconds }) };
+    const about = { purpose: 'batch_output', by: record.by, ...(outputSeconds === undefined ? {} : { expires_at: Math.floor(Date.now() / 1_000) + outputSeconds }) };
     if (this.#output.size > 0) batch.output_file_id = (await files.describe(outputId, { ...about, filename: `${batch.id}_output.jsonl` })).id;
     if (this.#errors.size > 0) batch.error_file_id = (await files.describe(errorId, { ...about, filename: `${batch.id}_error.jsonl` })).id;
     await this.#enter(this.#cancelled ? 'cancelled' : expired ? 'expired' : 'completed');

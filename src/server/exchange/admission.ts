@@ -57,9 +57,10 @@ export function inference(gateway: Gateway, open: (res: Response) => Exchange): 
 }
 
 /** The body lives only in here, so that it is gone while the answer is written. */
-async function admit({ pool, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
+async function admit({ poolFor, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
   const body = Fields.of(takeBody(req));
   const { name, keepAliveMs } = readAdmission(body);
+  const pool = poolFor(res);
   let waits = false;
   const onWait = (): void => {
     if (waits) return;

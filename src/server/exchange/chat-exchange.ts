@@ -93,10 +93,11 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     const released = this.#dialect.keepsBody ? () => undefined : afterAll(lendBody(this.#res), prompts.flat().length);
     const either = AbortSignal.any([signal, this.#failed.signal]);
     if (prompts.some(([request]) => request && 'thoughts' in request && request.thoughts?.control)) this.#controlled = [];
+    const salt = this.#gateway.saltOf(this.#res);
     this.#start = (request) => {
-      const priority = isIdleWork(this.#res) ? idlePriority : request.asker?.priority ?? 0;
-      const asked = { ...request, asker: { client: this.#client, priority } };
-      const answer = start(engine, this.#gateway.running.isWatched ? watched(asked) : asked, either, released);
+      const priority = isIdleWork(this.#res) ? idlePriority : Math.min(request.asker?.priority ?? 0, this.#gateway.mostPriority(this.#res));
+      const asked = { ...request, asker: { client: this.#client, priority, ...(salt === undefined ? {} : { salt }) } };
+      const answer = start(engine, this.#gateway.running.isWatched || this.#gateway.countsTokens(this.#res) ? watched(asked) : asked, either, released);
       this.#controlled?.push(answer);
       return answer;
     };
@@ -185,14 +186,19 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** All answers to the end, in the order of their indices. */
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
     const { meter } = factsOf(this.#res);
+    const spent = (factsOf(this.#res).spent ??= []);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
       const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
-      answer.accepted.then(({ promptTokens }) => followed.accepted(promptTokens), () => undefined);
+      answer.accepted.then(({ promptTokens }) => {
+        followed.accepted(promptTokens);
+        spent[index] = promptTokens;
+      }, () => undefined);
       let beforeMs: number | undefined;
       let end: Finish;
       try {
         for await (const told of answer) {
           followed.add(told);
+          if (told.soFar) spent[index] = told.soFar.usage.promptTokens + told.soFar.usage.completionTokens;
           const delta = this.#wanted(told);
           if (!delta) continue;
           begun?.();

@@ -15,7 +15,7 @@ const mostPage = 10_000;
 
 export const files: Dialect = {
   before: [refusePages],
-  routes({ kept, traffic }) {
+  routes({ kept, traffic, ownerOf }) {
     const store = new FileStore(kept);
     const idOf = (req: Request): string => String(req.params['id']);
     return [
@@ -24,7 +24,7 @@ export const files: Dialect = {
         async handler(req, res) {
           const query = new Query(req);
           const purpose = query.text('purpose');
-          const all = (await store.list()).filter((file) => purpose === undefined || file.purpose === purpose);
+          const all = (await store.list(ownerOf(res))).filter((file) => purpose === undefined || file.purpose === purpose);
           if (query.word('order', ['asc', 'desc']) === 'asc') all.reverse();
           res.json(pageOf(all, query, mostPage, mostPage));
         },
@@ -32,18 +32,18 @@ export const files: Dialect = {
           method: 'post', about: about.upload, bodiless: true,
           async handler(req, res) {
             traffic.admit();
-            res.json(await upload(req, res, store));
+            res.json(await upload(req, res, store, ownerOf(res)));
           },
         },
       },
       {
-        method: 'get', paths: ['/v1/files/:id', '/files/:id'], about: about.get, handler: async (req, res) => void res.json(await store.get(idOf(req))),
-        also: { method: 'delete', about: about.remove, handler: async (req, res) => void res.json(await store.remove(idOf(req))) },
+        method: 'get', paths: ['/v1/files/:id', '/files/:id'], about: about.get, handler: async (req, res) => void res.json(await store.get(idOf(req), ownerOf(res))),
+        also: { method: 'delete', about: about.remove, handler: async (req, res) => void res.json(await store.remove(idOf(req), ownerOf(res))) },
       },
       {
         method: 'get', paths: ['/v1/files/:id/content', '/files/:id/content'], about: about.content,
         async handler(req, res) {
-          const { id, bytes } = await store.get(idOf(req));
+          const { id, bytes } = await store.get(idOf(req), ownerOf(res));
           const from = createReadStream(await store.pathOf(id), bytes === 0 ? {} : { end: bytes - 1 });
           // What a stranger uploaded is shown by no browser as a page of this server.
           res.set({ 'Content-Type': 'application/octet-stream', 'Content-Length': String(bytes), 'X-Content-Type-Options': 'nosniff', 'Content-Disposition': 'attachment' });

@@ -8,6 +8,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { RecuaError } from '../../errors.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import type { Owner } from '../kept/owner.js';
 
 /** As OpenAI's clients know it. */
 export interface FileObject {
@@ -20,6 +21,12 @@ export interface FileObject {
   purpose: string;
   status: 'processed';
 }
+
+/** What is known of a file when it begins to be one. */
+type About = Pick<FileObject, 'filename' | 'purpose' | 'expires_at'> & { by: string | undefined };
+
+/** As it is written: `by` is the name of the API key that it belongs to, and nobody else's. */
+type Described = FileObject & { by?: string };
 
 const idForm = /^file-[0-9a-f]{48}$/;
 const described = '.json';
@@ -89,21 +96,21 @@ export class FileStore {
   }
 
   /** The draft is whole: from now on it is a file. */
-  async publish({ id, path }: Draft, about: Pick<FileObject, 'filename' | 'purpose' | 'expires_at'>): Promise<FileObject> {
+  async publish({ id, path }: Draft, about: About): Promise<FileObject> {
     const folder = await this.#folder();
     await rename(path, join(folder, id));
     return await this.describe(id, about);
   }
 
   /** Bytes that lie there under their id become a file. */
-  async describe(id: string, { filename, purpose, expires_at: expires }: Pick<FileObject, 'filename' | 'purpose' | 'expires_at'>): Promise<FileObject> {
+  async describe(id: string, { filename, purpose, expires_at: expires, by }: About): Promise<FileObject> {
     const path = await this.pathOf(id);
     try {
       const { size } = await stat(path);
       const file: FileObject = {
         id, object: 'file', bytes: size, created_at: nowSeconds(), ...(expires === undefined ? {} : { expires_at: expires }), filename, purpose, status: 'processed',
       };
-      await writeFileAtomic(path + described, JSON.stringify(file), { mode: 0o600, fsync: false });
+      await writeFileAtomic(path + described, JSON.stringify(by === undefined ? file : { ...file, by }), { mode: 0o600, fsync: false });
       return file;
     } catch (thrown) {
       throw keepingError(thrown, path);
@@ -117,28 +124,28 @@ export class FileStore {
   }
 
   /** @throws RecuaError `file_not_found` */
-  async get(id: string, param?: string): Promise<FileObject> {
+  async get(id: string, owner: Owner, param?: string): Promise<FileObject> {
     if (!idForm.test(id)) throw notFound(id, param);
-    const file = await this.#read(await this.#folder(), id + described);
+    const file = await this.#read(await this.#folder(), id + described, owner);
     if (!file) throw notFound(id, param);
     return file;
   }
 
   /** The newest first. */
-  async list(): Promise<FileObject[]> {
+  async list(owner: Owner): Promise<FileObject[]> {
     const folder = await this.#folder();
     const files: FileObject[] = [];
     for (const name of await readdir(folder)) {
       if (!name.endsWith(described) || !idForm.test(name.slice(0, -described.length))) continue;
-      const file = await this.#read(folder, name);
+      const file = await this.#read(folder, name, owner);
       if (file) files.push(file);
     }
     return files.sort((a, b) => b.created_at - a.created_at || (a.id < b.id ? 1 : -1));
   }
 
   /** @throws RecuaError `file_not_found` */
-  async remove(id: string): Promise<object> {
-    await this.get(id);
+  async remove(id: string, owner: Owner): Promise<object> {
+    await this.get(id, owner);
     await this.#drop(await this.#folder(), id);
     return { id, object: 'file', deleted: true };
   }
@@ -152,15 +159,16 @@ export class FileStore {
     await rm(join(folder, id), { force: true });
   }
 
-  async #read(folder: string, name: string): Promise<FileObject | undefined> {
+  async #read(folder: string, name: string, owner: Owner): Promise<FileObject | undefined> {
     const text = await readSmallFile(join(folder, name), mostDescriptionBytes).catch(() => '');
     let file: FileObject;
+    let by: string | undefined;
     try {
-      file = JSON.parse(text) as FileObject;
+      ({ by, ...file } = JSON.parse(text) as Described);
     } catch {
       return undefined;
     }
-    if (file.expires_at === undefined || file.expires_at > nowSeconds()) return file;
+    if (file.expires_at === undefined || file.expires_at > nowSeconds()) return owner.has(by) ? file : undefined;
     await this.#drop(folder, file.id);
     return undefined;
   }

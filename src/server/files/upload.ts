@@ -9,6 +9,7 @@ import { RecuaError } from '../../errors.js';
 import { describe, Fields, wrongType, wrongValue } from '../../request/fields.js';
 import { letSend } from '../body/body-reader.js';
 import { keepingError } from '../kept/kept-folder.js';
+import type { Owner } from '../kept/owner.js';
 import type { FileObject, FileStore } from './file-store.js';
 
 /** What OpenAI's API has files for; here only batches use them. */
@@ -20,7 +21,7 @@ const mostFrameBytes = 2 ** 20;
 export const shortestSeconds = 3_600;
 export const longestSeconds = 2_592_000;
 
-export async function upload(req: Request, res: Response, store: FileStore): Promise<FileObject> {
+export async function upload(req: Request, res: Response, store: FileStore, { name: by }: Owner): Promise<FileObject> {
   const type = req.headers['content-type'] ?? '';
   if (!/^multipart\/form-data\b/i.test(type)) {
     throw new RecuaError('unsupported_media_type', `Expected a form with a file (multipart/form-data), got Content-Type ${describe(type)}.`);
@@ -36,7 +37,7 @@ export async function upload(req: Request, res: Response, store: FileStore): Pro
     if (purpose === undefined) throw wrongType('purpose', `one of ${purposes.join(', ')}`, undefined);
     if (filename === undefined) throw wrongType('file', 'a file', undefined);
     const expires = readExpiry(fields);
-    return await store.publish(draft, { filename, purpose, ...(expires === undefined ? {} : { expires_at: expires }) });
+    return await store.publish(draft, { filename, purpose, by, ...(expires === undefined ? {} : { expires_at: expires }) });
   } catch (thrown) {
     await rm(draft.path, { force: true });
     throw keepingError(thrown, 'The folder of files');

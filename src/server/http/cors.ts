@@ -7,7 +7,7 @@ import type { Visitors } from '../access/visitors.js';
 /** Without the origin; also written by listen on replies that never reach Express. */
 export const corsHeaders = {
   'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
-  'Access-Control-Expose-Headers': 'x-request-id, retry-after, x-should-retry, x-queue-position',
+  'Access-Control-Expose-Headers': 'x-request-id, retry-after, x-should-retry, x-queue-position, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
 } as const;
 
 const preflightSeconds = 86_400;

@@ -27,6 +27,8 @@ export interface Facts {
   meter?: Meter;
   /** Milliseconds until the first piece of an answer. */
   firstMs?: number;
+  /** Tokens of each of its answers by now, with its prompt. */
+  spent?: number[];
   promptTokens?: number;
   completionTokens?: number | undefined;
   cachedTokens?: number;
@@ -40,6 +42,12 @@ export interface Facts {
 
 export function factsOf(res: Response): Facts {
   return (res.locals['facts'] ??= { startMs: performance.now() }) as Facts;
+}
+
+/** All that was read and written for it, also where it was cut off. */
+export function tokensOf(res: Response): number {
+  const { promptTokens, completionTokens = 0, spent = [] } = factsOf(res);
+  return promptTokens === undefined ? spent.reduce((sum, one) => sum + (one ?? 0), 0) : promptTokens + completionTokens;
 }
 
 export function noteTokens(res: Response, promptTokens: number, completionTokens?: number): void {

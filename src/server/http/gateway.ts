@@ -5,6 +5,7 @@ import type { Config } from '../../settings/config.js';
 import type { ModelPool } from '../../engine/pool-api.js';
 import type { RequestDefaults } from '../../request/sampling-fields.js';
 import type { KeptFolder } from '../kept/kept-folder.js';
+import type { Owner } from '../kept/owner.js';
 import type { Inner } from './inner.js';
 import type { ModelShelf } from './shelf.js';
 import type { LiveChats } from './live-chats.js';
@@ -15,6 +16,8 @@ export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => 
 
 export interface Gateway {
   readonly pool: ModelPool;
+  /** The models as the API key of a request sees them. */
+  readonly poolFor: (res: Response) => ModelPool;
   readonly config: Readonly<Config>;
   /** What requests for the model of that id mean where they say nothing. */
   readonly defaultsOf: (id: string) => RequestDefaults;
@@ -28,6 +31,14 @@ export interface Gateway {
   readonly live: LiveChats;
   /** Who asks, for taking turns: the API key's name, or else the address. */
   readonly clientOf: (res: Response) => string;
+  /** Whose is what a request makes, and which of the rest it sees. */
+  readonly ownerOf: (res: Response) => Owner;
+  /** No request of this API key has a higher priority. */
+  readonly mostPriority: (res: Response) => number;
+  /** What keeps its prompts apart from those of others. */
+  readonly saltOf: (res: Response) => string | undefined;
+  /** Its tokens are counted as they come. */
+  readonly countsTokens: (res: Response) => boolean;
   readonly running: RunningAnswers;
   readonly log: Log;
 }

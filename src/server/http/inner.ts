@@ -9,13 +9,15 @@ import { Duplex } from 'node:stream';
 class InnerSocket extends Duplex {
   /** Why the request is asked: nothing from outside has it. */
   readonly reason: object | undefined;
+  readonly by: string | undefined;
   #other: InnerSocket | undefined;
   /** Of what the other end wrote and this one has not read. */
   #taken: (() => void) | undefined;
 
-  constructor(reason?: object) {
+  constructor(reason?: object, by?: string) {
     super({ allowHalfOpen: true });
     this.reason = reason;
+    this.by = by;
   }
 
   join(other: InnerSocket): void {
@@ -86,6 +88,8 @@ export interface InnerAsk {
   body: string;
   /** What `reasonOf` gives for the request. */
   reason: object;
+  /** Name of the API key that it is asked with. */
+  by: string | undefined;
   /** Hangs up. */
   signal: AbortSignal;
   /** The body of a reply with status 200 is read and dropped. */
@@ -102,9 +106,9 @@ export class Inner {
   }
 
   /** Rejects where the connection ended before the reply did. */
-  ask({ path, body, reason, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
+  ask({ path, body, reason, by, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
     const near = new InnerSocket();
-    const far = new InnerSocket(reason);
+    const far = new InnerSocket(reason, by);
     near.join(far);
     this.#server.emit('connection', far);
     return new Promise<InnerReply>((resolve, reject) => {
@@ -133,4 +137,9 @@ export class IdleWork {}
 /** Why the server asks itself; undefined where somebody else asks. */
 export function reasonOf(req: Pick<Request, 'socket'>): object | undefined {
   return req.socket instanceof InnerSocket ? (req.socket as InnerSocket).reason : undefined;
+}
+
+/** The name of the API key with which the server asks itself. */
+export function askedBy(req: Pick<Request, 'socket'>): string | undefined {
+  return req.socket instanceof InnerSocket ? (req.socket as InnerSocket).by : undefined;
 }

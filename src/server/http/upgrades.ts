@@ -5,18 +5,20 @@
 // dialects offer.
 import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { WebSocketServer, type WebSocket } from 'ws';
+import type { ApiKey } from '../access/api-keys.js';
 
 export interface SocketRoute {
   paths: readonly string[];
-  /** `mayGoOn`: whether the key that it was opened with still counts. */
-  open(socket: WebSocket, mayGoOn: () => boolean): void;
+  /** `mayGoOn`: whether the key that it was opened with still counts; `by` is its name. */
+  open(socket: WebSocket, mayGoOn: () => boolean, by: string | undefined): void;
 }
 
 export interface SocketLimits {
   mostMessageBytes: number;
   /** Who may not is read again, and told as by all routes what is missing. */
-  mayOpen(headers: IncomingHttpHeaders): boolean;
+  mayOpen(headers: IncomingHttpHeaders): { key: ApiKey | undefined } | undefined;
 }
 
 interface Added extends SocketRoute, SocketLimits {
@@ -39,8 +41,9 @@ export class Upgrades {
     server.on('upgrade', (req, socket, head) => {
       const path = (req.url ?? '').split('?', 1)[0]!;
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
-      if (!route || this.#isOver || !route.mayOpen(req.headers) || route.sockets.clients.size >= mostSockets) readAgain(server, req, socket, head);
-      else route.sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => route.mayOpen(req.headers)));
+      const opener = route?.mayOpen(req.headers);
+      if (!route || this.#isOver || !opener || route.sockets.clients.size >= mostSockets) readAgain(server, req, socket, head);
+      else route.sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => route.mayOpen(req.headers) !== undefined, opener.key?.name));
     });
   }
 
@@ -66,5 +69,5 @@ function readAgain(server: Server, { method, url, httpVersion, rawHeaders }: Inc
     if (rawHeaders[at]!.toLowerCase() !== 'connection') lines.push(`${rawHeaders[at]}: ${rawHeaders[at + 1]}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
-  server.emit('connection', socket);
+  server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
 }

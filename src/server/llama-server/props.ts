@@ -13,7 +13,7 @@ type Found = PoolModel & { known: ModelDescription };
 
 export function props(gateway: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
-    const { id, known, state } = await find(gateway, req);
+    const { id, known, state } = await find(gateway, req, res);
     const defaults = gateway.defaultsOf(id);
     const sampling = readSampling(Fields.of({}), { ...defaults, vocabSize: known.vocabSize, contextSize: known.contextSize });
     res.json({
@@ -39,7 +39,7 @@ export function props(gateway: Gateway): RequestHandler {
 
 export function slots(gateway: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
-    const { known, activity } = await find(gateway, req);
+    const { known, activity } = await find(gateway, req, res);
     const busy = Math.min(activity.running, known.parallel);
     if (busy === known.parallel && query(req).has('fail_on_no_slot')) throw new RecuaError('queue_full', `All ${known.parallel} slots are busy; try again in a moment.`);
     res.json(Array.from({ length: known.parallel }, (_, id) => ({ id, n_ctx: known.contextSize, speculative: false, is_processing: id < busy })));
@@ -53,8 +53,8 @@ export function refuseRoute(what: string): RequestHandler {
   };
 }
 
-async function find({ pool }: Gateway, req: Request): Promise<Found> {
-  const model = await pool.find(query(req).get('model') ?? undefined);
+async function find({ poolFor }: Gateway, req: Request, res: Response): Promise<Found> {
+  const model = await poolFor(res).find(query(req).get('model') ?? undefined);
   const { id, known, state } = model;
   if (known) return model as Found;
   if (state.state === 'failed') throw RecuaError.fromPlain(state.error);

@@ -21,7 +21,7 @@ interface Asked {
   filename: string | undefined;
 }
 
-export function slotFiles({ pool, config, traffic }: Gateway): RequestHandler {
+export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler {
   return async (req: Request, res: Response) => {
     refusePages(req, res, () => undefined);
     if (config.slotSavePath === '') {
@@ -33,7 +33,7 @@ export function slotFiles({ pool, config, traffic }: Gateway): RequestHandler {
     if (action !== 'erase' && filename === undefined) throw wrongValue('filename', 'the name of a file', undefined);
     const signal = traffic.enter(res);
     const id = Number(req.params['id']);
-    const lease = await pool.lease(model, { signal });
+    const lease = await poolFor(res).lease(model, { signal });
     try {
       const startMs = performance.now();
       const warnings = [...told.warnings ?? [], sayOf(action)];

@@ -12,16 +12,16 @@ import type { ShelfModel } from '../http/shelf.js';
 /** The release of Ollama whose API this is: clients ask for it before they use what is newer. */
 const apiVersion = '0.12.6';
 
-export function modelRoutes({ pool, shelf }: Gateway): Record<'tags' | 'ps' | 'show' | 'version', RequestHandler> {
+export function modelRoutes({ poolFor, shelf }: Gateway): Record<'tags' | 'ps' | 'show' | 'version', RequestHandler> {
   return {
-    tags: async (_req: Request, res: Response) => void res.json({ models: (await pool.list()).map(entry) }),
+    tags: async (_req: Request, res: Response) => void res.json({ models: (await poolFor(res).list()).map(entry) }),
     ps: async (_req: Request, res: Response) => {
-      const loaded = (await pool.list()).filter(({ state }) => state.state === 'ready' || state.state === 'unloading');
+      const loaded = (await poolFor(res).list()).filter(({ state }) => state.state === 'ready' || state.state === 'unloading');
       res.json({ models: loaded.map((model) => ({ ...entry(model), ...residence(model) })) });
     },
     show: async (req: Request, res: Response) => {
       const { asked, told } = readAll(req, readShown);
-      const model = await pool.find(asked);
+      const model = await poolFor(res).find(asked);
       // One whose file cannot be read is shown as it was when it was loaded.
       res.json({ ...shown(model, await shelf?.describe(model.id).catch(() => undefined)), ...told });
     },

@@ -7,9 +7,10 @@ import { adminOnly } from '../access/guard.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 
-export function orResidence({ pool, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
+export function orResidence({ poolFor, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
   return async (req: Request, res: Response, next) => {
     if (saysSomething(req.body, text)) return await otherwise(req, res, next);
+    const pool = poolFor(res);
     const { name, keepAliveMs } = readAdmission(Fields.of(takeBody(req)));
     const { id } = await pool.find(name);
     const unloads = keepAliveMs === 0 && !pool.sole;

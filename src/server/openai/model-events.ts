@@ -6,7 +6,7 @@ import type { Gateway } from '../http/gateway.js';
 import { Stream } from '../http/stream.js';
 import { statusOf } from './models.js';
 
-export function modelEvents({ pool, config, traffic }: Gateway): RequestHandler {
+export function modelEvents({ poolFor, config, traffic }: Gateway): RequestHandler {
   return (_req: Request, res: Response) => {
     traffic.admit();
     const events = new Stream(res);
@@ -26,7 +26,7 @@ export function modelEvents({ pool, config, traffic }: Gateway): RequestHandler 
       }
       sending = false;
     };
-    const stop = pool.onChange((model) => {
+    const stop = poolFor(res).onChange((model) => {
       changed.set(model.id, model);
       void send();
     });

@@ -19,27 +19,27 @@ export interface WireStatus {
   reason?: { message: string; code: string };
 }
 
-export function modelRoutes({ pool }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
+export function modelRoutes({ pool, poolFor }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
   // Neither loaded nor unloaded by requests.
   const fixed = pool.sole ? { fixed: true } : {};
   const entry = (model: PoolModel): object => ({ ...entryOf(model), ...fixed });
   return {
     list: async (_req: Request, res: Response) => {
-      res.json({ object: 'list', data: (await pool.list()).map(entry) });
+      res.json({ object: 'list', data: (await poolFor(res).list()).map(entry) });
     },
     get: async (req: Request, res: Response) => {
       // A wildcard gives the decoded segments: owner/repo and owner%2Frepo are the same name.
       const id = req.params['id'] as unknown as string[];
-      res.json(entry(await pool.find(id.join('/'))));
+      res.json(entry(await poolFor(res).find(id.join('/'))));
     },
     load: async (req: Request, res: Response) => {
       const { asked: { name, keepAliveMs }, told } = readAll(req, readLoad);
-      const model = await pool.load(name, keepAliveMs === undefined ? {} : { keepAliveMs });
+      const model = await poolFor(res).load(name, keepAliveMs === undefined ? {} : { keepAliveMs });
       res.json({ success: true, model: entry(model), ...told });
     },
     unload: async (req: Request, res: Response) => {
       const { asked: name, told } = readAll(req, readUnload);
-      res.json({ success: true, model: entry(await pool.unload(name)), ...told });
+      res.json({ success: true, model: entry(await poolFor(res).unload(name)), ...told });
     },
   };
 }

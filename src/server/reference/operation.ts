@@ -71,7 +71,7 @@ export const inferenceErrors: readonly ErrorCode[] = [
 export const chatErrors: readonly ErrorCode[] = [...inferenceErrors, 'unsupported_content', 'invalid_grammar', 'invalid_schema', 'invalid_messages', 'chat_unsupported', 'no_token_left'];
 
 /** Of routes that take a body, beside `routeErrors`. */
-export const bodyErrors: readonly ErrorCode[] = ['invalid_json', 'invalid_type', 'invalid_value', 'body_too_large', 'unsupported_media_type', 'request_timeout', 'body_memory_full'];
+export const bodyErrors: readonly ErrorCode[] = ['invalid_json', 'invalid_type', 'invalid_value', 'body_too_large', 'unsupported_media_type', 'request_timeout', 'body_memory_full', 'rate_limit_exceeded'];
 
 /** Of any route. */
 export const routeErrors: readonly ErrorCode[] = ['invalid_api_key', 'method_not_allowed', 'shutting_down', 'internal_error'];

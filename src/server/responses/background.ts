@@ -6,6 +6,7 @@ import type { Gateway } from '../http/gateway.js';
 import type { Frame } from '../http/stream.js';
 import { ownIdentity } from '../../system/process-identity.js';
 import type { Beginning } from './answer.js';
+import type { Owner } from '../kept/owner.js';
 import type { ResponseStore, StoredResponse, WireResponse } from './store.js';
 
 /** That wait or run; more are refused. */
@@ -21,6 +22,7 @@ export class BackgroundRun implements Beginning {
   readonly response: WireResponse;
   readonly input: readonly object[];
   readonly previous: string | undefined;
+  readonly by: string | undefined;
   readonly #bodyBytes: number;
   readonly #events: Frame[] = [];
   readonly #abort = new AbortController();
@@ -32,11 +34,12 @@ export class BackgroundRun implements Beginning {
   #isWritten = false;
   #isConcluded = false;
 
-  constructor({ response, input, previous }: StoredResponse, bodyBytes: number) {
+  constructor({ response, input, previous, by }: StoredResponse, bodyBytes: number) {
     this.#bodyBytes = bodyBytes;
     this.response = response;
     this.input = input;
     this.previous = previous;
+    this.by = by;
     this.#now = () => response;
     for (const type of ['response.created', 'response.queued']) this.tell({ event: type, data: { type, sequence_number: this.sequence, response } });
   }
@@ -88,7 +91,7 @@ export class BackgroundRun implements Beginning {
   }
 
   settle(stored: StoredResponse): void {
-    this.#ended ??= stored;
+    this.#ended ??= { ...stored, by: this.by };
     this.#wake();
   }
 
@@ -140,8 +143,9 @@ export class BackgroundRuns {
     this.#store = store;
   }
 
-  find(id: string): BackgroundRun | undefined {
-    return this.#runs.get(id);
+  find(id: string, owner: Owner): BackgroundRun | undefined {
+    const run = this.#runs.get(id);
+    return run && owner.has(run.by) ? run : undefined;
   }
 
   drop(id: string): void {
@@ -175,7 +179,7 @@ export class BackgroundRuns {
   async #work(run: BackgroundRun, body: string): Promise<void> {
     let failure: ErrorBody;
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, signal: run.signal, dropsBody: true });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, signal: run.signal, dropsBody: true });
       failure = status === 200 ? errorBody(new RecuaError('internal_error', 'An answer in the background just ended.')) : JSON.parse(reply.toString()) as ErrorBody;
     } catch (thrown) {
       failure = errorBody(new RecuaError('internal_error', `An answer in the background ended without a reply: ${(thrown as Error).message}`, { cause: thrown }));
@@ -189,9 +193,9 @@ export class BackgroundRuns {
   }
 
   #fail(run: BackgroundRun, { error: { type, message, code, param } }: ErrorBody): void {
-    const { isCancelled, sequence, input, previous } = run;
+    const { isCancelled, sequence, input, previous, by } = run;
     const response: WireResponse = { ...run.now, status: isCancelled ? 'cancelled' : 'failed', error: isCancelled ? null : { code, message } };
-    run.settle({ response, input, previous, lastEvent: sequence });
+    run.settle({ response, input, previous, by, lastEvent: sequence });
     const tell = (event: string, data: object): void => run.tell({ event, data: { type: event, sequence_number: run.sequence, ...data } });
     tell(isCancelled ? 'response.incomplete' : 'response.failed', { response });
     if (!isCancelled) tell('error', { code, message, param, error: { type, code, message, param } });

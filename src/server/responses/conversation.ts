@@ -48,17 +48,19 @@ export class Conversation {
   readonly #socket: WebSocket;
   readonly #held: Held;
   readonly #mayGoOn: () => boolean;
+  readonly #by: string | undefined;
   readonly #gone = new AbortController();
   readonly #waiting: string[] = [];
   /** All items up to the last response, as JSON: what its client need not send again. */
   #last: { id: string; items: string } | undefined;
   #work: Promise<void> | undefined;
 
-  constructor(gateway: Gateway, socket: WebSocket, held: Held, mayGoOn: () => boolean) {
+  constructor(gateway: Gateway, socket: WebSocket, held: Held, mayGoOn: () => boolean, by: string | undefined) {
     this.#gateway = gateway;
     this.#socket = socket;
     this.#held = held;
     this.#mayGoOn = mayGoOn;
+    this.#by = by;
     socket.on('message', (data, isBinary) => this.#take(data, isBinary));
     socket.on('close', () => {
       this.#gone.abort();
@@ -144,7 +146,7 @@ export class Conversation {
 
   async #answer(body: string): Promise<void> {
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#by, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
       if (status >= 400) await this.#send(JSON.stringify(failure(status, JSON.parse(reply.toString()) as ErrorBody)));
     } catch (thrown) {
       if (this.#gone.signal.aborted) return;
@@ -183,8 +185,8 @@ export function conversations(gateway: Gateway): SocketRoute['open'] {
   const open = new Set<Conversation>();
   const held = new Held();
   gateway.traffic.onDrain(() => Promise.all([...open].map((one) => one.drain())));
-  return (socket, mayGoOn) => {
-    const one = new Conversation(gateway, socket, held, mayGoOn);
+  return (socket, mayGoOn, by) => {
+    const one = new Conversation(gateway, socket, held, mayGoOn, by);
     open.add(one);
     socket.once('close', () => open.delete(one));
   };

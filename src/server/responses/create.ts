@@ -7,6 +7,7 @@ import { holdMore, takeBody } from '../body/json-body.js';
 import { anyModel, readKeepAlive, readModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 import { sse, Stream } from '../http/stream.js';
+import type { Owner } from '../kept/owner.js';
 import type { BackgroundRun, BackgroundRuns } from './background.js';
 import type { Conversation } from './conversation.js';
 import { nothingEarlier, referencesOf, type Earlier } from './items.js';
@@ -24,19 +25,19 @@ export interface Places {
 const mostReferred = 1_000;
 
 /** What the body refers to. Its memory counts with the body's. */
-export async function readEarlier(req: Request, res: Response, store: ResponseStore, conversation?: Conversation): Promise<Earlier> {
+export async function readEarlier(req: Request, res: Response, store: ResponseStore, whose: Owner, conversation?: Conversation): Promise<Earlier> {
   const body: unknown = req.body;
   if (!isObject(body)) return nothingEarlier;
   const hold = (bytes: number): void => holdMore(res, bytes);
   const previous = body['previous_response_id'];
-  const before = typeof previous === 'string' && previous !== '' ? conversation?.history(previous, hold) ?? await store.history(previous, hold) : [];
+  const before = typeof previous === 'string' && previous !== '' ? conversation?.history(previous, hold) ?? await store.history(previous, whose, hold) : [];
   const references = referencesOf(body['input']);
   if (references.length === 0) return { before, items: new Map() };
   const owners = [...new Set(references.map(responseOf))].slice(0, mostReferred);
   const items = new Map<string, object>();
   for (const owner of owners) {
     // What is missing is told with its place in the input.
-    const stored = owner === undefined ? undefined : await store.get(owner, undefined, hold).catch(() => undefined);
+    const stored = owner === undefined ? undefined : await store.get(owner, whose, undefined, hold).catch(() => undefined);
     for (const item of [...stored?.input ?? [], ...stored?.response.output ?? []]) items.set(String(idOf(item)), item);
   }
   return { before, items };
@@ -47,7 +48,7 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
   if (!isObject(req.body) || req.body['background'] === undefined || req.body['background'] === false || req.body['background'] === null) return false;
   const body = takeBody(req) as Record<string, unknown>;
   const fields = Fields.of(body);
-  const { id: model } = await gateway.pool.find(readModelName(fields));
+  const { id: model } = await gateway.poolFor(res).find(readModelName(fields));
   readKeepAlive(fields);
   const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, gateway.config.responseDays > 0);
   checkUnknown(fields);
@@ -56,7 +57,7 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
     id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,
     error: null, incomplete_details: null, model, output: [], usage: null, store: true, ...asked.echo,
   };
-  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous }, body);
+  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body);
   if (asked.stream) await streamRun(gateway, res, run, 0);
   else res.json(response);
   return true;
@@ -71,7 +72,7 @@ export async function prepare({ gateway }: Places, req: Request, res: Response, 
   const isEmpty = Array.isArray(body['input']) && body['input'].length === 0;
   // No input is no mistake here: the rest is checked beside some.
   const fields = Fields.of(isEmpty ? { ...body, input: '.' } : body);
-  const { id: model } = await gateway.pool.find(readModelName(fields));
+  const { id: model } = await gateway.poolFor(res).find(readModelName(fields));
   const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, false);
   readKeepAlive(fields);
   const warnings = [...asked.warnings, ...checkUnknown(fields)];

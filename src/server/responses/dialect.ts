@@ -8,6 +8,7 @@ import type { Gateway } from '../http/gateway.js';
 import { reasonOf } from '../http/inner.js';
 import { sse } from '../http/stream.js';
 import { asksForWebSocket } from '../http/upgrades.js';
+import type { Owner } from '../kept/owner.js';
 import { ResponseWriter, type ResponseAsked } from './answer.js';
 import { BackgroundRun, BackgroundRuns } from './background.js';
 import { Conversation, conversations } from './conversation.js';
@@ -31,14 +32,14 @@ const paths = (rest: string): string[] => [`/v1/responses${rest}`, `/responses${
 function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   const runs = new BackgroundRuns(gateway, store);
   const keeps = gateway.config.responseDays > 0;
-  const answering = (earlier: Earlier, run?: BackgroundRun, conversation?: Conversation): ChatDialect<ResponseAsked> => ({
+  const answering = ({ name: by }: Owner, earlier: Earlier, run?: BackgroundRun, conversation?: Conversation): ChatDialect<ResponseAsked> => ({
     framing: sse,
     keepsBody: true,
     read(body, context) {
       const { request, ...asked } = readResponseRequest(body, context, earlier, keeps);
       return { ...asked, prompts: [[request]] };
     },
-    writer: (asked, model) => new ResponseWriter(asked, model, (stored) => store.put(stored), run, conversation && ((stored) => conversation.remember(earlier.before, stored))),
+    writer: (asked, model) => new ResponseWriter(asked, model, (stored) => store.put({ ...stored, by }), run, conversation && ((stored) => conversation.remember(earlier.before, stored))),
   });
   const places = { gateway, store, runs };
   return [
@@ -50,17 +51,18 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
         const conversation = reason instanceof Conversation ? reason : undefined;
         const asked = conversation?.asks(req.body);
         if (asked === 'nothing') return void res.status(204).end();
-        const earlier = await readEarlier(req, res, store, conversation);
+        const owner = gateway.ownerOf(res);
+        const earlier = await readEarlier(req, res, store, owner, conversation);
         if (conversation && asked === 'preparation') return await prepare(places, req, res, earlier, conversation);
         if (!run && await startRun(places, req, res, earlier)) return;
-        await chatRoute(gateway, answering(earlier, run, conversation))(req, res, next);
+        await chatRoute(gateway, answering(owner, earlier, run, conversation))(req, res, next);
       },
       also: { method: 'get', about: about.socket, handler: noSocket },
     },
     {
       method: 'post', paths: paths('/input_tokens'), about: about.count,
       async handler(req, res, next) {
-        const earlier = await readEarlier(req, res, store);
+        const earlier = await readEarlier(req, res, store, gateway.ownerOf(res));
         const count = renderRoute(gateway, (body, context) => readResponseRequest(body, context, earlier, keeps), ({ tokenCount }) => (
           { object: 'response.input_tokens', input_tokens: tokenCount }
         ));

@@ -8,6 +8,7 @@ import { RecuaError } from '../../errors.js';
 import type { ProcessIdentity } from '../../system/process-identity.js';
 import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
+import type { Owner } from '../kept/owner.js';
 
 const mostBytes = 2 ** 30;
 /** Longer than any text can be that was a request's. */
@@ -44,6 +45,8 @@ export interface StoredResponse {
   previous?: string | undefined;
   /** The number of the event that ended its stream, where it had one. */
   lastEvent?: number | undefined;
+  /** Name of the API key that it belongs to. */
+  by?: string | undefined;
   /** Who works on it. */
   owner?: ProcessIdentity | undefined;
 }
@@ -79,22 +82,25 @@ export class ResponseStore {
    * `hold` is told how many bytes of JSON it is before they are parsed, and may throw.
    * @throws RecuaError `response_not_found`
    */
-  async get(id: string, param?: string, hold: (bytes: number) => void = () => undefined): Promise<StoredResponse> {
+  async get(id: string, owner: Owner, param?: string, hold: (bytes: number) => void = () => undefined): Promise<StoredResponse> {
     const text = idForm.test(id) ? await this.#read(id) : undefined;
     if (text === undefined) throw notFound(id, param);
     hold(text.length);
+    let stored: StoredResponse;
     try {
-      return JSON.parse(text) as StoredResponse;
+      stored = JSON.parse(text) as StoredResponse;
     } catch {
       throw notFound(id, param);
     }
+    if (!owner.has(stored.by)) throw notFound(id, param);
+    return stored;
   }
 
   /** All items of the conversation up to that response, its output included. */
-  async history(id: string, hold: (bytes: number) => void): Promise<object[]> {
+  async history(id: string, owner: Owner, hold: (bytes: number) => void): Promise<object[]> {
     const steps: StoredResponse[] = [];
     for (let next: string | undefined = id; next !== undefined; next = steps.at(-1)!.previous) {
-      const step: StoredResponse = await this.get(next, 'previous_response_id', hold).catch((thrown: unknown) => { throw next === id ? thrown : parentGone(thrown, id); });
+      const step: StoredResponse = await this.get(next, owner, 'previous_response_id', hold).catch((thrown: unknown) => { throw next === id ? thrown : parentGone(thrown, id); });
       const { status } = step.response;
       if (status === 'queued' || status === 'in_progress') {
         throw new RecuaError('invalid_value', `The response ${next} is still being worked on: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
@@ -106,7 +112,8 @@ export class ResponseStore {
   }
 
   /** @throws RecuaError `response_not_found` */
-  async remove(id: string): Promise<object> {
+  async remove(id: string, owner: Owner): Promise<object> {
+    await this.get(id, owner);
     const path = idForm.test(id) ? join(await this.#kept.of('responses'), id + ending) : undefined;
     if (path === undefined) throw notFound(id);
     await rm(path).catch((cause: NodeJS.ErrnoException) => {

@@ -62,7 +62,7 @@ interface ShownSetting {
 }
 
 /** Where files lie is nobody's business who only looks. */
-const places: readonly string[] = ['model', 'models', 'apiKeyFile', 'logFile', 'chatTemplate'];
+const places: readonly string[] = ['model', 'models', 'apiKeyFile', 'logFile', 'chatTemplate', 'tlsCert', 'tlsKey'];
 
 /** All settings of the server that have a flag. */
 function shownSettings(config: Readonly<Config>): ShownSetting[] {

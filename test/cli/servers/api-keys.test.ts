@@ -1,5 +1,6 @@
 // A server with a key, and the commands that ask it.
 import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import t from 'tap';
 import { makeHome } from '../home.js';
 import { recua, start } from '../recua.js';
@@ -51,4 +52,29 @@ t.test('keys that cannot be used end the start', async (t) => {
   const { folder, env } = makeHome(t);
   t.match(await recua(['api', 'builtin', '--api-key', 'two words'], '', { env }), { code: 2, stderr: /visible ASCII characters/ });
   t.match(await recua(['api', 'builtin', '--api-key-file', `${folder}/none`], '', { env }), { code: 1, stderr: /none cannot be read/ });
+});
+
+t.test('a key that is taken out of the file opens nothing, without a restart; tokens of the day stay counted over one', async (t) => {
+  const { folder, env } = makeHome(t);
+  const file = `${folder}/keys.json`;
+  const put = (...names: string[]): void => writeFileSync(file, JSON.stringify(names.map((name) => ({ name, key: `key-of-${name}`, tokens_per_day: 10 }))));
+  const ask = async (url: string, name: string): Promise<number> => (await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json', 'x-api-key': `key-of-${name}` }, body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello there' }], max_tokens: 8 }),
+  })).status;
+  const serve = async (): Promise<{ url: string; stop: () => Promise<unknown>; saw: (pattern: RegExp) => Promise<unknown> }> => {
+    const server = start(['api', 'builtin', ...small, '--api-key-file', file], { env });
+    t.teardown(() => void server.child.kill('SIGKILL'));
+    const url = (await server.saw(/Recua listens on (http:\/\/\S+)/))[1]!;
+    return { url, saw: server.saw, stop: () => { server.child.kill('SIGTERM'); return server.ended; } };
+  };
+  put('ann', 'bob');
+  const first = await serve();
+  t.strictSame([await ask(first.url, 'ann'), await ask(first.url, 'ann')], [200, 429]);
+  put('ann');
+  await first.saw(/The API keys of .* were read again/);
+  t.equal(await ask(first.url, 'bob'), 401);
+  await first.stop();
+  const second = await serve();
+  t.equal(await ask(second.url, 'ann'), 429);
+  t.match(await second.stop(), { code: 0 });
 });

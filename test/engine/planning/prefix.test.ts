@@ -203,3 +203,38 @@ t.test('what is stashed is found again, unless a slot gives as much', async (t) 
   t.match(cache.pool.add({ id: 8, tokens: words([1, 200], [3, 5]), sizeBytes: 205 * 1000 }), [{ id: 7 }], 'its beginning is dropped');
   t.match(cache.pool.add({ id: 9, tokens: words([4, 900]), sizeBytes: 900 * 1000 }), [{ id: 8 }], 'the older one has to leave');
 });
+
+t.test('what has a salt is shared with those of the same salt alone, and kept nowhere else', (t) => {
+  const salted = (tokens: Int32Array, salt: string) => new Sequence(tokens, 10, 100_000, false, salt);
+  const through = (cache: PrefixCache, sequence: Sequence): Placement => {
+    const placement = cache.place(sequence) as Placement;
+    cache.take(placement, sequence);
+    sequence.advance(sequence.pending);
+    cache.release(sequence);
+    return placement;
+  };
+  const prompt = words([1, 500]);
+  const longer = words([1, 500], [3, 20]);
+  for (const [first, second, reused] of [['ann', 'ann', 500], ['ann', '', 0], ['', 'ann', 0], ['ann', 'bob', 0], ['', '', 500]] as const) {
+    const cache = new PrefixCache(3, { ...plain }, 1e9);
+    through(cache, salted(prompt, first));
+    t.equal(through(cache, salted(longer, second)).reused, reused, `"${first}" and "${second}" one after the other`);
+    const only = new PrefixCache(1, { ...plain }, 1e9);
+    through(only, salted(prompt, first));
+    const { keep, reused: inPlace } = through(only, salted(longer, second));
+    t.equal(inPlace, reused, 'also in the only slot');
+    t.equal(keep?.length, first === '' && second !== '' ? 500 : undefined, 'what has a salt goes to no stash');
+    const busy = new PrefixCache(3, { ...plain }, 1e9);
+    const running = salted(prompt, first);
+    busy.take(busy.place(running) as Placement, running);
+    running.advance(100);
+    t.equal(busy.place(salted(longer, second)) === 'wait', reused > 0, 'while the first is read');
+  }
+  const cache = new PrefixCache(2, { ...plain }, 1e9);
+  through(cache, salted(prompt, 'ann'));
+  t.strictSame([cache.latestFree(), cache.freeByUse(), cache.freeWithTokens().length], [-1, [], 1], 'nor to a file, and it can be forgotten');
+  cache.pool.add({ id: 7, tokens: words([2, 500]), sizeBytes: 500 });
+  t.match(cache.place(salted(words([2, 500], [3, 9]), 'ann')), { reused: 0, stash: 0 });
+  t.match(cache.place(salted(words([2, 500], [3, 9]), '')), { reused: 500, stash: 7 });
+  t.end();
+});

@@ -34,7 +34,7 @@ t.test('what is no key is refused at once, and never repeated', (t) => {
     ['', '{"keys":', /the key file begins as JSON, and is none as a whole\.$/],
     ['', '{}', /has no list "keys"/],
     ['', '[1]', /keys\[0\] of the key file is no object/],
-    ['', '[{"key":"a","rights":"all"}]', /has "rights": known are name, key, sha256, admin and expires/],
+    ['', '[{"key":"a","rights":"all"}]', /has "rights": known are name, key, sha256, admin, expires, models,/],
     ['', '[{"name":"x"}]', /needs either key or sha256/],
     ['', '[{"sha256":"abc"}]', /is not 64 hexadecimal digits/],
     ['', '[{"key":"a","admin":"yes"}]', /neither true nor false/],

@@ -10,13 +10,13 @@ t.test('what is asked and answered is whole, however long', async (t) => {
   app.post('/echo', (req, res) => void req.pipe(res.set('x-request-id', 'req_1')));
   const inner = new Inner(app);
   for (const length of [0, 1, 65_536, 5_000_000]) {
-    const reply = await inner.ask({ path: '/echo', body: 'x'.repeat(length), reason: {}, signal });
+    const reply = await inner.ask({ path: '/echo', body: 'x'.repeat(length), reason: {}, by: undefined, signal });
     t.equal(reply.status, 200);
     t.equal(reply.requestId, 'req_1');
     t.equal(reply.body.length, length);
   }
-  t.equal((await inner.ask({ path: '/echo', body: 'x', reason: {}, signal, dropsBody: true })).body.length, 0);
-  t.equal((await inner.ask({ path: '/none', body: 'x', reason: {}, signal, dropsBody: true })).status, 404);
+  t.equal((await inner.ask({ path: '/echo', body: 'x', reason: {}, by: undefined, signal, dropsBody: true })).body.length, 0);
+  t.equal((await inner.ask({ path: '/none', body: 'x', reason: {}, by: undefined, signal, dropsBody: true })).status, 404);
 });
 
 t.test('the reason is told to the route, and nobody outside can give one', async (t) => {
@@ -27,7 +27,7 @@ t.test('the reason is told to the route, and nobody outside can give one', async
     res.end();
   });
   const reason = { why: 'because' };
-  await new Inner(app).ask({ path: '/', body: '', reason, signal });
+  await new Inner(app).ask({ path: '/', body: '', reason, by: undefined, signal });
   const server = app.listen(0, '127.0.0.1');
   t.teardown(() => server.close());
   await new Promise((resolve) => server.once('listening', resolve));
@@ -50,10 +50,10 @@ t.test('hanging up is seen by the route; a route that hangs up is seen by who as
   });
   const inner = new Inner(app);
   const abort = new AbortController();
-  const asked = inner.ask({ path: '/wait', body: '', reason: {}, signal: abort.signal });
+  const asked = inner.ask({ path: '/wait', body: '', reason: {}, by: undefined, signal: abort.signal });
   setTimeout(() => abort.abort(), 5);
   await t.rejects(asked, { name: 'AbortError' });
   await seen;
-  await t.rejects(inner.ask({ path: '/wait', body: '', reason: {}, signal: AbortSignal.abort() }), { name: 'AbortError' });
-  await t.rejects(inner.ask({ path: '/break', body: '', reason: {}, signal }), { code: 'ECONNRESET' });
+  await t.rejects(inner.ask({ path: '/wait', body: '', reason: {}, by: undefined, signal: AbortSignal.abort() }), { name: 'AbortError' });
+  await t.rejects(inner.ask({ path: '/break', body: '', reason: {}, by: undefined, signal }), { code: 'ECONNRESET' });
 });

@@ -6,6 +6,7 @@ import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Gateway } from '#recua/server/http/gateway.js';
 import { KeptFolder } from '#recua/server/kept/kept-folder.js';
+import { everyone } from '#recua/server/kept/owner.js';
 import { BackgroundRuns } from '#recua/server/responses/background.js';
 import { ResponseStore, type WireResponse } from '#recua/server/responses/store.js';
 import type { Config } from '#recua/settings/config.js';
@@ -314,11 +315,11 @@ t.test('the store keeps to its bytes and its age', async (t) => {
     await store.settled();
   };
   for (const [digit, age] of [['a', 50], ['b', 40], ['c', 30]] as const) await put(digit, age);
-  await t.rejects(store.get(idOf('a')), { code: 'response_not_found' }, 'the oldest gave way');
-  t.ok(await store.get(idOf('c')));
+  await t.rejects(store.get(idOf('a'), everyone), { code: 'response_not_found' }, 'the oldest gave way');
+  t.ok(await store.get(idOf('c'), everyone));
   const old = Date.now() / 1_000 - 61;
   utimesSync(join(place, `${idOf('b')}.json`), old, old);
-  await t.rejects(store.get(idOf('b')), { code: 'response_not_found' }, 'too old, and not yet swept');
+  await t.rejects(store.get(idOf('b'), everyone), { code: 'response_not_found' }, 'too old, and not yet swept');
 });
 
 function readKept(folder: string): string {

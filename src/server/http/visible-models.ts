@@ -1,0 +1,28 @@
+// The models as an API key sees them: those that it may not use are neither listed nor lent.
+import type { ModelPool, PoolModel } from '../../engine/pool-api.js';
+import { RecuaError } from '../../errors.js';
+import type { ApiKey } from '../access/api-keys.js';
+
+export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
+  const allowed = key?.models;
+  if (!allowed) return pool;
+  const isAllowed = ({ id, aliases }: PoolModel): boolean => [id, ...aliases].some((name) => allowed.includes(name));
+  const find = async (name: string | undefined): Promise<PoolModel> => {
+    const model = await pool.find(name);
+    // A name that is not listed finds it, too: the file has names as people write them.
+    if (isAllowed(model) || (name !== undefined && allowed.includes(name))) return model;
+    throw new RecuaError('client_refused', `The API key ${key.name} may use ${allowed.join(', ')}, and not ${name === undefined || name === '' ? 'the default model, which a request without a model means' : model.id}.`, { param: 'model' });
+  };
+  return {
+    ...(pool.sole ? { sole: pool.sole } : {}),
+    find,
+    list: async () => (await pool.list()).filter(isAllowed),
+    lease: async (name, options) => await pool.lease((await find(name)).id, options),
+    load: async (name, options) => await pool.load((await find(name)).id, options),
+    unload: async (name) => await pool.unload((await find(name)).id),
+    onChange: (listener) => pool.onChange((model) => {
+      if (isAllowed(model)) listener(model);
+    }),
+    close: (drainMs) => pool.close(drainMs),
+  };
+}

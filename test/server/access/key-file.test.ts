@@ -1,0 +1,70 @@
+// Key files: what they may say, what is refused, and that they change while the server runs.
+import { createHash } from 'node:crypto';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import { RecuaError } from '#recua/errors.js';
+import { ApiKeys } from '#recua/server/access/api-keys.js';
+import { FakeEngine } from '../fake-engine.js';
+import { ownFolder, startApp, until } from '../app-under-test.js';
+
+const read = (file: string): ApiKeys => ApiKeys.read({ keys: '', file });
+
+t.test('limits of a key', (t) => {
+  const file = JSON.stringify([{ name: 'ann', key: 'a', models: ['x', 'y'], requests_per_minute: 5, tokens_per_day: 6, concurrency: 7, priority: 'flex' }]);
+  t.match(read(file).find('a', 0), { models: ['x', 'y'], requestsPerMinute: 5, tokensPerDay: 6, concurrency: 7, priority: -1 });
+  for (const [field, value, message] of [
+    ['models', [], /models of keys\[0\] of the key file is no list of names/], ['models', 'x', /no list/], ['models', [''], /no list/],
+    ['requests_per_minute', 0, /requests_per_minute of keys\[0\] .*no whole number from 1 on/], ['tokens_per_day', 1.5, /tokens_per_day/], ['concurrency', '2', /concurrency/],
+    ['cache_salt', 'yes', /neither true nor false/], ['priority', 'high', /none of flex, default, priority/], ['priority', 'toString', /none of flex/], ['requests_per_hour', 1, /known are name, key/],
+  ] as const) {
+    t.throws(() => read(JSON.stringify([{ key: 'a', [field]: value }])), { code: 'invalid_usage', message }, `${field} ${JSON.stringify(value)}`);
+  }
+  t.end();
+});
+
+t.test('whatever a file says, its keys are read or it is refused with a sentence without them', (t) => {
+  const value = fc.oneof(fc.jsonValue(), fc.constantFrom('a', true, 1, -1, ['m'], '2027-01-31', 'flex', createHash('sha256').digest('hex')));
+  const key = fc.dictionary(fc.constantFrom('name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority', 'cache_salt', '__proto__', 'x'), value);
+  const text = fc.oneof(fc.string({ unit: 'binary' }), fc.array(key).map((all) => JSON.stringify(all)), fc.array(key).map((keys) => JSON.stringify({ keys })), fc.array(key).map((all) => JSON.stringify(all).slice(1)));
+  fc.assert(fc.property(text, (file) => {
+    try {
+      const keys = read(file);
+      return keys.areAsked || file === '';
+    } catch (thrown) {
+      return thrown instanceof RecuaError && thrown.code === 'invalid_usage' && /^The API keys cannot be used: .*\.$/s.test(thrown.message);
+    }
+  }), { numRuns: 20_000 });
+  const secret = 'Sesame-4711';
+  for (const broken of [`${secret} ${secret}`, `[{"key":"${secret}"`, `[{"key":"${secret}","sha256":"${secret}"}]`, `[{"key":"${secret}","priority":"x"}]`]) t.throws(() => read(broken), { message: /^(?!.*Sesame)/s });
+  t.end();
+});
+
+t.test('keys come and go without a restart, and a file that is none changes nothing', async (t) => {
+  const file = join(ownFolder(t), 'keys.json');
+  const put = (text: string): void => {
+    writeFileSync(`${file}.new`, text);
+    renameSync(`${file}.new`, file);
+  };
+  const first = JSON.stringify([{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }]);
+  put(first);
+  const { url, logged } = await startApp(t, { apiKey: 'owner', apiKeyFile: first }, new FakeEngine(), { keyFile: file });
+  const status = async (key: string): Promise<number> => (await fetch(`${url}/v1/models`, { headers: { 'x-api-key': key } })).status;
+  t.equal(await status('a'), 200);
+
+  put(JSON.stringify([{ name: 'bob', key: 'b' }, { name: 'eve', key: 'e' }]));
+  await until(() => logged.some((line) => /^info The API keys of .* were read again$/.test(line)));
+  t.strictSame([await status('a'), await status('b'), await status('e'), await status('owner')], [401, 200, 200, 200]);
+
+  let refusals = 0;
+  for (const [bad, why] of [['[{"key":', /begins as JSON/], ['', /is empty/], ['[{}]', /needs either key or sha256/], [undefined, /ENOENT/]] as const) {
+    if (bad === undefined) rmSync(file);
+    else put(bad);
+    refusals++;
+    await until(() => logged.filter((line) => /^warn The API keys of before still count\. /.test(line)).length === refusals);
+    t.match(logged.findLast((line) => line.includes('still count')), why);
+    t.strictSame([await status('a'), await status('b')], [401, 200], String(why));
+  }
+  t.notOk(logged.some((line) => /"key"/.test(line)));
+});

@@ -1,0 +1,138 @@
+// Files, batches and stored responses are there for the key that they were made with.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import OpenAI, { toFile } from 'openai';
+import t, { type Test } from 'tap';
+import { WebSocket } from 'ws';
+import { echo, FakeEngine } from '../fake-engine.js';
+import { ownFolder, post, startApp, until } from '../app-under-test.js';
+
+const keys = { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a' }, { name: 'bob', key: 'b' }, { name: 'chief', key: 'c', admin: true }]) };
+const nobodyElses = /^404 There is no /;
+
+async function start(t: Test, config = {}, keepIn = ownFolder(t)): Promise<{ url: string; of: (key: string) => OpenAI; close: (drainMs?: number) => Promise<void> }> {
+  const { url, close } = await startApp(t, config, new FakeEngine(), { keepIn });
+  return { url, close, of: (apiKey) => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 }) };
+}
+
+const upload = async (client: OpenAI): Promise<OpenAI.FileObject> => {
+  const line = { custom_id: 'one', method: 'POST', url: '/v1/chat/completions', body: { model: 'default', messages: [{ role: 'user', content: 'hello wide world' }] } };
+  return await client.files.create({ file: await toFile(Buffer.from(JSON.stringify(line)), 'in.jsonl'), purpose: 'batch' });
+};
+
+t.test('files', async (t) => {
+  const { of } = await start(t, keys);
+  const file = await upload(of('a'));
+  t.notOk('by' in file);
+  t.strictSame(await of('a').files.retrieve(file.id), file);
+  for (const other of [of('b'), of('c')]) {
+    await t.rejects(other.files.retrieve(file.id), { status: 404, code: 'file_not_found' });
+    await t.rejects(other.files.content(file.id), nobodyElses);
+    await t.rejects(other.files.delete(file.id), nobodyElses);
+    t.strictSame((await other.files.list()).data, []);
+    await t.rejects(other.batches.create({ input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h' }), nobodyElses);
+  }
+  t.strictSame((await of('a').files.list()).data, [file]);
+  t.match(await of('a').files.delete(file.id), { deleted: true });
+});
+
+t.test('batches, and the files that they write', async (t) => {
+  const { of } = await start(t, keys);
+  const ann = of('a');
+  const { id } = await ann.batches.create({ input_file_id: (await upload(ann)).id, endpoint: '/v1/chat/completions', completion_window: '24h' });
+  let batch = await ann.batches.retrieve(id);
+  while (!batch.output_file_id) batch = await ann.batches.retrieve(id);
+  t.notOk('by' in batch);
+  t.match(await (await ann.files.content(batch.output_file_id)).text(), /hello wide world/);
+  for (const other of [of('b'), of('c')]) {
+    await t.rejects(other.batches.retrieve(id), { status: 404, code: 'batch_not_found' });
+    await t.rejects(other.batches.cancel(id), nobodyElses);
+    await t.rejects(other.files.content(batch.output_file_id), nobodyElses);
+    t.strictSame((await other.batches.list()).data, []);
+  }
+  t.equal((await ann.batches.list()).data.length, 1);
+});
+
+t.test('stored responses: plain, of the background, over a WebSocket', async (t) => {
+  const { of, url } = await start(t, keys);
+  const plain = (await of('a').responses.create({ input: 'hello wide world' })).id;
+  const background = (await of('a').responses.create({ input: 'hello wide world', background: true })).id;
+  await t.rejects(of('b').responses.retrieve(background), nobodyElses, 'while it is made, too');
+  while ((await of('a').responses.retrieve(background)).status !== 'completed');
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { authorization: 'Bearer a' } });
+  t.teardown(() => socket.terminate());
+  let spoken = '';
+  socket.on('message', (data: Buffer) => { spoken = /"type":"response\.completed".*?"id":"(resp_\w+)"/.exec(data.toString())?.[1] ?? spoken; });
+  socket.once('open', () => socket.send(JSON.stringify({ type: 'response.create', input: 'hello wide world' })));
+  await until(() => spoken !== '');
+  for (const id of [plain, background, spoken]) {
+    t.equal((await of('a').responses.retrieve(id)).id, id);
+    for (const other of [of('b'), of('c')]) {
+      await t.rejects(other.responses.retrieve(id), { status: 404, code: 'response_not_found' });
+      await t.rejects(other.responses.inputItems.list(id), nobodyElses);
+      await t.rejects(other.responses.create({ input: 'and?', previous_response_id: id }), nobodyElses);
+      await t.rejects(other.responses.delete(id), nobodyElses);
+      await t.rejects(other.responses.cancel(id), nobodyElses);
+    }
+    t.match(await of('a').responses.create({ input: 'and?', previous_response_id: id }), { status: 'completed' });
+    await of('a').responses.delete(id);
+  }
+});
+
+t.test('what was made without a key is there for admins, and without keys all is', async (t) => {
+  const keepIn = ownFolder(t);
+  const open = await start(t, {}, keepIn);
+  const file = await upload(open.of('none'));
+  const { id } = await open.of('none').responses.create({ input: 'hello wide world' });
+  await open.close(0);
+  const closed = await start(t, keys, keepIn);
+  t.strictSame(await closed.of('c').files.retrieve(file.id), file);
+  t.equal((await closed.of('c').responses.retrieve(id)).id, id);
+  await t.rejects(closed.of('a').files.retrieve(file.id), nobodyElses);
+  await t.rejects(closed.of('a').responses.retrieve(id), nobodyElses);
+  const own = await upload(closed.of('a'));
+  await closed.close(0);
+  const again = await start(t, {}, keepIn);
+  t.equal((await again.of('none').files.list()).data.length, 2);
+  t.strictSame(await again.of('none').files.retrieve(own.id), own);
+});
+
+t.test('lines of a batch whose key was taken away are refused', async (t) => {
+  const folder = ownFolder(t);
+  const keyFile = join(folder, 'keys.json');
+  writeFileSync(keyFile, keys.apiKeyFile);
+  const engine = new FakeEngine();
+  let open = (): void => undefined;
+  const gate = new Promise<void>((resolve) => { open = resolve; });
+  engine.script = async function* (request) {
+    await gate;
+    yield* echo(request);
+  };
+  const app = await startApp(t, keys, engine, { keepIn: folder, keyFile });
+  const client = (apiKey: string): OpenAI => new OpenAI({ baseURL: `${app.url}/v1`, apiKey, maxRetries: 0 });
+  const lines = Array.from({ length: 12 }, (_, at) => JSON.stringify({ custom_id: `n${at}`, method: 'POST', url: '/v1/chat/completions', body: { messages: [{ role: 'user', content: 'x' }] } }));
+  const file = await client('a').files.create({ file: await toFile(Buffer.from(lines.join('\n')), 'in.jsonl'), purpose: 'batch' });
+  const { id } = await client('a').batches.create({ input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h' });
+  await until(() => engine.requests.length > 0);
+  writeFileSync(keyFile, JSON.stringify([{ name: 'bob', key: 'b' }]));
+  await until(() => app.logged.some((line) => line.includes('were read again')));
+  open();
+  const done = join(folder, process.getuid ? `kept-${process.getuid()}` : 'kept', 'batches', `${id}.json`);
+  await until(() => (JSON.parse(readFileSync(done, 'utf8')) as { batch: { status: string } }).batch.status === 'completed');
+  const { batch: { request_counts: counts } } = JSON.parse(readFileSync(done, 'utf8')) as { batch: OpenAI.Batch };
+  t.ok(counts!.completed > 0 && counts!.failed > 0 && counts!.completed + counts!.failed === 12, JSON.stringify(counts));
+  t.ok(app.logged.some((line) => /POST \/v1\/chat\/completions 401 invalid_api_key/.test(line)));
+});
+
+t.test('what a key began stops counting with it', async (t) => {
+  const { url, of } = await start(t, { apiKeyFile: JSON.stringify([{ name: 'ann', key: 'a', expires: new Date(Date.now() + 1_000).toISOString() }, { name: 'bob', key: 'b' }]) });
+  t.equal((await post(`${url}/v1/responses`, { input: 'x' }, { 'x-api-key': 'a' })).status, 200);
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/v1/responses`, { headers: { 'x-api-key': 'a' } });
+  await new Promise((resolve) => socket.once('open', resolve));
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  const closed = new Promise<number>((resolve) => socket.once('close', resolve));
+  socket.send(JSON.stringify({ type: 'response.create', input: 'x' }));
+  t.equal(await closed, 1008);
+  t.equal((await post(`${url}/v1/responses`, { input: 'x' }, { 'x-api-key': 'a' })).status, 401);
+  t.ok(await of('b').responses.create({ input: 'x' }));
+});

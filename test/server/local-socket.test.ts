@@ -1,0 +1,55 @@
+// Listening on a socket in the file system.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import t from 'tap';
+import { ownFolder, startApp } from './app-under-test.js';
+
+if (process.platform === 'win32') t.plan(0, 'no sockets in the file system that HTTP clients reach');
+else {
+  const get = (socketPath: string, path: string): Promise<number> => new Promise((resolve, reject) => {
+    request({ socketPath, path }, (res) => {
+      res.resume();
+      resolve(res.statusCode!);
+    }).once('error', reject).end();
+  });
+
+  t.test('it answers there, is private to its user, and is gone at the end', async (t) => {
+    const path = join(ownFolder(t), 'recua.sock');
+    const { url, port, close } = await startApp(t, { host: `unix:${path}` });
+    t.match({ url, port }, { url: `unix:${path}`, port: 0 });
+    t.equal(statSync(path).mode & 0o777, 0o600);
+    t.equal(await get(path, '/health'), 200);
+    t.equal(await get(path, '/v1/files'), 200);
+    t.notOk(existsSync(`${path}.lock`));
+    await close(0);
+    t.notOk(existsSync(path));
+    const shared = await startApp(t, { host: path, socketMode: '660' });
+    t.equal(shared.url, `unix:${path}`, 'a path that ends in .sock is one, too');
+    t.equal(statSync(path).mode & 0o777, 0o660);
+  });
+
+  t.test('what a killed server left gives way, what lives does not', async (t) => {
+    const path = join(ownFolder(t), 'recua.sock');
+    const child = spawn(process.execPath, ['-e', `require('node:http').createServer((_, res) => res.end('old')).listen(${JSON.stringify(path)}, () => console.log('up'))`], { env: { ...process.env, NODE_OPTIONS: '' } });
+    await once(child.stdout, 'data');
+    await t.rejects(startApp(t, { host: `unix:${path}` }), { code: 'port_in_use', message: /Another server listens on the socket .*recua\.sock\. Stop it/ });
+    t.equal(await get(path, '/'), 200, 'and goes on');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    t.ok(existsSync(path), 'left behind');
+    await startApp(t, { host: `unix:${path}` });
+    t.equal(await get(path, '/health'), 200);
+  });
+
+  t.test('what is no place for a socket ends the start', async (t) => {
+    const folder = ownFolder(t);
+    writeFileSync(join(folder, 'file.sock'), 'mine');
+    await t.rejects(startApp(t, { host: join(folder, 'file.sock') }), { code: 'port_in_use', message: /is there already, and no socket/ });
+    await t.rejects(startApp(t, { host: 'unix:' }), { code: 'invalid_usage', message: /Expected the path of a socket/ });
+    await t.rejects(startApp(t, { host: `unix:${join(folder, 'long'.repeat(30))}` }), { code: 'invalid_usage', message: /at most 10\d bytes/ });
+    await t.rejects(startApp(t, { host: 'unix:/dev/null/a.sock' }), { code: 'address_unavailable', message: /Cannot listen on the socket/ });
+  });
+}
