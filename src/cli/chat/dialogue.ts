@@ -9,7 +9,7 @@ import type { Answerer } from '../answering/answerer.js';
 import { makeRequest } from '../flags/answer-flags.js';
 import type { AnswerSettings } from '../flags/answer-flags.js';
 import { stopCode } from '../terminal/signals.js';
-import { AnswerWriter } from './answer-writer.js';
+import { AnswerWriter, turnRule } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
 import type { ChatModels } from './chat-models.js';
 import { SavedConversation } from './sessions/conversation.js';
@@ -305,6 +305,7 @@ export class Dialogue {
     await this.save();
     const warning = this.statistics.warning();
     if (warning !== undefined && !full) this.input.say(warning);
+    this.input.write(turnRule(this.look));
     return 'answered';
   }
 

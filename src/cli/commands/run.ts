@@ -35,6 +35,7 @@ export const run = command({
   },
   async run({ values, operands, given }) {
     if (values.listDevices) return await listDevices(values.json);
+    if (values.json && values.raw) throw misuse('Expected --raw or --json, got both.');
     const [name, ...words] = operands;
     if (name === undefined) throw misuse('Expected a model: recua run <model> "<prompt>".');
     if (words.length > 0 && values.prompt !== '') throw misuse('Expected the prompt behind the model or with -p, got both.');

@@ -31,6 +31,7 @@ export function answerFlags(own: OwnDefaults) {
     grammar: perCall(text(['--grammar', '-g'], 'gbnf', 'GBNF grammar that the answer has to follow')),
     grammarFile: perCall(text(['--grammar-file', '-gf'], 'file', 'File with such a grammar')),
     json: perCall(on(['--json'], 'Print one JSON object with the answer, usage and timings instead of the text')),
+    raw: on(['--raw'], 'On a terminal, show the answer\'s bytes as they are: no Markdown rendered, no control characters taken out'),
     quiet: on(['--quiet', '-q'], 'Say nothing about loading'),
   } as const;
 }
