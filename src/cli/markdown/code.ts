@@ -1,5 +1,5 @@
-// A fenced block of code, whose lines are coloured as they end: with those before it where a string,
-// a comment or the like is open, of which a bounded part is remembered.
+// A fenced block of code, whose lines are coloured as they end: with those before it where a
+// string, a comment or the like is open, of which a bounded part is remembered.
 import { cellsOf } from './cells.js';
 import type { Cell } from './cells.js';
 import type { Looks } from './looks.js';

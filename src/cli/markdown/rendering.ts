@@ -1,5 +1,5 @@
-// Whether answers are rendered on a stdout, and how. Called by the commands that show answers, before
-// the first of them.
+// Whether answers are rendered on a stdout, and how. Called by the commands that show answers,
+// before the first of them.
 import { loadLibraries } from './libraries.js';
 import type { Libraries } from './libraries.js';
 import type { Size } from './live-rows.js';

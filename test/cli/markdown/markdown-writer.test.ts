@@ -192,7 +192,7 @@ t.test('whatever is said in whatever pieces, nothing throws and every word is th
     if (columns < 12) return;
     const seen = (await screen.lines()).join('');
     const count = (given: string) => given.match(/word1/g)?.length ?? 0;
-    // The name of a language is shortened, and words beyond the columns of a table's head are left out.
+    // The name of a language is shortened; a table leaves out what its head has no column for.
     if (!/[`|]/.test(whole)) t.equal(count(seen.replaceAll(/[\s│]/g, '')), count(whole), JSON.stringify(whole));
   }), { numRuns: 300 });
 });
