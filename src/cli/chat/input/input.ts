@@ -11,6 +11,8 @@ export interface Input {
   onInterrupt: () => void;
   /** A message was thrown away by Ctrl-C. */
   onClear: () => void;
+  /** What is typed is kept for the arrow keys. */
+  keepsHistory: boolean;
   /** How wide a line may be; Infinity where nobody cares. */
   readonly columns: number;
   /**

@@ -26,6 +26,7 @@ const mostWaiting = 100_000;
 export class LineInput implements Input {
   onInterrupt: () => void = () => {};
   onClear: () => void = () => {};
+  keepsHistory = true;
   readonly recalls = 'The Up key brings the message back.';
   readonly #terminal: Terminal;
   readonly #screen: Screen;
@@ -207,7 +208,7 @@ export class LineInput implements Input {
 
   #send({ text, fenced }: { text: string; fenced: boolean }): void {
     if (text.trim() === '') return this.#change({ ...this.#draft, text: '', cursor: 0 });
-    void this.#history.add(this.#draft.text);
+    if (this.keepsHistory) void this.#history.add(this.#draft.text);
     this.#settle({ kind: 'text', text, fenced });
   }
 

@@ -14,6 +14,7 @@ import { againLeaves } from './input.js';
 export class PlainInput implements Input {
   onInterrupt: () => void = () => {};
   onClear: () => void = () => {};
+  keepsHistory = true;
   readonly recalls = '';
   readonly #lines: Interface;
   readonly #talk: NodeJS.WriteStream;
@@ -101,7 +102,7 @@ export class PlainInput implements Input {
       this.#draft = emptyDraft;
       this.#talk.write('> ');
     } else {
-      void this.#history.add(this.#draft.text);
+      if (this.keepsHistory) void this.#history.add(this.#draft.text);
       this.#settle({ kind: 'text', text: means.text, fenced: means.fenced });
     }
   }
