@@ -1,7 +1,9 @@
 // /set and /show, as Ollama's users type them.
 import t from 'tap';
+import { join } from 'node:path';
 import { samplerSettings } from '#recua/settings/answer.js';
 import { parameters } from '#recua/cli/chat/parameters.js';
+import { root } from '../recua.js';
 import { always, endless, openChat, readSaved } from './chats.js';
 
 const wide = { columns: 160, rows: 60 };
@@ -96,10 +98,8 @@ t.test('/set nohistory keeps nothing that is typed, for later chats neither', as
 });
 
 t.test('/set nothink reaches the template', async (t) => {
-  const template = '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n'
-    + '{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}{% endif %}';
-  const home = t.testdir({ 'a.jinja': template });
-  const chat = await openChat(t, [...always('ok'), '--chat-template-file', `${home}/a.jinja`, '--no-save'], { ...wide, home });
+  const template = join(root, 'vendor/llama.cpp/models/templates/Qwen-Qwen3-0.6B.jinja');
+  const chat = await openChat(t, [...always('ok'), '--chat-template-file', template, '--no-save'], wide);
   const prompt = async () => {
     await chat.say('go');
     await chat.say('/undo');
