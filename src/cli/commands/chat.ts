@@ -45,6 +45,7 @@ export const chat = command({
     ['recua chat --continue', 'Go on with the newest saved chat'],
     ['recua chat builtin -p "Hello" --json', 'One turn, with usage and timings'],
   ],
+  often: ['system', 'continue', 'resume', 'prompt', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet'],
   flags: {
     ...answerFlags({ maxTokens: 2048, topP: 0.9, topK: 40, repeatPenalty: 1.1 }),
     template: choice(['--template', '-t'], 'Chat template by family; auto is the model\'s own', templateNames),

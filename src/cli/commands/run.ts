@@ -25,6 +25,7 @@ export const run = command({
     ['git diff | recua run builtin -p "Sum this up:"', 'Put what stdin holds after the prompt'],
     ['recua run builtin -p "Is it?" -g \'root ::= "yes" | "no"\'', 'Allow two answers only'],
   ],
+  often: ['prompt', 'system', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet', 'verbose'],
   flags: {
     prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
     ...answerFlags({ maxTokens: 512 }),
