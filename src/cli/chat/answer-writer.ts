@@ -49,6 +49,12 @@ export class AnswerWriter {
     this.#lineOpen = false;
   }
 
+  /** Something else is to be written in between, from the beginning of a row on. */
+  giveWay(): void {
+    this.#markdown?.giveWay();
+    if (this.#lineOpen) this.#show('\n');
+  }
+
   #think(text: string): void {
     const shown = this.#thinking ? text : text.trimStart();
     if (shown === '') return;

@@ -279,6 +279,7 @@ export class Dialogue {
     const controller = new AbortController();
     this.input.onInterrupt = () => controller.abort();
     const writer = new AnswerWriter((text) => this.input.write(text), this.look);
+    this.input.onSay = () => writer.giveWay();
     const request = makeRequest(this.conversation.messages(), settings, this.constraint, this.template, this.thinks);
     const running = this.#answerer.chat(request, controller.signal);
     const so = { text: '', reasoning: '' };
@@ -305,7 +306,7 @@ export class Dialogue {
       writer.end();
       thrown = error;
     } finally {
-      this.input.onInterrupt = () => undefined;
+      this.input.onInterrupt = this.input.onSay = () => undefined;
     }
     if (thrown !== undefined) reply = await this.#broken(thrown, request, so, controller.signal.aborted);
     if (!reply) return isRefusal(thrown) ? 'refused' : 'nothing';

@@ -29,13 +29,26 @@ export function cellsOf(text: string, look = '', at = -1, open = ''): Cell[] {
   for (const letter of ascii ? text : segments(text)) {
     if (at >= 0) end += letter.length;
     if (letter === '\t') for (const blank of tab) cells.push({ letter: blank, width: 1, look, end, open });
-    else cells.push({ letter, width: ascii ? 1 : stringWidth(letter), look, end, open });
+    else cells.push({ letter, width: ascii ? 1 : measured(letter), look, end, open });
   }
   return cells;
 }
 
 function* segments(text: string): Generator<string> {
   for (const { segment } of graphemes.segment(text)) yield segment;
+}
+
+/** Joined emoji, flags, skins: some terminals show one sign, others its parts beside each other. */
+const vague = /[\u200d\ufe0f\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}]/u;
+
+export function isVague({ letter }: Cell): boolean {
+  return vague.test(letter);
+}
+
+/** Of what is vague the most it may take, so that no row overflows. */
+function measured(letter: string): number {
+  if (letter.length === 1 || !vague.test(letter)) return stringWidth(letter);
+  return Math.max(stringWidth(letter), [...letter].reduce((sum, sign) => sum + stringWidth(sign), 0));
 }
 
 export function widthOf(row: Row): number {

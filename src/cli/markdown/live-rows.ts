@@ -2,7 +2,7 @@
 // as far up as the screen reaches: what has scrolled away stays as it is. A window whose width
 // changes breaks rows in ways that nobody can know, so that nothing above the cursor is touched
 // then: what is new goes on in a row of its own.
-import { bytesOf, same, widthOf } from './cells.js';
+import { bytesOf, isVague, same, widthOf } from './cells.js';
 import type { Cell, Row } from './cells.js';
 
 export interface Size {
@@ -51,6 +51,11 @@ export class LiveRows {
     this.#from = 0;
   }
 
+  /** Something else is written: what stands there stays, and what is new goes on below it. */
+  giveWay(): void {
+    if (this.#drawn.length > 0) this.#leave(Infinity);
+  }
+
   /** Leaves all but the last rows. The source is so much shorter from here on. */
   settleTop(kept: number, shorter: number): void {
     this.#drawn = this.#drawn.slice(-kept);
@@ -74,6 +79,9 @@ export class LiveRows {
     while (kept < old.length && same(old[kept], row[kept])) kept++;
     const up = drawn.length - 1 - at;
     const isAppended = up === 0 && kept === old.length;
+    // Nobody knows the columns behind a vague letter.
+    const vague = isAppended ? -1 : row.slice(0, kept).findIndex(isVague);
+    if (vague >= 0) kept = vague;
     // Behind a full row the cursor still stands on its last letter, which must not be cleared.
     if (!isAppended && widthOf(row.slice(0, kept)) >= columns) kept = 0;
     const place = isAppended ? '' : `\r${up > 0 ? `\x1b[${up}A` : ''}${right(row.slice(0, kept))}\x1b[K`;

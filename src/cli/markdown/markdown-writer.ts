@@ -76,9 +76,9 @@ export class MarkdownWriter {
     this.#fence = undefined;
   }
 
-  /** Whether a row is begun that `end` would end. */
-  get hasShown(): boolean {
-    return this.#hasShown;
+  /** Something else is to be written now, from the beginning of a row on. */
+  giveWay(): void {
+    this.#live.giveWay();
   }
 
   #show(): void {

@@ -16,7 +16,7 @@ t.test('an answer is rendered, a line ends the turn, and what is saved and copie
   await chat.prompt();
   const lines = chat.lines();
   t.strictSame(lines.slice(lines.indexOf('> go') + 1), [...shown, rule(40), '>']);
-  t.match(chat.raw, /\x1b\[1;4mBig\x1b\[0m/);
+  t.match(chat.raw, /\x1b\[1;4mB/);
   t.match(chat.raw, /\x1b\[35mlet\x1b\[0m/);
   t.equal(readSaved(chat.home).messages[1]!.content, answer);
   t.match(await chat.say('/copy'), /clipboard/);

@@ -149,9 +149,25 @@ t.test('a window of another width in mid-answer loses no word, and touches nothi
 
 t.test('no row is wider than a screen of 20 columns, in any script', async (t) => {
   const screen = new Screen({ columns: 20 });
-  screen.push(text.replaceAll('end', '🎉'.repeat(15)).replace('👩‍👩‍👧‍👧', ''), 2);
+  screen.push(text.replaceAll('end', '🎉'.repeat(15)), 2);
   screen.end();
   t.notOk(await screen.breaks(), 'the terminal itself broke no row');
+});
+
+t.test('letters that terminals show in different widths leave no traces where a row is drawn again', async (t) => {
+  const screen = new Screen({ columns: 30 });
+  for (const piece of ['👩‍👩‍👧‍👧 and ❤️ [a link](htt', 'p://a.b) end', ' of it\n| 🇩🇪 | b |\n|--', '-|---|\n| x | a longer cell |']) screen.push(piece, 2);
+  screen.end();
+  t.strictSame((await screen.lines()).map((line) => line.replaceAll(/ {2,}/g, ' ')), ['👩‍👩‍👧‍👧 and ❤️ a link', '(http://a.b) end of it', '🇩🇪 │ b', '───┼──────────────', 'x │ a longer cell']);
+});
+
+t.test('what is said in the middle of an answer stands in a row of its own, and the answer goes on below', async (t) => {
+  const screen = new Screen({ columns: 30 });
+  screen.push('some words **and mo', 2);
+  screen.say('a warning');
+  screen.push('re** of them\nend', 2);
+  screen.end();
+  t.strictSame(await screen.lines(), ['some words and mo', 'a warning', 're of them', 'end']);
 });
 
 t.test('a block of code that is not closed ends with the answer; one in a quote or an item keeps to it', async (t) => {

@@ -38,6 +38,12 @@ export class Screen {
     this.#writer.end();
   }
 
+  /** What is no part of the answer. */
+  say(text: string): void {
+    this.#writer.giveWay();
+    this.#terminal.write(`${text}\n`);
+  }
+
   /** With all that was written until now on it. */
   async resize(columns: number, rows: number): Promise<void> {
     await this.lines();

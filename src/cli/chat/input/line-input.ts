@@ -25,6 +25,7 @@ const mostWaiting = 100_000;
 
 export class LineInput implements Input {
   onInterrupt: () => void = () => {};
+  onSay: () => void = () => {};
   onClear: () => void = () => {};
   keepsHistory = true;
   readonly recalls = 'The Up key brings the message back.';
@@ -84,6 +85,7 @@ export class LineInput implements Input {
 
   say(text: string): void {
     if (this.#resolve && !this.#outside) this.#screen.erase();
+    this.onSay();
     this.write(`${inLines(tame(text), this.#terminal.columns)}\n`);
     this.#draw();
   }

@@ -13,6 +13,7 @@ import { againLeaves } from './input.js';
 
 export class PlainInput implements Input {
   onInterrupt: () => void = () => {};
+  onSay: () => void = () => {};
   onClear: () => void = () => {};
   keepsHistory = true;
   readonly recalls = '';
@@ -65,6 +66,7 @@ export class PlainInput implements Input {
   }
 
   say(text: string): void {
+    if (process.stdout.isTTY) this.onSay();
     this.#talk.write(`${tame(text)}\n`);
   }
 
