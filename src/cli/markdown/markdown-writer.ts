@@ -252,7 +252,8 @@ export class MarkdownWriter {
 
   #showTable(growing: string): void {
     const { rows } = this.#drawTable(growing);
-    if (rows.length > 0) this.#draw(rows);
+    // A row that would scroll away while it grows is shown once it has ended.
+    if (rows.length > 0 && (growing === '' || rows.length < this.#size().rows)) this.#draw(rows);
   }
 
   #drawTable(growing: string): { rows: readonly Row[]; widths: readonly number[] | undefined } {

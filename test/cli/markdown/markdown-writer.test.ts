@@ -124,6 +124,13 @@ t.test('a table that is wider than the screen is narrowed, and one of many colum
   t.strictSame(await rendered('| a | b |\n|---|\n| 1 | 2 |', { size: 2 }), ['| a | b |', '|---|', '| 1 | 2 |'], 'what is no table is text');
 });
 
+t.test('a row of a table that is taller than the screen is whole', async (t) => {
+  const words = Array.from({ length: 40 }, (_, at) => `word${at}`).join(' ');
+  const lines = await rendered(`| a | b |\n|---|---|\n| ${words} | x |\n| y | ${words} |\n`, { columns: 20, rows: 6, size: 3 });
+  const found = lines.map((line) => line.split('│')[0]!.trim()).join(' ');
+  t.match(found, new RegExp(words.replaceAll(' ', '\\s+')));
+});
+
 t.test('a window of another width in mid-answer loses no word, and touches nothing above', async (t) => {
   const words = Array.from({ length: 120 }, (_, at) => `word${at}`);
   for (const [first, second] of [[80, 30], [30, 80], [80, 20]]) {
