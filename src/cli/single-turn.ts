@@ -158,12 +158,16 @@ async function openRenderer(): Promise<Printer> {
     waiting = '';
     if (text !== '') await print(text);
   };
+  // While it was stopped others have written, at least the shell.
+  const resumed = () => writer.giveWay();
+  process.on('SIGCONT', resumed);
   return {
     push(text) {
       writer.push(tame(text));
       return flush();
     },
     end() {
+      process.removeListener('SIGCONT', resumed);
       writer.end();
       return flush();
     },

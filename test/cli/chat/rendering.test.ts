@@ -59,6 +59,22 @@ t.test('no answer smuggles an escape sequence through its Markdown', async (t) =
   t.match(chat.text(), /a\]0;title\]\(http:\/\/x\/[^]*&#27;\[5m/);
 });
 
+t.test('an answer that was stopped by Ctrl-Z goes on in a row of its own', async (t) => {
+  const run = new Pty(['run', 'builtin', 'go', '-q', '--threads', '1', ...endless]);
+  t.teardown(() => run.dispose());
+  for (const pty of [await openChat(t, endless), run]) {
+    if (pty !== run) pty.type('go\r');
+    // One word without an end fills each row.
+    const answer = () => pty.lines().filter((line) => /^[a-z]+$/.test(line));
+    await pty.until(() => answer().length > 3, 'some rows');
+    t.notOk(answer().slice(0, -1).some((line) => line.length < 80));
+    pty.kill('SIGSTOP');
+    pty.kill('SIGCONT');
+    await pty.until(() => answer().slice(0, -1).some((line) => line.length < 80), 'a row that ends early');
+    pty.type('\x03');
+  }
+});
+
 t.test('a window that becomes narrower in mid-answer breaks nothing', async (t) => {
   const chat = await openChat(t, [...endless, '-g', 'root ::= ([a-z] [a-z] [a-z] " ")+']);
   chat.type('go\r');

@@ -56,7 +56,11 @@ export class LineInput implements Input {
     terminal.open({
       key: (text, key) => this.#key(text, key),
       resized: () => this.#draw(),
-      resumed: () => this.#draw(),
+      resumed: () => {
+        // Others have written meanwhile, at least the shell.
+        this.onSay();
+        this.#draw();
+      },
     });
   }
 
