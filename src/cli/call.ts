@@ -9,6 +9,7 @@ import type { Place } from './command-tree.js';
 import { misuse } from './flags/flags.js';
 import { ReaderGone, guardOutput, print, sayError } from './terminal/output.js';
 import { FlagSettings } from './flags/settings.js';
+import { isDrawable } from './markdown/rendering.js';
 import { stopCode } from './terminal/signals.js';
 import { allCommands, loadCommand } from './table.js';
 
@@ -27,6 +28,11 @@ export async function call(argv: readonly string[]): Promise<number> {
 }
 
 async function dispatch(argv: readonly string[]): Promise<number> {
+  if (argv.length === 0 && process.stdin.isTTY && isDrawable()) {
+    const { openMenu } = await import('./menu/menu.js');
+    // What a choice calls tells its failures as it does by itself.
+    return await openMenu(call);
+  }
   const word = argv[0] ?? 'help';
   // A word that names none is looked up among all, to say what it may have meant.
   const first = await loadCommand(word) ?? findCommand(await allCommands(), word);

@@ -19,13 +19,18 @@ export interface Command<F extends Flags> {
    * flags or work of its own.
    */
   readonly subcommands?: readonly AnyCommand[];
+  /**
+   * Keys of the flags that are used most, in order, of a command with many: its help shows them
+   * first, the others in groups (flags/groups.ts).
+   */
+  readonly often?: readonly (keyof F & string)[];
   readonly flags: F;
   /** Does it and returns the exit code. stdout is data, stderr is talk. */
   run(given: Arguments<F>): Promise<number>;
 }
 
 /** A command whose flags are its own business. */
-export type AnyCommand = Omit<Command<Flags>, 'run'> & { run(given: never): Promise<number> };
+export type AnyCommand = Omit<Command<Flags>, 'run' | 'often'> & { readonly often?: readonly string[] } & { run(given: never): Promise<number> };
 
 export function command<F extends Flags>(definition: Command<F>): Command<F> {
   return definition;

@@ -7,6 +7,8 @@ import type { Place } from './command-tree.js';
 import { exitCodes, otherVariables } from './flags/environment.js';
 import type { Flag } from './flags/flags.js';
 import { variableNames } from './flags/flags.js';
+import { groupsOf } from './flags/groups.js';
+import type { FlagGroup } from './flags/groups.js';
 
 /** `help` needs the table it is in, which is not there yet when it is made. */
 export function overview(all: readonly AnyCommand[], width = terminalWidth()): string {
@@ -23,7 +25,7 @@ export function overview(all: readonly AnyCommand[], width = terminalWidth()): s
     ...wrapped('Flags can be set in a file and by variables: recua help environment, recua config', width),
     ...wrapped(`Exit codes: ${exitCodes.map(([code, meaning]) => `${code} ${meaning.replace(/[;:].*/, '')}`).join(', ')}`, width),
     '',
-    'Try: recua run builtin -p "Hello"',
+    'Try: recua run builtin -p "Hello"; on a terminal, recua alone offers what to do.',
   ]);
 }
 
@@ -66,16 +68,19 @@ export function usage({ command: one, path }: Place): string {
 }
 
 export function commandHelp({ command: one, path }: Place, width = terminalWidth()): string {
-  const flags = Object.values(one.flags);
+  const [first, ...groups] = groupsOf(one);
+  const left = leftOf(Object.values(one.flags).map(flagRow));
   const examples = one.examples ?? [];
+  const shown = ({ title, flags }: FlagGroup) => ['', title, ...columns(flags.map(flagRow), width, left)];
   return lines([
     ...wrapped(`Usage: ${usage({ command: one, path })}`, width),
     '',
     ...wrapped(`${one.summary}.`, width),
     ...(one.details === '' ? [] : wrapped(one.details, width)),
     ...(one.subcommands ? ['', 'Commands', ...columns(groupRows(one.subcommands), width)] : []),
-    ...(flags.length === 0 ? [] : ['', 'Flags', ...columns(flags.map(flagRow), width)]),
+    ...(first ? shown(first) : []),
     ...(examples.length === 0 ? [] : ['', 'Examples', ...examples.flatMap(([line, does]) => [`  ${line}`, ...wrapped(does, width, '      ')])]),
+    ...groups.flatMap(shown),
     ...(one.subcommands ? ['', `Flags of one of them: recua help ${path} <command>`] : []),
   ]);
 }
@@ -114,8 +119,12 @@ function wrapped(text: string, width: number, indent = ''): string[] {
   return wrapAnsi(text, width - indent.length, { hard: true }).split('\n').map((line) => `${indent}${line}`);
 }
 
-function columns(rows: readonly (readonly [string, string])[], width: number): string[] {
-  const left = Math.min(34, Math.max(...rows.map(([name]) => stringWidth(name))));
+/** Columns of the names, so that texts stand below each other. */
+function leftOf(rows: readonly (readonly [string, string])[]): number {
+  return Math.min(34, Math.max(...rows.map(([name]) => stringWidth(name))));
+}
+
+function columns(rows: readonly (readonly [string, string])[], width: number, left = leftOf(rows)): string[] {
   const indent = ' '.repeat(left + 4);
   return rows.flatMap(([name, text]) => {
     const [first = '', ...more] = wrapped(text, width, indent);

@@ -10,6 +10,7 @@ import type { ModelFile } from '../models/gguf/model-file.js';
 import { thousandths } from '../engine/rounding.js';
 import type { Answerer } from './answering/answerer.js';
 import { misuse } from './flags/flags.js';
+import { isDrawable, loadRendering } from './markdown/rendering.js';
 import { ReaderGone, print, say, tame } from './terminal/output.js';
 
 export interface Given {
@@ -65,12 +66,13 @@ async function readStdin(mostBytes: number, signal: AbortSignal): Promise<string
 }
 
 /**
- * Asks and prints the answer as it comes; with `json` nothing is printed. An abort throws
- * `cancelled`.
+ * Asks and prints the answer as it comes, rendered on a terminal unless it is to be `raw`; with
+ * `json` nothing is printed. An abort throws `cancelled`.
  */
-export async function answerOnce(answerer: Pick<Answerer, 'chat'>, request: ChatRequest, { json }: { json: boolean }, signal: AbortSignal): Promise<Given> {
+export async function answerOnce(answerer: Pick<Answerer, 'chat'>, request: ChatRequest, { json, raw }: { json: boolean; raw: boolean }, signal: AbortSignal): Promise<Given> {
+  const printer = json ? silent : await openPrinter(raw);
   const running = answerer.chat(request, signal);
-  const given = await stream(running, json, signal);
+  const given = await stream(running, printer, signal);
   return { ...given, finish: await running.finished };
 }
 
@@ -124,7 +126,55 @@ export function sayEnd({ finish }: Given, quiet: boolean): void {
   if (finish.finishReason === 'length' && !quiet) say(`recua: the answer was cut off after ${finish.usage.completionTokens} token${finish.usage.completionTokens === 1 ? '' : 's'}.`);
 }
 
-async function stream(running: Answer, hold: boolean, signal: AbortSignal): Promise<{ text: string; reasoning: string }> {
+/** Who prints an answer as it comes. */
+interface Printer {
+  push(text: string): Promise<void>;
+  /** Ends the last line, whatever came. */
+  end(): Promise<void>;
+}
+
+const silent: Printer = { push: () => Promise.resolve(), end: () => Promise.resolve() };
+
+async function openPrinter(raw: boolean): Promise<Printer> {
+  if (!raw && isDrawable()) return await openRenderer();
+  const safe = !raw && process.stdout.isTTY ? tame : (text: string) => text;
+  let isOpen = true;
+  return {
+    push(text) {
+      isOpen = !text.endsWith('\n');
+      return print(safe(text));
+    },
+    end: () => (isOpen ? print('\n') : Promise.resolve()),
+  };
+}
+
+async function openRenderer(): Promise<Printer> {
+  const [rendering, { MarkdownWriter }] = await Promise.all([loadRendering(), import('./markdown/markdown-writer.js')]);
+  const { size, libraries, looks } = rendering!;
+  let waiting = '';
+  const writer = new MarkdownWriter((text) => (waiting += text), size, libraries, looks);
+  const flush = async () => {
+    const text = waiting;
+    waiting = '';
+    if (text !== '') await print(text);
+  };
+  // While it was stopped others have written, at least the shell.
+  const resumed = () => writer.giveWay();
+  process.on('SIGCONT', resumed);
+  return {
+    push(text) {
+      writer.push(tame(text));
+      return flush();
+    },
+    end() {
+      process.removeListener('SIGCONT', resumed);
+      writer.end();
+      return flush();
+    },
+  };
+}
+
+async function stream(running: Answer, printer: Printer, signal: AbortSignal): Promise<{ text: string; reasoning: string }> {
   let text = '';
   let reasoning = '';
   try {
@@ -132,14 +182,14 @@ async function stream(running: Answer, hold: boolean, signal: AbortSignal): Prom
       reasoning += delta.reasoning ?? '';
       if (delta.content === undefined) continue;
       text += delta.content;
-      if (!hold) await print(process.stdout.isTTY ? tame(delta.content) : delta.content);
+      await printer.push(delta.content);
     }
   } catch (thrown) {
     if (thrown instanceof ReaderGone) throw thrown;
-    if (text !== '' && !hold) await print('\n');
+    if (text !== '') await printer.end();
     if (signal.aborted) throw new RecuaError('cancelled', 'Stopped.', { cause: thrown });
     throw thrown;
   }
-  if (!hold && !text.endsWith('\n')) await print('\n');
+  await printer.end();
   return { text, reasoning };
 }

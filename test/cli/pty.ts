@@ -146,13 +146,17 @@ export class Pty {
     await this.until(() => this.cursor().line === '>' && this.cursor().column === 2, 'an empty prompt');
   }
 
-  /** Sends a line and waits for the next prompt; returns what was shown between the two. */
+  /**
+   * Sends a line and waits for the next prompt; returns what was shown between the two, without the
+   * line between turns.
+   */
   async say(line: string): Promise<string> {
     const before = this.lines().length;
     this.type(`${line}\r`);
     await this.until(() => this.lines().length > before, `a reaction to ${line}`);
     await this.prompt();
-    return this.lines().slice(before, -1).join('\n');
+    const shown = this.lines().slice(before, -1);
+    return (/^─+$/.test(shown.at(-1) ?? '') ? shown.slice(0, -1) : shown).join('\n');
   }
 
   async leave(): Promise<number> {

@@ -1,6 +1,8 @@
-// Shows an answer as it comes: tamed, broken between words, with what the model thinks set apart
-// from what it says. One per answer, or per answer that is shown again.
+// Shows an answer as it comes: tamed, rendered or broken between words, with what the model thinks
+// set apart from what it says. One per answer, or per answer that is shown again.
 import type { Delta } from '../../engine/protocol.js';
+import { MarkdownWriter, widestRule } from '../markdown/markdown-writer.js';
+import type { Rendering } from '../markdown/rendering.js';
 import { tame } from '../terminal/output.js';
 import { WordWrap } from './word-wrap.js';
 
@@ -11,12 +13,17 @@ export interface AnswerLook {
   terminal: boolean;
   /** Columns to wrap at; Infinity where nothing is wrapped. */
   columns(): number;
+  /** How Markdown is rendered; undefined where it is shown as it is. */
+  markdown?: Rendering | undefined;
+  /** The answer's bytes as they are, on a terminal too. */
+  raw?: boolean;
 }
 
 export class AnswerWriter {
   readonly #write: (text: string) => void;
   readonly #look: AnswerLook;
   readonly #wrap: WordWrap;
+  readonly #markdown: MarkdownWriter | undefined;
   #thinking = false;
   #begun = false;
   #lineOpen = false;
@@ -25,6 +32,8 @@ export class AnswerWriter {
     this.#write = write;
     this.#look = look;
     this.#wrap = new WordWrap(() => look.columns());
+    const { markdown } = look;
+    this.#markdown = markdown && new MarkdownWriter(write, markdown.size, markdown.libraries, markdown.looks);
   }
 
   push({ reasoning, content }: Delta): void {
@@ -35,8 +44,15 @@ export class AnswerWriter {
   /** Ends the line, whatever came. */
   end(): void {
     this.#endThinking();
+    this.#markdown?.end();
     if (this.#lineOpen) this.#write('\n');
     this.#lineOpen = false;
+  }
+
+  /** Something else is to be written in between, from the beginning of a row on. */
+  giveWay(): void {
+    this.#markdown?.giveWay();
+    if (this.#lineOpen) this.#show('\n');
   }
 
   #think(text: string): void {
@@ -51,11 +67,17 @@ export class AnswerWriter {
 
   #say(text: string): void {
     this.#endThinking();
+    if (this.#look.raw) {
+      this.#write(text);
+      this.#lineOpen = !text.endsWith('\n');
+      return;
+    }
     // Many templates leave line breaks between thinking and answer, or before it.
     const shown = this.#begun ? text : text.trimStart();
     if (shown === '') return;
     this.#begun = true;
-    this.#show(this.#safe(shown));
+    if (this.#markdown) this.#markdown.push(this.#safe(shown));
+    else this.#show(this.#safe(shown));
   }
 
   #endThinking(): void {
@@ -75,4 +97,12 @@ export class AnswerWriter {
     this.#write(dim ? `\x1b[2m${wrapped}\x1b[22m` : wrapped);
     this.#lineOpen = !text.endsWith('\n');
   }
+}
+
+/** The line between two turns; '' where answers are not rendered. */
+export function turnRule({ markdown }: AnswerLook): string {
+  if (!markdown) return '';
+  const { dim } = markdown.looks;
+  const line = '─'.repeat(Math.min(markdown.size().columns, widestRule));
+  return dim === '' ? `${line}\n` : `\x1b[${dim}m${line}\x1b[0m\n`;
 }

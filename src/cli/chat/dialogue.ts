@@ -9,9 +9,11 @@ import type { Answerer } from '../answering/answerer.js';
 import { makeRequest } from '../flags/answer-flags.js';
 import type { AnswerSettings } from '../flags/answer-flags.js';
 import { stopCode } from '../terminal/signals.js';
-import { AnswerWriter } from './answer-writer.js';
+import { speedLine } from '../single-turn.js';
+import { AnswerWriter, turnRule } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
 import type { ChatModels } from './chat-models.js';
+import { isRefusal, tooLongText } from './failures.js';
 import { SavedConversation } from './sessions/conversation.js';
 import type { SavedReply } from './sessions/conversation.js';
 import { runCommand } from './in-chat-commands.js';
@@ -47,11 +49,17 @@ export class Dialogue {
   conversation: SavedConversation;
   settings: AnswerSettings;
   template: TemplateName;
+  /** What the answers must be like; `firstConstraint` is that of the command line. */
+  constraint: Constraint;
+  readonly firstConstraint: Constraint;
+  /** Each answer tells how fast it was. */
+  verbose = false;
+  /** The model may think, if it can. */
+  thinks = true;
   /** Stands in the next message to be edited. */
   draft = '';
   /** The next message takes the place of the last exchange. */
   replacing = false;
-  readonly #parts: DialogueParts;
   #createdAt: string;
   #code: number | undefined;
   #retries = 0;
@@ -59,7 +67,7 @@ export class Dialogue {
   #unsavedKv = false;
 
   constructor(parts: DialogueParts, input: Input) {
-    this.#parts = parts;
+    this.constraint = this.firstConstraint = parts.constraint;
     this.models = parts.models;
     this.keeper = parts.keeper;
     this.look = parts.look;
@@ -271,7 +279,8 @@ export class Dialogue {
     const controller = new AbortController();
     this.input.onInterrupt = () => controller.abort();
     const writer = new AnswerWriter((text) => this.input.write(text), this.look);
-    const request = makeRequest(this.conversation.messages(), settings, this.#parts.constraint, this.template);
+    this.input.onSay = () => writer.giveWay();
+    const request = makeRequest(this.conversation.messages(), settings, this.constraint, this.template, this.thinks);
     const running = this.#answerer.chat(request, controller.signal);
     const so = { text: '', reasoning: '' };
     let reply: SavedReply | undefined;
@@ -286,6 +295,7 @@ export class Dialogue {
       const finish = await running.finished;
       writer.end();
       for (const warning of finish.warnings) this.input.say(`recua: ${warning}`);
+      if (this.verbose) this.input.say(speedLine(finish));
       const { usage, timings, seed, finishReason: ended } = finish;
       reply = { ...so, ended, usage, timings, seed };
       this.statistics.add({ ...usage, timings, seed, ended });
@@ -296,7 +306,7 @@ export class Dialogue {
       writer.end();
       thrown = error;
     } finally {
-      this.input.onInterrupt = () => undefined;
+      this.input.onInterrupt = this.input.onSay = () => undefined;
     }
     if (thrown !== undefined) reply = await this.#broken(thrown, request, so, controller.signal.aborted);
     if (!reply) return isRefusal(thrown) ? 'refused' : 'nothing';
@@ -305,13 +315,14 @@ export class Dialogue {
     await this.save();
     const warning = this.statistics.warning();
     if (warning !== undefined && !full) this.input.say(warning);
+    this.input.write(turnRule(this.look));
     return 'answered';
   }
 
   /** An answer that did not come to its end: what came is kept. */
   async #broken(thrown: unknown, request: ChatRequest, so: { text: string; reasoning: string }, stopped: boolean): Promise<SavedReply | undefined> {
     const error = RecuaError.from(thrown);
-    if (error.code === 'context_length_exceeded') this.#sayTooLong(error);
+    if (error.code === 'context_length_exceeded') this.input.say(tooLongText(error));
     else if (!stopped) this.complain(error);
     if (!stopped) await this.#recover(error);
     if (so.text === '') {
@@ -371,13 +382,6 @@ export class Dialogue {
     }
   }
 
-  #sayTooLong(error: RecuaError): void {
-    const { n_prompt_tokens: needed, n_ctx: room } = error.details ?? {};
-    this.input.say(needed === undefined || room === undefined ? `recua: ${error.message}`
-      : `recua: This message does not fit: with it the conversation has ${needed} tokens, and the context holds ${room}. `
-        + 'Nothing was dropped. Shorten it, or use /undo to take the last exchange back or /clear to begin anew.');
-  }
-
   async #leave(): Promise<void> {
     this.input.onInterrupt = () => process.exit(stopCode());
     await this.saveKv();
@@ -386,10 +390,4 @@ export class Dialogue {
       this.input.say(`Saved as ${name}. To go on: recua chat --resume ${/[ ]/.test(name) ? `"${name}"` : name}`);
     }
   }
-}
-
-/** Whether the message itself was at fault, so that it can never be answered as it is. */
-function isRefusal(thrown: unknown): boolean {
-  const { code, type } = RecuaError.from(thrown);
-  return type === 'invalid_request_error' && code !== 'cancelled';
 }

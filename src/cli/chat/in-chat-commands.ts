@@ -7,6 +7,7 @@ import { copy } from './input/clipboard.js';
 import type { Dialogue } from './dialogue.js';
 import { findSession, listSessions } from './sessions/session-store.js';
 import { table } from './sessions/statistics.js';
+import { set, setChoices, show, showChoices } from './set-command.js';
 import { exportTo } from './sessions/transcript.js';
 
 interface InChatCommand {
@@ -17,7 +18,7 @@ interface InChatCommand {
   does: string;
   run(chat: Dialogue, operand: string): Promise<void> | void;
   /** What the operand can be. */
-  choices?(chat: Dialogue): Promise<readonly string[]> | readonly string[];
+  choices?(chat: Dialogue, operand: string): Promise<readonly string[]> | readonly string[];
 }
 
 const sessionNames = async (chat: Dialogue) => (await listSessions(chat.keeper.folder)).map(({ name }) => name);
@@ -144,6 +145,8 @@ const commands: readonly InChatCommand[] = [
     },
     choices: (chat) => chat.models.names(),
   },
+  { names: ['/set'], operand: '[what] [value]', does: 'Set parameters of the answers, the system prompt, JSON, and more; alone it lists them', run: set, choices: (_, operand) => setChoices(operand) },
+  { names: ['/show'], operand: '[what]', does: `Show what the chat goes by: ${showChoices.join(', ')}`, run: show, choices: () => showChoices },
   { names: ['/tokens'], operand: '', does: 'Show how many tokens the last answer took, and how full the context is', run: (chat) => chat.input.say(chat.statistics.tokens(chat.input.columns)) },
   { names: ['/stats'], operand: '', does: 'Show how fast the last answer came, and with which settings', run: (chat) => chat.input.say(chat.statistics.stats(chat.template, chat.settings, chat.input.columns)) },
 ];
@@ -162,10 +165,10 @@ export async function runCommand(chat: Dialogue, line: string): Promise<void> {
 
 /** What a half-typed command can become. */
 export async function complete(chat: Dialogue, text: string): Promise<readonly string[]> {
-  const [, name, gap, operand] = /^(\/\S*)(\s*)(\S*)$/.exec(text) ?? [];
+  const [, name, gap, operand] = /^(\/\S*)(\s*)(.*)$/.exec(text) ?? [];
   if (name === undefined) return [];
   if (gap === '') return commands.flatMap(({ names }) => names).filter((one) => one.startsWith(name)).map((one) => (find(one)!.operand === '' ? one : `${one} `));
-  return ((await find(name)?.choices?.(chat)) ?? []).filter((one) => one.startsWith(operand!)).map((one) => `${name} ${one}`);
+  return ((await find(name)?.choices?.(chat, operand!)) ?? []).filter((one) => one.startsWith(operand!)).map((one) => `${name} ${one}`);
 }
 
 function find(name: string): InChatCommand | undefined {

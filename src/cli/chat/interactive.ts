@@ -1,6 +1,6 @@
 // A dialogue on this process's own terminal: chooses how messages are read, and ends it in order on
 // signals. Called by chat.ts.
-import { AnswerWriter } from './answer-writer.js';
+import { AnswerWriter, turnRule } from './answer-writer.js';
 import type { AnswerLook } from './answer-writer.js';
 import { Dialogue } from './dialogue.js';
 import type { DialogueParts } from './dialogue.js';
@@ -8,6 +8,7 @@ import { History } from './input/history.js';
 import { complete } from './in-chat-commands.js';
 import type { Input } from './input/input.js';
 import { LineInput } from './input/line-input.js';
+import { isDrawable, loadRendering } from '../markdown/rendering.js';
 import { PlainInput } from './input/plain-input.js';
 import { noteStop } from '../terminal/signals.js';
 import type { StopName } from '../terminal/signals.js';
@@ -20,18 +21,21 @@ export interface Surroundings {
   resumed: string | undefined;
   /** How the engine's log speaks: as long as the chat runs, through it. */
   voice: { say(text: string): void };
+  /** Answers are shown as the bytes that they are. */
+  raw: boolean;
 }
 
 /** Lines of the last exchange shown when a chat goes on. */
 const shownLines = 12;
 
-export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resumed, voice }: Surroundings): Promise<number> {
+export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resumed, voice, raw }: Surroundings): Promise<number> {
   const history = await History.open(stateFolder);
-  const drawable = process.stdout.isTTY && process.env['TERM'] !== 'dumb';
+  const drawable = isDrawable();
   const look: AnswerLook = {
     styles: drawable && !process.env['NO_COLOR'], terminal: process.stdout.isTTY,
     // Where nothing can be erased, the terminal breaks lines.
     columns: () => (drawable ? input.columns : Infinity),
+    markdown: raw ? undefined : await loadRendering(), raw,
   };
   let dialogue: Dialogue | undefined;
   const input: Input = drawable
@@ -69,11 +73,18 @@ export async function chatOnTerminal(parts: DialogueParts, { stateFolder, resume
 function showLast({ conversation, input, look }: Dialogue): void {
   const last = conversation.exchanges.findLast(({ reply }) => reply !== undefined);
   if (!last) return;
-  const lines = `> ${last.message}\n${last.reply!.text}`.trimEnd().split('\n');
-  const text = [...(lines.length > shownLines ? ['…'] : []), ...lines.slice(-shownLines)].join('\n');
-  if (look.columns() === Infinity) return input.say(text);
+  const asked = `> ${last.message}`.split('\n');
+  const lines = [...asked, ...last.reply!.text.trimEnd().split('\n')];
+  const from = Math.max(0, lines.length - shownLines);
+  const head = [...(from > 0 ? ['…'] : []), ...lines.slice(from, asked.length)];
+  if (head.length > 0) input.say(head.join('\n'));
+  const shown = lines.slice(Math.max(from, asked.length));
+  // What is cut off may have opened a block of code.
+  const fences = lines.slice(asked.length, Math.max(from, asked.length)).filter((line) => /^\s*(```|~~~)/.test(line));
+  const text = [...(fences.length % 2 === 1 ? [fences.at(-1)!] : []), ...shown].join('\n');
   // As it was shown when it came.
-  const writer = new AnswerWriter((shown) => input.write(shown), look);
+  const writer = new AnswerWriter((piece) => input.write(piece), look);
   writer.push({ content: text });
   writer.end();
+  input.write(turnRule(look));
 }

@@ -33,19 +33,21 @@ export async function chooseModel(places: Places, asks: boolean): Promise<string
 }
 
 /** Of the newest chat that is sound and whose model is still there. */
-async function lastModel(places: Places): Promise<string | undefined> {
+export async function lastModel(places: Places): Promise<string | undefined> {
   const [newest] = await listSessions(places.sessions);
   const session = newest && await loadSession(newest.path).catch(() => undefined);
   if (!session) return undefined;
   return await findModel(session.model, { places }).then(() => session.model, () => undefined);
 }
 
+/** A model in a list to pick from. */
+export function modelRow({ name, quantisation, sizeBytes, aliases }: ListedModel): string {
+  const about = [quantisation, sizeText(sizeBytes), ...aliases].filter((part) => part !== '').join(', ');
+  return plain(`${name} (${about})`);
+}
+
 async function askPerson(models: readonly ListedModel[]): Promise<string> {
-  const rows = models.map(({ name, quantisation, sizeBytes, aliases }) => {
-    const about = [quantisation, sizeText(sizeBytes), ...aliases].filter((part) => part !== '').join(', ');
-    return plain(`${name} (${about})`);
-  });
   say('Which model? Up and Down or a number choose, Enter takes it, Esc leaves.');
-  const at = await pick([...rows, 'builtin (the small embedded one)']);
+  const at = await pick([...models.map(modelRow), 'builtin (the small embedded one)']);
   return models[at]?.name ?? 'builtin';
 }

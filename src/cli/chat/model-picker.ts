@@ -1,5 +1,5 @@
 // A list on the terminal that a person picks one row of, with the same keys as the message line. It
-// is taken away again when it is over. Called by model-choice.ts.
+// is taken away again when it is over. Called by model-choice.ts and by the menu.
 import { RecuaError } from '../../errors.js';
 import { shorten } from '../terminal/rows.js';
 import { watchSignals } from '../terminal/signals.js';
@@ -7,11 +7,22 @@ import { meaningOf } from './input/keys.js';
 import { Terminal } from './terminal.js';
 import type { Key } from './terminal.js';
 
+interface PickOptions {
+  /** A key for each row, which takes it at once. */
+  letters?: readonly string[];
+  /** What is said of who leaves. */
+  what?: string;
+}
+
 /** Resolves to the index of the row; throws `cancelled` where the person leaves. */
-export async function pick(rows: readonly string[], terminal = new Terminal(process.stdin, process.stdout)): Promise<number> {
-  const picker = new Picker(rows, terminal);
+export async function pick(rows: readonly string[], options?: PickOptions): Promise<number>;
+/** The same, but Esc and Ctrl-D resolve to undefined. */
+export async function pick(rows: readonly string[], options: PickOptions & { mayLeave: true }): Promise<number | undefined>;
+export async function pick(rows: readonly string[], { letters = [], what = 'No model was chosen.', mayLeave = false }: PickOptions & { mayLeave?: boolean } = {}): Promise<number | undefined> {
+  const picker = new Picker(rows, letters, what, new Terminal(process.stdin, process.stdout));
   const stop = watchSignals();
   stop.signal.addEventListener('abort', () => picker.leave(), { once: true });
+  picker.mayLeave = mayLeave;
   try {
     return await picker.picked;
   } finally {
@@ -21,7 +32,11 @@ export async function pick(rows: readonly string[], terminal = new Terminal(proc
 }
 
 class Picker {
-  readonly picked: Promise<number>;
+  readonly picked: Promise<number | undefined>;
+  /** Esc is no failure. */
+  mayLeave = false;
+  readonly #letters: readonly string[];
+  readonly #what: string;
   readonly #rows: readonly string[];
   readonly #terminal: Terminal;
   readonly #onResize = () => this.#draw();
@@ -29,10 +44,12 @@ class Picker {
   /** What has been typed of a number. */
   #number = '';
   #drawnRows = 0;
-  #settle!: { resolve(at: number): void; reject(error: RecuaError): void };
+  #settle!: { resolve(at: number | undefined): void; reject(error: RecuaError): void };
 
-  constructor(rows: readonly string[], terminal: Terminal) {
+  constructor(rows: readonly string[], letters: readonly string[], what: string, terminal: Terminal) {
     this.#rows = rows;
+    this.#letters = letters;
+    this.#what = what;
     this.#terminal = terminal;
     this.picked = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
     terminal.open({ key: (text, key) => this.#key(text, key), resized: this.#onResize, resumed: this.#onResize });
@@ -40,7 +57,7 @@ class Picker {
   }
 
   leave(): void {
-    this.#settle.reject(new RecuaError('cancelled', 'No model was chosen.'));
+    this.#settle.reject(new RecuaError('cancelled', this.#what));
   }
 
   close(): void {
@@ -56,12 +73,14 @@ class Picker {
       case 'older': return this.#move(this.#at - 1);
       case 'newer': return this.#move(this.#at + 1);
       case 'enter': return this.#settle.resolve(this.#at);
-      case 'interrupt': case 'cancel': case 'end':
+      case 'interrupt':
         return this.leave();
+      case 'cancel': case 'end':
+        return this.mayLeave ? this.#settle.resolve(undefined) : this.leave();
       case 'suspend':
         this.#erase();
         return this.#terminal.suspend();
-      case 'insert': return this.#type(number);
+      case 'insert': return this.#letters.includes(meaning.text) ? this.#settle.resolve(this.#letters.indexOf(meaning.text)) : this.#type(number);
       default: return;
     }
   }
@@ -88,7 +107,8 @@ class Picker {
     const width = String(this.#rows.length).length;
     const lines = this.#rows.slice(first, first + room).map((row, index) => {
       const at = first + index;
-      return shorten(`${at === this.#at ? '>' : ' '} ${String(at + 1).padStart(width)}  ${row}`, columns - 1);
+      const letter = this.#letters[at] === undefined ? '' : `${this.#letters[at]}  `;
+      return shorten(`${at === this.#at ? '>' : ' '} ${String(at + 1).padStart(width)}  ${letter}${row}`, columns - 1);
     });
     this.#erase();
     this.#terminal.write(lines.map((line) => `${line}\r\n`).join(''));

@@ -20,6 +20,9 @@ export const serverFlags = settingFlags(configSettings);
 
 export type ServerValues = Values<typeof serverFlags>;
 
+/** Of all commands that serve. */
+export const oftenServed = ['model', 'port', 'host', 'contextSize', 'gpuLayers', 'parallel', 'maxTokens', 'temperature', 'apiKeyFile', 'keepAliveSeconds', 'ui'] as const;
+
 export const api = command({
   name: 'api',
   aliases: [],
@@ -37,6 +40,7 @@ export const api = command({
     ['recua api chat.gguf embed.gguf --keep-alive -1', 'Two models through one port; requests without a name mean the first'],
     ['recua api -m model.gguf --host 0.0.0.0 --api-key-file keys', 'For other machines, too, which need one of the keys in the file'],
   ],
+  often: oftenServed,
   flags: {
     ...serverFlags,
     ...deviceListing,

@@ -23,6 +23,7 @@ import { deviceListing, listDevices } from '../devices.js';
 import { engineConfig, engineFlags } from '../flags/engine-flags.js';
 import { choice, misuse, off, on, perCall, text } from '../flags/flags.js';
 import { settingFlag } from '../flags/setting-flags.js';
+import { loadRendering } from '../markdown/rendering.js';
 import { HeldErrors, say } from '../terminal/output.js';
 import { watchSignals } from '../terminal/signals.js';
 import { answerOnce, mostTextBytes, printJson, readPrompt, sayEnd } from '../single-turn.js';
@@ -44,6 +45,7 @@ export const chat = command({
     ['recua chat --continue', 'Go on with the newest saved chat'],
     ['recua chat builtin -p "Hello" --json', 'One turn, with usage and timings'],
   ],
+  often: ['system', 'continue', 'resume', 'prompt', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet'],
   flags: {
     ...answerFlags({ maxTokens: 2048, topP: 0.9, topK: 40, repeatPenalty: 1.1 }),
     template: choice(['--template', '-t'], 'Chat template by family; auto is the model\'s own', templateNames),
@@ -66,6 +68,7 @@ export const chat = command({
     if (values.listDevices) return await listDevices(values.json);
     const single = values.prompt !== '' || !process.stdin.isTTY;
     if (values.json && !single) throw misuse('Expected a prompt for --json, with -p <text> or on stdin: a conversation is no JSON object.');
+    if (values.json && values.raw) throw misuse('Expected --raw or --json, got both.');
     if (values.resume !== '' && values.continue) throw misuse('Expected --resume or --continue, got both.');
     if (operands.length > 1) throw misuse(`Expected one model, got also ${operands.slice(1).join(' ')}. Put a prompt of several words in quotes after -p.`);
     if (values.template !== 'auto' && values.chatTemplateFile !== '') throw misuse('Expected --template or --chat-template-file, got both.');
@@ -106,11 +109,12 @@ export const chat = command({
         settings: merged.settings, template: merged.template, constraint, keeper,
         look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(),
       };
+      if (!single && !values.raw) void loadRendering().catch(() => undefined);
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
       stop.release();
       if (!values.quiet) greet(answerer, session && path !== undefined ? nameOf(path) : undefined);
       const { chatOnTerminal: converse } = await import('../chat/interactive.js');
-      return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice });
+      return await converse(parts, { stateFolder: values.save ? places.state : undefined, resumed: path, voice, raw: values.raw });
     } catch (thrown) {
       held.tell(thrown);
       throw thrown;

@@ -25,6 +25,7 @@ export const run = command({
     ['git diff | recua run builtin -p "Sum this up:"', 'Put what stdin holds after the prompt'],
     ['recua run builtin -p "Is it?" -g \'root ::= "yes" | "no"\'', 'Allow two answers only'],
   ],
+  often: ['prompt', 'system', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet', 'verbose'],
   flags: {
     prompt: perCall(text(['--prompt', '-p'], 'text', 'The prompt; text from stdin follows it after a blank line')),
     ...answerFlags({ maxTokens: 512 }),
@@ -35,6 +36,7 @@ export const run = command({
   },
   async run({ values, operands, given }) {
     if (values.listDevices) return await listDevices(values.json);
+    if (values.json && values.raw) throw misuse('Expected --raw or --json, got both.');
     const [name, ...words] = operands;
     if (name === undefined) throw misuse('Expected a model: recua run <model> "<prompt>".');
     if (words.length > 0 && values.prompt !== '') throw misuse('Expected the prompt behind the model or with -p, got both.');

@@ -1,7 +1,7 @@
 // `recua serve <command>`: the managed server, one per user, that runs in the background. Each
 // command is a file of serve/.
 import { RecuaError } from '../../errors.js';
-import { namedModels, serverFlags } from './api.js';
+import { oftenServed, namedModels, serverFlags } from './api.js';
 import type { ServerValues } from './api.js';
 import type { Arguments } from '../flags/arguments.js';
 import { command } from '../command.js';
@@ -44,6 +44,7 @@ const start = command({
     ['recua serve start', 'Serve every model on this machine, each when it is asked for'],
     ['recua serve start model.gguf --port 9000 --ctx-size 8192', 'Another port, and room for 8192 tokens per request'],
   ],
+  often: oftenServed,
   flags: { ...startFlags, ...deviceListing, json: deviceListingJson },
   async run(given) {
     if (given.values.listDevices) return await listDevices(given.values.json);
@@ -104,6 +105,7 @@ const restart = command({
   summary: 'Stop the server and start it with the same settings',
   details: 'Flags given here replace those it was started with. If no server runs, the last one is started again.',
   examples: [['recua serve restart', 'After an update of Recua'], ['recua serve restart --port 9000', 'The same on another port']],
+  often: oftenServed,
   flags: restartFlags,
   async run({ values, operands, given }) {
     const places = servePlaces();

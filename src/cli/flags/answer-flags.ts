@@ -13,6 +13,10 @@ const { maxTokens, temperature } = answerSettings;
 const samplerFlags = settingFlags(samplerSettings);
 type SamplerFlag = keyof typeof samplerFlags;
 const samplerKeys = Object.keys(samplerFlags) as SamplerFlag[];
+type MoreKey = Exclude<keyof typeof samplerSettings, SamplerFlag>;
+export const moreKeys = (Object.keys(samplerSettings) as (keyof typeof samplerSettings)[]).filter((key): key is MoreKey => !Object.hasOwn(samplerFlags, key));
+/** Samplers that have no flag. */
+export type MoreSettings = Partial<Record<MoreKey | 'mirostat', number>>;
 
 type OwnDefaults = { maxTokens: number } & Partial<Record<SamplerFlag, number>>;
 
@@ -31,6 +35,7 @@ export function answerFlags(own: OwnDefaults) {
     grammar: perCall(text(['--grammar', '-g'], 'gbnf', 'GBNF grammar that the answer has to follow')),
     grammarFile: perCall(text(['--grammar-file', '-gf'], 'file', 'File with such a grammar')),
     json: perCall(on(['--json'], 'Print one JSON object with the answer, usage and timings instead of the text')),
+    raw: on(['--raw'], 'On a terminal, show the answer\'s bytes as they are: no Markdown rendered, no control characters taken out'),
     quiet: on(['--quiet', '-q'], 'Say nothing about loading'),
   } as const;
 }
@@ -38,7 +43,7 @@ export function answerFlags(own: OwnDefaults) {
 export type AnswerValues = Values<ReturnType<typeof answerFlags>>;
 
 /** The settings of an answer that a person chooses and a saved chat keeps. */
-export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | SamplerFlag | 'seed'>;
+export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | SamplerFlag | 'seed'> & { more?: MoreSettings; stop?: readonly string[] };
 
 /** The grammar that the flags name, as a constraint. */
 export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'grammarFile'>): Promise<Constraint> {
@@ -48,7 +53,7 @@ export async function readConstraint(values: Pick<AnswerValues, 'grammar' | 'gra
   return grammar === '' ? { kind: 'none' } : { kind: 'grammar', grammar };
 }
 
-export function makeRequest(messages: ChatMessage[], settings: AnswerSettings, constraint: Constraint, template: TemplateName = 'auto'): ChatRequest {
+export function makeRequest(messages: ChatMessage[], settings: AnswerSettings, constraint: Constraint, template: TemplateName = 'auto', thinks = true): ChatRequest {
   const { source, stops } = chatTemplates[template];
   return {
     messages: JSON.stringify(messages),
@@ -59,17 +64,17 @@ export function makeRequest(messages: ChatMessage[], settings: AnswerSettings, c
     constraint,
     sampling: makeSampling(settings),
     maxTokens: settings.maxTokens,
-    stop: [...stops],
-    enableThinking: true,
+    stop: [...stops, ...settings.stop ?? []],
+    enableThinking: thinks,
     templateKwargs: {},
     template: source,
   };
 }
 
-function makeSampling({ temperature, seed, ...settings }: AnswerSettings): Sampling {
+function makeSampling({ temperature, seed, more = {}, ...settings }: AnswerSettings): Sampling {
   const samplers = Object.fromEntries(samplerKeys.map((key) => [key, settings[key]]));
   return {
-    ...samplingDefaults, ...samplers as Pick<AnswerSettings, SamplerFlag>, temperature,
-    mirostat: 0, seed: seed === 0 ? undefined : seed, logitBias: [], ignoreEos: false,
+    ...samplingDefaults, ...samplers as Pick<AnswerSettings, SamplerFlag>, ...more, temperature,
+    mirostat: (more.mirostat ?? 0) as Sampling['mirostat'], seed: seed === 0 ? undefined : seed, logitBias: [], ignoreEos: false,
   };
 }

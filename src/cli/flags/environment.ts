@@ -14,7 +14,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['HF_HUB_OFFLINE', '1 asks no hub'],
   ['HTTPS_PROXY', 'Proxy for downloads (also HTTP_PROXY; NO_PROXY lists hosts that need none)'],
   ['NODE_EXTRA_CA_CERTS', 'File with further certificates to trust, as for all of Node'],
-  ['NO_COLOR', 'Anything: no colours'],
+  ['NO_COLOR', 'Anything: no colours or styles; Markdown keeps its marks'],
   ['VISUAL', 'The editor that Ctrl-X Ctrl-E opens in a chat (also EDITOR)'],
   ['RECUA_ADDON', 'Path of a recua.node: the native addon to load, and no other'],
   ['RECUA_LLAMA_CPP', 'At build time: a llama.cpp of your own'],

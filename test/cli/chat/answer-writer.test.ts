@@ -20,6 +20,19 @@ t.test('an answer ends with one line break', async (t) => {
   t.equal(written(styled), '');
 });
 
+t.test('what is said in between has rows of its own', async (t) => {
+  let all = '';
+  const writer = new AnswerWriter((text) => { all += text; }, marked);
+  writer.giveWay();
+  writer.push({ content: 'a' });
+  writer.giveWay();
+  all += 'said\n';
+  writer.push({ content: 'b' });
+  writer.giveWay();
+  writer.end();
+  t.equal(all, 'a\nsaid\nb\n');
+});
+
 t.test('thinking is dim, each piece by itself, or marked with words', async (t) => {
   const deltas = [{ reasoning: '\nhm' }, { reasoning: ' so' }, { content: '\n\nyes' }];
   t.equal(written(styled, ...deltas), '\x1b[2mhm\x1b[22m\x1b[2m so\x1b[22m\n\nyes\n');

@@ -7,7 +7,7 @@ import { always, openChat, readSaved, sessionFiles } from './chats.js';
 t.test('/help lists every command', async (t) => {
   const chat = await openChat(t, [], { rows: 60, columns: 120 });
   const help = await chat.say('/help');
-  for (const name of ['/help, /?', '/quit, /exit, /bye', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/model [name]', '/retry', '/undo', '/edit', '/copy', '/export']) {
+  for (const name of ['/help, /?', '/quit, /exit, /bye', '/clear', '/save <name>', '/load <name>', '/sessions', '/system', '/tokens', '/stats', '/template', '/model [name]', '/set', '/show', '/retry', '/undo', '/edit', '/copy', '/export']) {
     t.ok(help.includes(name), name);
   }
 });
@@ -219,5 +219,5 @@ t.test('Tab completes commands, templates and saved chats', async (t) => {
   chat.type('\x15/load o\t');
   await chat.until(() => chat.cursor().line === '> /load other');
   chat.type('\x15/s\t');
-  await chat.until(/\/save +\/sessions +\/system +\/stats/);
+  await chat.until(/\/save +\/sessions +\/system +\/set +\/show +\/stats/);
 });

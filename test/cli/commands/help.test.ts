@@ -4,6 +4,7 @@ import stringWidth from 'string-width';
 import { allPlaces } from '#recua/cli/command-tree.js';
 import { command } from '#recua/cli/command.js';
 import { text, variableNames } from '#recua/cli/flags/flags.js';
+import { groupsOf } from '#recua/cli/flags/groups.js';
 import { commandHelp } from '#recua/cli/help.js';
 import { allCommands } from '#recua/cli/table.js';
 import { mainPath, recua, root } from '../recua.js';
@@ -65,4 +66,24 @@ t.test('help tells exit codes, and help environment files and variables', async 
   t.equal(code, 0);
   for (const name of ['SERVICE_HOME', 'HUB_TOKEN', 'HUB_HOME', 'RECUA_CONFIG', 'NO_COLOR']) t.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
   t.match(stdout, /config\.json/);
+});
+
+t.test('help of a command with many flags begins with those that are used most, and has each once in a group', (t) => {
+  const grouped = allPlaces(all).filter(({ command: one }) => one.often !== undefined);
+  t.same(grouped.map(({ path }) => path), ['run', 'chat', 'api', 'serve start', 'serve restart']);
+  for (const place of allPlaces(all)) {
+    const { flags, often } = place.command;
+    t.ok(often !== undefined || Object.keys(flags).length <= 15, `${place.path} has too many flags for one group`);
+    const groups = groupsOf(place.command);
+    t.same(groups.flatMap((group) => group.flags).map(({ names }) => names[0]).sort(), Object.values(flags).map(({ names }) => names[0]).sort(), place.path);
+    if (!often) continue;
+    t.same(groups[0]!.flags, often.map((key) => flags[key]));
+    t.ok(often.length <= 12);
+    t.notOk(groups.some(({ title }) => title === 'Others'), `${place.path}: a flag has no group in flags/groups.ts`);
+    const help = commandHelp(place, 80);
+    const at = ['Flags used most', 'Examples', ...groups.slice(1).map(({ title }) => title)].filter((title) => title !== 'Examples' || place.command.examples).map((title) => help.indexOf(`\n${title}\n`));
+    t.notOk(at.includes(-1));
+    t.same(at, [...at].sort((a, b) => a - b), `${place.path}: first what is used most, then examples, then the groups`);
+  }
+  t.end();
 });

@@ -9,8 +9,12 @@ export type Entry =
 export interface Input {
   /** Ctrl-C while nothing is read. */
   onInterrupt: () => void;
+  /** Something is to be said while an answer is written. */
+  onSay: () => void;
   /** A message was thrown away by Ctrl-C. */
   onClear: () => void;
+  /** What is typed is kept for the arrow keys. */
+  keepsHistory: boolean;
   /** How wide a line may be; Infinity where nobody cares. */
   readonly columns: number;
   /**

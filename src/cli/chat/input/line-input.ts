@@ -25,7 +25,9 @@ const mostWaiting = 100_000;
 
 export class LineInput implements Input {
   onInterrupt: () => void = () => {};
+  onSay: () => void = () => {};
   onClear: () => void = () => {};
+  keepsHistory = true;
   readonly recalls = 'The Up key brings the message back.';
   readonly #terminal: Terminal;
   readonly #screen: Screen;
@@ -54,7 +56,11 @@ export class LineInput implements Input {
     terminal.open({
       key: (text, key) => this.#key(text, key),
       resized: () => this.#draw(),
-      resumed: () => this.#draw(),
+      resumed: () => {
+        // Others have written meanwhile, at least the shell.
+        this.onSay();
+        this.#draw();
+      },
     });
   }
 
@@ -83,6 +89,7 @@ export class LineInput implements Input {
 
   say(text: string): void {
     if (this.#resolve && !this.#outside) this.#screen.erase();
+    this.onSay();
     this.write(`${inLines(tame(text), this.#terminal.columns)}\n`);
     this.#draw();
   }
@@ -207,7 +214,7 @@ export class LineInput implements Input {
 
   #send({ text, fenced }: { text: string; fenced: boolean }): void {
     if (text.trim() === '') return this.#change({ ...this.#draft, text: '', cursor: 0 });
-    void this.#history.add(this.#draft.text);
+    if (this.keepsHistory) void this.#history.add(this.#draft.text);
     this.#settle({ kind: 'text', text, fenced });
   }
 

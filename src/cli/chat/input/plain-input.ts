@@ -13,7 +13,9 @@ import { againLeaves } from './input.js';
 
 export class PlainInput implements Input {
   onInterrupt: () => void = () => {};
+  onSay: () => void = () => {};
   onClear: () => void = () => {};
+  keepsHistory = true;
   readonly recalls = '';
   readonly #lines: Interface;
   readonly #talk: NodeJS.WriteStream;
@@ -64,6 +66,7 @@ export class PlainInput implements Input {
   }
 
   say(text: string): void {
+    if (process.stdout.isTTY) this.onSay();
     this.#talk.write(`${tame(text)}\n`);
   }
 
@@ -101,7 +104,7 @@ export class PlainInput implements Input {
       this.#draft = emptyDraft;
       this.#talk.write('> ');
     } else {
-      void this.#history.add(this.#draft.text);
+      if (this.keepsHistory) void this.#history.add(this.#draft.text);
       this.#settle({ kind: 'text', text: means.text, fenced: means.fenced });
     }
   }

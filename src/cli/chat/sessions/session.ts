@@ -5,7 +5,8 @@ import type { FinishReason } from '../../../engine/protocol.js';
 import { RecuaError } from '../../../errors.js';
 import { templateNames } from '../../../models/chat-templates.js';
 import type { TemplateName } from '../../../models/chat-templates.js';
-import type { AnswerSettings } from '../../flags/answer-flags.js';
+import type { AnswerSettings, MoreSettings } from '../../flags/answer-flags.js';
+import { moreParameters } from '../parameters.js';
 import { maxCount } from '../../../settings/kinds.js';
 import type { Exchange, SavedReply } from './conversation.js';
 
@@ -35,6 +36,8 @@ export function writeSession(session: Session): string {
     sampling: {
       max_tokens: settings.maxTokens, temperature: settings.temperature, top_p: settings.topP, top_k: settings.topK,
       min_p: settings.minP, repeat_penalty: settings.repeatPenalty, seed: settings.seed,
+      ...writeMore(settings.more ?? {}),
+      ...(settings.stop ? { stop: settings.stop } : {}),
     },
     messages: session.exchanges.flatMap(({ message, sentAt, reply }) => [
       { role: 'user', content: message, sent_at: sentAt, ...(reply ? {} : { unanswered: true }) },
@@ -78,11 +81,25 @@ export function readSession(text: string, path: string): Session {
     settings: {
       maxTokens: sampling.whole('max_tokens', 1, maxCount), temperature: sampling.number('temperature', 0, 100), topP: sampling.number('top_p', 0, 1),
       topK: sampling.whole('top_k', 0, maxCount), minP: sampling.number('min_p', 0, 1), repeatPenalty: sampling.number('repeat_penalty', 0.01, 100),
-      seed: sampling.whole('seed', 0, 2 ** 32 - 1),
+      seed: sampling.whole('seed', 0, 2 ** 32 - 1), ...readMore(sampling),
     },
     createdAt: file.text('created_at'),
     updatedAt: file.text('updated_at'),
     exchanges: readExchanges(file.list('messages'), invalid),
+  };
+}
+
+function writeMore(more: MoreSettings): Record<string, number> {
+  const set = moreParameters.map(({ name, key }) => [name, more[key as keyof MoreSettings]]);
+  return Object.fromEntries(set.filter(([, value]) => value !== undefined)) as Record<string, number>;
+}
+
+/** What only some chats have set. */
+function readMore(sampling: SessionFields): Pick<AnswerSettings, 'more' | 'stop'> {
+  const more = moreParameters.filter(({ name }) => sampling.has(name)).map(({ name, key, min, max, whole }) => [key, whole ? sampling.whole(name, min, max) : sampling.number(name, min, max)]);
+  return {
+    ...(more.length === 0 ? {} : { more: Object.fromEntries(more) as MoreSettings }),
+    ...(sampling.has('stop') ? { stop: sampling.texts('stop') } : {}),
   };
 }
 
@@ -157,6 +174,12 @@ class SessionFields {
     const value = this.#value[key];
     if (!Array.isArray(value)) throw this.#wrong(key, 'a list');
     return value;
+  }
+
+  texts(key: string): string[] {
+    const value = this.list(key);
+    if (!value.every((text) => typeof text === 'string' && text !== '')) throw this.#wrong(key, 'a list of texts');
+    return value as string[];
   }
 
   object(key: string): SessionFields {

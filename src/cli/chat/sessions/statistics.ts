@@ -7,6 +7,7 @@ import type { Answerer } from '../../answering/answerer.js';
 import type { TemplateName } from '../../../models/chat-templates.js';
 import type { AnswerSettings } from '../../flags/answer-flags.js';
 import { tokensPerSecond } from '../../single-turn.js';
+import { moreParameters } from '../parameters.js';
 import { endedBecause } from './transcript.js';
 import type { SavedReply } from './conversation.js';
 
@@ -120,8 +121,9 @@ export class Statistics {
   }
 }
 
-function sampling({ temperature, topP, topK, minP, repeatPenalty, seed, maxTokens }: AnswerSettings): string {
-  return `temperature ${temperature}, top-p ${topP}, top-k ${topK}, min-p ${minP}, repeat penalty ${repeatPenalty}, seed ${seed === 0 ? 'random' : seed}, at most ${maxTokens} tokens`;
+function sampling({ temperature, topP, topK, minP, repeatPenalty, seed, maxTokens, more = {}, stop }: AnswerSettings): string {
+  const others = [...moreParameters.filter(({ key }) => Object.hasOwn(more, key)).map((one) => `, ${one.name} ${more[one.key as keyof typeof more]}`), ...(stop ? [`, stop ${JSON.stringify(stop)}`] : [])];
+  return `temperature ${temperature}, top-p ${topP}, top-k ${topK}, min-p ${minP}, repeat penalty ${repeatPenalty}, seed ${seed === 0 ? 'random' : seed}, at most ${maxTokens} tokens${others.join('')}`;
 }
 
 function milliseconds(ms: number): string {

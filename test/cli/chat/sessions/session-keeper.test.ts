@@ -86,7 +86,7 @@ t.test('kill -9 in the middle of an answer loses that answer and nothing else', 
   await second.until(/The last message has no answer/);
   await second.until(() => second.cursor().line === '  line', 'the message again');
   second.type('!\r');
-  await second.until(/ok\n>/);
+  await second.until(/ok\n─+\n>/);
   t.match(await second.say('/stats'), /Template +chatml\nSampling +.*top-k 30/s, 'what the command line does not say is the saved chat\'s');
   await second.leave();
   t.same(readSaved(first.home).messages.map(({ content }) => content).slice(2), ['second\nline!', 'ok']);

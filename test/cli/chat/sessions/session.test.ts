@@ -21,6 +21,8 @@ const session: Session = {
 
 t.test('a session comes back as it was written', async (t) => {
   t.same(readSession(writeSession(session), 'a.json'), session);
+  const more = { ...session, settings: { ...session.settings, more: { mirostat: 2, xtcProbability: 0.5 }, stop: ['a', '\n'] } };
+  t.same(readSession(writeSession(more), 'a.json'), more);
   t.match(JSON.parse(writeSession(session)), { recua_session: 1, messages: [{ role: 'user' }, { role: 'assistant' }, {}, {}, { role: 'user', unanswered: true }] });
 });
 
@@ -38,6 +40,8 @@ t.test('whatever is wrong with a file is said with its place', async (t) => {
   refuse({ ...whole, sampling: { ...whole.sampling, temperature: '1' } }, /temperature of sampling of the file is not a number/);
   refuse({ ...whole, sampling: { ...whole.sampling, max_tokens: 0 } }, /max_tokens of sampling of the file is not a number from 1 to 2147483647/);
   refuse({ ...whole, sampling: { ...whole.sampling, temperature: 1e300 } }, /temperature of sampling of the file is not a number from 0 to 100/);
+  refuse({ ...whole, sampling: { ...whole.sampling, mirostat: 3 } }, /mirostat of sampling of the file is not a number from 0 to 2/);
+  refuse({ ...whole, sampling: { ...whole.sampling, stop: ['a', 1] } }, /stop of sampling of the file is not a list of texts/);
   refuse({ ...whole, sampling: { ...whole.sampling, seed: 1.5 } }, /seed of sampling of the file is not a whole number/);
 });
 

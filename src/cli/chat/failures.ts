@@ -1,0 +1,15 @@
+// What the dialogue tells of a message that was not answered.
+import { RecuaError } from '../../errors.js';
+
+/** Whether the message itself was at fault, so that it can never be answered as it is. */
+export function isRefusal(thrown: unknown): boolean {
+  const { code, type } = RecuaError.from(thrown);
+  return type === 'invalid_request_error' && code !== 'cancelled';
+}
+
+export function tooLongText(error: RecuaError): string {
+  const { n_prompt_tokens: needed, n_ctx: room } = error.details ?? {};
+  return needed === undefined || room === undefined ? `recua: ${error.message}`
+    : `recua: This message does not fit: with it the conversation has ${needed} tokens, and the context holds ${room}. `
+      + 'Nothing was dropped. Shorten it, or use /undo to take the last exchange back or /clear to begin anew.';
+}

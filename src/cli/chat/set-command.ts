@@ -1,0 +1,165 @@
+// /set and /show, as Ollama's users type them.
+import { misuse } from '../flags/flags.js';
+import { nearest } from '../../models/names/nearest.js';
+import type { Dialogue } from './dialogue.js';
+import { findParameter, parameters, valueOf, withParameter } from './parameters.js';
+import { table } from './sessions/statistics.js';
+
+const mostStops = 16;
+const longestStop = 1_000;
+const anyObject = { kind: 'schema', schema: '{"type":"object"}', strict: false, param: 'format' } as const;
+
+interface Thing {
+  name: string;
+  /** What follows it. */
+  operand: string;
+  does: string;
+  set(chat: Dialogue, operand: string): Promise<void> | void;
+}
+
+const things: readonly Thing[] = [
+  { name: 'parameter', operand: '<name> <value>', does: 'Set a setting of the answers; alone it lists them', set: setParameter },
+  { name: 'system', operand: '"<text>"', does: 'Set the system prompt, as /system does', set: setSystem },
+  { name: 'format', operand: 'json', does: 'Every answer is a JSON object', set: setFormat },
+  { name: 'noformat', operand: '', does: 'Answers are free again', set: (chat) => freeFormat(chat) },
+  { name: 'verbose', operand: '', does: 'Show how fast each answer was', set: (chat) => speeds(chat, true) },
+  { name: 'quiet', operand: '', does: 'Do not', set: (chat) => speeds(chat, false) },
+  { name: 'think', operand: '', does: 'A model that can thinks before it answers', set: (chat) => thinks(chat, true) },
+  { name: 'nothink', operand: '', does: 'It answers at once', set: (chat) => thinks(chat, false) },
+  { name: 'history', operand: '', does: 'What you type is kept for the Up key', set: (chat) => keeps(chat, true) },
+  { name: 'nohistory', operand: '', does: 'It is not', set: (chat) => keeps(chat, false) },
+  {
+    name: 'wordwrap', operand: '', does: 'Lines are broken between words, as they always are',
+    set: (chat) => chat.input.say('On a terminal lines are always broken between words; recua chat --raw leaves them as they are.'),
+  },
+  { name: 'nowordwrap', operand: '', does: 'Not in a chat: recua chat --raw', set: () => { throw misuse('A chat that runs cannot stop breaking lines. Leave it and go on with it: recua chat --continue --raw'); } },
+];
+
+export async function set(chat: Dialogue, operand: string): Promise<void> {
+  if (operand === '') return list(chat);
+  const [, name = '', rest = ''] = /^(\S+)\s*([^]*)$/.exec(operand)!;
+  const thing = things.find((one) => one.name === name);
+  if (!thing && (name === 'stop' || parameters.some((one) => one.name === name || one.others.includes(name)))) return await setParameter(chat, operand);
+  if (!thing) {
+    const known = things.map((one) => one.name);
+    const near = nearest(name, known);
+    const meant = near === undefined ? '' : ` Did you mean /set ${near}?`;
+    throw misuse(`There is nothing called ${JSON.stringify(name)} to set.${meant} There are ${known.join(', ')}.`);
+  }
+  if (thing.operand === '' && rest !== '') throw misuse(`/set ${name} takes nothing after it, got ${JSON.stringify(rest)}.`);
+  await thing.set(chat, rest);
+}
+
+/** What can stand behind /set. */
+export function setChoices(operand: string): string[] {
+  if (operand.startsWith('parameter ')) return ['stop', ...parameters.map(({ name }) => name)].map((name) => `parameter ${name} `);
+  return things.map(({ name, operand: more }) => (name === 'format' ? 'format json' : more === '' ? name : `${name} `));
+}
+
+export const showChoices = ['info', 'parameters', 'system', 'template'] as const;
+
+export function show(chat: Dialogue, operand: string): void {
+  const { input, conversation, models } = chat;
+  const { id, description, contextSize, url } = models.current;
+  switch (operand) {
+    case '': return input.say(`/show ${showChoices.join(', /show ')}`);
+    case 'info':
+    case 'model': return input.say(table([['Model', id], ['What it is', description], ['Context', `${contextSize} tokens`], ['Answers', url === undefined ? 'in this process\'s own engine' : `on ${url}`]], input.columns));
+    case 'parameters': return listParameters(chat);
+    case 'system': return input.say(conversation.system === '' ? 'There is no system prompt.' : conversation.system);
+    case 'template': return input.say(`The template is ${chat.template}${chat.template === 'auto' ? ', the model\'s own' : ''}.`);
+    default: throw misuse(`Expected one of ${showChoices.join(', ')} behind /show, got ${JSON.stringify(operand)}. recua show ${id} tells all of a model.`);
+  }
+}
+
+function list(chat: Dialogue): void {
+  const { input, settings } = chat;
+  const rows: [string, string][] = things.map(({ name, operand, does }) => [`/set ${name}${operand === '' ? '' : ` ${operand}`}`, does]);
+  const isSet = parameters.filter((one) => !one.isMore || settings.more?.[one.key as keyof typeof settings.more] !== undefined);
+  const now = isSet.map((one) => `${one.name} ${valueOf(settings, one)}`);
+  input.say(`${table(rows, input.columns)}\n\nNow: ${[...now, ...stopsOf(chat)].join(', ')}; format ${chat.constraint.kind === 'none' ? 'free' : chat.constraint.kind === 'grammar' ? 'a grammar' : 'json'}, `
+    + `${chat.verbose ? 'verbose' : 'quiet'}, ${chat.thinks ? 'think' : 'nothink'}, ${input.keepsHistory ? 'history' : 'nohistory'}.`);
+}
+
+function stopsOf({ settings }: Dialogue): string[] {
+  return settings.stop ? [`stop ${settings.stop.map((text) => JSON.stringify(text)).join(' ')}`] : [];
+}
+
+function listParameters(chat: Dialogue): void {
+  const rows = parameters.map((one): [string, string] => [one.name, String(valueOf(chat.settings, one))]);
+  chat.input.say(table([...rows, ['stop', stopsOf(chat)[0]?.slice('stop '.length) ?? 'none of your own']], chat.input.columns));
+}
+
+async function setParameter(chat: Dialogue, operand: string): Promise<void> {
+  if (operand === '') return listParameters(chat);
+  const [, name = '', value = ''] = /^(\S+)\s*([^]*)$/.exec(operand)!;
+  if (name === 'stop') return await setStops(chat, value);
+  const parameter = findParameter(name);
+  if (value === '') return chat.input.say(`${parameter.name} is ${valueOf(chat.settings, parameter)}.`);
+  chat.settings = withParameter(chat.settings, parameter, unquoted(value));
+  await saved(chat);
+  chat.input.say(`${parameter.name} is ${valueOf(chat.settings, parameter)} now.`);
+}
+
+/** Each a word, or in quotes as JSON writes a text: `"\n\n"`. */
+async function setStops(chat: Dialogue, value: string): Promise<void> {
+  const words = [...value.matchAll(/"(?:\\.|[^"\\])*"|\S+/g)].map(([word]) => word);
+  const texts = words.map((word) => (word.startsWith('"') ? readQuoted(word) : word));
+  if (texts.length > mostStops || texts.some((text) => text === '' || text.length > longestStop)) {
+    throw misuse(`Expected at most ${mostStops} texts of 1 to ${longestStop} letters behind stop, got ${JSON.stringify(value.slice(0, 60))}.`);
+  }
+  const { stop, ...settings } = chat.settings;
+  chat.settings = texts.length === 0 ? settings : { ...settings, stop: texts };
+  await saved(chat);
+  chat.input.say(texts.length === 0 ? `No text of yours ends an answer${stop ? ' any more' : ''}.` : `An answer ends before ${texts.map((text) => JSON.stringify(text)).join(' or ')} now.`);
+}
+
+function readQuoted(word: string): string {
+  try {
+    return JSON.parse(word) as string;
+  } catch {
+    throw misuse(`Expected a text in quotes, got ${word}. A quote or a backslash in it is written with a backslash before it.`);
+  }
+}
+
+async function setSystem(chat: Dialogue, operand: string): Promise<void> {
+  if (operand === '') throw misuse('Expected the system prompt: /set system "<text>". /system - removes it.');
+  chat.conversation.system = unquoted(operand);
+  await saved(chat);
+  chat.input.say('The system prompt is set.');
+}
+
+function setFormat(chat: Dialogue, operand: string): void {
+  if (operand !== 'json') throw misuse(`Expected /set format json, got ${JSON.stringify(operand)}. /set noformat takes it back.`);
+  chat.constraint = anyObject;
+  chat.input.say('Every answer is a JSON object now. Say in the message what it should hold.');
+}
+
+function freeFormat(chat: Dialogue): void {
+  chat.constraint = chat.firstConstraint;
+  chat.input.say(chat.constraint.kind === 'none' ? 'Answers are free now.' : 'The grammar of the command line holds for the answers.');
+}
+
+function speeds(chat: Dialogue, on: boolean): void {
+  chat.verbose = on;
+  chat.input.say(on ? 'Each answer tells how fast it was now.' : 'Answers no longer tell how fast they were.');
+}
+
+function thinks(chat: Dialogue, on: boolean): void {
+  chat.thinks = on;
+  chat.input.say(on ? 'The model thinks before it answers, if it can.' : 'The model does not think before it answers, if its template can tell it so.');
+}
+
+function keeps({ input, keeper }: Dialogue, on: boolean): void {
+  input.keepsHistory = on;
+  if (!on) return input.say('What you type from now on is not kept.');
+  input.say(keeper.automatic ? 'What you type is kept for the Up key, in later chats too.' : 'What you type is kept for the Up key until the chat ends: --no-save holds.');
+}
+
+async function saved(chat: Dialogue): Promise<void> {
+  if (chat.conversation.exchanges.length > 0) await chat.save();
+}
+
+function unquoted(text: string): string {
+  return /^("""|"|')([^]*)\1$/.exec(text)?.[2] ?? text;
+}

@@ -1,0 +1,39 @@
+// The flags of a command as its help shows them: those that are used most, then the others by what
+// they are about. A command with few has one group.
+import type { AnyCommand } from '../command.js';
+import type { Flag, Flags } from './flags.js';
+
+export interface FlagGroup {
+  title: string;
+  flags: readonly Flag<unknown>[];
+}
+
+/** Keys of flags by what they are about; those that are used most stand before all groups. */
+const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
+  ['Sampling', ['temperature', 'maxTokens', 'topP', 'topK', 'minP', 'repeatPenalty', 'seed']],
+  ['What the answer may be', ['grammar', 'grammarFile']],
+  ['The conversation', ['template', 'chatTemplateFile', 'save', 'resume', 'continue']],
+  ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts']],
+  ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui']],
+  ['Several models', ['models', 'keepAliveSeconds', 'maxModels', 'maxMemoryMib', 'sleepCacheMib']],
+  ['Logs and state', ['logLevel', 'logFile', 'stateFile', 'json', 'quiet']],
+  ['Devices', ['local', 'gpuLayers', 'device', 'requireGpu', 'listDevices', 'threads', 'threadsBatch', 'numa']],
+  ['Memory and speed', [
+    'contextSize', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'attention', 'cacheTypeK', 'cacheTypeV', 'cacheRamMib', 'specType', 'specDraftMax', 'mmap', 'mlock', 'pooling',
+  ]],
+];
+
+export function groupsOf({ flags, often }: Pick<AnyCommand, 'flags' | 'often'>): FlagGroup[] {
+  if (Object.keys(flags).length === 0) return [];
+  if (!often) return [{ title: 'Flags', flags: Object.values(flags) }];
+  const named = [['Flags used most', often] as const, ...groups];
+  const taken = new Set<string>();
+  const taking = (keys: readonly string[]) => keys.filter((key) => Object.hasOwn(flags, key) && !taken.has(key) && taken.add(key));
+  const found = named.map(([title, keys]) => ({ title, flags: flagsOf(flags, taking(keys)) }));
+  const others = { title: 'Others', flags: flagsOf(flags, taking(Object.keys(flags))) };
+  return [...found, others].filter((group) => group.flags.length > 0);
+}
+
+function flagsOf(flags: Flags, keys: readonly string[]): Flag<unknown>[] {
+  return keys.map((key) => flags[key]!);
+}

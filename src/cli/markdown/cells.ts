@@ -1,0 +1,129 @@
+// Text as cells of a terminal: each letter with its columns and its look, rows of them, and rows as
+// bytes. Pure.
+import stringWidth from 'string-width';
+
+export interface Cell {
+  /** A grapheme; '\n' breaks the row. */
+  readonly letter: string;
+  /** Columns. */
+  readonly width: number;
+  /** Parameters of SGR, such as `1;36`; '' is the terminal's own look. */
+  readonly look: string;
+  /** Where its source ends, counted in the line; -1 of what is in no source. */
+  readonly end: number;
+  /** Markup that is open behind it, which a line that is cut here must open again. */
+  readonly open: string;
+}
+
+export type Row = readonly Cell[];
+
+const graphemes = new Intl.Segmenter();
+const tab = '    ';
+
+/** Letters that begin at `at` of the source. `at` -1: they are in none. */
+export function cellsOf(text: string, look = '', at = -1, open = ''): Cell[] {
+  const cells: Cell[] = [];
+  // Most text is ASCII, and measuring is what costs.
+  const ascii = /^[\x20-\x7e]*$/.test(text);
+  let end = at;
+  for (const letter of ascii ? text : segments(text)) {
+    if (at >= 0) end += letter.length;
+    if (letter === '\t') for (const blank of tab) cells.push({ letter: blank, width: 1, look, end, open });
+    else cells.push({ letter, width: ascii ? 1 : measured(letter), look, end, open });
+  }
+  return cells;
+}
+
+function* segments(text: string): Generator<string> {
+  for (const { segment } of graphemes.segment(text)) yield segment;
+}
+
+/** Joined emoji, flags, skins: some terminals show one sign, others its parts beside each other. */
+const vague = /[\u200d\ufe0f\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}]/u;
+
+export function isVague({ letter }: Cell): boolean {
+  return vague.test(letter);
+}
+
+/** Of what is vague the most it may take, so that no row overflows. */
+function measured(letter: string): number {
+  if (letter.length === 1 || !vague.test(letter)) return stringWidth(letter);
+  return Math.max(stringWidth(letter), [...letter].reduce((sum, sign) => sum + stringWidth(sign), 0));
+}
+
+export function widthOf(row: Row): number {
+  return row.reduce((sum, { width }) => sum + width, 0);
+}
+
+/** Whether two cells look the same. */
+export function same(a: Cell | undefined, b: Cell | undefined): boolean {
+  return a !== undefined && b !== undefined && a.letter === b.letter && a.look === b.look;
+}
+
+/** The bytes of a row, which leave the look as it was. */
+export function bytesOf(row: Row): string {
+  let bytes = '';
+  let look = '';
+  for (const cell of row) {
+    if (cell.look !== look) bytes += `${look === '' ? '' : '\x1b[0m'}${cell.look === '' ? '' : `\x1b[${cell.look}m`}`;
+    look = cell.look;
+    bytes += cell.letter;
+  }
+  return look === '' ? bytes : `${bytes}\x1b[0m`;
+}
+
+/** Signs of Chinese and Japanese that do not begin a row. */
+const closers = /^[、。，．：；？！）］｝〉》」』】〕ーぁぃぅぇぉっゃゅょ々]/;
+
+/**
+ * Rows of at most so many columns, broken between words; a word that is longer than a row is broken
+ * where that ends. `first` and `rest` stand before the first row and the others. `hard`: every row
+ * is filled, as code is.
+ */
+export function wrap(cells: Row, columns: number, first: Row = [], rest: Row = first, hard = false): Cell[][] {
+  // Where prefixes leave no room there are none.
+  const fits = (prefix: Row) => (widthOf(prefix) + 4 <= columns ? prefix : []);
+  const [head, tail] = [fits(first), fits(rest)];
+  const rows: Cell[][] = [];
+  let row: Cell[] = [...head];
+  let width = widthOf(row);
+  /** Where the row may be broken last; nowhere before its text. */
+  let breakAt = -1;
+  /** A blank came behind a full row: it is the break itself, if anything follows. */
+  let isOver = false;
+  const next = () => {
+    rows.push(row);
+    row = [...tail];
+    width = widthOf(row);
+    breakAt = -1;
+    isOver = false;
+  };
+  for (const cell of cells) {
+    if (cell.letter === '\n') {
+      next();
+      continue;
+    }
+    const blank = cell.letter === ' ';
+    if (isOver) next();
+    if (width + cell.width > columns) {
+      if (blank && !hard) {
+        isOver = true;
+        continue;
+      }
+      const moved = breakAt < 0 || hard || mayBreak(row.at(-1), cell) ? [] : row.splice(breakAt);
+      next();
+      row.push(...moved);
+      width += widthOf(moved);
+    } else if (!blank && mayBreak(row.at(-1), cell) && row.length > head.length) breakAt = row.length;
+    row.push(cell);
+    width += cell.width;
+    if (blank) breakAt = row.length;
+  }
+  rows.push(row);
+  return rows;
+}
+
+/** Between two wide letters no blank is needed. */
+function mayBreak(before: Cell | undefined, cell: Cell): boolean {
+  return before !== undefined && before.width === 2 && cell.width === 2 && !closers.test(cell.letter);
+}

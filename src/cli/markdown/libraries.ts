@@ -1,0 +1,59 @@
+// marked and highlight.js as the page at / has them, and the languages of highlight.js. Loaded
+// where an answer is to be rendered, before it begins: from then on nothing waits.
+import { readdir } from 'node:fs/promises';
+import type { Token } from 'marked';
+
+/** A node of what highlight.js makes of code. */
+export interface HighlightNode {
+  scope?: string;
+  children: readonly (HighlightNode | string)[];
+}
+
+interface Highlighter {
+  registerLanguage(name: string, grammar: unknown): void;
+  getLanguage(name: string): object | undefined;
+  highlight(code: string, options: { language: string; ignoreIllegals: boolean }): { _emitter: { root: HighlightNode }; _top: { parent?: object } };
+}
+
+export interface Highlighted {
+  root: HighlightNode;
+  /** A string, a comment or the like goes on behind it. */
+  isOpen: boolean;
+}
+
+export interface Libraries {
+  /** The blocks of a text. */
+  blocks(text: string): Token[];
+  /** The spans of a line. */
+  spans(line: string): Token[];
+  /** Undefined where nobody knows the language. */
+  highlight(code: string, language: string): Highlighted | undefined;
+}
+
+interface MarkedModule { Lexer: { lex(text: string, options: object): Token[]; lexInline(text: string, options: object): Token[] } }
+
+const folder = new URL('../../../web/vendor/', import.meta.url);
+let loading: Promise<Libraries> | undefined;
+
+export function loadLibraries(): Promise<Libraries> {
+  return loading ??= load();
+}
+
+async function load(): Promise<Libraries> {
+  const fetched = async <T>(name: string) => await import(new URL(name, folder).href) as T;
+  const names = (await readdir(new URL('languages/', folder))).filter((name) => name.endsWith('.js'));
+  const [{ Lexer }, { default: highlighter }, ...grammars] = await Promise.all([
+    fetched<MarkedModule>('marked.js'), fetched<{ default: Highlighter }>('highlight.js'), ...names.map((name) => fetched<{ default: unknown }>(`languages/${name}`)),
+  ]);
+  for (const [at, { default: grammar }] of grammars.entries()) highlighter.registerLanguage(names[at]!.slice(0, -'.js'.length), grammar);
+  const options = { gfm: true };
+  return {
+    blocks: (text) => Lexer.lex(text, options),
+    spans: (line) => Lexer.lexInline(line, options),
+    highlight(code, language) {
+      if (!highlighter.getLanguage(language)) return undefined;
+      const { _emitter: tree, _top: last } = highlighter.highlight(code, { language, ignoreIllegals: true });
+      return { root: tree.root, isOpen: last.parent !== undefined };
+    },
+  };
+}

@@ -1,0 +1,63 @@
+// What a line of Markdown is, by how it begins: heading, item of a list, quote, rule, fence. Pure.
+import { cellsOf } from './cells.js';
+import type { Row } from './cells.js';
+import type { Looks } from './looks.js';
+
+export interface TextLine {
+  kind: 'text';
+  /** What stands before its first row on the screen, and before the others. */
+  first: Row;
+  rest: Row;
+  /** The line without what makes it one of its kind. */
+  text: string;
+  look: string;
+  isItem: boolean;
+}
+
+export type Line = TextLine | { kind: 'rule' } | { kind: 'blank'; prefix: Row };
+
+/** Signs of a beginning that may become anything. */
+export const undecided = /^[\s>]*(?:[-*_+=]{1,3}|#{1,6}|[`~]{1,3}|[-*+] +\[[ xX]?\]?)?$/;
+
+export const fenceOpening = /^(\s*)(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/;
+
+const item = /^(\s*)([-*+]|\d{1,9}[.)])(?:\s+|$)(?:\[([ xX])\]\s+)?/;
+/** Deeper than that nothing is moved to the right. */
+const mostIndent = 16;
+
+/** `inList`: an item came before, to which an indented line belongs. */
+export function readLine(line: string, inList: boolean, looks: Looks): Line {
+  const { prefix, text } = withoutQuotes(line, looks);
+  const quoted = prefix.length > 0 ? looks.dim : '';
+  if (text.trim() === '') return { kind: 'blank', prefix };
+  if (/^ {0,3}([-*_])(?:\s*\1){2,}\s*$/.test(text) || /^={3,}\s*$/.test(text)) return { kind: 'rule' };
+  const heading = /^ {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$/.exec(text);
+  if (heading) return { kind: 'text', first: looks.styles ? prefix : [...prefix, ...cellsOf(`${heading[1]!} `)], rest: prefix, text: heading[2]!, look: looks.headings[heading[1]!.length - 1]!, isItem: false };
+  const listed = item.exec(text);
+  if (listed && (listed[0].trim().length > 1 || /^\s*[-*+]\s/.test(text))) {
+    const [marker, indent, sign, box] = listed;
+    const margin = blanks(Math.min(columnsOf(indent!), mostIndent));
+    const bullet = box === undefined ? /\d/.test(sign!) ? sign! : '•' : box === ' ' ? '☐' : '☑';
+    return {
+      kind: 'text', first: [...prefix, ...cellsOf(`${margin}${bullet} `)], rest: [...prefix, ...cellsOf(margin + blanks(cellsOf(bullet).reduce((sum, { width }) => sum + width, 1)))],
+      text: text.slice(marker.length), look: quoted, isItem: true,
+    };
+  }
+  const [indent] = /^\s*/.exec(text)!;
+  const margin = cellsOf(blanks(Math.min(inList || columnsOf(indent) >= 4 ? columnsOf(indent) : 0, mostIndent)));
+  return { kind: 'text', first: [...prefix, ...margin], rest: [...prefix, ...margin], text: text.slice(indent.length).trimEnd(), look: quoted, isItem: false };
+}
+
+function withoutQuotes(line: string, looks: Looks): { prefix: Row; text: string } {
+  const [marks] = /^(?: {0,3}>)*/.exec(line)!;
+  const depth = Math.min(marks.replaceAll(' ', '').length, mostIndent / 2);
+  return { prefix: depth === 0 ? [] : cellsOf('│ '.repeat(depth), looks.dim), text: depth === 0 ? line : line.slice(marks.length).replace(/^ /, '') };
+}
+
+function columnsOf(indent: string): number {
+  return indent.replaceAll('\t', '    ').length;
+}
+
+function blanks(count: number): string {
+  return ' '.repeat(count);
+}

@@ -1,0 +1,26 @@
+// Whether answers are rendered on a stdout, and how. Called by the commands that show answers,
+// before the first of them.
+import { loadLibraries } from './libraries.js';
+import type { Libraries } from './libraries.js';
+import type { Size } from './live-rows.js';
+import { makeLooks } from './looks.js';
+import type { Looks } from './looks.js';
+
+export interface Rendering {
+  libraries: Libraries;
+  looks: Looks;
+  /** Of the screen, as it is now. */
+  size(): Size;
+}
+
+/** A terminal whose cursor can be moved. */
+export function isDrawable(output: { isTTY?: boolean } = process.stdout): boolean {
+  return output.isTTY === true && process.env['TERM'] !== 'dumb';
+}
+
+/** Undefined where nothing is rendered. */
+export async function loadRendering(): Promise<Rendering | undefined> {
+  if (!isDrawable()) return undefined;
+  const size = () => ({ columns: Math.max(2, process.stdout.columns || 80), rows: Math.max(2, process.stdout.rows || 24) });
+  return { libraries: await loadLibraries(), looks: makeLooks(!process.env['NO_COLOR']), size };
+}

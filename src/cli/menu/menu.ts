@@ -1,0 +1,125 @@
+// `recua` alone on a terminal: what to do, in a list to pick from. Each choice is a command line,
+// which the caller runs. Called by call.ts.
+import { createInterface } from 'node:readline/promises';
+import { isWhole } from '../../models/cache/cached-models.js';
+import { Hub } from '../../models/hub/hub.js';
+import { findPlaces } from '../../models/places.js';
+import { scanStore } from '../../models/store.js';
+import type { ListedModel } from '../../models/store.js';
+import { RecuaError } from '../../errors.js';
+import { lastModel, modelRow } from '../chat/model-choice.js';
+import { pick } from '../chat/model-picker.js';
+import { say, sayError } from '../terminal/output.js';
+import { plain } from '../terminal/wording.js';
+import { watchSignals } from '../terminal/signals.js';
+import { inLines } from '../chat/word-wrap.js';
+
+type Call = (argv: readonly string[]) => Promise<number>;
+
+interface Choice {
+  letter: string;
+  text: string;
+  /** Resolves to undefined where the menu goes on. */
+  run(): Promise<number | undefined>;
+}
+
+const mostFound = 15;
+/** Greater ones are those of signals. */
+const firstSignalCode = 128;
+
+/** Until a command was run, or the person leaves; resolves to the exit code. */
+export async function openMenu(call: Call): Promise<number> {
+  for (;;) {
+    const choices = await choicesNow(call);
+    const at = await pick(choices.map(({ text }) => text), { letters: choices.map(({ letter }) => letter), what: 'Nothing was chosen.', mayLeave: true });
+    if (at === undefined) return 0;
+    const code = await choices[at]!.run();
+    if (code !== undefined) return code;
+  }
+}
+
+async function choicesNow(call: Call): Promise<Choice[]> {
+  const places = findPlaces();
+  const models = (await scanStore(places)).filter(isWhole).sort((a, b) => (b.lastUsedMs ?? 0) - (a.lastUsedMs ?? 0));
+  const last = await lastModel(places) ?? models[0]?.name;
+  const help: Choice = { letter: 'h', text: 'Help: every command', run: () => call(['help']) };
+  const get = (text: string): Choice => ({ letter: 'p', text, run: () => getModel(call) });
+  tell('Recua runs language models on this machine. Up and Down, a number or a letter choose, Enter takes it, Esc leaves.');
+  if (models.length === 0) {
+    tell('There is no model here yet but a tiny embedded one, builtin, which shows how things work and knows nothing. p gets a real one.');
+    return [
+      get('Get a model from the hub'),
+      { letter: 'c', text: last === undefined || last === 'builtin' ? 'Chat with builtin, the tiny embedded model' : plain(`Chat with ${last}`), run: () => call(['chat', last ?? 'builtin']) },
+      { letter: 's', text: 'Serve builtin: an HTTP API, and a page to chat', run: () => call(['api', 'builtin']) },
+      help,
+    ];
+  }
+  return [
+    { letter: 'c', text: plain(`Chat with ${last!}`), run: () => call(['chat', last!]) },
+    { letter: 'm', text: `Chat with another model (${models.length} here, and builtin)`, run: () => chatWithOther(models, call) },
+    get('Get another model from the hub'),
+    { letter: 's', text: 'Serve the models here: an HTTP API, and a page to chat', run: () => call(['api']) },
+    help,
+  ];
+}
+
+async function chatWithOther(models: readonly ListedModel[], call: Call): Promise<number | undefined> {
+  tell('Which model? Esc goes back.');
+  const at = await pick([...models.map(modelRow), 'builtin (the tiny embedded one)'], { what: 'Nothing was chosen.', mayLeave: true });
+  return at === undefined ? undefined : await call(['chat', models[at]?.name ?? 'builtin']);
+}
+
+/**
+ * Words to search for, a repository of those found, one of its models: then it is pulled. Resolves
+ * to an exit code where a signal ended that.
+ */
+async function getModel(call: Call): Promise<number | undefined> {
+  const words = await ask('What to look for, such as qwen3 4b, or owner/repo; nothing goes back: ');
+  if (words === '') return undefined;
+  try {
+    const repo = words.includes('/') ? words : await findRepo(words);
+    if (repo === undefined) return undefined;
+    const code = await call(['pull', repo]);
+    // A model was named, or it failed, and has told why.
+    if (repo.includes(':') || code !== 0) return code > firstSignalCode ? code : undefined;
+    const model = await ask('Which of them, by its quantisation, such as Q4_K_M; nothing goes back: ');
+    const pulled = model === '' ? 0 : await call(['pull', `${repo}:${model}`]);
+    return pulled > firstSignalCode ? pulled : undefined;
+  } catch (thrown) {
+    if (RecuaError.from(thrown).code === 'cancelled') throw thrown;
+    sayError(thrown);
+    return undefined;
+  }
+}
+
+async function findRepo(words: string): Promise<string | undefined> {
+  const hub = await Hub.fromEnvironment();
+  const stop = watchSignals();
+  const found = await hub.search(words, stop.signal).finally(() => stop.release());
+  if (found.length === 0) {
+    say(`Nothing on ${hub.endpoint} has GGUF files and fits ${JSON.stringify(words)}.`);
+    return undefined;
+  }
+  tell('Which repository? Those that are downloaded most stand first; Esc goes back.');
+  const rows = found.slice(0, mostFound).map(({ name, downloads, gated }) => plain(`${name} (${downloads.toLocaleString('en')} downloads${gated ? ', licence first' : ''})`));
+  const at = await pick(rows, { what: 'Nothing was chosen.', mayLeave: true });
+  return at === undefined ? undefined : found[at]!.name;
+}
+
+/** A line of the person's; throws `cancelled` on Ctrl-C. */
+async function ask(question: string): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      lines.on('SIGINT', () => reject(new RecuaError('cancelled', 'Nothing was chosen.')));
+      lines.on('close', () => resolve(''));
+      void lines.question(question).then((answer) => resolve(answer.trim()), () => resolve(''));
+    });
+  } finally {
+    lines.close();
+  }
+}
+
+function tell(text: string): void {
+  say(inLines(text, Math.max(2, process.stderr.columns || 80)));
+}
