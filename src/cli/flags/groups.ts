@@ -13,13 +13,13 @@ const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['Sampling', ['temperature', 'maxTokens', 'topP', 'topK', 'minP', 'repeatPenalty', 'seed']],
   ['What the answer may be', ['grammar', 'grammarFile']],
   ['The conversation', ['template', 'chatTemplateFile', 'save', 'resume', 'continue']],
-  ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts']],
+  ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode']],
   ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui']],
   ['Several models', ['models', 'keepAliveSeconds', 'maxModels', 'maxMemoryMib', 'sleepCacheMib']],
   ['Logs and state', ['logLevel', 'logFile', 'stateFile', 'json', 'quiet']],
   ['Devices', ['local', 'gpuLayers', 'device', 'requireGpu', 'listDevices', 'threads', 'threadsBatch', 'numa']],
   ['Memory and speed', [
-    'contextSize', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'attention', 'cacheTypeK', 'cacheTypeV', 'cacheRamMib', 'specType', 'specDraftMax', 'mmap', 'mlock', 'pooling',
+    'contextSize', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'attention', 'cacheTypeK', 'cacheTypeV', 'cacheRamMib', 'cacheDiskMib', 'specType', 'specDraftMax', 'mmap', 'mlock', 'pooling',
   ]],
 ];
 
