@@ -96,17 +96,22 @@ export async function json(path, options) {
 }
 
 /**
- * The lines of an answer, as they come.
+ * The lines of an answer, as they come. Throws `cut_off` where the connection breaks.
  * @param {Response} response
+ * @param {AbortSignal} signal of the request
  * @returns {AsyncGenerator<string>}
  */
-async function* lines(response) {
+async function* lines(response, signal) {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   /** Of a line that is not whole: joined once, as a line may have megabytes. @type {string[]} */
   let begun = [];
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((cause) => {
+      // Browsers say it in words of their own.
+      if (signal.aborted) throw cause;
+      throw new ServerError('The connection ended before the answer was complete.', 'cut_off');
+    });
     if (done) break;
     const parts = value.split('\n');
     const last = parts.pop() ?? '';
@@ -126,7 +131,7 @@ async function* lines(response) {
  */
 export async function* events(path, body, signal) {
   const response = await request(path, { body, signal });
-  for await (const line of lines(response)) {
+  for await (const line of lines(response, signal)) {
     if (!line.startsWith('data: ')) continue;
     const data = line.slice('data: '.length);
     if (data === '[DONE]') return;
@@ -144,7 +149,7 @@ export async function* events(path, body, signal) {
  */
 export async function* objects(path, body, signal) {
   const response = await request(path, { body, signal });
-  for await (const line of lines(response)) {
+  for await (const line of lines(response, signal)) {
     if (line.trim() === '') continue;
     const object = JSON.parse(line);
     if (object.error) throw new ServerError(typeof object.error === 'string' ? object.error : object.error.message);

@@ -42,11 +42,13 @@ export function parsed(text) {
  * @param {Message} message
  * @param {() => void} grown
  * @param {AbortSignal} signal
+ * @param {() => void} heard called for all that comes, also where it says nothing
  */
-export async function answer(body, message, grown, signal) {
+export async function answer(body, message, grown, signal, heard) {
   const startMs = performance.now();
   let firstMs = 0;
   for await (const event of events('v1/chat/completions', body, signal)) {
+    heard();
     const [choice] = event.choices ?? [];
     if (choice) {
       if (add(message, choice.delta ?? {})) {

@@ -2,8 +2,9 @@
 // that were left. What the views show and do is here; they draw it.
 import { Emitter } from '../app/emitter.js';
 import { notify } from '../app/notice.js';
-import { sentenceOf } from '../app/server.js';
+import { sentenceOf, ServerError } from '../app/server.js';
 import { answer, bodyOf } from './asking.js';
+import { cutOff, isCut, serverId, serverIsBack, Watch } from './connection.js';
 import * as database from './database.js';
 import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
@@ -34,6 +35,20 @@ function hold(id) {
 /** @param {string} id @returns {Promise<boolean>} false, too, where nobody can tell */
 const isFree = async (id) => navigator.locks ? await navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => lock !== null) : false;
 
+/**
+ * Takes from a cut answer what cannot be gone on with: half a call of a tool, half of what follows
+ * a schema. Returns whether anything is left to go on from.
+ * @param {Message} message @param {Conversation} conversation
+ */
+function restartOf(message, conversation) {
+  delete message.toolCalls;
+  if (conversation.settings['schema']) {
+    message.content = '';
+    delete message.reasoning;
+  }
+  return Boolean(message.content || message.reasoning);
+}
+
 class Session extends Emitter {
   /** The newest first, without the one that nobody has said anything in. @type {Conversation[]} */
   list = [];
@@ -45,7 +60,7 @@ class Session extends Emitter {
   children = new Map();
   /** @type {Message[]} */
   path = [];
-  /** By the message's id: what stops it. @type {Map<string, { stop: AbortController, watchers: Set<() => void>, path: Message[] }>} */
+  /** By the message's id: what stops it. @type {Map<string, { stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }>} */
   running = new Map();
   /** What is in the box for a conversation, by its id. @type {Map<string, string>} */
   drafts = new Map();
@@ -242,10 +257,9 @@ class Session extends Emitter {
     const stop = new AbortController();
     /** @type {Set<() => void>} */
     const watchers = new Set();
-    this.running.set(message.id, { stop, watchers, path: [...path, message] });
+    const running = { stop, watchers, path: [...path, message], connecting: false };
+    this.running.set(message.id, running);
     const release = hold(message.id);
-    const body = bodyOf(conversation, continued ? [...path, message] : path, message.model ?? '');
-    if (continued) body['continue_final_message'] = true;
     const timer = setInterval(() => this.#save(conversation, [message]), saveEveryMs);
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timerOfDraw;
@@ -261,7 +275,7 @@ class Session extends Emitter {
       }, drawn.restMs);
     };
     try {
-      await answer(body, message, grown, stop.signal);
+      await this.#ask(message, running, conversation, continued, grown);
     } catch (thrown) {
       if (stop.signal.aborted) message.finish = 'stopped';
       else message.error = sentenceOf(thrown);
@@ -273,6 +287,46 @@ class Session extends Emitter {
     this.#save(conversation, [message]);
     for (const watcher of watchers) watcher();
     this.changed();
+  }
+
+  /**
+   * The whole answer, also over a connection that breaks: behind it the model goes on where the
+   * text ends. A server that was started anew is not asked by itself; its person decides.
+   * @param {Message} message
+   * @param {{ stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }} running
+   * @param {Conversation} conversation @param {boolean} continued @param {() => void} grown
+   */
+  async #ask(message, running, conversation, continued, grown) {
+    const { signal } = running.stop;
+    const server = serverId(signal).catch(() => undefined);
+    const path = running.path.slice(0, -1);
+    /** @param {boolean} connecting */
+    const tell = (connecting) => {
+      running.connecting = connecting;
+      for (const watcher of running.watchers) watcher();
+    };
+    for (let isFirst = true; ; isFirst = false) {
+      const body = bodyOf(conversation, continued ? running.path : path, message.model ?? '');
+      if (continued) body['continue_final_message'] = true;
+      const watch = new Watch();
+      try {
+        return await answer(body, message, grown, AbortSignal.any([signal, watch.signal]), () => {
+          watch.heard();
+          if (running.connecting) tell(false);
+        });
+      } catch (thrown) {
+        const broke = watch.signal.aborted ? cutOff() : thrown;
+        // Who was never reached is not waited for.
+        if (signal.aborted || !isCut(broke) || (isFirst && /** @type {ServerError} */ (broke).code === 'unreachable')) throw broke;
+      } finally {
+        watch.close();
+      }
+      tell(true);
+      const before = await server;
+      const now = await serverIsBack(signal);
+      if (before !== undefined && now !== undefined && before !== now) throw new ServerError('The server was started anew while it wrote this answer, and has forgotten it.', 'restarted');
+      continued = restartOf(message, conversation);
+    }
   }
 
   /** @param {string} id */
