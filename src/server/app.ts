@@ -19,6 +19,7 @@ import { factsOf } from './http/facts.js';
 import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { hasBody, jsonBody } from './body/json-body.js';
+import type { SavedChats } from './http/saved-chats.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
 import { answersFor } from './ui/answers.js';
@@ -33,6 +34,7 @@ import { ollama } from './ollama/dialect.js';
 import { openai } from './openai/dialect.js';
 import { describe, openApi } from './openapi.js';
 import { responses } from './responses/dialect.js';
+import { sessions } from './sessions/dialect.js';
 import { operations as about } from './server-operations.js';
 import { RecentRequests } from './http/recent.js';
 import { RunningAnswers } from './http/running.js';
@@ -41,7 +43,7 @@ import { Traffic } from './http/traffic.js';
 import { inTurn } from './http/turns.js';
 import type { SocketLimits, Upgrades } from './http/upgrades.js';
 
-const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches];
+const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches, sessions];
 
 export interface AppOptions {
   pool: ModelPool;
@@ -59,6 +61,8 @@ export interface AppOptions {
   keepIn?: string | undefined;
   /** Absent: models are neither pulled nor deleted by requests. */
   shelf?: ModelShelf | undefined;
+  /** Absent: nobody sees what `recua chat` saved. */
+  savedChats?: SavedChats | undefined;
 }
 
 export function createApp(options: AppOptions): Express {
@@ -70,7 +74,7 @@ export function createApp(options: AppOptions): Express {
   const defaultsOf = (id: string): RequestDefaults => ({ temperature, maxTokens, ...options.defaultsOf?.(id) });
   const app = express();
   const gateway: Gateway = {
-    pool, config, defaultsOf, clientOf, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf,
+    pool, config, defaultsOf, clientOf, traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept: new KeptFolder(options.keepIn), inner: new Inner(app), shelf: options.shelf, savedChats: options.savedChats,
   };
   app.disable('x-powered-by');
   // Answers are never the same twice, and an ETag hashes the whole body.
@@ -135,7 +139,7 @@ export function describeApi(): ReturnType<typeof describe> {
   // Nothing is asked of it.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, clientOf, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
+    pool, config, clientOf, defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined, savedChats: undefined,
   };
   return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
 }
@@ -151,7 +155,7 @@ function route(app: Express, one: Route, before: readonly RequestHandler[], body
     next();
   };
   const path = app.route(one.paths as unknown as string).all(noteRoute, ...before, (_req, _res, next) => next());
-  const all = [one, ...(one.also ? [one.also] : [])];
+  const all = [one, ...[one.also ?? []].flat()];
   const read = one.mayLackBody ? body.map(unlessEmpty) : body;
   for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? read : []), handler);
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');

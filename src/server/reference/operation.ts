@@ -4,7 +4,7 @@ import type { Fields } from '../../request/fields.js';
 import type { Words } from '../../request/words.js';
 import type { Schema } from './schema.js';
 
-export type Topic = 'Chat completions' | 'Completions' | 'Responses' | 'Messages' | 'Ollama' | 'Embeddings and reranking' | 'Tokens' | 'Models' | 'Files and batches' | 'Server';
+export type Topic = 'Chat completions' | 'Completions' | 'Responses' | 'Messages' | 'Ollama' | 'Embeddings and reranking' | 'Tokens' | 'Models' | 'Files and batches' | 'Saved chats' | 'Server';
 
 /** A JSON body. Several routes may take the same. */
 export interface Body {
