@@ -19,6 +19,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
 
     await t.test('the next message goes on, and is found again after a reload', async (t) => {
       await say(page, 'And what else?');
+      await page.locator('article.answer').nth(1).waitFor();
       const answer = await lastAnswer(page);
       await page.reload();
       await page.locator('article.answer').last().locator('.prose p').first().waitFor();

@@ -1,7 +1,7 @@
 // An answer whose connection breaks, in real browsers.
 import t, { type Test } from 'tap';
 import { startApp } from '../server/app-under-test.js';
-import { FakeEngine } from '../server/fake-engine.js';
+import type { FakeEngine } from '../server/fake-engine.js';
 import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
 import { cable } from './connection.js';
 

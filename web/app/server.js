@@ -35,7 +35,7 @@ function askForKey(why) {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`: the
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`: the
  *   key is not asked for
  * @returns {Promise<Response>} of a request that was not refused
  */
@@ -56,9 +56,9 @@ export async function request(path, options = {}) {
 /**
  * @param {string | null} key
  * @param {string} path
- * @param {{ method?: string, body?: unknown, signal?: AbortSignal }} options
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal }} options
  */
-async function requestWith(key, path, { method, body, signal }) {
+async function requestWith(key, path, { method, body, headers, signal }) {
   let response;
   try {
     response = await fetch(addressOf(path), {
@@ -67,6 +67,7 @@ async function requestWith(key, path, { method, body, signal }) {
       headers: {
         ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
       },
       ...(signal ? { signal } : {}),
     });
@@ -89,7 +90,7 @@ async function errorOf(response) {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, signal?: AbortSignal, quietly?: boolean }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options]
  */
 export async function json(path, options) {
   return await (await request(path, options)).json();
