@@ -92,8 +92,9 @@ t.test('an answer that was cut is gone on with, and two stand side by side', { s
   await say(page, 'Again');
   await page.getByRole('button', { name: 'The chat goes on with this' }).waitFor();
   t.equal(await page.locator('.pair-side article.answer').count(), 2);
-  await page.getByRole('button', { name: 'Go on with this one' }).click();
   await page.locator('.pair-side').first().getByRole('button', { name: 'The chat goes on with this' }).waitFor();
+  await page.getByRole('button', { name: 'Go on with this one' }).click();
+  await page.locator('.pair-side').nth(1).getByRole('button', { name: 'The chat goes on with this' }).waitFor();
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await say(page, 'And on');
   await page.locator('article.user').nth(2).waitFor();

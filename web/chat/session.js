@@ -231,6 +231,7 @@ class Session extends Emitter {
     const last = Math.max(0, ...this.siblingsUnder(said.parent).map(({ createdMs }) => createdMs));
     const message = { ...said, id: newId(), conversation: this.conversation.id, createdMs: Math.max(Date.now(), last + 1) };
     this.messages.set(message.id, message);
+    this.children.set(said.parent, [...this.siblingsUnder(said.parent), message]);
     this.#change({ chosen: { ...this.conversation.chosen, [said.parent]: message.id } }, [message]);
     return message;
   }
@@ -297,11 +298,11 @@ class Session extends Emitter {
     const { model, second } = this.conversation;
     const pair = second === '' ? {} : { pair: newId() };
     const path = this.path.slice(0, this.path.findIndex(({ id }) => id === to.id) + 1);
-    const names = second === '' ? [model] : [second, model];
-    for (const name of names) {
-      const message = this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...pair });
-      void this.#write(message, path);
-    }
+    const names = second === '' ? [model] : [model, second];
+    const answers = names.map((name) => this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...pair }));
+    // Of two the chat goes on with the first, unless its person says otherwise.
+    this.#change({ chosen: { ...this.conversation.chosen, [to.id]: answers[0]?.id ?? '' } });
+    for (const message of answers) void this.#write(message, path);
     this.#arrange();
   }
 
