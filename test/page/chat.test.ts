@@ -221,6 +221,7 @@ t.test('all modules that the page begins with are named in its first file', { sk
   const named = [...html.matchAll(/(?:src|href)="(ui\/[^"]+\.js)"/g)].map(([, path]) => `${url}/${path}`);
   const modules = asked.filter((address) => address.endsWith('.js'));
   t.strictSame([...new Set(modules)].sort(), named.sort());
+  t.equal(asked.filter((address) => address.endsWith('.css')).length, 1, 'and nothing is painted before its one style sheet is there');
 });
 
 t.test('an answer that a reload cut off is gone on with, and by one tab alone', { skip: missing('chromium') }, async (t) => {
