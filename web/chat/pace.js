@@ -4,7 +4,7 @@
 
 /** Between two drawings of an answer: what comes faster than it is read is drawn less often. */
 const drawEveryMs = 30;
-const drawFastEveryMs = 120;
+const drawFastEveryMs = 180;
 /** Characters. */
 const fastPerMs = 0.8;
 
