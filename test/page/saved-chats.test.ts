@@ -46,7 +46,9 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
       await say(page, 'And Lima?');
       await page.getByRole('status').getByText(/is open in another process/).waitFor();
       t.equal(engine.requests.length, 0);
-      t.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'And Lima?', 'the message is back in the box');
+      // The message is back in the box.
+      await page.waitForFunction("document.querySelector('.composer textarea').value === 'And Lima?'");
+      await page.locator('article.user').nth(1).waitFor({ state: 'detached' });
       t.equal(await page.locator('article.user').count(), 1);
     });
     t.equal(await first.leave(), 0);
@@ -70,6 +72,7 @@ for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
       await say(page, 'And Ica?');
       await page.getByRole('status').getByText(/went on elsewhere/).waitFor();
       await page.locator('article.user .said').getByText('And Puno?').waitFor();
+      await page.waitForFunction("document.querySelector('.composer textarea').value === 'And Ica?'");
       t.equal(file().messages.length, 6);
       await page.getByRole('textbox', { name: 'Message' }).press('Enter');
       await page.locator('article.answer').nth(3).locator('.numbers').waitFor();
