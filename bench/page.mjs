@@ -111,7 +111,7 @@ const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.le
 async function sizes(browser, url) {
   const page = await browser.newPage();
   const asked = new Set();
-  page.on('request', (one) => { if (/\/$|\/ui\/(?!requests|running|settings|hub|aliases)/.test(one.url())) asked.add(one.url()); });
+  page.on('request', (one) => { if (/\/$|\/ui\/(?!requests|running|server|settings|hub|aliases)/.test(one.url())) asked.add(one.url()); });
   await page.goto(url);
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
   const first = [...asked];

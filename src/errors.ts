@@ -98,6 +98,7 @@ export const errorTable = {
   download_removed: { status: 409, type: 'invalid_request_error', meaning: 'The model was removed by `recua rm` during its download.' },
   invalid_session: { status: 400, type: 'invalid_request_error', meaning: 'The file of a saved chat is damaged, or of a newer Recua.' },
   session_not_found: { status: 404, type: 'not_found_error', meaning: 'No chat of that name is saved.' },
+  session_changed: { status: 412, type: 'invalid_request_error', meaning: 'The saved chat is another than the one that was read; read it again.' },
   session_locked: { status: 409, type: 'invalid_request_error', meaning: 'The saved chat is open in another process.' },
   address_unavailable: { status: 500, type: 'server_error', meaning: 'The wanted host and port are none that this machine can listen on.' },
   port_in_use: { status: 500, type: 'server_error', meaning: 'Another program listens on the wanted host and port.' },

@@ -136,7 +136,7 @@ async function runBlock(t: Test, code: string, env: Record<string, string>): Pro
 /** `recua api builtin`, its address, and the environment of who asks it. */
 async function serve(t: Test): Promise<{ address: string; env: Record<string, string> }> {
   const home = makeHome(t);
-  const server = start(['api', 'builtin', '--port', '0'], { env: { ...closed, ...home.env } });
+  const server = start(['api', 'builtin', '--port', '0', '--ui-sessions'], { env: { ...closed, ...home.env } });
   t.teardown(async () => {
     server.child.kill('SIGTERM');
     await server.ended;

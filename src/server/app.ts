@@ -23,6 +23,7 @@ import { isBrowser } from './http/pages.js';
 import { KeptFolder } from './kept/kept-folder.js';
 import { everyone, ownerWith } from './kept/owner.js';
 import { hasBody, jsonBody } from './body/json-body.js';
+import type { SavedChats } from './http/saved-chats.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
 import { answersFor } from './ui/answers.js';
@@ -38,6 +39,7 @@ import { openai } from './openai/dialect.js';
 import { describe, openApi } from './openapi.js';
 import { BackgroundRun } from './responses/background.js';
 import { responses } from './responses/dialect.js';
+import { sessions } from './sessions/dialect.js';
 import { operations as about } from './server-operations.js';
 import { RecentRequests } from './http/recent.js';
 import { RunningAnswers } from './http/running.js';
@@ -47,7 +49,7 @@ import { visibleTo } from './http/visible-models.js';
 import { inTurn } from './http/turns.js';
 import type { SocketLimits, Upgrades } from './http/upgrades.js';
 
-const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches];
+const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic, ollama, files, batches, sessions];
 
 export interface AppOptions {
   pool: ModelPool;
@@ -69,6 +71,8 @@ export interface AppOptions {
   keepIn?: string | undefined;
   /** Absent: models are neither pulled nor deleted by requests. */
   shelf?: ModelShelf | undefined;
+  /** Absent: nobody sees what `recua chat` saved. */
+  savedChats?: SavedChats | undefined;
 }
 
 export function createApp(options: AppOptions): Express {
@@ -81,7 +85,7 @@ export function createApp(options: AppOptions): Express {
   const app = express();
   const kept = new KeptFolder(options.keepIn);
   const gateway: Gateway = {
-    pool, config, defaultsOf, clientOf, ...ofKey(pool), traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept, inner: new Inner(app), shelf: options.shelf,
+    pool, config, defaultsOf, clientOf, ...ofKey(pool), traffic, live: new LiveChats(), running: new RunningAnswers(), log, kept, inner: new Inner(app), shelf: options.shelf, savedChats: options.savedChats,
   };
   const usage = new TokenUsage(async () => join(await kept.of('keys'), 'tokens.json'), (text) => log('warn', text));
   options.atEnd?.(() => usage.close());
@@ -150,7 +154,7 @@ export function describeApi(): ReturnType<typeof describe> {
   // Nothing is asked of it.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
-    pool, config, clientOf, ...ofKey(pool), defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined,
+    pool, config, clientOf, ...ofKey(pool), defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined, savedChats: undefined,
   };
   return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
 }
@@ -183,7 +187,7 @@ function route(app: Express, one: Route, before: readonly RequestHandler[], body
     next();
   };
   const path = app.route(one.paths as unknown as string).all(noteRoute, ...before, (_req, _res, next) => next());
-  const all = [one, ...(one.also ? [one.also] : [])];
+  const all = [one, ...[one.also ?? []].flat()];
   const read = one.mayLackBody ? body.map(unlessEmpty) : body;
   for (const { method, handler, bodiless, takesBody } of all) path[method](...((method === 'post' && !bodiless) || takesBody ? read : []), handler);
   const allow = [...all.map(({ method }) => (method === 'get' ? 'GET, HEAD' : method.toUpperCase())), 'OPTIONS'].join(', ');

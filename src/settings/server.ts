@@ -228,6 +228,15 @@ export const serverSettings = {
     kind: 'switch', fallback: true, library: true,
     flag: { names: ['--no-ui'], help: 'Serve no page at /, only the API' },
   },
+  /** The chats that `recua chat` saves, in the page. */
+  uiSessions: {
+    kind: 'switch', fallback: false,
+    flag: {
+      names: ['--ui-sessions'],
+      help: 'Show the chats that recua chat saved on the page, and save there; to clients on this '
+        + 'machine, or with an admin key',
+    },
+  },
   /** A file with the models to serve. */
   models: {
     kind: 'text', fallback: '',

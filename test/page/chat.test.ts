@@ -19,6 +19,7 @@ for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
 
     await t.test('the next message goes on, and is found again after a reload', async (t) => {
       await say(page, 'And what else?');
+      await page.locator('article.answer').nth(1).waitFor();
       const answer = await lastAnswer(page);
       await page.reload();
       await page.locator('article.answer').last().locator('.prose p').first().waitFor();
@@ -91,8 +92,9 @@ t.test('an answer that was cut is gone on with, and two stand side by side', { s
   await say(page, 'Again');
   await page.getByRole('button', { name: 'The chat goes on with this' }).waitFor();
   t.equal(await page.locator('.pair-side article.answer').count(), 2);
-  await page.getByRole('button', { name: 'Go on with this one' }).click();
   await page.locator('.pair-side').first().getByRole('button', { name: 'The chat goes on with this' }).waitFor();
+  await page.getByRole('button', { name: 'Go on with this one' }).click();
+  await page.locator('.pair-side').nth(1).getByRole('button', { name: 'The chat goes on with this' }).waitFor();
   await page.getByRole('button', { name: 'Two models side by side' }).click();
   await say(page, 'And on');
   await page.locator('article.user').nth(2).waitFor();
@@ -219,6 +221,7 @@ t.test('all modules that the page begins with are named in its first file', { sk
   const named = [...html.matchAll(/(?:src|href)="(ui\/[^"]+\.js)"/g)].map(([, path]) => `${url}/${path}`);
   const modules = asked.filter((address) => address.endsWith('.js'));
   t.strictSame([...new Set(modules)].sort(), named.sort());
+  t.equal(asked.filter((address) => address.endsWith('.css')).length, 1, 'and nothing is painted before its one style sheet is there');
 });
 
 t.test('an answer that a reload cut off is gone on with, and by one tab alone', { skip: missing('chromium') }, async (t) => {

@@ -19,6 +19,8 @@ const paths = {
   left: 'M15 6l-6 6 6 6',
   right: 'M9 6l6 6-6 6',
   pin: 'M9 4h6l-1 6 4 4H6l4-4z M12 14v6',
+  computer: 'M4 5h16v11H4z M2 20h20 M8 9l2 2-2 2 M12 13h4',
+  here: 'M4 5h16v14H4z M4 9h16 M12 11v6 M9 14l3 3 3-3',
   tag: 'M4 4h8l8 8-8 8-8-8z M8.500 8.500h.010',
   bin: 'M5 7h14 M9 7V4h6v3 M7 7l1 13h8l1-13',
   save: 'M12 4v11 M7 10l5 5 5-5 M5 20h14',

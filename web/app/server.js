@@ -35,7 +35,7 @@ function askForKey(why) {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`: the
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options] `quietly`: the
  *   key is not asked for
  * @returns {Promise<Response>} of a request that was not refused
  */
@@ -56,9 +56,9 @@ export async function request(path, options = {}) {
 /**
  * @param {string | null} key
  * @param {string} path
- * @param {{ method?: string, body?: unknown, signal?: AbortSignal }} options
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal }} options
  */
-async function requestWith(key, path, { method, body, signal }) {
+async function requestWith(key, path, { method, body, headers, signal }) {
   let response;
   try {
     response = await fetch(addressOf(path), {
@@ -67,6 +67,7 @@ async function requestWith(key, path, { method, body, signal }) {
       headers: {
         ...(key === null ? {} : { Authorization: `Bearer ${key}` }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
       },
       ...(signal ? { signal } : {}),
     });
@@ -89,24 +90,29 @@ async function errorOf(response) {
 
 /**
  * @param {string} path
- * @param {{ method?: string, body?: unknown, signal?: AbortSignal, quietly?: boolean }} [options]
+ * @param {{ method?: string, body?: unknown, headers?: Record<string, string>, signal?: AbortSignal, quietly?: boolean }} [options]
  */
 export async function json(path, options) {
   return await (await request(path, options)).json();
 }
 
 /**
- * The lines of an answer, as they come.
+ * The lines of an answer, as they come. Throws `cut_off` where the connection breaks.
  * @param {Response} response
+ * @param {AbortSignal} signal of the request
  * @returns {AsyncGenerator<string>}
  */
-async function* lines(response) {
+async function* lines(response, signal) {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   /** Of a line that is not whole: joined once, as a line may have megabytes. @type {string[]} */
   let begun = [];
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reader.read().catch((cause) => {
+      // Browsers say it in words of their own.
+      if (signal.aborted) throw cause;
+      throw new ServerError('The connection ended before the answer was complete.', 'cut_off');
+    });
     if (done) break;
     const parts = value.split('\n');
     const last = parts.pop() ?? '';
@@ -126,7 +132,7 @@ async function* lines(response) {
  */
 export async function* events(path, body, signal) {
   const response = await request(path, { body, signal });
-  for await (const line of lines(response)) {
+  for await (const line of lines(response, signal)) {
     if (!line.startsWith('data: ')) continue;
     const data = line.slice('data: '.length);
     if (data === '[DONE]') return;
@@ -144,7 +150,7 @@ export async function* events(path, body, signal) {
  */
 export async function* objects(path, body, signal) {
   const response = await request(path, { body, signal });
-  for await (const line of lines(response)) {
+  for await (const line of lines(response, signal)) {
     if (line.trim() === '') continue;
     const object = JSON.parse(line);
     if (object.error) throw new ServerError(typeof object.error === 'string' ? object.error : object.error.message);

@@ -1,6 +1,7 @@
 // What a conversation asks of the server, and the answer as it comes. The API page shows the same
 // body as code.
-import { events } from '../app/server.js';
+import { events, ServerError } from '../app/server.js';
+import { cutOff, isCut, serverId, serverIsBack, Watch } from './connection.js';
 import { wireMessages } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
@@ -42,11 +43,13 @@ export function parsed(text) {
  * @param {Message} message
  * @param {() => void} grown
  * @param {AbortSignal} signal
+ * @param {() => void} heard called for all that comes, also where it says nothing
  */
-export async function answer(body, message, grown, signal) {
+export async function answer(body, message, grown, signal, heard) {
   const startMs = performance.now();
   let firstMs = 0;
   for await (const event of events('v1/chat/completions', body, signal)) {
+    heard();
     const [choice] = event.choices ?? [];
     if (choice) {
       if (add(message, choice.delta ?? {})) {
@@ -82,4 +85,58 @@ function statsOf({ usage, timings }, firstMs) {
     firstMs,
     reasoningTokens: usage.completion_tokens_details?.reasoning_tokens,
   };
+}
+
+/**
+ * Takes from a cut answer what cannot be gone on with: half a call of a tool, half of what follows
+ * a schema. Returns whether anything is left to go on from.
+ * @param {Message} message @param {Conversation} conversation
+ */
+export function restartOf(message, conversation) {
+  delete message.toolCalls;
+  if (conversation.settings['schema']) {
+    message.content = '';
+    delete message.reasoning;
+  }
+  return Boolean(message.content || message.reasoning);
+}
+
+/**
+ * The whole answer, also over a connection that breaks: behind it the model goes on where the
+ * text ends. A server that was started anew is not asked by itself; its person decides.
+ * @param {Message} message
+ * @param {{ stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }} running
+ * @param {Conversation} conversation @param {boolean} continued @param {() => void} grown
+ */
+export async function wholeAnswer(message, running, conversation, continued, grown) {
+  const { signal } = running.stop;
+  const server = serverId(signal).catch(() => undefined);
+  const path = running.path.slice(0, -1);
+  /** @param {boolean} connecting */
+  const tell = (connecting) => {
+    running.connecting = connecting;
+    for (const watcher of running.watchers) watcher();
+  };
+  for (let isFirst = true; ; isFirst = false) {
+    const body = bodyOf(conversation, continued ? running.path : path, message.model ?? '');
+    if (continued) body['continue_final_message'] = true;
+    const watch = new Watch();
+    try {
+      return await answer(body, message, grown, AbortSignal.any([signal, watch.signal]), () => {
+        watch.heard();
+        if (running.connecting) tell(false);
+      });
+    } catch (thrown) {
+      const broke = watch.signal.aborted ? cutOff() : thrown;
+      // Who was never reached is not waited for.
+      if (signal.aborted || !isCut(broke) || (isFirst && /** @type {ServerError} */ (broke).code === 'unreachable')) throw broke;
+    } finally {
+      watch.close();
+    }
+    tell(true);
+    const before = await server;
+    const now = await serverIsBack(signal);
+    if (before !== undefined && now !== undefined && before !== now) throw new ServerError('The server was started anew while it wrote this answer, and has forgotten it.', 'restarted');
+    continued = restartOf(message, conversation);
+  }
 }

@@ -66,6 +66,7 @@ export function ChatView({ id }) {
     <div class="chat-body">
       <div class="column">
         <${Scroller} key=${conversation.id} busy=${busy} count=${path.length}>
+          ${path.length > 0 && html`<h1 class="hidden">${conversation.title}</h1>`}
           ${path.length === 0 && html`<${Welcome} model=${conversation.model} error=${models.error} hasModels=${models.asked && models.list.length > 0} asked=${models.asked} />`}
           ${from > 0 && html`<button type="button" class="earlier" onClick=${() => setShown(shown + 200)}>Show earlier messages (${from})</button>`}
           ${groupsOf(visible, from).map(({ key, messages }) => html`<div class="group" key=${key}>${messages.map((message) => messageView(message, message === path.at(-1), path))}</div>`)}

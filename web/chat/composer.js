@@ -38,7 +38,7 @@ export function Composer({ model }) {
     setText(session.drafts.get(conversation.id) ?? '');
     showFiles(session.attached.get(conversation.id) ?? none);
     if (matchMedia('(hover: hover)').matches) box.current?.focus();
-  }, [conversation.id]);
+  }, [conversation.id, session.returned]);
   useEffect(() => fit(box.current), [text]);
 
   /** @param {string} next */

@@ -6,6 +6,7 @@ import { useEmitter } from '../app/emitter.js';
 import { IconButton } from '../app/icons.js';
 import { notify } from '../app/notice.js';
 import { sentenceOf } from '../app/server.js';
+import { savedChats } from './saved-chats.js';
 import { conversationsSaying } from './database.js';
 import { exportJson, exportMarkdown, importJson } from './files.js';
 import { session } from './session.js';
@@ -23,17 +24,31 @@ function ageOf(ms) {
 
 /** @param {{ isShown: boolean, go: (to: string) => void }} props */
 export function ConversationList({ isShown, go }) {
-  const { list, conversation } = useEmitter(session);
+  const { list: all, conversation } = useEmitter(session);
+  const { isServed, list: onServer } = useEmitter(savedChats);
+  const list = isServed ? all.filter(({ saved }) => !saved) : all;
   const [wanted, setWanted] = useState('');
   const [saying, setSaying] = useState(/** @type {Set<string>} */ (new Set()));
   /** @type {{ current: HTMLInputElement | null }} */
   const picker = useRef(null);
+  useEffect(() => {
+    const look = () => { if (!document.hidden) void session.lookAgain(); };
+    look();
+    document.addEventListener('visibilitychange', look);
+    addEventListener('focus', look);
+    return () => {
+      document.removeEventListener('visibilitychange', look);
+      removeEventListener('focus', look);
+    };
+  }, []);
   useEffect(() => {
     if (wanted.trim() === '') return undefined;
     const timer = setTimeout(() => void conversationsSaying(wanted.trim()).then(setSaying, () => undefined), searchAfterMs);
     return () => clearTimeout(timer);
   }, [wanted]);
   const found = wanted.trim() === '' ? list : list.filter(({ id, title }) => saying.has(id) || title.toLowerCase().includes(wanted.trim().toLowerCase()));
+  const terminal = onServer.map(({ name, error }) => ({ name, error, one: all.find(({ saved }) => saved?.name === name) }))
+    .filter(({ name, one }) => wanted.trim() === '' || name.toLowerCase().includes(wanted.trim().toLowerCase()) || (one && saying.has(one.id)));
   const groups = Map.groupBy
     ? Map.groupBy(found.slice(0, mostShown), groupOf)
     : found.slice(0, mostShown).reduce((map, one) => map.set(groupOf(one), [...map.get(groupOf(one)) ?? [], one]), new Map());
@@ -55,7 +70,10 @@ export function ConversationList({ isShown, go }) {
     <nav aria-label="Conversations">
       ${ordered.map(([group, ones]) => html`<section key=${group}><h2>${group}</h2><ul>${ones.map((/** @type {Conversation} */ one) => html`
         <${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`)}</ul></section>`)}
-      ${found.length === 0 && html`<p class="dim pad">${wanted === '' ? 'What you say stays in this browser.' : 'Nothing found.'}</p>`}
+      ${isServed && terminal.length > 0 && html`<section><h2>On this computer (recua chat)</h2><ul>${terminal.slice(0, mostShown).map(({ name, error, one }) => one && !error
+        ? html`<${Entry} key=${one.id} one=${one} isOpen=${isShown && one.id === conversation.id} title=${one.title} pinned=${one.pinned} go=${go} />`
+        : html`<${Unseen} key=${name} name=${name} error=${error} go=${go} />`)}</ul></section>`}
+      ${found.length === 0 && terminal.length === 0 && html`<p class="dim pad">${wanted === '' ? 'What you say stays in this browser.' : 'Nothing found.'}</p>`}
     </nav>
     <div class="row quiet-row">
       <input ref=${picker} type="file" hidden accept=".json,application/json" aria-label="File to import" onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void take(field.files?.[0]); field.value = ''; }} />
@@ -68,6 +86,20 @@ export function ConversationList({ isShown, go }) {
 /** @param {Conversation} one */
 const groupOf = ({ pinned, changedMs }) => (pinned ? 'Pinned' : ageOf(changedMs));
 
+/** A chat of the server that this browser has not opened yet. @param {{ name: string, error: string | undefined, go: (to: string) => void }} props */
+function Unseen({ name, error, go }) {
+  const open = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    try {
+      if (error) throw new Error(error);
+      go(`#/chat/${await session.openSaved(name)}`);
+    } catch (thrown) {
+      notify(sentenceOf(thrown));
+    }
+  };
+  return html`<li><a href="#/" class=${error ? 'dim' : ''} title=${error ?? name} onClick=${open}>${name}</a></li>`;
+}
+
 /** @param {{ one: Conversation, isOpen: boolean, title: string, pinned: boolean, go: (to: string) => void }} props */
 function Entry({ one, isOpen, title, pinned, go }) {
   const [open, setOpen] = useState(false);
@@ -76,21 +108,30 @@ function Entry({ one, isOpen, title, pinned, go }) {
     setOpen(false);
     void work();
   };
+  /** What the server may refuse. @param {() => Promise<unknown>} work */
+  const attempt = (work) => work().catch((thrown) => notify(sentenceOf(thrown)));
   const rename = async () => {
     const name = await asked('Name of this conversation', one.title, 'Rename');
-    if (name?.trim()) session.alter(one, { title: name.trim(), named: true });
+    if (name?.trim() && name.trim() !== one.title) await attempt(() => session.rename(one, name.trim()));
+  };
+  const move = async () => {
+    if (!one.saved) return attempt(() => session.moveToServer(one));
+    if (await confirmed('Move into this browser?', `“${one.title}” goes on in this browser alone, and is deleted where recua chat finds it.`, 'Move')) await attempt(() => session.moveHere(one));
   };
   const remove = async () => {
-    if (await confirmed('Delete this conversation?', `“${one.title}” is deleted from this browser for good.`, 'Delete')) {
-      await session.remove(one.id);
-      if (isOpen) go('#/');
+    if (await confirmed('Delete this conversation?', `“${one.title}” is deleted ${one.saved ? 'here and where recua chat finds it' : 'from this browser'} for good.`, 'Delete')) {
+      await attempt(async () => {
+        await session.remove(one.id);
+        if (isOpen) go('#/');
+      });
     }
   };
   return html`<li class=${isOpen ? 'open' : ''} onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === 'Escape') setOpen(false); }}>
     <a href=${`#/chat/${one.id}`} aria-current=${isOpen ? 'page' : undefined} title=${title}>${title}</a>
     <button type="button" class="more" aria-label=${`Do something with ${title}`} aria-expanded=${open} onClick=${() => setOpen(!open)}>⋯</button>
     ${open && html`<div class="entry-actions" role="group" aria-label=${`What to do with ${title}`}>
-      <${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />
+      ${(savedChats.isServed || one.saved) && html`<${IconButton} icon=${one.saved ? 'here' : 'computer'} label=${one.saved ? 'Move into this browser' : 'Move to where recua chat saves'} disabled=${isOpen && session.busy} onClick=${act(move)} />`}
+      ${!one.saved && html`<${IconButton} icon="pin" label=${pinned ? 'Unpin' : 'Pin'} onClick=${act(() => session.alter(one, { pinned: !pinned }))} />`}
       <${IconButton} icon="edit" label="Rename" onClick=${act(rename)} />
       <${IconButton} icon="save" label="Export as JSON" onClick=${act(() => exportJson([one], one.title))} />
       <${IconButton} icon="file" label="Export as Markdown" onClick=${act(() => exportMarkdown(one))} />

@@ -60,6 +60,13 @@ export async function save(conversation, messages = []) {
 }
 
 /** @param {string} id */
+export async function removeMessage(id) {
+  const from = await stores('readwrite');
+  from.messages.delete(id);
+  await from.written;
+}
+
+/** @param {string} id */
 export async function remove(id) {
   const from = await stores('readwrite');
   from.conversations.delete(id);

@@ -141,7 +141,7 @@ function Answer({ message, live, isLast, results }) {
   const silent = live && content === '' && !reasoning && !toolCalls?.length;
   const [, draw] = useState(0);
   // What appears beside the texts: thoughts that begin, calls that come.
-  useEffect(() => (live ? session.watchAnswer(message.id, () => draw(shapeOf(message))) : undefined), [live, message]);
+  useEffect(() => (live ? session.watchAnswer(message.id, () => draw(shapeOf(message) + (session.running.get(message.id)?.connecting ? 0.5 : 0))) : undefined), [live, message]);
   return html`<article class="message answer" aria-label=${`Answer of ${model}`} aria-busy=${live}>
     ${silent && html`<p class="pulse waiting">Waiting for the model…</p>`}
     ${reasoning && html`<${Thoughts} message=${message} live=${live} />`}
@@ -149,7 +149,11 @@ function Answer({ message, live, isLast, results }) {
       ? html`<${Editor} text=${content} label="Keep" done=${() => setEditing(false)} save=${(/** @type {string} */ text) => session.rewrite(message, text)} />`
       : isJson ? html`<${JsonView} text=${content} />` : html`<${Prose} message=${message} field="content" live=${live} />`}
     ${toolCalls?.length ? html`<${ToolCalls} message=${message} live=${live} results=${results} />` : ''}
+    ${live && session.running.get(message.id)?.connecting && html`<p class="pulse waiting" role="status">Connecting again…</p>`}
     ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${error && isLast && !session.busy && html`<div class="row">${content && !toolCalls?.length
+      ? html`<button type="button" onClick=${() => session.goOn(message)}>Continue</button>`
+      : html`<button type="button" onClick=${() => session.retry(message)}>Try again</button>`}</div>`}
     ${!live && html`<${Numbers} message=${message} />`}
     ${!live && html`<div class="actions">
       <${Branches} message=${message} />

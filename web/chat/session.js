@@ -1,10 +1,14 @@
 // The conversation on screen, and the answers that are being written, also those of conversations
 // that were left. What the views show and do is here; they draw it.
 import { Emitter } from '../app/emitter.js';
+import { models } from '../app/models.js';
 import { notify } from '../app/notice.js';
-import { sentenceOf } from '../app/server.js';
-import { answer, bodyOf } from './asking.js';
+import { sentenceOf, ServerError } from '../app/server.js';
+import { wholeAnswer } from './asking.js';
 import * as database from './database.js';
+import { hold, isFree } from './one-tab.js';
+import { Pace } from './pace.js';
+import { savedChats, servedModel } from './saved-chats.js';
 import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
@@ -12,27 +16,8 @@ import { childrenOf, newConversation, newId, pathOf, titleOf } from './tree.js';
 
 /** Between two writes of an answer that grows: what a reload may lose. */
 const saveEveryMs = 2_000;
-/** Between two drawings of an answer: what comes faster than it is read is drawn less often. */
-const drawEveryMs = 30;
-const drawFastEveryMs = 120;
-/** Characters. */
-const fastPerMs = 0.8;
-
 /** An answer that was left longer ago is gone on with by hand. */
 const resumeWithinMs = 3_600_000;
-
-/** Other tabs see that this one writes the answer. Returns what ends that. @param {string} id */
-function hold(id) {
-  /** @type {() => void} */
-  let release = () => undefined;
-  const held = new Promise((resolve) => { release = () => resolve(undefined); });
-  // Over plain HTTP from another machine a browser has no locks.
-  void navigator.locks?.request(`answer-${id}`, () => held);
-  return release;
-}
-
-/** @param {string} id @returns {Promise<boolean>} false, too, where nobody can tell */
-const isFree = async (id) => navigator.locks ? await navigator.locks.request(`answer-${id}`, { ifAvailable: true }, (lock) => lock !== null) : false;
 
 class Session extends Emitter {
   /** The newest first, without the one that nobody has said anything in. @type {Conversation[]} */
@@ -45,13 +30,17 @@ class Session extends Emitter {
   children = new Map();
   /** @type {Message[]} */
   path = [];
-  /** By the message's id: what stops it. @type {Map<string, { stop: AbortController, watchers: Set<() => void>, path: Message[] }>} */
+  /** By the message's id: what stops it. @type {Map<string, { stop: AbortController, watchers: Set<() => void>, path: Message[], connecting: boolean }>} */
   running = new Map();
   /** What is in the box for a conversation, by its id. @type {Map<string, string>} */
   drafts = new Map();
   /** The files beside it, by the same id. @type {Map<string, import('./tree.js').Attached[]>} */
   attached = new Map();
   #opening = 0;
+  /** A message is on its way to the server's file. */
+  #sending = false;
+  /** Counts what was put back into the box. */
+  returned = 0;
   /** Conversations that are gone: an answer that ends later does not bring one back. @type {Set<string>} */
   #gone = new Set();
 
@@ -81,7 +70,88 @@ class Session extends Emitter {
     // What is written right now is further than what was saved of it.
     const live = [...this.running.values()].map(({ path }) => path.at(-1)).filter((message) => message?.conversation === id);
     this.#show(conversation, messages.map((message) => live.find((one) => one?.id === message.id) ?? message));
+    await this.#refresh(conversation).catch((thrown) => notify(sentenceOf(thrown)));
     void this.#resume();
+  }
+
+  /** A chat of the server, also one that this browser never saw. Returns its id here. @param {string} name */
+  async openSaved(name) {
+    const known = this.list.find(({ saved }) => saved?.name === name);
+    if (known) return known.id;
+    const conversation = { ...newConversation(''), named: true, saved: { name, etag: '', document: {}, model: '' } };
+    await this.#refresh(conversation);
+    return conversation.id;
+  }
+
+  /** @param {Conversation} conversation */
+  #isWriting({ id }) {
+    return [...this.running.values()].some(({ path }) => path.at(-1)?.conversation === id) || (this.#sending && id === this.conversation.id);
+  }
+
+  /** @param {Conversation} conversation @returns {Promise<Message[]>} */
+  async #messagesOf({ id }) {
+    return id === this.conversation.id ? [...this.messages.values()] : await database.messagesOf(id);
+  }
+
+  /** Shows what came to the server's file since it was read. @param {Conversation} conversation */
+  async #refresh(conversation) {
+    const { saved } = conversation;
+    if (!saved || this.#isWriting(conversation)) return;
+    if (!models.asked) await models.refresh();
+    const messages = await this.#messagesOf(conversation);
+    const read = await savedChats.read(saved.name, conversation, messages, servedModel).catch((thrown) => {
+      if (!(thrown instanceof ServerError) || thrown.code !== 'session_not_found') throw thrown;
+      this.alter(conversation, { saved: undefined });
+      throw new Error(`${saved.name} is no longer on the server; this browser keeps what it had of it.`);
+    });
+    if (!read || this.#isWriting(conversation)) return;
+    const { changed, model, ...change } = read;
+    // Who chose another model here goes on with that.
+    Object.assign(conversation, change, conversation.model === saved.model ? { model } : {});
+    this.#save(conversation, changed);
+    const ids = new Set(changed.map(({ id }) => id));
+    if (conversation === this.conversation) this.#show(conversation, [...messages.filter(({ id }) => !ids.has(id)), ...changed]);
+    else this.changed();
+  }
+
+  /** The branch that is shown is the one in the server's file. @param {Conversation} conversation */
+  async #push(conversation) {
+    const path = pathOf(childrenOf(await this.#messagesOf(conversation)), conversation.chosen);
+    const written = await savedChats.write(conversation, path);
+    this.#save(conversation, written);
+  }
+
+  /** Behind each change of what is shown. @param {Conversation} conversation */
+  async #keep(conversation) {
+    if (!conversation.saved || this.#isWriting(conversation)) return;
+    await this.#push(conversation).catch(async (thrown) => {
+      notify(`Not saved on the server: ${sentenceOf(thrown)}`);
+      await this.#refresh(conversation).catch(() => undefined);
+    });
+  }
+
+  /** To where `recua chat` saves its own. @param {Conversation} conversation */
+  async moveToServer(conversation) {
+    await this.#push(conversation);
+    this.alter(conversation, { title: conversation.saved?.name ?? conversation.title });
+  }
+
+  /** Back into this browser alone. @param {Conversation} conversation */
+  async moveHere(conversation) {
+    if (savedChats.isServed) await savedChats.remove(conversation);
+    this.alter(conversation, { saved: undefined });
+  }
+
+  /** @param {Conversation} conversation @param {string} title */
+  async rename(conversation, title) {
+    await savedChats.rename(conversation, title);
+    this.alter(conversation, { title: conversation.saved?.name ?? title, named: true });
+  }
+
+  /** What came to the server's chats elsewhere. */
+  async lookAgain() {
+    await savedChats.refresh();
+    if (savedChats.isServed) await this.#refresh(this.conversation).catch(() => undefined);
   }
 
   /** Goes on with the answer at the end where a reload cut it off, unless another tab writes it. */
@@ -106,7 +176,7 @@ class Session extends Emitter {
   }
 
   get busy() {
-    return this.path.some(({ id }) => this.running.has(id)) || this.pair.some(({ id }) => this.running.has(id));
+    return this.#sending || this.path.some(({ id }) => this.running.has(id)) || this.pair.some(({ id }) => this.running.has(id));
   }
 
   /** The two answers that stand side by side at the end, or none. */
@@ -125,6 +195,7 @@ class Session extends Emitter {
   choose(message) {
     this.#change({ chosen: { ...this.conversation.chosen, [message.parent]: message.id } });
     this.#arrange();
+    void this.#keep(this.conversation);
   }
 
   /** @param {Partial<Conversation>} change */
@@ -160,6 +231,7 @@ class Session extends Emitter {
     const last = Math.max(0, ...this.siblingsUnder(said.parent).map(({ createdMs }) => createdMs));
     const message = { ...said, id: newId(), conversation: this.conversation.id, createdMs: Math.max(Date.now(), last + 1) };
     this.messages.set(message.id, message);
+    this.children.set(said.parent, [...this.siblingsUnder(said.parent), message]);
     this.#change({ chosen: { ...this.conversation.chosen, [said.parent]: message.id } }, [message]);
     return message;
   }
@@ -175,10 +247,41 @@ class Session extends Emitter {
    */
   say(content, attached, instead) {
     const parent = instead ? instead.parent : this.path.at(-1)?.id ?? '';
+    const before = this.conversation.chosen;
     const message = this.#add({ parent, role: 'user', content, ...(attached.length > 0 ? { attached } : {}) });
     if (!this.conversation.named) this.#change({ title: titleOf(content || attached[0]?.name || ''), named: true });
     this.#arrange();
-    this.reply(message);
+    if (this.conversation.saved) void this.#sayOnServer(this.conversation, message, before);
+    else this.reply(message);
+  }
+
+  /**
+   * First into the file, where it may meet what others wrote; then to the model.
+   * @param {Conversation} conversation @param {Message} message
+   * @param {Record<string, string>} before what was chosen
+   */
+  async #sayOnServer(conversation, message, before) {
+    this.#sending = true;
+    this.changed();
+    try {
+      await this.#push(conversation);
+    } catch (thrown) {
+      const { id, content, attached = [] } = message;
+      notify(`Not sent: ${sentenceOf(thrown)}`);
+      if (conversation === this.conversation) this.messages.delete(id);
+      await database.removeMessage(id).catch(() => undefined);
+      this.drafts.set(conversation.id, content);
+      this.attached.set(conversation.id, attached);
+      this.returned++;
+      conversation.chosen = before;
+      this.#save(conversation, []);
+      if (conversation === this.conversation) this.#arrange();
+    }
+    this.#sending = false;
+    const isThere = this.messages.has(message.id);
+    if (isThere) this.reply(message);
+    else await this.#refresh(conversation).catch(() => undefined);
+    this.changed();
   }
 
   /** The result of a call, by hand. @param {Message} caller @param {string} callId @param {string} content */
@@ -195,11 +298,11 @@ class Session extends Emitter {
     const { model, second } = this.conversation;
     const pair = second === '' ? {} : { pair: newId() };
     const path = this.path.slice(0, this.path.findIndex(({ id }) => id === to.id) + 1);
-    const names = second === '' ? [model] : [second, model];
-    for (const name of names) {
-      const message = this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...pair });
-      void this.#write(message, path);
-    }
+    const names = second === '' ? [model] : [model, second];
+    const answers = names.map((name) => this.#add({ parent: to.id, role: 'assistant', content: '', model: name, ...pair }));
+    // Of two the chat goes on with the first, unless its person says otherwise.
+    this.#change({ chosen: { ...this.conversation.chosen, [to.id]: answers[0]?.id ?? '' } });
+    for (const message of answers) void this.#write(message, path);
     this.#arrange();
   }
 
@@ -223,6 +326,7 @@ class Session extends Emitter {
     const { parent, role, model = '' } = message;
     this.#add({ parent, role, content, model, finish: 'stop' });
     this.#arrange();
+    void this.#keep(this.conversation);
   }
 
   stop() {
@@ -242,41 +346,31 @@ class Session extends Emitter {
     const stop = new AbortController();
     /** @type {Set<() => void>} */
     const watchers = new Set();
-    this.running.set(message.id, { stop, watchers, path: [...path, message] });
+    const running = { stop, watchers, path: [...path, message], connecting: false };
+    this.running.set(message.id, running);
     const release = hold(message.id);
-    const body = bodyOf(conversation, continued ? [...path, message] : path, message.model ?? '');
-    if (continued) body['continue_final_message'] = true;
     const timer = setInterval(() => this.#save(conversation, [message]), saveEveryMs);
-    /** @type {ReturnType<typeof setTimeout> | undefined} */
-    let timerOfDraw;
-    let drawn = { length: 0, ms: performance.now(), restMs: drawEveryMs };
-    const grown = () => {
-      timerOfDraw ??= setTimeout(() => {
-        timerOfDraw = undefined;
-        const ms = performance.now();
-        const length = message.content.length + (message.reasoning?.length ?? 0);
-        const isFast = (length - drawn.length) / (ms - drawn.ms) > fastPerMs;
-        drawn = { length, ms, restMs: isFast ? drawFastEveryMs : drawEveryMs };
-        for (const watcher of watchers) watcher();
-      }, drawn.restMs);
-    };
+    const pace = new Pace(message, watchers);
     try {
-      await answer(body, message, grown, stop.signal);
+      await wholeAnswer(message, running, conversation, continued, pace.grown);
     } catch (thrown) {
       if (stop.signal.aborted) message.finish = 'stopped';
       else message.error = sentenceOf(thrown);
     }
     clearInterval(timer);
-    clearTimeout(timerOfDraw);
+    pace.close();
     release();
     this.running.delete(message.id);
     this.#save(conversation, [message]);
     for (const watcher of watchers) watcher();
     this.changed();
+    void this.#keep(conversation);
   }
 
   /** @param {string} id */
   async remove(id) {
+    const conversation = this.list.find((one) => one.id === id);
+    if (conversation && savedChats.isServed) await savedChats.remove(conversation);
     this.#gone.add(id);
     for (const { stop, path } of this.running.values()) if (path.at(-1)?.conversation === id) stop.abort();
     this.list = this.list.filter((one) => one.id !== id);

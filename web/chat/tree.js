@@ -31,6 +31,7 @@
  * @property {Stats} [stats]
  * @property {string} [finish]
  * @property {string} [error]
+ * @property {Record<string, any>} [saved] as it stands in the server's file
  * @property {number} createdMs
  */
 
@@ -45,7 +46,9 @@
  * @property {string} model
  * @property {string} second model of two side by side; '' for one alone
  * @property {Record<string, any>} settings what was set away from the server's own
- * @property {Record<string, string>} chosen of the messages with several that follow: which one
+ * @property {Record<string, string>} chosen of the messages with several that follow: which one; '' is none
+ * @property {{ name: string, etag: string, document: Record<string, any>, model: string }} [saved] of one that lies on
+ *   the server: its file without the messages, and the server's name of the model there
  */
 
 export const newId = () => crypto.getRandomValues(new Uint32Array(4)).reduce((id, part) => id + part.toString(36).padStart(7, '0'), '');
@@ -79,7 +82,7 @@ export function pathOf(children, chosen) {
   const path = [];
   for (let at = ''; ;) {
     const list = children.get(at);
-    const next = list?.find(({ id }) => id === chosen[at]) ?? list?.at(-1);
+    const next = list?.find(({ id }) => id === chosen[at]) ?? (chosen[at] === '' ? undefined : list?.at(-1));
     if (!next) return path;
     path.push(next);
     at = next.id;
@@ -99,7 +102,7 @@ export function wireMessages(path, system) {
 }
 
 /** @param {Message} message */
-function wireMessage({ role, content, reasoning, toolCalls, callId, attached }) {
+export function wireMessage({ role, content, reasoning, toolCalls, callId, attached }) {
   if (role === 'tool') return { role, tool_call_id: callId, content };
   if (role === 'user') return { role, content: [...(attached ?? []).map(fileText), content].filter(Boolean).join('\n\n') };
   return {

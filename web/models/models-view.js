@@ -92,7 +92,7 @@ function Row({ model, machine, given }) {
     <th scope="row">${id}${pinned ? html` <span class="tag">pinned</span>` : ''}
       ${names.length > 0 && html`<ul class="aliases" aria-label=${`Names given to ${id}`}>${names.map(({ name: alias, modelStays }) => html`<li key=${alias}>${alias}${modelStays && html`<${IconButton} icon="close" label=${`Take the name ${alias} away`} disabled=${working} onClick=${act(() => unname(alias))} />`}</li>`)}</ul>`}</th>
     <td><span class=${`state ${status.value}`}>${status.value}${status.fraction !== undefined ? ` ${percent(status.fraction)}` : ''}</span>
-      ${status.running ? html` <span class="dim">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
+      ${status.running ? html` <span class="dim state-detail">${status.running} running, ${speed(status.tokens_per_second ?? 0)}</span>` : ''}
       ${status.reason && html`<p class="error">${status.reason.message}</p>`}</td>
     <td class=${`align-right ${memory ? '' : 'empty'}`}>${memory ? bytes(memory) : '–'}${memory && memory > machine.memory ? html` <span class="tag bad">does not fit</span>` : ''}</td>
     <${Cell} text=${meta ? rounded(meta['n_params']) : details?.['parameter_size']} />

@@ -35,6 +35,7 @@ export interface DialogueParts {
   keeper: SessionKeeper;
   look: AnswerLook;
   createdAt: string;
+  others: Session['others'];
 }
 
 /** What became of a message. */
@@ -61,6 +62,7 @@ export class Dialogue {
   /** The next message takes the place of the last exchange. */
   replacing = false;
   #createdAt: string;
+  #others: Session['others'];
   #code: number | undefined;
   #retries = 0;
   /** KV that is not on disk yet. */
@@ -76,6 +78,7 @@ export class Dialogue {
     this.settings = parts.settings;
     this.template = parts.template;
     this.#createdAt = parts.createdAt;
+    this.#others = parts.others;
     this.statistics = new Statistics(parts.models.current);
     input.onClear = () => {
       if (this.replacing) input.say('The old message stays.');
@@ -129,7 +132,7 @@ export class Dialogue {
     const { system, exchanges } = this.conversation;
     return {
       model: this.modelName, system, template: this.template, settings: this.settings,
-      createdAt: this.#createdAt, updatedAt: new Date().toISOString(), exchanges,
+      createdAt: this.#createdAt, updatedAt: new Date().toISOString(), exchanges, ...(this.#others ? { others: this.#others } : {}),
     };
   }
 
@@ -197,6 +200,7 @@ export class Dialogue {
     this.settings = session.settings;
     this.template = session.template;
     this.#createdAt = session.createdAt;
+    this.#others = session.others;
     this.statistics.reset();
     this.#unsavedKv = false;
     await this.restoreKv(path);
@@ -211,6 +215,7 @@ export class Dialogue {
     await this.keeper.begin();
     this.conversation = new SavedConversation(this.conversation.system);
     this.#createdAt = new Date().toISOString();
+    this.#others = undefined;
     this.statistics.reset();
     this.#unsavedKv = false;
   }

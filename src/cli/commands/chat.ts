@@ -8,7 +8,7 @@ import { findPlaces } from '../../models/places.js';
 import type { Places } from '../../models/places.js';
 import type { Answerer } from '../answering/answerer.js';
 import { asksForOwnEngine, localFlag, sayServer } from '../answering/open.js';
-import { answerFlags, makeRequest, readConstraint } from '../flags/answer-flags.js';
+import { answerFlags, chatDefaults, makeRequest, readConstraint } from '../flags/answer-flags.js';
 import type { AnswerValues, AnswerSettings } from '../flags/answer-flags.js';
 import { command } from '../command.js';
 import { ChatModels } from '../chat/chat-models.js';
@@ -47,7 +47,7 @@ export const chat = command({
   ],
   often: ['system', 'continue', 'resume', 'prompt', 'temperature', 'maxTokens', 'contextSize', 'gpuLayers', 'json', 'raw', 'quiet'],
   flags: {
-    ...answerFlags({ maxTokens: 2048, topP: 0.9, topK: 40, repeatPenalty: 1.1 }),
+    ...answerFlags(chatDefaults),
     template: choice(['--template', '-t'], 'Chat template by family; auto is the model\'s own', templateNames),
     prompt: perCall(text(['--prompt', '-p'], 'text', 'Answer this and end; text from stdin follows it after a blank line')),
     save: off(['--no-save'], 'Keep neither the chat nor what was typed'),
@@ -75,7 +75,8 @@ export const chat = command({
     const constraint = await readConstraint(values);
     const places = findPlaces();
     const path = await resumedPath(places, values);
-    const session = path === undefined ? undefined : await loadSession(path);
+    // Once to know the model, and again when nobody else can change it any more.
+    let session = path === undefined ? undefined : await loadSession(path);
     const name = operands[0] ?? session?.model ?? await chooseModel(places, !single);
     // What the engine has to say must not land in a message half typed.
     const voice = { say };
@@ -91,11 +92,14 @@ export const chat = command({
     const model = await models.read(name);
     const stop = watchSignals();
     const prompt = single ? await readPrompt(values.prompt, mostTextBytes(model.file, model.config.contextSize), stop.signal) : '';
-    // What the command line says counts, then what the saved chat had.
-    const merged = merge(values, given, session);
     const keeper = new SessionKeeper(places.sessions, values.save && (!single || path !== undefined));
     try {
-      if (path !== undefined) await keeper.moveTo(path);
+      if (path !== undefined) {
+        await keeper.moveTo(path);
+        session = await loadSession(path);
+      }
+      // What the command line says counts, then what the saved chat had.
+      const merged = merge(values, given, session);
       const answerer = await models.open(model, merged.template !== 'auto', stop.signal);
       sayServer(answerer, values.quiet);
       if (!values.quiet) {
@@ -107,7 +111,7 @@ export const chat = command({
       const parts: DialogueParts = {
         models, conversation: new SavedConversation(merged.system, session?.exchanges ?? []),
         settings: merged.settings, template: merged.template, constraint, keeper,
-        look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(),
+        look: { styles: false, terminal: false, columns: () => Infinity }, createdAt: session?.createdAt ?? new Date().toISOString(), others: session?.others,
       };
       if (!single && !values.raw) void loadRendering().catch(() => undefined);
       if (single) return await answerSingle(parts, prompt, values, stop.signal);
@@ -170,7 +174,7 @@ async function answerSingle(parts: DialogueParts, prompt: string, values: ChatVa
   }
   const session = (): Session => ({
     model: answerer.name, system: conversation.system, template, settings,
-    createdAt: parts.createdAt, updatedAt: new Date().toISOString(), exchanges: conversation.exchanges,
+    createdAt: parts.createdAt, updatedAt: new Date().toISOString(), exchanges: conversation.exchanges, ...(parts.others ? { others: parts.others } : {}),
   });
   const kvPath = keeper.path === undefined ? undefined : kvPathOf(keeper.path);
   if (kv && kvPath !== undefined && existsSync(kvPath)) await kv.restore(kvPath).catch(() => undefined);

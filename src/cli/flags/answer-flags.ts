@@ -42,6 +42,15 @@ export function answerFlags(own: OwnDefaults) {
 
 export type AnswerValues = Values<ReturnType<typeof answerFlags>>;
 
+/** What a chat begins with where nobody says otherwise; for the rest, what all commands do. */
+export const chatDefaults = { maxTokens: 2048, topP: 0.9, topK: 40, repeatPenalty: 1.1 };
+
+/** Of a new chat. */
+export function chatSettings(): AnswerSettings {
+  const { topP, topK, repeatPenalty } = chatDefaults;
+  return { maxTokens: chatDefaults.maxTokens, temperature: temperature.fallback, topP, topK, minP: samplerSettings.minP.fallback, repeatPenalty, seed: 0 };
+}
+
 /** The settings of an answer that a person chooses and a saved chat keeps. */
 export type AnswerSettings = Pick<AnswerValues, 'maxTokens' | 'temperature' | SamplerFlag | 'seed'> & { more?: MoreSettings; stop?: readonly string[] };
 

@@ -14,7 +14,7 @@ const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['What the answer may be', ['grammar', 'grammarFile']],
   ['The conversation', ['template', 'chatTemplateFile', 'save', 'resume', 'continue']],
   ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode']],
-  ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui']],
+  ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui', 'uiSessions']],
   ['Several models', ['models', 'keepAliveSeconds', 'maxModels', 'maxMemoryMib', 'sleepCacheMib']],
   ['Logs and state', ['logLevel', 'logFile', 'stateFile', 'json', 'quiet']],
   ['Devices', ['local', 'gpuLayers', 'device', 'requireGpu', 'listDevices', 'threads', 'threadsBatch', 'numa']],

@@ -27,6 +27,7 @@ import { engineOptions } from '../flags/engine-flags.js';
 import { misuse } from '../flags/flags.js';
 import { findSettings, readModelsFile } from '../flags/models-file.js';
 import { modelShelf } from './model-shelf.js';
+import { savedChats } from './saved-chats.js';
 import type { LogFile } from './log-file.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
@@ -150,7 +151,7 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     // Loaded when first needed: Express is a third of what starting any other command would cost.
     const { listen } = await import('../../server/listen.js');
     const ownKey = config.apiKey === '' && config.apiKeyFile === '' ? undefined : randomBytes(24).toString('base64url');
-    const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(), ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
+    const server = await listen({ pool, config, log, ownKey, keyFile, keepIn: findPlaces().state, shelf: modelShelf(), savedChats: config.uiSessions ? savedChats(findPlaces().sessions) : undefined, ...(defaultsOf ? { defaultsOf } : {}) }).catch(async (thrown: unknown) => {
       const error = RecuaError.from(thrown);
       throw error.code === 'port_in_use' && socketPath(config.host) === undefined ? await describePortInUse(error, config.host, config.port) : error;
     });

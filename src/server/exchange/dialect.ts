@@ -13,7 +13,7 @@ import type { Frame, Framing } from '../http/stream.js';
 import type { SocketRoute } from '../http/upgrades.js';
 
 export interface Route {
-  method: 'get' | 'post' | 'delete';
+  method: 'get' | 'post' | 'put' | 'delete';
   paths: readonly string[];
   handler: RequestHandler;
   /** No API key is asked for. */
@@ -26,11 +26,13 @@ export interface Route {
   bodiless?: boolean;
   /** A POST that may come without a body, which is an empty object then. */
   mayLackBody?: boolean;
-  /** A DELETE that says in its body what goes. */
+  /** A PUT, or a DELETE that says in its body what goes. */
   takesBody?: boolean;
-  /** What another method does at the same paths. */
-  also?: Pick<Route, 'method' | 'handler' | 'about' | 'bodiless' | 'takesBody'>;
+  /** What other methods do at the same paths. */
+  also?: OtherMethod | readonly OtherMethod[];
 }
+
+export type OtherMethod = Pick<Route, 'method' | 'handler' | 'about' | 'bodiless' | 'takesBody'>;
 
 export interface Dialect {
   /** Comes before each of its routes. */

@@ -7,6 +7,7 @@ import type { RequestDefaults } from '../../request/sampling-fields.js';
 import type { KeptFolder } from '../kept/kept-folder.js';
 import type { Owner } from '../kept/owner.js';
 import type { Inner } from './inner.js';
+import type { SavedChats } from './saved-chats.js';
 import type { ModelShelf } from './shelf.js';
 import type { LiveChats } from './live-chats.js';
 import type { RunningAnswers } from './running.js';
@@ -28,6 +29,8 @@ export interface Gateway {
   readonly inner: Inner;
   /** The store of models; undefined where a program serves models of its own. */
   readonly shelf: ModelShelf | undefined;
+  /** Those of `recua chat`; undefined where the server does not show them. */
+  readonly savedChats: SavedChats | undefined;
   readonly live: LiveChats;
   /** Who asks, for taking turns: the API key's name, or else the address. */
   readonly clientOf: (res: Response) => string;

@@ -22,13 +22,25 @@ export function refusePages(req: Request, res: Response, next: NextFunction): vo
 /** Behind it: what changes the store is for those who sit at the machine. Express middleware. */
 export function refuseRemote(req: Request, res: Response, next: NextFunction): void {
   if (keyOf(res)) return adminOnly(req, res, next);
-  const address = req.socket.remoteAddress?.replace(/^::ffff:/, '');
-  const { forwarded, 'x-forwarded-for': forwardedFor } = req.headers;
-  const isHere = address === undefined || address === '::1' || address.startsWith('127.');
-  if (!isHere || forwarded !== undefined || forwardedFor !== undefined) {
+  if (isRemote(req)) {
     throw new RecuaError('client_refused', "Only clients on the server's own machine may change which models it has; on that machine there are recua pull, rm and cp.");
   }
   next();
+}
+
+/** Behind it, too: what the user of this machine keeps is for those who sit at it. */
+export function refuseOthers(req: Request, res: Response, next: NextFunction): void {
+  const key = keyOf(res);
+  if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} does not open the saved chats: that takes a key with "admin": true.`);
+  if (!key && isRemote(req)) throw new RecuaError('client_refused', "Only clients on the server's own machine may see its saved chats, or those with an API key (--api-key).");
+  next();
+}
+
+function isRemote(req: Request): boolean {
+  const address = req.socket.remoteAddress?.replace(/^::ffff:/, '');
+  const { forwarded, 'x-forwarded-for': forwardedFor } = req.headers;
+  const isHere = address === undefined || address === '::1' || address.startsWith('127.');
+  return !isHere || forwarded !== undefined || forwardedFor !== undefined;
 }
 
 /** Each of these is sent by browsers alone; one of today sends them all with a form. */

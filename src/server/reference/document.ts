@@ -29,7 +29,7 @@ export interface PathOperation {
   tags: string[];
   summary: string;
   description?: string;
-  parameters?: { name: string; in: 'path' | 'query'; required: boolean; description: string; schema: Schema }[];
+  parameters?: { name: string; in: 'path' | 'query' | 'header'; required: boolean; description: string; schema: Schema; example?: string }[];
   requestBody?: { required: true; content: Record<string, { schema: Schema; example?: unknown }> };
   responses: Record<string, { description: string; content?: Record<string, { schema: Schema }>; 'x-error-codes'?: readonly ErrorCode[] }>;
 }
@@ -85,7 +85,7 @@ class DocumentWriter {
 
   operation(about: Operation, path: string): PathOperation {
     const { id, topic, summary, about: description, reply, stream } = about;
-    const parameters = [...this.#inPath(about, path), ...this.#inQuery(about)];
+    const parameters = [...this.#inPath(about, path), ...this.#inQuery(about), ...inHeaders(about)];
     const content = {
       ...(reply.empty ? {} : { [reply.type ?? 'application/json']: { schema: this.#collect(reply.schema) } }),
       ...(stream ? { [stream.type]: { schema: this.#collect(stream.event) } } : {}),
@@ -165,4 +165,8 @@ class DocumentWriter {
     if (Array.isArray(value)) return value.map((one) => this.#within(one));
     return typeof value === 'object' && value !== null ? this.#collect(value as Schema) : value;
   }
+}
+
+function inHeaders({ headers = {} }: Operation): NonNullable<PathOperation['parameters']> {
+  return Object.entries(headers).map(([name, { description, example }]) => ({ name, in: 'header', required: true, description, schema: { type: 'string' }, example }));
 }

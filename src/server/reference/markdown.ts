@@ -91,7 +91,7 @@ class Page {
 
   #parameters({ parameters = [] }: PathOperation): string[] {
     const rows = parameters.map(({ name, in: where, description, schema }): Row => (
-      { name: where === 'path' ? `{${name}}` : `?${name}=`, type: this.#type(schema), text: description + defaultOf(schema) }
+      { name: where === 'path' ? `{${name}}` : where === 'header' ? `${name}:` : `?${name}=`, type: this.#type(schema), text: description + defaultOf(schema) }
     ));
     return table('In the path', rows);
   }
@@ -260,7 +260,8 @@ function curl({ method, path, operation }: Told): string {
   if (content['multipart/form-data']) return `curl ${place} -F purpose=batch -F file=@requests.jsonl`;
   const { example } = content['application/json'] ?? {};
   const usual = example === undefined ? 'GET' : 'POST';
-  const asked = method === usual ? '' : ` -X ${method}`;
+  const headers = (operation.parameters ?? []).filter((one) => one.in === 'header').map(({ name, example }) => ` -H '${name}: ${example}'`);
+  const asked = `${method === usual ? '' : ` -X ${method}`}${headers.join('')}`;
   if (example === undefined) return `curl${asked} ${place}`;
   return `curl${asked} ${place} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
 }

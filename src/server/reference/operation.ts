@@ -4,7 +4,7 @@ import type { Fields } from '../../request/fields.js';
 import type { Words } from '../../request/words.js';
 import type { Schema } from './schema.js';
 
-export type Topic = 'Chat completions' | 'Completions' | 'Responses' | 'Messages' | 'Ollama' | 'Embeddings and reranking' | 'Tokens' | 'Models' | 'Files and batches' | 'Server';
+export type Topic = 'Chat completions' | 'Completions' | 'Responses' | 'Messages' | 'Ollama' | 'Embeddings and reranking' | 'Tokens' | 'Models' | 'Files and batches' | 'Saved chats' | 'Server';
 
 /** A JSON body. Several routes may take the same. */
 export interface Body {
@@ -48,6 +48,8 @@ export interface Operation {
   /** Of what stands in the path. */
   params?: Readonly<Record<string, string>>;
   query?: Readonly<Record<string, Schema>>;
+  /** Headers that it must have, with an example of each. */
+  headers?: Readonly<Record<string, { description: string; example: string }>>;
   body?: Body | Form;
   reply: Reply;
   /** Each event of a stream, where the request asks for one or there is nothing else. */

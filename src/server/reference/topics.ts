@@ -45,5 +45,8 @@ export const topics: Readonly<Record<Topic, string>> = {
   'Files and batches': 'Files are kept until they are deleted or expire: at most 10,000 and 16 GiB. A batch is a file of requests for chats, completions, embeddings or responses. Its lines run `--parallel` '
     + 'at once (8 at most), and only while nobody has waited for the server for a second; when somebody comes and there is no room for all, lines give way and are done anew later. A batch may '
     + 'take as long as its `completion_window` says. A stopped or killed server goes on when it starts again.',
+  'Saved chats': 'What `recua chat` saves, for the page at `/`: served where the server was started with `--ui-sessions`, to keys with `admin`, and without keys to clients on its own machine. A chat that '
+    + 'a terminal has open is written by that terminal alone (`session_locked`); one that changed since it was read is not written over (`session_changed`). A session has `model`, `system`, `sampling` and '
+    + '`messages`: `{"role": "user", "content", "sent_at"}` and `{"role": "assistant", "content", "ended"}` by turns, as `recua sessions` keeps them.',
   Server: 'How the server is, and what it serves.',
 };

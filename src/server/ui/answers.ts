@@ -1,5 +1,6 @@
 // What only the page asks: the last requests, what runs, the settings, and the hub's models. By the
 // name below /ui/. Called by page.
+import { randomUUID } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { configSettings, defaults, type Config } from '../../settings/config.js';
@@ -24,7 +25,10 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
     res.set('Cache-Control', 'no-store');
     await handler(req, res);
   };
+  // Another one after each start, so that the page knows whether its answer can still be here.
+  const server = { id: randomUUID() };
   return new Map<string, RequestHandler>([
+    ['server', guarded((_req, res) => res.json(server))],
     ['requests', guarded((_req, res) => res.json({ object: 'list', data: recent.all }))],
     ['running', guarded((_req, res) => res.json({ data: running.all, totals: running.totals }))],
     ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],

@@ -31,6 +31,20 @@ t.test('api serves the model, prints the addresses of API and page and a curl li
   t.match(await running.ended, { code: 0, signal: null, stdout: '' });
 });
 
+t.test('api --ui-sessions shows the chats that recua chat saved, and nobody does without it', async (t) => {
+  const { env } = makeHome(t);
+  t.match(await recua(['chat', 'builtin', '-p', 'x', '-q', '--threads', '1', '--max-tokens', '2', '--local', '--continue'], '', { env }), { code: 1 });
+  for (const flags of [['--ui-sessions'], []]) {
+    const running = start(['api', 'builtin', ...small, ...flags], { env });
+    const url = await served(running);
+    const made = await fetch(`${url}/sessions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"session": {"messages": []}, "name": "from here"}' });
+    t.equal(made.status, flags.length === 0 ? 403 : 200);
+    running.child.kill('SIGINT');
+    await running.ended;
+  }
+  t.match((await recua(['sessions', 'list'], '', { env })).stdout, /^from here .* 0 exchanges/);
+});
+
 t.test('api ends a running answer before it stops', async (t) => {
   const running = start(['api', '-m', 'builtin', ...small]);
   const url = await served(running);

@@ -97,7 +97,7 @@ const others: readonly (readonly [method: string, path: string, body?: object])[
 t.test('the example of each route gets what the document says', async (t) => {
   const { url } = await startRealApp(t);
   /** Those that one model of its own cannot serve. */
-  const elsewhere = ['/v1/chat/completions/control', '/chat/completions/control', '/infill', '/slots/{id}', '/models/load', '/models/unload', '/api/pull', '/api/copy', '/api/delete', '/v1/batches', '/batches', '/v1/rerank', '/v1/reranking', '/rerank', '/reranking'];
+  const elsewhere = ['/v1/chat/completions/control', '/chat/completions/control', '/infill', '/slots/{id}', '/models/load', '/models/unload', '/sessions', '/sessions/{name}', '/api/pull', '/api/copy', '/api/delete', '/v1/batches', '/batches', '/v1/rerank', '/v1/reranking', '/rerank', '/reranking'];
   for (const [path, all] of Object.entries(document.paths)) {
     for (const [method, { requestBody }] of Object.entries(all)) {
       const example = requestBody?.content['application/json']?.example as object | undefined;

@@ -5,6 +5,7 @@ import { isBody, type Body } from '#recua/server/reference/operation.js';
 import type { Schema } from '#recua/server/reference/schema.js';
 import { operations as anthropic } from '#recua/server/anthropic/operations.js';
 import { operations as batches } from '#recua/server/batches/operations.js';
+import { operations as sessions } from '#recua/server/sessions/operations.js';
 import { operations as llamaServer } from '#recua/server/llama-server/operations.js';
 import { operations as ollama } from '#recua/server/ollama/operations.js';
 import { operations as openai } from '#recua/server/openai/operations.js';
@@ -23,7 +24,7 @@ export function resolve(schema: Schema): Schema {
 /** Each body that is read as JSON, with its schema. */
 export function allBodies(document: Document): (Body & { schema: Schema })[] {
   components = document.components.schemas;
-  const operations: Operation[] = [openai, responses, llamaServer, anthropic, ollama, batches].flatMap((all) => Object.values(all));
+  const operations: Operation[] = [openai, responses, llamaServer, anthropic, ollama, batches, sessions].flatMap((all) => Object.values(all));
   const found = new Map<string, Body>(operations.flatMap(({ body }) => (isBody(body) ? [[body.name, body] as const] : [])));
   return [...found.values()].map((body) => ({ ...body, schema: components[body.name] }));
 }

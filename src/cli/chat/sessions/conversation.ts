@@ -3,6 +3,9 @@
 import type { Finish } from '../../../engine/api.js';
 import type { ChatMessage, FinishReason } from '../../../engine/protocol.js';
 
+/** What another program wrote beside our fields; kept as it is. */
+export type Others = Readonly<Record<string, unknown>>;
+
 export interface SavedReply {
   text: string;
   reasoning: string;
@@ -12,12 +15,15 @@ export interface SavedReply {
   usage?: Finish['usage'];
   timings?: Finish['timings'];
   seed?: number;
+  /** Fields of its file that are none of ours. */
+  others?: Others;
 }
 
 export interface Exchange {
   message: string;
   /** ISO time of sending. */
   sentAt: string;
+  others?: Others;
   /** Undefined while it is awaited, and where none came. */
   reply?: SavedReply | undefined;
 }

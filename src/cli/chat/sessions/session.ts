@@ -8,7 +8,7 @@ import type { TemplateName } from '../../../models/chat-templates.js';
 import type { AnswerSettings, MoreSettings } from '../../flags/answer-flags.js';
 import { moreParameters } from '../parameters.js';
 import { maxCount } from '../../../settings/kinds.js';
-import type { Exchange, SavedReply } from './conversation.js';
+import type { Exchange, Others, SavedReply } from './conversation.js';
 
 export interface Session {
   /** As the command line named it; a path is absolute, so that it holds in any folder. */
@@ -20,6 +20,8 @@ export interface Session {
   createdAt: string;
   updatedAt: string;
   exchanges: readonly Exchange[];
+  /** Fields of its file that are none of ours. */
+  others?: Others;
 }
 
 const version = 1;
@@ -27,6 +29,7 @@ const version = 1;
 export function writeSession(session: Session): string {
   const { settings } = session;
   return `${JSON.stringify({
+    ...session.others,
     recua_session: version,
     model: session.model,
     created_at: session.createdAt,
@@ -39,15 +42,16 @@ export function writeSession(session: Session): string {
       ...writeMore(settings.more ?? {}),
       ...(settings.stop ? { stop: settings.stop } : {}),
     },
-    messages: session.exchanges.flatMap(({ message, sentAt, reply }) => [
-      { role: 'user', content: message, sent_at: sentAt, ...(reply ? {} : { unanswered: true }) },
+    messages: session.exchanges.flatMap(({ message, sentAt, reply, others }) => [
+      { ...others, role: 'user', content: message, sent_at: sentAt, ...(reply ? {} : { unanswered: true }) },
       ...(reply ? [replyObject(reply)] : []),
     ]),
   }, null, 2)}\n`;
 }
 
-function replyObject({ text, reasoning, ended, usage, timings, seed }: SavedReply): Record<string, unknown> {
+function replyObject({ text, reasoning, ended, usage, timings, seed, others }: SavedReply): Record<string, unknown> {
   return {
+    ...others,
     role: 'assistant',
     content: text,
     ...(reasoning === '' ? {} : { reasoning }),
@@ -86,6 +90,7 @@ export function readSession(text: string, path: string): Session {
     createdAt: file.text('created_at'),
     updatedAt: file.text('updated_at'),
     exchanges: readExchanges(file.list('messages'), invalid),
+    ...file.others('recua_session', 'model', 'created_at', 'updated_at', 'system', 'template', 'sampling', 'messages'),
   };
 }
 
@@ -113,14 +118,14 @@ function readExchanges(messages: readonly unknown[], invalid: Invalid): Exchange
     const expected = index % 2 === 0 ? 'user' : 'assistant';
     const role = message.text('role');
     if (role !== expected) throw invalid(`message ${index + 1} is the ${role}'s where the ${expected}'s was expected`);
-    if (role === 'user') exchanges.push({ message: message.text('content'), sentAt: message.text('sent_at') });
+    if (role === 'user') exchanges.push({ message: message.text('content'), sentAt: message.text('sent_at'), ...message.others('role', 'content', 'sent_at', 'unanswered') });
     else exchanges.at(-1)!.reply = readReply(message);
   }
   return exchanges;
 }
 
 function readReply(message: SessionFields): SavedReply {
-  const reply: SavedReply = { text: message.text('content'), reasoning: message.text('reasoning', ''), ended: message.text('ended') as FinishReason };
+  const reply: SavedReply = { text: message.text('content'), reasoning: message.text('reasoning', ''), ended: message.text('ended') as FinishReason, ...message.others('role', 'content', 'reasoning', 'ended', 'usage', 'timings', 'seed') };
   if (message.has('usage')) {
     const usage = message.object('usage');
     reply.usage = { promptTokens: usage.number('prompt_tokens'), cachedTokens: usage.number('cached_tokens'), completionTokens: usage.number('completion_tokens') };
@@ -180,6 +185,12 @@ class SessionFields {
     const value = this.list(key);
     if (!value.every((text) => typeof text === 'string' && text !== '')) throw this.#wrong(key, 'a list of texts');
     return value as string[];
+  }
+
+  /** All but these. */
+  others(...known: readonly string[]): { others?: Others } {
+    const others = Object.entries(this.#value).filter(([key]) => !known.includes(key));
+    return others.length === 0 ? {} : { others: Object.fromEntries(others) };
   }
 
   object(key: string): SessionFields {

@@ -1,0 +1,151 @@
+// The saved chats for requests that read and write them: the files of `recua chat`, under the same
+// locks. A chat that a terminal has open is that terminal's alone; what changed since it was read
+// is not written over. Made by serving.
+import { createHash } from 'node:crypto';
+import { RecuaError } from '../../errors.js';
+import { lockHolder, tryLock } from '../../system/lock-file.js';
+import type { Lock } from '../../system/lock-file.js';
+import { chatSettings } from '../flags/answer-flags.js';
+import type { SavedChat, SavedChatEntry, SavedChats } from '../../server/http/saved-chats.js';
+import { readSession, writeSession } from '../chat/sessions/session.js';
+import type { Session } from '../chat/sessions/session.js';
+import { checkSessionName, exists, listSessions, loadSession, lockPathOf, moveSession, nameOf, pathOf, removeSession, saveSession, suggestName } from '../chat/sessions/session-store.js';
+
+export function savedChats(folder: string): SavedChats {
+  return new ChatFiles(folder);
+}
+
+class ChatFiles implements SavedChats {
+  readonly #folder: string;
+  /** Requests write one after the other: to the next, a lock would be that of a stranger. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async list(): Promise<SavedChatEntry[]> {
+    const files = await listSessions(this.#folder);
+    return await Promise.all(files.map(async ({ name, path, updatedMs }): Promise<SavedChatEntry> => {
+      // One damaged file must not hide the others.
+      const session = await loadSession(path).catch((thrown: unknown) => RecuaError.from(thrown));
+      if (session instanceof RecuaError) return { name, updatedMs, error: session.message };
+      return { name, updatedMs, model: session.model, exchanges: session.exchanges.length };
+    }));
+  }
+
+  async read(name: string): Promise<SavedChat> {
+    const path = await this.#find(name);
+    return chatOf(path, await loadSession(path), await lockHolder(lockPathOf(path)) !== undefined);
+  }
+
+  create(given: Record<string, unknown>, name: string | undefined): Promise<SavedChat> {
+    return this.#inTurn(async () => {
+      const now = new Date();
+      const session = complete(given, now.toISOString());
+      const stem = checkSessionName(name ?? suggestName(session.exchanges[0]?.message ?? '', now));
+      for (let number = 1; ; number++) {
+        const path = pathOf(this.#folder, number === 1 ? stem : `${stem}-${number}`);
+        const saved = await withLock(path, async () => {
+          if (await exists(path)) return undefined;
+          await saveSession(path, session);
+          return chatOf(path, session);
+        }).catch((thrown: unknown) => {
+          if (name === undefined && RecuaError.from(thrown).code === 'session_locked') return undefined;
+          throw thrown;
+        });
+        if (saved) return saved;
+        if (name !== undefined) throw taken(name);
+      }
+    });
+  }
+
+  write(name: string, etag: string, given: Record<string, unknown> | undefined, newName: string | undefined): Promise<SavedChat> {
+    return this.#inTurn(async () => {
+      const path = await this.#find(name);
+      return await withLock(path, async () => {
+        const before = await loadSession(path);
+        checkUnchanged(name, etag, before);
+        const session = given ? { ...check(given, name), updatedAt: new Date().toISOString() } : before;
+        const to = newName === undefined ? path : pathOf(this.#folder, checkSessionName(newName));
+        if (to === path) {
+          await saveSession(path, session);
+          return chatOf(path, session);
+        }
+        return await withLock(to, async () => {
+          if (await exists(to)) throw taken(newName!);
+          await saveSession(path, session);
+          await moveSession(path, to);
+          return chatOf(to, session);
+        });
+      });
+    });
+  }
+
+  remove(name: string, etag: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const path = await this.#find(name);
+      await withLock(path, async () => {
+        // One that is damaged has no ETag.
+        if (etag !== '*') checkUnchanged(name, etag, await loadSession(path));
+        await removeSession(path);
+      });
+    });
+  }
+
+  /** By its very name: a path would lead out of the folder. */
+  async #find(name: string): Promise<string> {
+    const path = pathOf(this.#folder, checkSessionName(name));
+    if (await exists(path)) return path;
+    throw new RecuaError('session_not_found', `There is no saved chat ${name}.`);
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+}
+
+async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const lock: Lock | undefined = await tryLock(lockPathOf(path));
+  if (!lock) {
+    const holder = await lockHolder(lockPathOf(path));
+    throw new RecuaError('session_locked', `The chat ${nameOf(path)} is open in another process${holder ? ` (${holder.pid})` : ''}. Leave it there first.`);
+  }
+  try {
+    return await work();
+  } finally {
+    await lock.release();
+  }
+}
+
+function chatOf(path: string, session: Session, isOpen = false): SavedChat {
+  const text = writeSession(session);
+  return { name: nameOf(path), etag: etagOf(text), isOpen, session: JSON.parse(text) as Record<string, unknown> };
+}
+
+function etagOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}
+
+function checkUnchanged(name: string, etag: string, session: Session): void {
+  if (etag === '*' || etag === etagOf(writeSession(session))) return;
+  throw new RecuaError('session_changed', `The chat ${name} went on elsewhere since it was read. Read it again.`);
+}
+
+function taken(name: string): RecuaError {
+  return new RecuaError('invalid_usage', `There is a saved chat ${name} already. Choose another name.`);
+}
+
+/** What stands in a file has been there for long; what comes by a request is looked at first. */
+function check(given: Record<string, unknown>, name: string): Session {
+  return readSession(JSON.stringify(given), name);
+}
+
+/** What a session of a request does not say is as in a new chat of the terminal. */
+function complete(given: Record<string, unknown>, now: string): Session {
+  const empty = JSON.parse(writeSession({ model: 'default', system: '', template: 'auto', settings: chatSettings(), createdAt: now, updatedAt: now, exchanges: [] })) as { sampling: object };
+  const { sampling } = given;
+  return check({ ...empty, ...given, ...(typeof sampling === 'object' ? { sampling: { ...empty.sampling, ...sampling } } : {}) }, 'The session');
+}

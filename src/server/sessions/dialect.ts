@@ -1,0 +1,56 @@
+// The saved chats: which path is answered by which route. What people wrote in a terminal is for
+// the user of that terminal: served where the setting `uiSessions` asks for it, to who may change
+// the server, or sits at the machine of one without keys. Mounted by app.
+import type { NextFunction, Request, RequestHandler, Response } from 'express';
+import { RecuaError } from '../../errors.js';
+import { Fields } from '../../request/fields.js';
+import type { Dialect } from '../exchange/dialect.js';
+import { refuseOthers, refusePages } from '../http/pages.js';
+import type { SavedChat, SavedChats } from '../http/saved-chats.js';
+import { operations as about } from './operations.js';
+import { etagOf, readChange, readNew } from './session-request.js';
+
+export const sessions: Dialect = {
+  before: [refusePages, refuseOthers],
+  routes({ savedChats }) {
+    const nameOf = (req: Request): string => String(req.params['name']);
+    const guarded = (answer: (chats: SavedChats, req: Request, res: Response) => Promise<void>): RequestHandler => async (req: Request, res: Response, _next: NextFunction) => {
+      if (!savedChats) throw new RecuaError('client_refused', 'This server does not show the chats that recua chat saved; start it with --ui-sessions for that.');
+      res.set('Cache-Control', 'no-store');
+      await answer(savedChats, req, res);
+    };
+    const send = (res: Response, { name, etag, isOpen, session }: SavedChat): void => void res.set('ETag', `"${etag}"`).json({ name, etag, open: isOpen, session });
+    return [
+      {
+        method: 'get', paths: ['/sessions'], about: about.list,
+        handler: guarded(async (chats, _req, res) => {
+          const data = (await chats.list()).map(({ updatedMs, ...entry }) => ({ ...entry, updated_ms: Math.round(updatedMs) }));
+          res.json({ object: 'list', data });
+        }),
+        also: {
+          method: 'post', about: about.create,
+          handler: guarded(async (chats, req, res) => {
+            const { session, name } = readNew(Fields.of(req.body));
+            send(res, await chats.create(session, name));
+          }),
+        },
+      },
+      {
+        method: 'get', paths: ['/sessions/:name'], about: about.get, handler: guarded(async (chats, req, res) => send(res, await chats.read(nameOf(req)))),
+        also: [{
+          method: 'put', about: about.write, takesBody: true,
+          handler: guarded(async (chats, req, res) => {
+            const { session, name } = readChange(Fields.of(req.body));
+            send(res, await chats.write(nameOf(req), etagOf(req), session, name));
+          }),
+        }, {
+          method: 'delete', about: about.remove,
+          handler: guarded(async (chats, req, res) => {
+            await chats.remove(nameOf(req), etagOf(req));
+            res.json({ name: nameOf(req), deleted: true });
+          }),
+        }],
+      },
+    ];
+  },
+};

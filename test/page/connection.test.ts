@@ -1,0 +1,91 @@
+// An answer whose connection breaks, in real browsers.
+import t, { type Test } from 'tap';
+import { startApp } from '../server/app-under-test.js';
+import type { FakeEngine } from '../server/fake-engine.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+import { cable } from './connection.js';
+
+t.teardown(closeBrowsers);
+
+/** An answer that hangs behind its first half until the test has ended. */
+function stalls(t: Test, engine: FakeEngine, text: string): void {
+  const ended = new Promise<void>((resolve) => t.teardown(resolve));
+  engine.script = async function* () {
+    yield { content: text };
+    await ended;
+  };
+}
+
+const goesOn = async function* () {
+  yield { content: ' and the second.' };
+};
+
+for (const name of ['chromium', 'firefox'] satisfies BrowserName[]) {
+  t.test(`a cut answer goes on in ${name}`, { skip: missing(name) }, async (t) => {
+    const { url, engine } = await startApp(t);
+    const line = await cable(t, url);
+    const { page, complaints } = await openPage(t, name, line.url);
+    const prose = page.locator('article.answer .prose');
+    stalls(t, engine, 'The first half');
+    await say(page, 'tell me');
+    await prose.getByText('The first half').waitFor();
+    line.cut();
+    await page.getByText('Connecting again…').waitFor();
+    t.equal(await page.getByRole('button', { name: 'Stop', exact: true }).count(), 1, 'it can be given up');
+    engine.script = goesOn;
+    line.mend();
+    await prose.getByText('The first half and the second.').waitFor();
+    await lastAnswer(page);
+    t.equal(await page.getByText('Connecting again…').count(), 0);
+    t.equal(await page.locator('article.answer .error').count(), 0);
+    t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user' }, { role: 'assistant', content: 'The first half' }]);
+    t.strictSame(complaints.filter((one) => !/network|connection/i.test(one)), []);
+  });
+}
+
+t.test('a server that was started anew is not asked by itself', { skip: missing('chromium') }, async (t) => {
+  const first = await startApp(t);
+  const line = await cable(t, first.url);
+  const { page } = await openPage(t, 'chromium', line.url);
+  stalls(t, first.engine, 'The first half');
+  await say(page, 'tell me');
+  await page.locator('article.answer .prose').getByText('The first half').waitFor();
+  line.cut();
+  const { url, engine } = await startApp(t);
+  engine.script = goesOn;
+  line.mend(url);
+  await page.getByRole('alert').getByText('The server was started anew while it wrote this answer').waitFor();
+  t.equal(engine.requests.length, 0);
+  await page.getByRole('button', { name: 'Continue', exact: true }).click();
+  await page.locator('article.answer .prose').getByText('The first half and the second.').waitFor();
+  t.equal(await page.getByRole('alert').count(), 0);
+});
+
+t.test('who waits for the server may stop, and half a schema is asked for anew', { skip: missing('chromium') }, async (t) => {
+  const { url, engine } = await startApp(t);
+  const line = await cable(t, url);
+  const { page } = await openPage(t, 'chromium', line.url);
+  stalls(t, engine, '{"city": "Li');
+  await say(page, 'a city');
+  await page.locator('article.answer .prose').getByText('{"city": "Li').waitFor();
+  line.cut();
+  await page.getByText('Connecting again…').waitFor();
+  await page.getByRole('button', { name: 'Stop', exact: true }).click();
+  await page.getByText('stopped', { exact: true }).waitFor();
+  line.mend();
+
+  await page.getByRole('button', { name: 'New chat' }).first().click();
+  await page.getByRole('button', { name: 'Settings of this chat' }).click();
+  await page.getByText('Answer as JSON of this schema').click();
+  await page.getByRole('textbox', { name: 'Answer as JSON of this schema' }).fill('{"type": "object"}');
+  await say(page, 'a city');
+  await page.locator('article.answer .prose').getByText('{"city": "Li').waitFor();
+  line.cut();
+  await page.getByText('Connecting again…').waitFor();
+  engine.script = async function* () {
+    yield { content: '{"city": "Cusco"}' };
+  };
+  line.mend();
+  await page.getByText('Valid JSON').waitFor();
+  t.match(JSON.parse(engine.requests.at(-1)!.messages), [{ role: 'user', content: 'a city' }]);
+});

@@ -1,0 +1,41 @@
+// A connection between browser and server that a test cuts: a proxy that passes bytes on.
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import type { Test } from 'tap';
+
+export interface Cable {
+  url: string;
+  /** All connections end, and new ones do not come through. */
+  cut(): void;
+  /** Connections go to the server at this address, or to the one before. */
+  mend(url?: string): void;
+}
+
+export async function cable(t: Test, url: string): Promise<Cable> {
+  let to: string | undefined = url;
+  let last = url;
+  const open = new Set<Socket>();
+  const proxy = createServer((near) => {
+    open.add(near.on('error', () => undefined).on('close', () => open.delete(near)));
+    if (to === undefined) return void near.destroy();
+    const { hostname, port } = new URL(to);
+    const far = connect(Number(port), hostname);
+    far.on('error', () => near.destroy()).on('close', () => near.destroy());
+    near.on('close', () => far.destroy());
+    near.pipe(far).pipe(near);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const cut = (): void => {
+    to = undefined;
+    for (const socket of open) socket.destroy();
+  };
+  t.teardown(() => {
+    cut();
+    proxy.close();
+  });
+  return {
+    url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, cut,
+    mend(next = last) {
+      to = last = next;
+    },
+  };
+}

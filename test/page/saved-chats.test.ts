@@ -1,0 +1,131 @@
+// The chats of `recua chat` in the page: what was begun on a terminal goes on in a browser and
+// back, and neither side writes over the other's turns.
+import t, { type Test } from 'tap';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { savedChats } from '#recua/cli/serve/saved-chats.js';
+import { makeHome } from '../cli/home.js';
+import { Pty } from '../cli/pty.js';
+import { FakeEngine } from '../server/fake-engine.js';
+import { startApp, until } from '../server/app-under-test.js';
+import { closeBrowsers, lastAnswer, missing, openPage, say, type BrowserName } from './browsers.js';
+import type { Locator, Page } from 'playwright-core';
+
+t.teardown(closeBrowsers);
+
+async function start(t: Test) {
+  const { env } = makeHome(t);
+  const folder = join(Object.values(env)[0]!, 'sessions');
+  const { url, engine } = await startApp(t, {}, new FakeEngine(), { savedChats: savedChats(folder) });
+  engine.script = async function* () {
+    yield { content: `The page's answer ${engine.requests.length}.` };
+  };
+  const file = () => JSON.parse(readFileSync(join(folder, readdirSync(folder).find((name) => name.endsWith('.json'))!), 'utf8')) as { messages: { role: string; content: string; unanswered?: boolean }[] };
+  return { env, folder, url, engine, file };
+}
+
+function terminal(t: Test, env: Record<string, string>, ...args: string[]): Pty {
+  const pty = new Pty(['chat', 'builtin', '--threads', '1', '--max-tokens', '8', '--temp', '0', '-q', ...args], { env });
+  t.teardown(() => pty.dispose());
+  return pty;
+}
+
+const listed = (page: Page): Locator => page.getByRole('navigation', { name: 'Conversations' }).locator('section', { hasText: 'On this computer (recua chat)' }).getByRole('listitem');
+
+for (const browser of ['chromium', 'firefox'] satisfies BrowserName[]) {
+  t.test(`a chat goes from the terminal to ${browser} and back`, { skip: missing(browser) }, async (t) => {
+    const { env, url, engine, file } = await start(t);
+    const first = terminal(t, env);
+    await first.prompt();
+    await first.say('Tell me of Cusco');
+
+    const { page, complaints } = await openPage(t, browser, url);
+    await listed(page).getByText('tell-me-of-cusco').click();
+    await page.locator('article.user .said').getByText('Tell me of Cusco').waitFor();
+    await t.test('which leaves it alone while the terminal has it open', async (t) => {
+      await say(page, 'And Lima?');
+      await page.getByRole('status').getByText(/is open in another process/).waitFor();
+      t.equal(engine.requests.length, 0);
+      // The message is back in the box.
+      await page.waitForFunction("document.querySelector('.composer textarea').value === 'And Lima?'");
+      await page.locator('article.user').nth(1).waitFor({ state: 'detached' });
+      t.equal(await page.locator('article.user').count(), 1);
+    });
+    t.equal(await first.leave(), 0);
+
+    await page.getByRole('textbox', { name: 'Message' }).press('Enter');
+    await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
+    const said = JSON.parse(engine.requests.at(-1)!.messages) as { content: string }[];
+    t.equal(said.length, 3, 'the model reads what was said on the terminal');
+    await until(() => file().messages.length === 4);
+    t.match(file().messages.slice(2), [{ role: 'user', content: 'And Lima?' }, { role: 'assistant', content: "The page's answer 1.", ended: 'stop' }]);
+    t.equal(file().messages[1]!.content, said[1]!.content);
+
+    const second = terminal(t, env, '--continue');
+    await second.prompt();
+    await second.say('And Puno?');
+    t.equal(await second.leave(), 0);
+    t.match(file().messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
+    t.equal(file().messages[3]!.content, "The page's answer 1.");
+
+    await t.test('and the page, which does not know of it yet, writes nothing over it', async (t) => {
+      await say(page, 'And Ica?');
+      await page.getByRole('status').getByText(/went on elsewhere/).waitFor();
+      await page.locator('article.user .said').getByText('And Puno?').waitFor();
+      await page.waitForFunction("document.querySelector('.composer textarea').value === 'And Ica?'");
+      t.equal(file().messages.length, 6);
+      await page.getByRole('textbox', { name: 'Message' }).press('Enter');
+      await page.locator('article.answer').nth(3).locator('.numbers').waitFor();
+      await until(() => file().messages.length === 8);
+      t.equal(file().messages[6]!.content, 'And Ica?');
+    });
+    await page.reload();
+    await page.locator('article.user').nth(3).waitFor();
+    t.equal(await page.locator('article.user').count(), 4);
+    t.strictSame(complaints, []);
+  });
+}
+
+t.test('a chat of the browser moves to the server and back, with its branches', { skip: missing('chromium') }, async (t) => {
+  const { url, file, folder } = await start(t);
+  const { page, complaints } = await openPage(t, 'chromium', url);
+  await say(page, 'What is a quipu?');
+  await lastAnswer(page);
+  await page.getByRole('button', { name: 'Answer again' }).click();
+  await page.locator('article.answer .branches').getByText('2/2').waitFor();
+  await lastAnswer(page);
+  const entry = page.getByRole('navigation', { name: 'Conversations' }).getByRole('listitem').first();
+  const act = async (name: string): Promise<void> => {
+    await entry.hover();
+    await entry.getByRole('button', { name: /^Do something/ }).click();
+    await entry.getByRole('button', { name }).click();
+  };
+  await act('Move to where recua chat saves');
+  await listed(page).getByText('what-is-a-quipu').waitFor();
+  t.match(file(), { model: 'owner/model', messages: [{ content: 'What is a quipu?' }, { content: "The page's answer 2." }] });
+
+  await page.getByRole('button', { name: 'The one before' }).click();
+  await until(() => file().messages[1]!.content === "The page's answer 1.");
+  await act('Rename');
+  await page.getByRole('dialog').getByRole('textbox').fill('knots');
+  await page.keyboard.press('Enter');
+  await listed(page).getByText('knots').waitFor();
+  t.strictSame(readdirSync(folder), ['knots.json']);
+
+  await act('Move into this browser');
+  await page.getByRole('dialog').getByRole('button', { name: 'Move' }).click();
+  await listed(page).first().waitFor({ state: 'detached' });
+  t.strictSame(readdirSync(folder), []);
+  await page.reload();
+  await page.locator('article.answer .branches').getByText('1/2').waitFor();
+  t.strictSame(complaints, []);
+});
+
+t.test('a server that was not asked to show them has none', { skip: missing('chromium') }, async (t) => {
+  const { url } = await startApp(t);
+  const { page } = await openPage(t, 'chromium', url);
+  await say(page, 'hello');
+  await lastAnswer(page);
+  t.equal(await listed(page).count(), 0);
+  t.equal(await page.getByRole('button', { name: 'Move to where recua chat saves' }).count(), 0);
+});

@@ -1,0 +1,104 @@
+// The saved chats over HTTP, with the files and the locks of `recua chat`.
+import t, { type Test } from 'tap';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SessionKeeper } from '#recua/cli/chat/sessions/session-keeper.js';
+import { loadSession } from '#recua/cli/chat/sessions/session-store.js';
+import { savedChats } from '#recua/cli/serve/saved-chats.js';
+import { FakeEngine } from '../fake-engine.js';
+import { ownFolder, startApp } from '../app-under-test.js';
+
+const messages = [
+  { role: 'user', content: 'Tell me of Cusco', sent_at: '2026-01-31T10:00:00.000Z', note: 'kept' },
+  { role: 'assistant', content: 'It is high.', ended: 'stop', mood: 3 },
+];
+
+async function start(t: Test, config: object = {}) {
+  const folder = join(ownFolder(t), 'sessions');
+  const { url } = await startApp(t, config, new FakeEngine(), { savedChats: savedChats(folder) });
+  const ask = async (method: string, path: string, body?: object, headers: Record<string, string> = {}) => {
+    const res = await fetch(`${url}${path}`, { method, headers: { ...(body ? { 'content-type': 'application/json' } : {}), ...headers }, ...(body ? { body: JSON.stringify(body) } : {}) });
+    return { status: res.status, etag: res.headers.get('etag') ?? '', body: await res.json() };
+  };
+  return { folder, url, ask };
+}
+
+t.test('a chat is saved, read, gone on with, renamed and deleted', async (t) => {
+  const { folder, ask } = await start(t);
+  t.strictSame((await ask('GET', '/sessions')).body, { object: 'list', data: [] });
+  const made = await ask('POST', '/sessions', { session: { model: 'builtin', messages: messages.slice(0, 1), colour: 'red' } });
+  t.match(made, { status: 200, body: { name: /^\d{4}-\d\d-\d\d-tell-me-of-cusco$/, open: false, session: { colour: 'red', sampling: { top_p: 0.9, max_tokens: 2048 }, template: 'auto' } } });
+  const { name } = made.body;
+  t.equal(statSync(join(folder, `${name}.json`)).mode & 0o777, 0o600);
+  const session = { ...made.body.session, messages };
+  const written = await ask('PUT', `/sessions/${name}`, { session }, { 'If-Match': made.etag });
+  t.match(written, { status: 200, body: { session: { colour: 'red', messages } } });
+  t.not(written.etag, made.etag);
+  const read = await ask('GET', `/sessions/${name}`);
+  t.strictSame(read.body, written.body);
+  t.equal(read.etag, written.etag);
+  t.match((await ask('GET', '/sessions')).body.data, [{ name, model: 'builtin', exchanges: 1 }]);
+
+  t.test('and recua chat keeps what it does not know', async (t) => {
+    const keeper = new SessionKeeper(folder, true);
+    const path = join(folder, `${name}.json`);
+    await keeper.moveTo(path);
+    const loaded = await loadSession(path);
+    await keeper.save({ ...loaded, exchanges: [...loaded.exchanges, { message: 'And Lima?', sentAt: '2026-01-31T11:00:00.000Z' }] });
+    await keeper.release();
+    t.match(JSON.parse(readFileSync(path, 'utf8')), { colour: 'red', messages: [messages[0], messages[1], { content: 'And Lima?', unanswered: true }] });
+  });
+});
+
+t.test('neither side writes over the turns of the other', async (t) => {
+  const { folder, ask } = await start(t);
+  const made = await ask('POST', '/sessions', { name: 'a', session: { messages } });
+  t.match(await ask('POST', '/sessions', { name: 'a', session: { messages } }), { status: 400, body: { error: { message: /There is a saved chat a already/ } } });
+  t.match(await ask('PUT', '/sessions/a', { session: made.body.session }), { status: 400, body: { error: { param: 'If-Match' } } });
+  const keeper = new SessionKeeper(folder, true);
+  await keeper.moveTo(join(folder, 'a.json'));
+  for (const [method, body] of [['PUT', { session: made.body.session }], ['DELETE', undefined]] as const) {
+    t.match(await ask(method, '/sessions/a', body, { 'If-Match': made.etag }), { status: 409, body: { error: { code: 'session_locked', message: new RegExp(`another process \\(${process.pid}\\)`) } } });
+  }
+  t.match(await ask('GET', '/sessions/a'), { status: 200, body: { open: true } });
+  const loaded = await loadSession(keeper.path!);
+  await keeper.save({ ...loaded, exchanges: [...loaded.exchanges, { message: 'more', sentAt: '' }] });
+  await keeper.release();
+  for (const [method, body] of [['PUT', { session: made.body.session }], ['PUT', { name: 'b' }], ['DELETE', undefined]] as const) {
+    t.match(await ask(method, '/sessions/a', body, { 'If-Match': made.etag }), { status: 412, body: { error: { code: 'session_changed' } } });
+  }
+  t.match((await ask('GET', '/sessions/a')).body, { open: false, session: { messages: [{}, {}, { content: 'more' }] } });
+  const { etag } = await ask('GET', '/sessions/a');
+  const both = await Promise.all([1, 2].map((index) => ask('PUT', '/sessions/a', { session: { ...made.body.session, index } }, { 'If-Match': etag })));
+  t.strictSame(both.map(({ status }) => status), [200, 412], 'one of two wins, and the other hears of it');
+  t.match(await ask('PUT', '/sessions/a', { name: 'b c' }, { 'If-Match': both[0]!.etag }), { status: 200, body: { name: 'b c' } });
+  t.match(await ask('GET', '/sessions/a'), { status: 404, body: { error: { code: 'session_not_found' } } });
+  t.match(await ask('DELETE', '/sessions/b%20c', undefined, { 'If-Match': both[0]!.etag }), { status: 200, body: { deleted: true } });
+  t.strictSame((await ask('GET', '/sessions')).body.data, []);
+});
+
+t.test('names are no paths, and what is no chat is not written', async (t) => {
+  const { folder, ask } = await start(t);
+  for (const name of ['..%2Fa', 'a%2Fb', '.a']) t.equal((await ask('GET', `/sessions/${name}`)).status, 400, name);
+  // What lies in the working directory is none of them.
+  t.equal((await ask('GET', '/sessions/package.json')).status, 404);
+  t.match(await ask('POST', '/sessions', { name: '../a', session: {} }), { status: 400, body: { error: { code: 'invalid_usage' } } });
+  t.match(await ask('POST', '/sessions', { session: { messages: [{ role: 'tool' }] } }), { status: 400, body: { error: { code: 'invalid_session' } } });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'broken.json'), '{');
+  t.match((await ask('GET', '/sessions')).body.data, [{ name: 'broken', error: /no sound saved chat/ }]);
+  t.equal((await ask('GET', '/sessions/broken')).status, 400);
+});
+
+t.test('they are for the user of the machine, where the server was asked to show them', async (t) => {
+  const { url } = await startApp(t);
+  t.match(await (await fetch(`${url}/sessions`)).json(), { error: { code: 'client_refused', message: /--ui-sessions/ } });
+  const file = JSON.stringify({ keys: [{ name: 'owner', key: 'sesame', admin: true }, { name: 'team', key: 'guest' }] });
+  const { ask } = await start(t, { apiKeyFile: file });
+  t.equal((await ask('GET', '/sessions')).status, 401);
+  t.match(await ask('GET', '/sessions', undefined, { authorization: 'Bearer guest' }), { status: 403, body: { error: { code: 'client_refused' } } });
+  t.equal((await ask('GET', '/sessions', undefined, { authorization: 'Bearer sesame' })).status, 200);
+  const open = await start(t);
+  t.equal((await open.ask('GET', '/sessions', undefined, { 'x-forwarded-for': '10.0.0.1' })).status, 403, 'behind a proxy nobody knows who asks');
+  t.equal((await open.ask('GET', '/sessions', undefined, { origin: 'https://evil.example' })).status, 403);
+});

@@ -1,0 +1,93 @@
+// The chats that lie on the server, where `recua chat` saves its own: listed, read and written with
+// the ETag of what was read, so that neither side writes over the other's turns.
+import { Emitter } from '../app/emitter.js';
+import { models } from '../app/models.js';
+import { json } from '../app/server.js';
+import { merged, sessionOf } from './saved-mapping.js';
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+/** @typedef {import('./tree.js').Message} Message */
+/** @typedef {{ name: string, etag: string, open: boolean, session: Record<string, any> }} Answered */
+
+/** @param {string} name */
+const pathOf = (name) => `sessions/${encodeURIComponent(name)}`;
+
+/** @param {Answered} answered @param {string} model */
+function remembered({ name, etag, session }, model) {
+  const document = { ...session };
+  delete document['messages'];
+  return { name, etag, document, model };
+}
+
+/** The server's name of a model that a terminal named. @param {string} name */
+export function servedModel(name) {
+  const { chatting } = models;
+  const usual = localStorage.getItem('model');
+  return (chatting.find(({ id, aliases = [] }) => id === name || aliases.includes(name)) ?? chatting.find(({ id }) => id === usual) ?? chatting[0])?.id ?? name;
+}
+
+class SavedChats extends Emitter {
+  /** The server has them for who asks here. */
+  isServed = false;
+  /** @type {{ name: string, updated_ms: number, error?: string }[]} */
+  list = [];
+
+  async refresh() {
+    try {
+      this.list = (await json('sessions', { quietly: true })).data;
+      this.isServed = true;
+    } catch {
+      this.isServed = false;
+    }
+    this.changed();
+  }
+
+  /**
+   * What the file has, where that is another than the page knows.
+   * @param {string} name @param {Conversation} conversation @param {Message[]} messages
+   * @param {(name: string) => string} modelOf the server's name of a file's model
+   */
+  async read(name, conversation, messages, modelOf) {
+    /** @type {Answered} */
+    const answered = await json(pathOf(name));
+    if (answered.etag === conversation.saved?.etag) return undefined;
+    const model = modelOf(answered.session['model']);
+    return { model, saved: remembered(answered, model), title: answered.name, ...merged(answered.session, conversation, messages) };
+  }
+
+  /**
+   * Writes the branch; returns the messages as they stand in the file now.
+   * @param {Conversation} conversation @param {Message[]} path
+   */
+  async write(conversation, path) {
+    const { saved } = conversation;
+    const made = sessionOf(conversation, path);
+    if (!made) throw new Error('Chats of the terminal hold no calls of tools, and an answer to each message but the last. This branch stays in the browser.');
+    /** @type {Answered} */
+    const answered = saved
+      ? await json(pathOf(saved.name), { method: 'PUT', body: { session: made.session }, headers: { 'If-Match': `"${saved.etag}"` } })
+      : await json('sessions', { body: { session: made.session } });
+    conversation.saved = remembered(answered, conversation.model);
+    made.written.forEach((message, at) => { message.saved = answered.session['messages'][at]; });
+    void this.refresh();
+    return made.written;
+  }
+
+  /** @param {Conversation} conversation @param {string} name */
+  async rename(conversation, name) {
+    const { saved } = conversation;
+    if (!saved) return;
+    const answered = await json(pathOf(saved.name), { method: 'PUT', body: { name }, headers: { 'If-Match': `"${saved.etag}"` } });
+    conversation.saved = remembered(answered, saved.model);
+    void this.refresh();
+  }
+
+  /** @param {Conversation} conversation */
+  async remove({ saved }) {
+    if (!saved) return;
+    await json(pathOf(saved.name), { method: 'DELETE', headers: { 'If-Match': `"${saved.etag}"` } });
+    void this.refresh();
+  }
+}
+
+export const savedChats = new SavedChats();

@@ -1,0 +1,110 @@
+// A conversation of the page as `recua chat` saves it, and back. The file holds the branch that is
+// shown; the others stay in the browser. What the page does not know of a file is kept. Pure.
+import { childrenOf, newId, wireMessage } from './tree.js';
+
+/** @typedef {import('./tree.js').Conversation} Conversation */
+/** @typedef {import('./tree.js').Message} Message */
+
+/** Settings that the file has, too. */
+const sampled = ['max_tokens', 'temperature', 'top_p', 'top_k', 'min_p', 'repeat_penalty'];
+
+/** @param {Message} message the text as a model reads it, files included */
+const textOf = (message) => wireMessage(message).content;
+
+/**
+ * The session to write. Undefined where no file of `recua chat` can hold the branch: with calls of
+ * tools, or where a message that others follow has no answer.
+ * @param {Conversation} conversation
+ * @param {Message[]} path
+ * @returns {{ session: Record<string, any>, written: Message[] } | undefined}
+ */
+export function sessionOf({ saved, settings, model }, path) {
+  const written = path.filter(({ role, content, toolCalls }) => role !== 'assistant' || content !== '' || toolCalls?.length);
+  const fits = written.every(({ role, toolCalls }, at) => role === (at % 2 === 0 ? 'user' : 'assistant') && !toolCalls?.length);
+  if (!fits) return undefined;
+  const sampling = { ...saved?.document['sampling'] };
+  for (const name of sampled) if (settings[name] !== undefined) sampling[name] = settings[name];
+  const messages = written.map((message, at) => messageOf(message, at === written.length - 1));
+  return {
+    written,
+    session: {
+      ...saved?.document, model: saved && model === saved.model ? saved.document['model'] : model,
+      ...(settings['system'] === undefined && saved ? {} : { system: settings['system'] ?? '' }), sampling, messages,
+    },
+  };
+}
+
+/** @param {Message} message @param {boolean} isLast */
+function messageOf(message, isLast) {
+  const { role, reasoning, stats, finish, error, createdMs, saved } = message;
+  const content = textOf(message);
+  if (role === 'user') {
+    const others = { ...saved };
+    delete others['unanswered'];
+    return { sent_at: new Date(createdMs).toISOString(), ...others, role, content, ...(isLast ? { unanswered: true } : {}) };
+  }
+  if (saved && saved['content'] === content) return saved;
+  return {
+    role, content,
+    ...(reasoning ? { reasoning } : {}),
+    ended: finish === 'stop' || finish === 'length' || finish === 'stopped' ? finish : error ? 'failed' : 'stopped',
+    ...(stats ? { usage: { prompt_tokens: stats.promptTokens, cached_tokens: stats.cachedTokens, completion_tokens: stats.tokens } } : {}),
+  };
+}
+
+/**
+ * What the page knows of a chat, with the file's branch as the one that is shown. Messages that are
+ * there keep their ids, and their branches.
+ * @param {Record<string, any>} session
+ * @param {Conversation} conversation
+ * @param {Message[]} messages
+ * @returns {{ chosen: Record<string, string>, settings: Record<string, any>, changed: Message[] }}
+ */
+export function merged(session, conversation, messages) {
+  const children = childrenOf(messages);
+  /** @type {Message[]} */
+  const changed = [];
+  const chosen = { ...conversation.chosen };
+  let parent = '';
+  let lastMs = 0;
+  for (const saved of session['messages']) {
+    const beside = children.get(parent) ?? [];
+    const same = beside.filter((one) => one.role === saved.role && textOf(one) === saved.content);
+    const known = same.find(({ id }) => id === chosen[parent]) ?? same[0];
+    const message = known ? { ...known, saved } : newMessage(saved, conversation.id, parent, Math.max(lastMs, ...beside.map(({ createdMs }) => createdMs)) + 1);
+    changed.push(message);
+    chosen[parent] = message.id;
+    parent = message.id;
+    lastMs = message.createdMs;
+  }
+  // Behind the last one of the file nothing is shown, whatever the browser has there.
+  chosen[parent] = '';
+  const { sampling = {}, system } = session;
+  const settings = { ...conversation.settings, ...Object.fromEntries(sampled.filter((name) => sampling[name] !== undefined).map((name) => [name, sampling[name]])) };
+  if (system) settings['system'] = system;
+  else delete settings['system'];
+  return { chosen, settings, changed };
+}
+
+/**
+ * @param {Record<string, any>} saved @param {string} conversation @param {string} parent
+ * @param {number} leastMs
+ * @returns {Message}
+ */
+function newMessage(saved, conversation, parent, leastMs) {
+  const sentMs = Date.parse(saved['sent_at']);
+  const { usage, timings, reasoning, ended } = saved;
+  const seconds = (timings?.generate_ms ?? 0) / 1_000;
+  return {
+    id: newId(), conversation, parent, role: saved['role'], content: saved['content'], saved,
+    createdMs: Math.max(leastMs, Number.isNaN(sentMs) ? 0 : sentMs),
+    ...(reasoning ? { reasoning } : {}),
+    ...(saved['role'] === 'assistant' ? { finish: ended } : {}),
+    ...(usage ? {
+      stats: {
+        promptTokens: usage.prompt_tokens, cachedTokens: usage.cached_tokens, tokens: usage.completion_tokens,
+        perSecond: seconds > 0 ? usage.completion_tokens / seconds : 0, firstMs: (timings?.queue_ms ?? 0) + (timings?.prompt_ms ?? 0),
+      },
+    } : {}),
+  };
+}
