@@ -70,4 +70,8 @@ t.test('parameters are filled in; a deletion asks first', { skip: missing('chrom
   await deletion.getByRole('button', { name: 'Send' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click();
   await deletion.getByText(/^404 /).waitFor();
+  await search.fill('DELETE /sessions');
+  await page.getByText('/sessions/{name}', { exact: true }).click();
+  const removal = page.getByRole('form', { name: 'Try DELETE /sessions/{name}' });
+  t.equal(await removal.getByLabel('If-Match').inputValue(), '*', 'a header that it must have');
 });

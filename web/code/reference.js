@@ -7,12 +7,12 @@ import { Schema } from './schema.js';
 import { TryIt } from './try-it.js';
 
 /**
- * @typedef {{ name: string, in: 'path' | 'query' | 'header', required?: boolean, description?: string, schema?: any }} Parameter
+ * @typedef {{ name: string, in: 'path' | 'query' | 'header', required?: boolean, description?: string, schema?: any, example?: string }} Parameter
  * @typedef {{ method: string, path: string, also: string[], id: string, tag: string, summary: string, description?: string,
  *   parameters: Parameter[], body?: { type: string, schema: any, example: any }, replies: Record<string, any> }} Route
  */
 
-const methods = ['get', 'post', 'delete'];
+const methods = ['get', 'post', 'put', 'delete'];
 
 /**
  * The routes, each once: what answers under several paths is named with all of them.

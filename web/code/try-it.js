@@ -23,12 +23,11 @@ function exampleOf({ body }, document) {
 export function TryIt({ route, document }) {
   const { method, path, parameters, body } = route;
   const [text, setText] = useState(() => exampleOf(route, document));
-  const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
+  const [values, setValues] = useState(/** @returns {Record<string, string>} */ () => Object.fromEntries(parameters.filter((one) => one.in === 'header').map(({ name, example = '' }) => [name, example])));
   const [answer, setAnswer] = useState(/** @type {{ head: string, text: string, failed: boolean } | undefined} */ (undefined));
   const [stop, setStop] = useState(/** @type {AbortController | undefined} */ (undefined));
   const isJson = body?.type === 'application/json';
   if (body && !isJson) return html`<p class="dim">This route takes ${body.type}: curl sends it.</p>`;
-  const fields = parameters.filter((one) => one.in !== 'header');
   /** @param {Event} event */
   const submit = async (event) => {
     event.preventDefault();
@@ -41,16 +40,17 @@ export function TryIt({ route, document }) {
       }
     }
     if (method === 'delete' && !await confirmed(`Send DELETE ${path}?`, 'What it deletes is gone for good.', 'Send')) return;
-    const query = new URLSearchParams(fields.filter((one) => one.in === 'query' && values[one.name]).map(({ name }) => [name, values[name] ?? '']));
+    const query = new URLSearchParams(parameters.filter((one) => one.in === 'query' && values[one.name]).map(({ name }) => [name, values[name] ?? '']));
     const filled = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
+    const headers = Object.fromEntries(parameters.filter((one) => one.in === 'header').map(({ name }) => [name, values[name] ?? '']));
     const controller = new AbortController();
     setStop(controller);
-    await send(method, `${filled}${query.size > 0 ? `?${query}` : ''}`, isJson ? text : undefined, controller.signal, setAnswer);
+    await send(method, `${filled}${query.size > 0 ? `?${query}` : ''}`, isJson ? text : undefined, headers, controller.signal, setAnswer);
     setStop(undefined);
   };
   return html`<form class="try" aria-label=${`Try ${method.toUpperCase()} ${path}`} onSubmit=${submit}>
     <h4>Try it</h4>
-    ${fields.map(({ name, required }) => html`<label key=${name}><span><code>${name}</code>${required ? ' (required)' : ''}</span>
+    ${parameters.map(({ name, required }) => html`<label key=${name}><span><code>${name}</code>${required ? ' (required)' : ''}</span>
       <input value=${values[name] ?? ''} required=${required} autocomplete="off" onInput=${(/** @type {Event} */ event) => setValues({ ...values, [name]: /** @type {HTMLInputElement} */ (event.currentTarget).value })} /></label>`)}
     ${isJson && html`<label><span>Body</span><textarea class="mono" spellcheck="false" rows=${Math.min(14, text.split('\n').length + 1)} value=${text} onInput=${(/** @type {Event} */ event) => setText(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)}></textarea></label>`}
     <div class="row">${stop
@@ -62,10 +62,11 @@ export function TryIt({ route, document }) {
 }
 
 /**
- * @param {string} method @param {string} path @param {string | undefined} body @param {AbortSignal} signal
+ * @param {string} method @param {string} path @param {string | undefined} body
+ * @param {Record<string, string>} more headers @param {AbortSignal} signal
  * @param {(answer: { head: string, text: string, failed: boolean }) => void} show
  */
-async function send(method, path, body, signal, show) {
+async function send(method, path, body, more, signal, show) {
   const startMs = performance.now();
   const key = sessionStorage.getItem('apiKey');
   let head = '';
@@ -74,7 +75,7 @@ async function send(method, path, body, signal, show) {
   try {
     const response = await fetch(addressOf(path), {
       method: method.toUpperCase(), signal, ...(body === undefined ? {} : { body }),
-      headers: { ...(key === null ? {} : { Authorization: `Bearer ${key}` }), ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+      headers: { ...more, ...(key === null ? {} : { Authorization: `Bearer ${key}` }), ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
     });
     failed = !response.ok;
     head = `${response.status} ${response.statusText}`;

@@ -289,7 +289,8 @@ class EngineClient extends EngineRequests {
       : new RecuaError('model_crashed', `The engine process died (${how}) while it worked on this request; it is being restarted.`);
     this.failAll(error, (call) => !generates(call.type) || !call.isKept);
     for (const guilty of this.#suspects.judge(this.requests.values(), stuck)) this.settle(guilty.id)?.fail(error);
-    if (this.requests.size > 0) this.#log('warn', `${this.requests.size} requests go on in the next engine process`);
+    const { size } = this.requests;
+    if (size > 0) this.#log('warn', `${size === 1 ? '1 request goes' : `${size} requests go`} on in the next engine process`);
 
     const { crashes, windowMs, delayMs } = this.#policy;
     const now = Date.now();

@@ -34,15 +34,15 @@ t.test('Ctrl-C stops an answer and keeps what came; the chat goes on', async (t)
   t.equal(readSaved(chat.home).messages.length, 4);
 });
 
-t.test('a crash of the engine is told, and the chat goes on', async (t) => {
+t.test('a crash of the engine is told, and the answer goes on', async (t) => {
   const chat = await openChat(t, endless);
   chat.type('go\r');
   await chat.until(/> go\n[a-z]{5}/);
   process.kill(engineOf(chat.pid), 'SIGKILL');
-  await chat.until(/The engine process died \(signal SIGKILL\)/);
-  await chat.until(/The model is back/);
+  await chat.until(/the engine process died \(signal SIGKILL\)[^]*1 request goes on in the next engine process\n[a-z]{5}/);
+  chat.type('\x03');
   await chat.prompt();
-  t.match(readSaved(chat.home).messages[1], { role: 'assistant', ended: 'failed', content: /^[a-z]{5,}$/ });
+  t.match(readSaved(chat.home).messages[1], { role: 'assistant', ended: 'stopped', content: /^[a-z]{5,}$/ });
   chat.type('again\r');
   await chat.until(/> again\n[a-z]{5}/);
   chat.type('\x03');
