@@ -21,7 +21,7 @@ import { growth, tables } from './growth.mjs';
 import { inProcess } from './in-process.mjs';
 import { goalModels, greedy, loads } from './loads.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
-import { compare, heading, line, meetsGoal, summarise } from './report.mjs';
+import { compare, heading, line, meetsGoal, summarize } from './report.mjs';
 import { compareTemplates } from './templates.mjs';
 import { resources } from './resources.mjs';
 import { soak, soakKinds } from './soak.mjs';
@@ -171,7 +171,7 @@ async function runLoad(name, shape) {
   const repeats = load.fresh || !load.work.requests || statSync(model).size >= 64 * 2 ** 20 ? 1 : 8;
   const scaled = repeats === 1 ? load : { ...load, work: { ...load.work, requests: load.work.requests * repeats } };
   const runs = await measure(scaled, { model, threads: Number(values.threads), gpuLayers }, rounds);
-  return summarise(name, load.numbers, runs, shape).map((row) => ({ ...row, model: basename(model), runs }));
+  return summarize(name, load.numbers, runs, shape).map((row) => ({ ...row, model: basename(model), runs }));
 }
 
 const rows = [];

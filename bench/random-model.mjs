@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 /**
  * Shapes by name; `nano` is so small that only overhead shows, `135m` is SmolLM's, `1b` Llama
- * 3.2's, `rows256` has rows that every quantisation can hold.
+ * 3.2's, `rows256` has rows that every quantization can hold.
  */
 export const shapes = {
   nano: { layers: 2, width: 64, heads: 4, kvHeads: 2, feedForward: 192, context: 32768, vocabulary: 'qwen2' },

@@ -24,7 +24,7 @@ const show = (value) => (value === undefined || Number.isNaN(value) ? '–' : va
  * The rows of a load: one for each of its numbers. `runs` is peer → a list of what clients printed,
  * round by round.
  */
-export function summarise(name, numbers, runs, shape) {
+export function summarize(name, numbers, runs, shape) {
   return Object.entries(numbers).map(([number, { unit, higher = false, goals = {}, plus, share, engine }]) => {
     const values = Object.fromEntries(Object.entries(runs).map(([peer, list]) => [peer, list.map((run) => run[number])]));
     const ratios = values.recua.map((value, round) => value / values['llama-server'][round]);

@@ -1,6 +1,6 @@
 // Included before every source file of ggml's CPU backend.
 //
-// GCC before 11.5, 12.4 and 13.3 tells its optimiser that ldtilecfg reads 8 bytes (GCC bug 114098).
+// GCC before 11.5, 12.4 and 13.3 tells its optimizer that ldtilecfg reads 8 bytes (GCC bug 114098).
 // It reads 64, so the stores that fill the rest of ggml's tile configuration are dropped, and the
 // processor raises an illegal-instruction or protection fault, or computes with tiles of the wrong
 // size. Here the instruction is said to read all 64 bytes.

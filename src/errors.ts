@@ -90,7 +90,7 @@ export const errorTable = {
   licence_not_accepted: { status: 403, type: 'invalid_request_error', meaning: "The account of the access token has not accepted the repository's licence; the message has the page." },
   repository_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The model hub has no repository of that name, or shows it to its members only.' },
   revision_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The repository has no such branch, tag or commit.' },
-  repository_file_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The repository has no such file or quantisation.' },
+  repository_file_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The repository has no such file or quantization.' },
   download_failed: { status: 502, type: 'server_error', meaning: 'A download kept failing; what arrived is kept for the next try.' },
   download_wrong_content: { status: 502, type: 'server_error', meaning: 'The download host sent something else than the file, for example a login page.' },
   download_changed: { status: 502, type: 'server_error', meaning: 'The file changed on the hub during its download.' },

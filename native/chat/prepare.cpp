@@ -47,7 +47,7 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
   out.count = out.chat.least_tokens;
   if (!fits) return;
   TokenizeOptions options;
-  // As llama-server does: the template stripped a BOS of its own, tokenising adds the vocabulary's.
+  // As llama-server does: the template stripped a BOS of its own, tokenizing adds the vocabulary's.
   options.add_special = options.parse_special = true;
   options.literal = std::move(out.chat.prompt.literal);
   options.known = &model->history();

@@ -114,7 +114,7 @@ std::string load(const fs::path &file) {
   ggml_backend_reg_t reg = ggml_backend_load(file.u8string().c_str());
   if (reg == nullptr) {
     const std::string told = log::last_errors();
-    throw CodedError("backend_unusable", told.empty() ? "its initialiser returned nothing" : told);
+    throw CodedError("backend_unusable", told.empty() ? "its initializer returned nothing" : told);
   }
   initialize();
   if (ggml_backend_reg_count() == before) return "";

@@ -1,5 +1,5 @@
 // What chats of this model were: the tokens of each prompt and of the answer to it. A prompt whose
-// text begins as one of them takes these tokens, and only the rest of it is tokenised. So what a
+// text begins as one of them takes these tokens, and only the rest of it is tokenized. So what a
 // model said stays the tokens that it said, however its text would be split, and the next turn of
 // a chat finds all of them evaluated. docs/design/exact-history.md says why it is safe. Any thread.
 #pragma once
@@ -41,7 +41,7 @@ private:
   // ends in it.
   void follow(const Prompt &prompt, const std::vector<llama_token> &tokens, std::vector<size_t> &ends) const;
   void follow_text(const Prompt &prompt, const std::vector<llama_token> &tokens, size_t until, bool space, std::vector<size_t> &ends) const;
-  // How many of the tokens that were followed can stay: the text behind them is tokenised by
+  // How many of the tokens that were followed can stay: the text behind them is tokenized by
   // itself.
   size_t sound(const Prompt &prompt, const std::vector<llama_token> &tokens, const std::vector<size_t> &ends) const;
   bool after_special(const std::vector<llama_token> &tokens, size_t count) const;

@@ -47,13 +47,13 @@ export interface ModelOptions {
   devices?: string[];
   mmap: boolean;
   mlock: boolean;
-  /** Read the vocabulary only, as tests do: tokenising works, contexts do not. */
+  /** Read the vocabulary only, as tests do: tokenizing works, contexts do not. */
   vocabOnly?: boolean;
 }
 
 export interface NativeModelInfo {
   architecture: string;
-  /** Quantisation name, e.g. "Q8_0". */
+  /** Quantization name, e.g. "Q8_0". */
   fileType: string;
   vocabSize: number;
   vocabType: number;

@@ -1,5 +1,5 @@
 // Tries a backend library in a process of its own, since loading one may end the process: a driver
-// that aborts, a library for another processor, an initialiser that never returns. Called by
+// that aborts, a library for another processor, an initializer that never returns. Called by
 // backends.ts before the library is loaded for good.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

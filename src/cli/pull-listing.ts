@@ -33,7 +33,7 @@ export async function listingText(listed: readonly HubModel[]): Promise<string> 
   const { rows } = await import('./terminal/rows.js');
   return rows([['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], ...listed.map(({ model, storedBytes }) => [
     model.files[0].path,
-    [model.quantisation || '-', ...(model.kind === 'model' ? [] : [`(${model.kind})`])].join(' '),
+    [model.quantization || '-', ...(model.kind === 'model' ? [] : [`(${model.kind})`])].join(' '),
     sizeText(model.sizeBytes),
     model.files.length === model.parts ? String(model.parts) : `${model.files.length} of ${model.parts}`,
     cachedText(storedBytes, model.sizeBytes),
@@ -54,7 +54,7 @@ export function listingJson({ repo, revision, commit }: HubOrigin, listed: reado
     models: listed.map(({ model, storedBytes }) => ({
       name: model.name,
       kind: model.kind,
-      quantisation: model.quantisation,
+      quantization: model.quantization,
       size_bytes: model.sizeBytes,
       parts: model.parts,
       files: model.files.map((file) => ({ file: file.path, size_bytes: file.sizeBytes, [file.hash.replace('-', '_')]: file.etag })),

@@ -11,7 +11,7 @@ export interface ModelDescription {
   fingerprint: string;
   /** As the file names it, e.g. "llama". */
   architecture: string;
-  /** Quantisation, e.g. "Q8_0". */
+  /** Quantization, e.g. "Q8_0". */
   fileType: string;
   /** Numbers the model was trained to. */
   parameters: number;

@@ -103,7 +103,7 @@ function chooseLayers(gpuLayers: EngineOptions['gpuLayers'], devices: readonly D
   const total = need.layersBytes.length + 1;
   if (layers === total) return { layers: -1, notes: [] };
   const what = layers === 0 ? 'no layer fits' : `${layers} of ${total} layers fit`;
-  return { layers, notes: [`${describeAll(devices)}: ${what} into the free memory, the rest computes on the CPU. A smaller context, --cache-type-k and --cache-type-v or a smaller quantisation make room.`] };
+  return { layers, notes: [`${describeAll(devices)}: ${what} into the free memory, the rest computes on the CPU. A smaller context, --cache-type-k and --cache-type-v or a smaller quantization make room.`] };
 }
 
 /** Why no GPU computes, where somebody may expect one to. */

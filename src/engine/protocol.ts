@@ -1,6 +1,6 @@
 // The messages between the gateway process (engine/gateway/client) and the engine process
 // (engine/process/host), and the internal words for a request and its answer. Types only; knows
-// nothing of OpenAI's wire. The channel is child_process IPC with 'advanced' serialisation, so
+// nothing of OpenAI's wire. The channel is child_process IPC with 'advanced' serialization, so
 // typed arrays cross as they are.
 import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';

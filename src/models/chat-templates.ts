@@ -1,6 +1,6 @@
 // Chat templates by family name, for models whose file carries none or a wrong one: Jinja sources
 // in each family's published format. Chosen by `recua chat --template`; the engine renders them.
-// None writes a BOS token: tokenising adds the vocabulary's.
+// None writes a BOS token: tokenizing adds the vocabulary's.
 
 export const templateNames = ['auto', 'chatml', 'llama3', 'mistral', 'gemma', 'phi3', 'qwen'] as const;
 export type TemplateName = (typeof templateNames)[number];

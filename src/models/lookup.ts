@@ -1,5 +1,5 @@
 // Which models of the store a name means. The store asks for one that can be run, removals for all
-// that would go. Reads headers only where a name asks for a quantisation that no file's name
+// that would go. Reads headers only where a name asks for a quantization that no file's name
 // states.
 import { basename } from 'node:path';
 import { RecuaError } from '../errors.js';
@@ -10,8 +10,8 @@ import type { CachedModel } from './cache/cached-models.js';
 import { readGguf } from './gguf/gguf.js';
 import { commitOf, scanHub } from './cache/hub-scan.js';
 import type { CachedRepo } from './cache/hub-scan.js';
-import { quantisationOf } from './gguf/model-file.js';
-import { isQuantisation, quantisationOfName, sameQuantisation, stemOf } from './names/model-names.js';
+import { quantizationOf } from './gguf/model-file.js';
+import { isQuantization, quantizationOfName, sameQuantization, stemOf } from './names/model-names.js';
 import { nearest } from './names/nearest.js';
 import type { Places } from './places.js';
 import { isHubName, tryRepositoryName } from './names/repository-name.js';
@@ -28,7 +28,7 @@ export interface Inventory {
 
 export interface Found {
   /** What was matched; undefined where the name means nothing here. */
-  by: 'alias' | 'repo' | 'quantisation' | 'file' | undefined;
+  by: 'alias' | 'repo' | 'quantization' | 'file' | undefined;
   models: readonly CachedModel[];
   /** The name taken apart, where it is one of a repository. */
   repoName: RepositoryName | undefined;
@@ -65,29 +65,29 @@ async function lookUpRepo({ repos, models }: Inventory, { repo: name, revision, 
     return { by: 'file', models: ofRepo.filter((model) => model.file === file || [...model.parts, ...model.copies, ...model.partials].some((part) => part.file === file)) };
   }
   if (word === undefined) return { by: 'repo', models: ofRepo };
-  const exactly = ofRepo.filter((model) => isQuantisation(word, model.quantisation));
-  if (exactly.length > 0) return { by: 'quantisation', models: exactly };
+  const exactly = ofRepo.filter((model) => isQuantization(word, model.quantization));
+  if (exactly.length > 0) return { by: 'quantization', models: exactly };
   const stated: CachedModel[] = [];
   for (const model of ofRepo) {
-    if (sameQuantisation(word, model.quantisation) || sameQuantisation(word, await headerQuantisation(model))) stated.push(model);
+    if (sameQuantization(word, model.quantization) || sameQuantization(word, await headerQuantization(model))) stated.push(model);
   }
-  if (stated.length > 0) return { by: 'quantisation', models: stated };
+  if (stated.length > 0) return { by: 'quantization', models: stated };
   // As for pull, a file's or model's name may stand there.
   return { by: 'file', models: ofRepo.filter((model) => [model.file, ...namesOfFiles(model)].some((one) => one.toLowerCase() === word.toLowerCase())) };
 }
 
 /** What the file itself says; '' where it cannot be read. */
-export async function headerQuantisation(model: CachedModel): Promise<string> {
+export async function headerQuantization(model: CachedModel): Promise<string> {
   const [first] = model.parts;
   if (first === undefined || first.dangling) return '';
-  return await readGguf(first.path).then((file) => quantisationOf([file]), () => '');
+  return await readGguf(first.path).then((file) => quantizationOf([file]), () => '');
 }
 
 /** Every name that means this model and no other that can be run, for requests that name it. */
 export function namesOf(model: CachedModel, { models, aliases }: Inventory): string[] {
   const siblings = models.filter((other) => other.repo === model.repo && isWhole(other));
-  const label = quantisationOfName(model.file);
-  const same = siblings.filter((other) => other.quantisation === label);
+  const label = quantizationOfName(model.file);
+  const same = siblings.filter((other) => other.quantization === label);
   return [...new Set([
     ...aliasesOf(model, aliases),
     ...(siblings.length <= 1 ? [model.repo] : []),

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../errors.js';
 import { isWhole } from './cache/cached-models.js';
 import type { CachedModel } from './cache/cached-models.js';
-import { aliasesOf, chooseOne, headerQuantisation, lookUp, namesOf, notFound, readInventory } from './lookup.js';
+import { aliasesOf, chooseOne, headerQuantization, lookUp, namesOf, notFound, readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
 import { stemOf } from './names/model-names.js';
 import { findPlaces } from './places.js';
@@ -124,7 +124,7 @@ export async function storedNames(places: Places): Promise<string[]> {
 export async function listModels({ places, models, aliases }: Inventory): Promise<ListedModel[]> {
   return await Promise.all(models.map(async (model) => ({
     ...model,
-    quantisation: await headerQuantisation(model) || model.quantisation,
+    quantization: await headerQuantization(model) || model.quantization,
     aliases: aliasesOf(model, aliases),
     lastUsedMs: await readUsage(places, usageKey(model)),
   })));

@@ -76,7 +76,7 @@ t.test('findModel() finds a model of the store by every name it has', async (t) 
   t.equal(await find('gpt2'), snapshot('gpt2', 'gpt2.gguf'));
 });
 
-t.test('findModel() asks the header where no name states the quantisation', async (t) => {
+t.test('findModel() asks the header where no name states the quantization', async (t) => {
   const folder = t.testdir({ empty: {} });
   const places = placesIn(folder);
   put(places.hub, { repo: 'acme/plain', file: 'a.gguf', bytes: model('a') });
@@ -164,8 +164,8 @@ t.test('scanStore() tells of all models, by name, with what is known of each', a
   const byName = new Map(found.map((one) => [one.name, one]));
   t.match(byName.get('acme/big'), { totalParts: 2, parts: { length: 2 }, missingParts: [], sizeBytes: modelPart(0, 2).length + modelPart(1, 2).length });
   t.match(byName.get('acme/torn'), { missingParts: [2, 3] });
-  t.match(byName.get('acme/broken'), { quantisation: 'Q4_0' }, 'the name tells where the file does not');
-  t.match(byName.get('acme/many-GGUF:Q4_K_M'), { quantisation: 'Q8_0', aliases: ['tiny'], lastUsedMs: undefined }, 'the header counts');
+  t.match(byName.get('acme/broken'), { quantization: 'Q4_0' }, 'the name tells where the file does not');
+  t.match(byName.get('acme/many-GGUF:Q4_K_M'), { quantization: 'Q8_0', aliases: ['tiny'], lastUsedMs: undefined }, 'the header counts');
   t.match(byName.get('acme/half'), { sizeBytes: 437, parts: [] });
 });
 

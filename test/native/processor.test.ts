@@ -1,5 +1,5 @@
 // How ggml's CPU backend is compiled: what Recua changes there for some processors
-// (cmake/cpu-backend.cmake). A test of what these changes are for, test/service/quantised.test.ts,
+// (cmake/cpu-backend.cmake). A test of what these changes are for, test/service/quantized.test.ts,
 // tells something only on such a processor; this one reads the code on any.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -12,8 +12,8 @@ import { closeBrowsers, missing, openPage } from './browsers.js';
 t.teardown(closeBrowsers);
 
 const gib = 2 ** 30;
-const small: OfferedModel = { name: 'owner/repo:Q4_K_M', file: 'm-Q4_K_M.gguf', quantisation: 'Q4_K_M', sizeBytes: gib, storedBytes: 0, memoryBytes: 1.5 * gib, fits: true, recommended: true };
-const large: OfferedModel = { ...small, name: 'owner/repo:F16', file: 'm-F16.gguf', quantisation: 'F16', sizeBytes: 900 * gib, memoryBytes: 1_000 * gib, fits: false, recommended: false };
+const small: OfferedModel = { name: 'owner/repo:Q4_K_M', file: 'm-Q4_K_M.gguf', quantization: 'Q4_K_M', sizeBytes: gib, storedBytes: 0, memoryBytes: 1.5 * gib, fits: true, recommended: true };
+const large: OfferedModel = { ...small, name: 'owner/repo:F16', file: 'm-F16.gguf', quantization: 'F16', sizeBytes: 900 * gib, memoryBytes: 1_000 * gib, fits: false, recommended: false };
 
 t.test('models are searched for, pulled with progress, paused, and deleted after a question', { skip: missing('chromium') }, async (t) => {
   const removed: string[] = [];

@@ -28,7 +28,7 @@ t.test('the short form has some of every part, and needs no program of llama.cpp
   t.strictSame([...new Set(allTests().map(partOf))].filter((part) => !short.some((path) => partOf(path) === part)), []);
   t.equal(needsPeers(short), false);
   t.equal(needsPeers(['test/service/fidelity.test.ts']), true);
-  t.equal(needsPeers(['test/service/quantised.test.ts']), true);
+  t.equal(needsPeers(['test/service/quantized.test.ts']), true);
   t.end();
 });
 

@@ -10,7 +10,7 @@ const repositoryName = /^(?:https?:\/\/\S+\/|hf\.co\/)?[\w.-]+\/[\w.-]+$/;
 
 /**
  * @typedef {{ name: string, downloads: number, likes: number, gated: boolean }} Repository
- * @typedef {{ name: string, file: string, quantisation: string, sizeBytes: number, storedBytes: number,
+ * @typedef {{ name: string, file: string, quantization: string, sizeBytes: number, storedBytes: number,
  *   memoryBytes: number, fits: boolean, recommended: boolean }} Offer
  */
 
@@ -87,9 +87,9 @@ function Offers({ repository }) {
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!data || data.length === 0) return html`<p class="dim" role="status">${repository} has no GGUF model that is whole.</p>`;
   return html`<div class="table wide offers" tabindex="0" role="region" aria-label=${`Models of ${repository}`}><table>
-    <thead><tr><th>Quantisation</th><th class="align-right">Download</th><th class="align-right offers-memory">Memory</th><th>This machine</th><th><span class="hidden">Actions</span></th></tr></thead>
-    <tbody>${data.map(({ name, file, quantisation, sizeBytes, storedBytes, memoryBytes, fits, recommended }) => html`<tr key=${file}>
-      <th scope="row" title=${file}>${quantisation || file}${recommended && html` <span class="tag">recommended</span>`}</th>
+    <thead><tr><th>Quantization</th><th class="align-right">Download</th><th class="align-right offers-memory">Memory</th><th>This machine</th><th><span class="hidden">Actions</span></th></tr></thead>
+    <tbody>${data.map(({ name, file, quantization, sizeBytes, storedBytes, memoryBytes, fits, recommended }) => html`<tr key=${file}>
+      <th scope="row" title=${file}>${quantization || file}${recommended && html` <span class="tag">recommended</span>`}</th>
       <td class="align-right">${bytes(sizeBytes)}</td>
       <td class="align-right offers-memory">${bytes(memoryBytes)}</td>
       <td class=${fits ? '' : 'warn'}>${fits ? 'fits' : 'too large'}${storedBytes > 0 && storedBytes < sizeBytes ? `, ${percent(storedBytes / sizeBytes)} is here` : ''}</td>

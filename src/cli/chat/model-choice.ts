@@ -41,8 +41,8 @@ export async function lastModel(places: Places): Promise<string | undefined> {
 }
 
 /** A model in a list to pick from. */
-export function modelRow({ name, quantisation, sizeBytes, aliases }: ListedModel): string {
-  const about = [quantisation, sizeText(sizeBytes), ...aliases].filter((part) => part !== '').join(', ');
+export function modelRow({ name, quantization, sizeBytes, aliases }: ListedModel): string {
+  const about = [quantization, sizeText(sizeBytes), ...aliases].filter((part) => part !== '').join(', ');
   return plain(`${name} (${about})`);
 }
 

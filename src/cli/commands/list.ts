@@ -20,7 +20,7 @@ export const list = command({
   summary: 'List the models of the store',
   details: 'Includes models that other programs have put into the hub\'s cache, and unfinished downloads with their progress. Other commands take each of these names.',
   examples: [
-    ['recua list', 'names, quantisations, sizes, when last used, aliases'],
+    ['recua list', 'names, quantizations, sizes, when last used, aliases'],
     ['recua ls --json', 'the same and more for programs'],
   ],
   flags: { json: perCall(on(['--json'], 'Print JSON')) },
@@ -38,8 +38,8 @@ async function asText(inventory: Inventory, models: readonly ListedModel[]): Pro
   const [embedded, usedMs] = await Promise.all([describeBuiltin(), builtinUsedMs(inventory.places)]);
   const cells = [
     ['NAME', 'QUANTISATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
-    ['builtin', embedded?.quantisation ?? '', embedded ? sizeText(embedded.sizeBytes) : '', used(usedMs), '', embedded ? 'embedded' : 'missing'],
-    ...models.map((model) => [model.name, model.quantisation, sizeText(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
+    ['builtin', embedded?.quantization ?? '', embedded ? sizeText(embedded.sizeBytes) : '', used(usedMs), '', embedded ? 'embedded' : 'missing'],
+    ...models.map((model) => [model.name, model.quantization, sizeText(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
     ...inventory.repos.flatMap(accompanying),
   ];
   const { rows } = await import('../terminal/rows.js');
@@ -75,7 +75,7 @@ function used(timeMs: number | undefined): string {
   return timeMs === undefined ? 'never' : ago(timeMs);
 }
 
-async function describeBuiltin(): Promise<{ quantisation: string; sizeBytes: number } | undefined> {
+async function describeBuiltin(): Promise<{ quantization: string; sizeBytes: number } | undefined> {
   return await readModelFile(builtinPath).catch(() => undefined);
 }
 
@@ -83,7 +83,7 @@ async function asJson({ places, repos }: Inventory, models: readonly ListedModel
   const embedded = await describeBuiltin();
   return `${JSON.stringify({
     store: places.hub,
-    builtin: embedded ? { path: builtinPath, quantisation: embedded.quantisation, size_bytes: embedded.sizeBytes, last_used: iso(await builtinUsedMs(places)) } : null,
+    builtin: embedded ? { path: builtinPath, quantization: embedded.quantization, size_bytes: embedded.sizeBytes, last_used: iso(await builtinUsedMs(places)) } : null,
     models: models.map(modelObject),
     sidecars: repos.flatMap((repo) => sidecarsByFile(repo).map((file) => ({ repo: repo.repo, file: file.file, path: file.path, size_bytes: file.sizeBytes }))),
   }, null, 2)}\n`;
@@ -97,7 +97,7 @@ function modelObject(model: ListedModel): object {
     repo: model.repo,
     file: model.file === '' ? null : model.file,
     path: model.parts[0]?.path ?? null,
-    quantisation: model.quantisation === '' ? null : model.quantisation,
+    quantization: model.quantization === '' ? null : model.quantization,
     size_bytes: model.sizeBytes,
     complete: isWhole(model),
     percent: percentOf(model) ?? null,

@@ -33,7 +33,7 @@ const limitRate: Flag<number> = {
 };
 
 const flags = {
-  file: perCall(text(['--file', '-f'], 'name', 'The file to download: its path, its name or a quantisation; of a split one any part stands for all')),
+  file: perCall(text(['--file', '-f'], 'name', 'The file to download: its path, its name or a quantization; of a split one any part stands for all')),
   force: perCall(on(['--force', '-F'], 'Download it again even if it is there')),
   quiet: on(['--quiet', '-q'], 'No progress'),
   revision: perCall(text(['--revision'], 'name', 'Branch, tag or commit; main by default')),
@@ -55,11 +55,11 @@ export const pull = command({
   aliases: [],
   operands: '<repo>',
   summary: 'Download a model from the hub, or list what a repository has',
-  details: 'Without a file or quantisation it lists the models of the repository. An interrupted download resumes when the command is run again. '
+  details: 'Without a file or quantization it lists the models of the repository. An interrupted download resumes when the command is run again. '
     + 'HUB_TOKEN holds the access token for private and gated repositories.',
   examples: [
     ['recua pull owner/repo', 'list the models of a repository, with sizes and what fits this machine'],
-    ['recua pull owner/repo:Q4_K_M', 'download the model of that quantisation, all parts of it'],
+    ['recua pull owner/repo:Q4_K_M', 'download the model of that quantization, all parts of it'],
     ['recua pull owner/repo -f model-Q8_0.gguf', 'download one file by its name'],
     ['recua pull https://huggingface.co/owner/repo/blob/main/model.gguf', 'the same by the address of its page'],
     ['recua pull owner/repo:Q4_K_M --dry-run', 'see what it would take'],
@@ -74,7 +74,7 @@ export const pull = command({
     const request = readRequest(name, values, hub);
     if (request.word === undefined) {
       const useless = (['force', 'dryRun', 'limitRate', 'connections'] as const).find((key) => given.has(key));
-      if (useless) throw misuse(`${flags[useless].names[0]} is for a download; expected a file with it: recua pull ${name} --file <name>, or ${request.repo}:<quantisation>.`);
+      if (useless) throw misuse(`${flags[useless].names[0]} is for a download; expected a file with it: recua pull ${name} --file <name>, or ${request.repo}:<quantization>.`);
     }
     const stop = watchSignals();
     try {
@@ -156,11 +156,11 @@ async function list(request: Request, listing: Listing, values: PullValues): Pro
   return 0;
 }
 
-/** How to call a model on the command line: by its quantisation where that says enough. */
+/** How to call a model on the command line: by its quantization where that says enough. */
 function nameOf({ repo, revision }: HubOrigin, model: RemoteModel, models: readonly RemoteModel[]): string {
   const at = revision === 'main' ? '' : ` --revision ${revision}`;
-  const unique = model.quantisation !== '' && models.filter((one) => one.quantisation === model.quantisation).length === 1;
-  return `${unique ? `${repo}:${model.quantisation}` : `${repo} --file ${shellWord(model.files[0].path)}`}${at}`;
+  const unique = model.quantization !== '' && models.filter((one) => one.quantization === model.quantization).length === 1;
+  return `${unique ? `${repo}:${model.quantization}` : `${repo} --file ${shellWord(model.files[0].path)}`}${at}`;
 }
 
 interface Download {
@@ -200,8 +200,8 @@ async function fetchAll(hub: Hub, request: Request, model: RemoteModel, { target
   }
   await report(request, paths, targets.map(({ file }) => file), values);
   if (model.kind === 'model' && !quiet) {
-    const byName = request.revision === 'main' && model.quantisation !== '';
-    say(`Try: recua run ${byName ? `${request.repo}:${model.quantisation}` : shellWord(paths[0]!)} -p "Hello"`);
+    const byName = request.revision === 'main' && model.quantization !== '';
+    say(`Try: recua run ${byName ? `${request.repo}:${model.quantization}` : shellWord(paths[0]!)} -p "Hello"`);
   }
   return 0;
 }

@@ -23,7 +23,7 @@ export const rm = command({
   details: 'A repository is removed with all its models. A running pull is stopped. Of a file that was imported as a link, only the link is removed; '
     + 'of an alias that import gave to an existing model, only the alias. On a terminal it asks first; elsewhere it removes at once what is named exactly.',
   examples: [
-    ['recua rm owner/repo:Q4_K_M', 'one quantisation, after asking'],
+    ['recua rm owner/repo:Q4_K_M', 'one quantization, after asking'],
     ['recua rm -y owner/repo tiny', 'all of a repository, and the model with the alias tiny'],
     ['recua rm --dry-run owner/repo', 'only say what would go'],
   ],

@@ -82,7 +82,7 @@ async function getModel(call: Call): Promise<number | undefined> {
     const code = await call(['pull', repo]);
     // A model was named, or it failed, and has told why.
     if (repo.includes(':') || code !== 0) return code > firstSignalCode ? code : undefined;
-    const model = await ask('Which of them, by its quantisation, such as Q4_K_M; nothing goes back: ');
+    const model = await ask('Which of them, by its quantization, such as Q4_K_M; nothing goes back: ');
     const pulled = model === '' ? 0 : await call(['pull', `${repo}:${model}`]);
     return pulled > firstSignalCode ? pulled : undefined;
   } catch (thrown) {

@@ -38,27 +38,27 @@ async function offers(repository: string, signal: AbortSignal): Promise<OfferedM
   const models = groupModels((await hub.list(repo, commit, signal)).files).filter(({ kind, files, parts }) => kind === 'model' && files.length === parts);
   const machine = machineBytes();
   const best = recommend(models, machine);
-  const times = (quantisation: string): number => models.filter((one) => one.quantisation === quantisation).length;
+  const times = (quantization: string): number => models.filter((one) => one.quantization === quantization).length;
   const cache = findPlaces().hub;
   return await Promise.all(models.map(async (model): Promise<OfferedModel> => {
-    const { quantisation, sizeBytes, files: [first] } = model;
+    const { quantization, sizeBytes, files: [first] } = model;
     const stored = await Promise.all(model.files.map((file) => storedBytes({ cache, repo, revision, commit, file })));
     const memoryBytes = Math.round(memoryBytesOf(model));
     return {
-      name: quantisation !== '' && times(quantisation) === 1 ? `${repo}:${quantisation}` : `${repo}/${first.path}`,
-      file: first.path, quantisation, sizeBytes, storedBytes: stored.reduce((sum, bytes) => sum + bytes, 0), memoryBytes, fits: memoryBytes <= machine, recommended: model === best,
+      name: quantization !== '' && times(quantization) === 1 ? `${repo}:${quantization}` : `${repo}/${first.path}`,
+      file: first.path, quantization, sizeBytes, storedBytes: stored.reduce((sum, bytes) => sum + bytes, 0), memoryBytes, fits: memoryBytes <= machine, recommended: model === best,
     };
   }));
 }
 
-/** Without a quantisation it is the one that recua pull would recommend for this machine. */
+/** Without a quantization it is the one that recua pull would recommend for this machine. */
 async function openPull(name: string, signal: AbortSignal): Promise<Pull> {
   const hub = await Hub.fromEnvironment();
   const { repo, revision = 'main', word, file } = readRepositoryName(name, hub.endpoint);
   const commit = await hub.commitOf(repo, revision, signal);
   const { files } = await hub.list(repo, commit, signal);
   const wanted = word ?? file ?? recommend(groupModels(files), machineBytes())?.files[0].path;
-  if (wanted === undefined) throw new RecuaError('repository_file_not_found', `No model of ${repo} fits this machine. Name one: ${repo}:<quantisation>`);
+  if (wanted === undefined) throw new RecuaError('repository_file_not_found', `No model of ${repo} fits this machine. Name one: ${repo}:<quantization>`);
   const model = chooseModel(repo, files, wanted);
   const cache = findPlaces().hub;
   const targets = model.files.map((one): DownloadTarget => ({ cache, repo, revision, commit, file: one }));
@@ -106,8 +106,8 @@ async function aliases(): Promise<GivenName[]> {
 async function describe(name: string): Promise<ShelfModel | undefined> {
   const path = name === 'builtin' ? builtinPath : (await findRunnable(await readInventory(findPlaces()), name).catch(() => undefined))?.path;
   if (path === undefined) return undefined;
-  const { parts: [{ metadata }], architecture, parameters, quantisation, sizeBytes } = await readModelFile(path);
-  return { metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])), architecture, parameters, quantisation, sizeBytes };
+  const { parts: [{ metadata }], architecture, parameters, quantization, sizeBytes } = await readModelFile(path);
+  return { metadata: Object.fromEntries([...metadata].map(([key, value]) => [key, plainOf(value)])), architecture, parameters, quantization, sizeBytes };
 }
 
 /** Lists and long texts are null, as Ollama has them where nobody asks for all. */

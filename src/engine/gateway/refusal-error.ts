@@ -20,7 +20,7 @@ export function refusalError(id: string, why: Refusal): RecuaError {
     rows.push(`${place}: ${size(need[place]!)} needed, ${size(Math.max(0, left[place]!))} left on this machine now; other programs have the rest`);
   }
   if (maxModels > 0 && pinnedModels >= maxModels) rows.push(`models at once: ${maxModels}, all of them pinned`);
-  return new RecuaError('model_too_large', `${id} cannot be loaded here. ${rows.join('; ')}. Take a smaller model, quantisation or context, or allow more.`, {
+  return new RecuaError('model_too_large', `${id} cannot be loaded here. ${rows.join('; ')}. Take a smaller model, quantization or context, or allow more.`, {
     param: 'model',
     details: { needed_bytes: need['memory'] ?? 0, available_bytes: Math.max(0, left['memory'] ?? (budget['memory'] ?? 0) - (pinned['memory'] ?? 0)) },
   });

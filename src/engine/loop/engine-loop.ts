@@ -1,6 +1,6 @@
 // The loop of the engine process: plan → step → settle, one native promise per step for all
 // sequences together. The next step is submitted before the text work of the last one, so that
-// detokenising, stop strings, parsing and IPC happen while llama.cpp computes. Called by host;
+// detokenizing, stop strings, parsing and IPC happen while llama.cpp computes. Called by host;
 // everything here runs on the engine process's JS thread.
 import type { NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';

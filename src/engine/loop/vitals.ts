@@ -66,7 +66,7 @@ export class Vitals {
     this.#steps++;
   }
 
-  /** A turn on the threads that tokenise, render templates and compile grammars. */
+  /** A turn on the threads that tokenize, render templates and compile grammars. */
   async #askPool(): Promise<void> {
     this.#pooling = true;
     await this.#loaded.model.tokenize('a', false, false).catch(() => undefined);

@@ -46,7 +46,7 @@ export class Embeddings {
   #calling = false;
   #calls = 0;
   /**
-   * Ids taken and not answered (being tokenised, waiting or running), with what tells tokenising
+   * Ids taken and not answered (being tokenized, waiting or running), with what tells tokenizing
    * that nobody waits for it.
    */
   readonly #active = new Map<number, CancelFlag>();
@@ -112,7 +112,7 @@ export class Embeddings {
   /** Waits for what runs, then frees the native context. */
   async close(): Promise<void> {
     while (this.#active.size > 0 || this.#running) {
-      // A request that is still being tokenised starts a run of its own.
+      // A request that is still being tokenized starts a run of its own.
       await (this.#running ?? new Promise((resolve) => setImmediate(resolve)));
     }
     this.#closing = true;
@@ -162,7 +162,7 @@ export class Embeddings {
   }
 
   async #run(): Promise<void> {
-    // What came in the same message is tokenised by then and shares the first call.
+    // What came in the same message is tokenized by then and shares the first call.
     await new Promise((resolve) => setImmediate(resolve));
     // Jobs added while a call runs are seen by the loop.
     for (let items = this.#take(); items.length > 0; items = this.#take()) {

@@ -2,7 +2,7 @@
 // does it. Called by embeddings, in the engine.
 import type { CancelFlag, NativeModel } from '../../addon/addon.js';
 
-/** A function from document to tokens; the query is tokenised once. */
+/** A function from document to tokens; the query is tokenized once. */
 export function pairReader(model: NativeModel, query: string, cancelled: CancelFlag): (document: string) => Promise<Int32Array> {
   // Models that were made from chat models say how to ask them.
   const template = model.metadata()['tokenizer.chat_template.rerank'];

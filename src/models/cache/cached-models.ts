@@ -3,7 +3,7 @@
 // has read. Used by the store and by removals.
 import { commitOf, etagOf } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
-import { isGgufFile, isSidecar, modelKey, partOf, partName, quantisationOfName } from '../names/model-names.js';
+import { isGgufFile, isSidecar, modelKey, partOf, partName, quantizationOfName } from '../names/model-names.js';
 
 export interface CachedModel {
   repo: string;
@@ -22,7 +22,7 @@ export interface CachedModel {
   /** Everything it has: contents of the parts and what is downloaded of others. */
   sizeBytes: number;
   /** As its name states it; '' where that is silent. */
-  quantisation: string;
+  quantization: string;
   /** All files of that name in all snapshots: what goes when the model is removed. */
   copies: readonly SnapshotFile[];
   /** Bytes of other versions of it, in older snapshots. */
@@ -111,7 +111,7 @@ function makeModel(repo: string, files: readonly SnapshotFile[], partials: reado
     name: '', revision: undefined,
     missingParts: known === undefined ? [] : Array.from({ length: total }, (_, i) => i + 1).filter((part) => !there.has(part)),
     sizeBytes: [...parts.map((part) => part.sizeBytes), ...open.map((partial) => partial.doneBytes)].reduce((sum, bytes) => sum + bytes, 0),
-    quantisation: quantisationOfName(file),
+    quantization: quantizationOfName(file),
     olderBytes: [...older.values()].reduce((sum, bytes) => sum + bytes, 0),
     changedMs: Math.max(0, ...parts.map((part) => part.changedMs), ...open.map((partial) => partial.changedMs)),
   };
@@ -132,9 +132,9 @@ function contentsOf(file: SnapshotFile): string {
 }
 
 function shortestName(model: Omit<CachedModel, 'name'>, siblings: readonly Omit<CachedModel, 'name'>[]): string {
-  const { repo, file, quantisation } = model;
+  const { repo, file, quantization } = model;
   if (file === '') return `${repo} (${model.partials[0]?.etag.slice(0, 12) ?? '?'}…)`;
   if (siblings.length === 1) return repo;
-  const sameKind = siblings.filter((other) => other.quantisation === quantisation);
-  return quantisation !== '' && sameKind.length === 1 ? `${repo}:${quantisation}` : `${repo}/${file}`;
+  const sameKind = siblings.filter((other) => other.quantization === quantization);
+  return quantization !== '' && sameKind.length === 1 ? `${repo}:${quantization}` : `${repo}/${file}`;
 }

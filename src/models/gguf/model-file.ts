@@ -20,7 +20,7 @@ export interface ModelFile {
   name: string;
   /** Elements of all tensors. */
   parameters: number;
-  quantisation: string;
+  quantization: string;
   contextTrain: number;
   embeddingSize: number;
   layers: number;
@@ -63,7 +63,7 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
     architecture,
     name: text(metadata.get('general.name')),
     parameters: tensors.reduce((sum, tensor) => sum + tensor.elements, 0),
-    quantisation: quantisationOf(parts),
+    quantization: quantizationOf(parts),
     contextTrain: ofArchitecture('context_length'),
     embeddingSize: ofArchitecture('embedding_length'),
     layers: ofArchitecture('block_count'),
@@ -110,8 +110,8 @@ export async function changeOf(checked: readonly CheckedFile[]): Promise<'change
   return marks.every((mark, i) => mark === checked[i]!.mark) ? undefined : 'changed';
 }
 
-/** What a file says it is quantised as, or the type that most of its bytes have. */
-export function quantisationOf(parts: readonly [Gguf, ...Gguf[]]): string {
+/** What a file says it is quantized as, or the type that most of its bytes have. */
+export function quantizationOf(parts: readonly [Gguf, ...Gguf[]]): string {
   return fileTypes.get(count(parts[0].metadata.get('general.file_type'), -1)) ?? commonType(parts);
 }
 

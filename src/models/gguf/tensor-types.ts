@@ -1,4 +1,4 @@
-// The data types of GGUF tensors and the names of quantisations, as llama.cpp v0.5.0 numbers them
+// The data types of GGUF tensors and the names of quantizations, as llama.cpp v0.5.0 numbers them
 // (ggml/include/ggml.h, ggml/src/ggml-common.h, include/llama.h).
 
 export interface TensorType {

@@ -1,9 +1,9 @@
-// Which models a repository's listing holds: parts of split files put together, the quantisation
+// Which models a repository's listing holds: parts of split files put together, the quantization
 // read from the name, and what is no model of its own (projectors, draft heads, importance
 // matrices) told apart. Pure; used by pull and remote-model.ts.
 import { RecuaError } from '../../errors.js';
 import type { HubFile } from './hub.js';
-import { isGgufFile, kindOf, modelKey, partOf, pathStemOf, quantisationOfName } from '../names/model-names.js';
+import { isGgufFile, kindOf, modelKey, partOf, pathStemOf, quantizationOfName } from '../names/model-names.js';
 import type { GgufKind } from '../names/model-names.js';
 import { nearest } from '../names/nearest.js';
 
@@ -15,7 +15,7 @@ export interface RemoteModel {
   name: string;
   kind: FileKind;
   /** Upper case; '' where the name tells none. */
-  quantisation: string;
+  quantization: string;
   /** The parts in order; one for a file that is not split. */
   files: [HubFile, ...HubFile[]];
   /** How many parts there should be. */
@@ -44,7 +44,7 @@ function makeModel(files: HubFile[]): RemoteModel {
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   const [first] = files as [HubFile];
   return {
-    name: pathStemOf(first.path), kind: kindOf(first.path), quantisation: quantisationOfName(first.path),
+    name: pathStemOf(first.path), kind: kindOf(first.path), quantization: quantizationOfName(first.path),
     files: files as [HubFile, ...HubFile[]], parts: partOf(first.path).total,
     sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
   };
@@ -52,7 +52,7 @@ function makeModel(files: HubFile[]): RemoteModel {
 
 /**
  * The one model of a repository that a word stands for, with all its parts: a file's path or name,
- * a model's name or a quantisation. Throws the candidates where it is none or several.
+ * a model's name or a quantization. Throws the candidates where it is none or several.
  */
 export function chooseModel(repo: string, files: readonly HubFile[], word: string): RemoteModel {
   const models = groupModels(files);
@@ -82,14 +82,14 @@ function candidates(models: readonly RemoteModel[], files: readonly HubFile[], w
     (model) => model.files.some((file) => nameOf(file.path) === lower),
     (model) => model.name === word || model.name.toLowerCase() === lower,
     (model) => nameOf(model.name) === lower,
-    (model) => model.kind === 'model' && model.quantisation.toLowerCase() === lower.replace(/^fp(?=16|32)/, 'f'),
+    (model) => model.kind === 'model' && model.quantization.toLowerCase() === lower.replace(/^fp(?=16|32)/, 'f'),
   ];
   for (const rule of rules) {
     const found = models.filter(rule);
     if (found.length > 0) return found;
   }
   const other = files.find((file) => file.path === word);
-  return other ? [{ name: other.path, kind: 'other', quantisation: '', files: [other], parts: 1, sizeBytes: other.sizeBytes }] : [];
+  return other ? [{ name: other.path, kind: 'other', quantization: '', files: [other], parts: 1, sizeBytes: other.sizeBytes }] : [];
 }
 
 /** The mark, the version and the two counts that every GGUF file begins with. */
@@ -98,11 +98,11 @@ const leastGgufBytes = 24;
 const mostCompared = 2000;
 
 function noSuchFile(repo: string, models: readonly RemoteModel[], files: readonly HubFile[], word: string): RecuaError {
-  const quantisations = [...new Set(models.filter((model) => model.kind === 'model' && model.quantisation !== '').map((model) => model.quantisation))];
-  const near = nearest(word, [...quantisations, ...files.slice(0, mostCompared).map((file) => file.path)]);
-  const shown = quantisations.length > 0 ? quantisations : models.map((model) => model.files[0].path);
+  const quantizations = [...new Set(models.filter((model) => model.kind === 'model' && model.quantization !== '').map((model) => model.quantization))];
+  const near = nearest(word, [...quantizations, ...files.slice(0, mostCompared).map((file) => file.path)]);
+  const shown = quantizations.length > 0 ? quantizations : models.map((model) => model.files[0].path);
   const has = models.length === 0
     ? 'It has no GGUF files at all; look for a repository with GGUF in its name.'
     : `It has ${shown.slice(0, 40).join(', ')}${shown.length > 40 ? ' and more' : ''}; all of them: recua pull ${repo}`;
-  return new RecuaError('repository_file_not_found', `${repo} has no file or quantisation ${word}.${near === undefined ? '' : ` Did you mean ${near}?`} ${has}`);
+  return new RecuaError('repository_file_not_found', `${repo} has no file or quantization ${word}.${near === undefined ? '' : ` Did you mean ${near}?`} ${has}`);
 }

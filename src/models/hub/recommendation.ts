@@ -7,13 +7,13 @@ export function memoryBytesOf(model: Pick<RemoteModel, 'sizeBytes'>): number {
 }
 
 /** Bits per weight as the name says; 0 where it says none. */
-function bitsOf(quantisation: string): number {
-  return Number(/(?:^|-)(?:BF|FP?|I?Q|TQ|MXFP|NVFP)(\d+)/.exec(quantisation)?.[1] ?? 0);
+function bitsOf(quantization: string): number {
+  return Number(/(?:^|-)(?:BF|FP?|I?Q|TQ|MXFP|NVFP)(\d+)/.exec(quantization)?.[1] ?? 0);
 }
 
 /** Of equally many bits: K_M is what most people take, then other K ones, then the rest. */
-function tasteOf(quantisation: string): number {
-  return /_K_M$/.test(quantisation) ? 2 : /_K(_|$)/.test(quantisation) ? 1 : 0;
+function tasteOf(quantization: string): number {
+  return /_K_M$/.test(quantization) ? 2 : /_K(_|$)/.test(quantization) ? 1 : 0;
 }
 
 /** Below that many bits a model loses what people notice, above the other they notice no gain. */
@@ -28,10 +28,10 @@ const bestBits = 8;
 export function recommend(models: readonly RemoteModel[], machineBytes: number): RemoteModel | undefined {
   const fitting = models.filter((model) => model.kind === 'model' && model.files.length === model.parts && memoryBytesOf(model) <= machineBytes);
   const bySize = [...fitting].sort((a, b) => a.sizeBytes - b.sizeBytes);
-  const good = bySize.filter(({ quantisation }) => bitsOf(quantisation) >= goodBits);
-  const [best] = good.filter((model) => bitsOf(model.quantisation) <= bestBits && memoryBytesOf(model) <= machineBytes / 2)
-    .sort((a, b) => bitsOf(b.quantisation) - bitsOf(a.quantisation) || tasteOf(b.quantisation) - tasteOf(a.quantisation));
+  const good = bySize.filter(({ quantization }) => bitsOf(quantization) >= goodBits);
+  const [best] = good.filter((model) => bitsOf(model.quantization) <= bestBits && memoryBytesOf(model) <= machineBytes / 2)
+    .sort((a, b) => bitsOf(b.quantization) - bitsOf(a.quantization) || tasteOf(b.quantization) - tasteOf(a.quantization));
   if (best) return best;
-  const tight = good.filter((model) => bitsOf(model.quantisation) === bitsOf(good[0]!.quantisation));
-  return tight.sort((a, b) => tasteOf(b.quantisation) - tasteOf(a.quantisation))[0] ?? bySize.at(-1);
+  const tight = good.filter((model) => bitsOf(model.quantization) === bitsOf(good[0]!.quantization));
+  return tight.sort((a, b) => tasteOf(b.quantization) - tasteOf(a.quantization))[0] ?? bySize.at(-1);
 }

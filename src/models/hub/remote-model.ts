@@ -44,7 +44,7 @@ function onlyModel(repo: string, files: readonly HubFile[]): ReturnType<typeof c
   if (!model) throw new RecuaError('repository_file_not_found', `${repo} has no GGUF files. Look for a repository with GGUF in its name.`);
   if (models.length > 1) {
     throw new RecuaError('ambiguous_model',
-      `Expected one model of ${repo}, it has ${models.length}. Name one, like ${repo}:${model.quantisation || model.files[0].path}; all of them: recua pull ${repo}`);
+      `Expected one model of ${repo}, it has ${models.length}. Name one, like ${repo}:${model.quantization || model.files[0].path}; all of them: recua pull ${repo}`);
   }
   return chooseModel(repo, files, model.files[0].path);
 }

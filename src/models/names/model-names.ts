@@ -1,5 +1,5 @@
 // What a model's file says by its name alone: the stem, which part of a split model it is, its
-// quantisation, and whether it only goes with models. Pure; used for what is in the store and for
+// quantization, and whether it only goes with models. Pure; used for what is in the store and for
 // listings of the hub.
 
 const partEnding = /-(\d{5})-of-(\d{5})$/;
@@ -38,7 +38,7 @@ export type GgufKind = 'model' | 'projector' | 'mtp' | 'imatrix';
 
 /**
  * What a GGUF file is for by its name: a model, the eyes of a multimodal one, a draft head, or
- * quantisers' statistics.
+ * quantizers' statistics.
  */
 export function kindOf(file: string): GgufKind {
   const base = baseOf(file).replace(/\.gguf$/i, '');
@@ -55,7 +55,7 @@ export function isSidecar(file: string): boolean {
   return ['projector', 'imatrix'].includes(kindOf(file));
 }
 
-const quantisation = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
+const quantization = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
   'IQ[1-6]_(?:XXS|XS|NL|KSS|KS|KT|KL|K|S|M|L)',
   'Q[1-8]_K(?:_(?:XXL|XL|XS|L|M|S|P))?',
   'Q[1-8]_[01](?:_[48]_[48]|_[48]_[48]_[48])?',
@@ -66,26 +66,26 @@ const quantisation = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
 ].join('|')})(?:_R[48])?)(?=$|[-_. ])`, 'gi');
 
 /**
- * The quantisation that a file's name states, else its folder's (`Q4_K_M/…`), in capitals; '' where
+ * The quantization that a file's name states, else its folder's (`Q4_K_M/…`), in capitals; '' where
  * neither does.
  */
-export function quantisationOfName(file: string): string {
+export function quantizationOfName(file: string): string {
   for (const name of [stemOf(file), file.split('/').at(-2) ?? '']) {
     // The last one: `Model-F16-Q8_0` was made from the one and holds the other.
-    const found = [...name.matchAll(quantisation)].at(-1)?.[1];
+    const found = [...name.matchAll(quantization)].at(-1)?.[1];
     if (found !== undefined) return found.toUpperCase().replace(/^FP(?=16|32)/, 'F');
   }
   return '';
 }
 
-/** Whether a typed quantisation is exactly a file's; case does not count. */
-export function isQuantisation(typed: string, stated: string): boolean {
+/** Whether a typed quantization is exactly a file's; case does not count. */
+export function isQuantization(typed: string, stated: string): boolean {
   return stated !== '' && typed.toUpperCase().replace(/^FP(?=16|32)/, 'F') === stated;
 }
 
 /** The same, where the mark of a dynamic one may be left out too. */
-export function sameQuantisation(typed: string, stated: string): boolean {
-  return isQuantisation(typed, stated) || isQuantisation(typed, stated.replace(/^UD-/, ''));
+export function sameQuantization(typed: string, stated: string): boolean {
+  return isQuantization(typed, stated) || isQuantization(typed, stated.replace(/^UD-/, ''));
 }
 
 function baseOf(file: string): string {

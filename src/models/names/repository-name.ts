@@ -1,4 +1,4 @@
-// What people call a model of the hub: `owner/repo`, with a quantisation, file or revision behind
+// What people call a model of the hub: `owner/repo`, with a quantization, file or revision behind
 // it, or the address of its page. Pure; used by pull and remote-model.ts for the hub, and by
 // lookup.ts for what is in the store.
 import { RecuaError } from '../../errors.js';
@@ -9,7 +9,7 @@ export interface RepositoryName {
   repo: string;
   /** A branch, tag or commit; undefined where the name says none. */
   revision: string | undefined;
-  /** What stands after a colon: a quantisation, or a file or model name. */
+  /** What stands after a colon: a quantization, or a file or model name. */
   word: string | undefined;
   /** Path inside the repository; never together with a word. */
   file: string | undefined;

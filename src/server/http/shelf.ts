@@ -29,7 +29,7 @@ export interface OfferedModel {
   name: string;
   file: string;
   /** '' where the file's name tells none. */
-  quantisation: string;
+  quantization: string;
   sizeBytes: number;
   /** What of it is on this machine. */
   storedBytes: number;
@@ -69,6 +69,6 @@ export interface ShelfModel {
   metadata: Readonly<Record<string, unknown>>;
   architecture: string;
   parameters: number;
-  quantisation: string;
+  quantization: string;
   sizeBytes: number;
 }

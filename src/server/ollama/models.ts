@@ -85,7 +85,7 @@ function shown(model: PoolModel, file: ShelfModel | undefined): object {
     parameters,
     template,
     ...(license === '' ? {} : { license }),
-    details: known || !file ? details(known) : details({ architecture: file.architecture, parameters: file.parameters, fileType: file.quantisation }),
+    details: known || !file ? details(known) : details({ architecture: file.architecture, parameters: file.parameters, fileType: file.quantization }),
     modified_at: new Date(createdSeconds * 1_000).toISOString(),
     model_info: { ...file?.metadata, ...infoOf(known), ...(file ? { 'general.parameter_count': file.parameters } : {}) },
     capabilities: capabilitiesOf(known ?? { canGenerate: file !== undefined, canEmbed: file !== undefined }, template),

@@ -60,7 +60,7 @@ t.test('on a terminal of 80 columns no name is cut and no line is broken', async
   const folder = t.testdir();
   const hub = join(folder, 'hub');
   const repo = 'somebody/Some-Model-3.2-1B-Instruct-GGUF';
-  for (const quantisation of ['Q4_K_M', 'Q8_0']) put(hub, { repo, file: `Some-Model-3.2-1B-Instruct-${quantisation}.gguf`, bytes: model(quantisation) });
+  for (const quantization of ['Q4_K_M', 'Q8_0']) put(hub, { repo, file: `Some-Model-3.2-1B-Instruct-${quantization}.gguf`, bytes: model(quantization) });
   const list = new Pty(['list'], { env: envOf(folder) });
   t.teardown(() => list.dispose());
   t.equal((await list.ended).exitCode, 0);
@@ -79,9 +79,9 @@ t.test('list --json is one document with the same', async (t) => {
   const { code, stdout } = await recua(['list', '--json'], '', { env: envOf(folder) });
   t.equal(code, 0);
   t.match(JSON.parse(stdout), {
-    store: hub, builtin: { quantisation: 'F16', last_used: null }, sidecars: [],
+    store: hub, builtin: { quantization: 'F16', last_used: null }, sidecars: [],
     models: [
-      { name: 'acme/m-GGUF', aliases: [], repo: 'acme/m-GGUF', file: 'm-Q8_0.gguf', path, quantisation: 'Q8_0', size_bytes: model('m').length, complete: true, percent: 100, pulling: false, pulling_pid: null, last_used: null },
+      { name: 'acme/m-GGUF', aliases: [], repo: 'acme/m-GGUF', file: 'm-Q8_0.gguf', path, quantization: 'Q8_0', size_bytes: model('m').length, complete: true, percent: 100, pulling: false, pulling_pid: null, last_used: null },
       { name: 'acme/now', complete: false, percent: 25, pulling: true, pulling_pid: puller.pid, path: null },
     ],
   });

@@ -37,7 +37,7 @@ t.test('without a file the models of a repository are listed', async (t) => {
 });
 
 t.test('on a terminal of 80 columns the listing cuts nothing and breaks no line', async (t) => {
-  const files = ['Q4_K_M', 'Q8_0'].map((quantisation) => ({ path: `Some-Model-3.2-1B-Instruct-abliterated-${quantisation}.gguf`, bytes: modelBytes(1000) }));
+  const files = ['Q4_K_M', 'Q8_0'].map((quantization) => ({ path: `Some-Model-3.2-1B-Instruct-abliterated-${quantization}.gguf`, bytes: modelBytes(1000) }));
   const hub = await FakeHub.start(t, [{ name: 'owner/model', files }]);
   const listing = new Pty(['pull', 'owner/model', '-q'], { env: hub.environment(t.testdir()) as Record<string, string> });
   t.teardown(() => listing.dispose());
@@ -65,7 +65,7 @@ t.test('what is cached, and how much of it, is told', async (t) => {
   const listing = JSON.parse((await pull(hub, folder, ['owner/model', '--json'])).stdout);
   t.match(listing, { repository: 'owner/model', revision: 'main', commit, refused_names: [] });
   const [bf16, whole, projector] = listing.models;
-  t.match(whole, { name: 'tiny-Q4_K_M', kind: 'model', quantisation: 'Q4_K_M', size_bytes: builtin.length, parts: 1, cached: true, cached_bytes: builtin.length, fits_memory: true,
+  t.match(whole, { name: 'tiny-Q4_K_M', kind: 'model', quantization: 'Q4_K_M', size_bytes: builtin.length, parts: 1, cached: true, cached_bytes: builtin.length, fits_memory: true,
     files: [{ file: 'tiny-Q4_K_M.gguf', size_bytes: builtin.length, sha256: /^[0-9a-f]{64}$/ }] });
   t.match(bf16, { name: 'BF16/tiny-BF16', parts: 3, size_bytes: 600_000, cached: false });
   t.equal(bf16.cached_bytes, 100_000 + 65_536, 'the first part and a chunk of the second');

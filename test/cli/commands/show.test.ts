@@ -14,7 +14,7 @@ t.test('show prints what a file holds', async (t) => {
   t.equal(stderr, '');
   const rows = Object.fromEntries(stdout.trim().split('\n').map((line) => [line.slice(0, 15).trim(), line.slice(16)]));
   t.match(rows, {
-    File: path, Version: 'GGUF 3', Tensors: '2', Architecture: 'llama', Name: 'Tiny', Parameters: '128', Quantisation: 'Q8_0', Context: '128 tokens',
+    File: path, Version: 'GGUF 3', Tensors: '2', Architecture: 'llama', Name: 'Tiny', Parameters: '128', Quantization: 'Q8_0', Context: '128 tokens',
     'Embedding size': '32', Layers: '2', Vocabulary: '3 tokens', 'Chat template': 'yes',
   });
 });
@@ -23,7 +23,7 @@ t.test('show --json prints one JSON object with the same, and more where asked',
   const path = join(t.testdir(), 'a.gguf');
   writeFileSync(path, gguf(sound));
   const plain = JSON.parse((await recua(['show', path, '--json'])).stdout) as object;
-  t.match(plain, { version: 3, tensor_count: 2, architecture: 'llama', parameters: 128, quantisation: 'Q8_0', chat_template: true, vocabulary_size: 3 });
+  t.match(plain, { version: 3, tensor_count: 2, architecture: 'llama', parameters: 128, quantization: 'Q8_0', chat_template: true, vocabulary_size: 3 });
   t.notOk('metadata' in plain);
   t.match(JSON.parse((await recua(['show', path, '--json', '--all', '--tensors'])).stdout), {
     metadata: { 'general.name': 'Tiny', 'llama.block_count': 2, 'tokenizer.ggml.tokens': ['a', 'b', '<0x0A>'] },

@@ -49,7 +49,7 @@ const gone = async (pid: number) => {
   while (alive(pid)) await new Promise((resolve) => setTimeout(resolve, 5));
 };
 
-t.test('an engine process loads, chats, embeds, tokenises and closes with nothing left', async (t) => {
+t.test('an engine process loads, chats, embeds, tokenizes and closes with nothing left', async (t) => {
   const { engine } = start(t, { loadMs: 20 });
   t.match(engine.state, { state: 'loading' });
   t.equal(await code(engine.chat(chat('early')).finished), 'model_loading');

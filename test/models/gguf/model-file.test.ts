@@ -10,15 +10,15 @@ t.test('readModelFile() sums a model up', async (t) => {
   const path = join(t.testdir(), 'tiny.gguf');
   writeFileSync(path, gguf(sound));
   t.match(await readModelFile(path), {
-    tensorCount: 2, architecture: 'llama', name: 'Tiny', parameters: 128, quantisation: 'Q8_0', contextTrain: 128, embeddingSize: 32, layers: 2,
+    tensorCount: 2, architecture: 'llama', name: 'Tiny', parameters: 128, quantization: 'Q8_0', contextTrain: 128, embeddingSize: 32, layers: 2,
     vocabSize: 3, hasChatTemplate: true, chatTemplate: '{{ messages }}',
   });
 });
 
-t.test('readModelFile() names the commonest type where the file names no quantisation', async (t) => {
+t.test('readModelFile() names the commonest type where the file names no quantization', async (t) => {
   const path = join(t.testdir(), 'tiny.gguf');
   writeFileSync(path, gguf({ ...sound, metadata: [] }));
-  t.match(await readModelFile(path), { quantisation: 'F32', architecture: '', vocabSize: 0, hasChatTemplate: false });
+  t.match(await readModelFile(path), { quantization: 'F32', architecture: '', vocabSize: 0, hasChatTemplate: false });
 });
 
 function part(index: number, total: number, tensors = 2): Buffer {

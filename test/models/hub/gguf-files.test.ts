@@ -1,6 +1,6 @@
 import t from 'tap';
 import { chooseModel, groupModels } from '#recua/models/hub/gguf-files.js';
-import { quantisationOfName } from '#recua/models/names/model-names.js';
+import { quantizationOfName } from '#recua/models/names/model-names.js';
 import type { HubFile } from '#recua/models/hub/hub.js';
 
 function files(...paths: (string | [string, number])[]): HubFile[] {
@@ -10,14 +10,14 @@ function files(...paths: (string | [string, number])[]): HubFile[] {
   });
 }
 
-t.test('the quantisation is read from the name', (t) => {
+t.test('the quantization is read from the name', (t) => {
   for (const [path, expected] of [
     ['Qwen3-8B-Q4_K_M.gguf', 'Q4_K_M'], ['model.Q8_0.gguf', 'Q8_0'], ['llama-3.2-1b-instruct-iq3_xxs.gguf', 'IQ3_XXS'], ['Kimi-UD-Q4_K_XL-00001-of-00013.gguf', 'UD-Q4_K_XL'],
     ['gemma-3-4b-it-f16.gguf', 'F16'], ['gemma-BF16.gguf', 'BF16'], ['gpt-oss-20b-mxfp4.gguf', 'MXFP4'], ['gpt-oss-120b-MXFP4_MOE.gguf', 'MXFP4_MOE'], ['m-TQ1_0.gguf', 'TQ1_0'],
     ['m-IQ4_NL.gguf', 'IQ4_NL'], ['m-Q4_0_4_8.gguf', 'Q4_0_4_8'], ['m-IQ4_KS_R4.gguf', 'IQ4_KS_R4'], ['m-Q6_K.gguf', 'Q6_K'], ['m-Q3_K_XXL.gguf', 'Q3_K_XXL'], ['m-fp32.gguf', 'F32'],
     ['m-F16-Q8_0.gguf', 'Q8_0'], ['Q5_K_S/model-00001-of-00002.gguf', 'Q5_K_S'], ['model.gguf', ''], ['Q4_KMax.gguf', ''], ['SQ4_0.gguf', ''], ['phi-2.Q4_K_M.gguf', 'Q4_K_M'],
     ['ggml-model-q4_1.gguf', 'Q4_1'], ['m-NVFP4.gguf', 'NVFP4'], ['m-UD-IQ2_M.gguf', 'UD-IQ2_M'],
-  ] as const) t.equal(quantisationOfName(path), expected, path);
+  ] as const) t.equal(quantizationOfName(path), expected, path);
   t.end();
 });
 
@@ -44,7 +44,7 @@ t.test('where every file is called MTP, it is the model\'s name', (t) => {
   t.end();
 });
 
-t.test('a model is chosen by path, file name, stem, quantisation or any part, whatever the case', (t) => {
+t.test('a model is chosen by path, file name, stem, quantization or any part, whatever the case', (t) => {
   const listing = files('m-Q4_K_M.gguf', 'm-UD-Q4_K_M.gguf', 'mtp-m-Q4_K_M.gguf', 'big/m-F16-00001-of-00002.gguf', 'big/m-F16-00002-of-00002.gguf', 'config.json');
   for (const [word, first] of [
     ['m-Q4_K_M.gguf', 'm-Q4_K_M.gguf'], ['q4_k_m', 'm-Q4_K_M.gguf'], ['UD-Q4_K_M', 'm-UD-Q4_K_M.gguf'], ['m-q4_k_m', 'm-Q4_K_M.gguf'], ['F16', 'big/m-F16-00001-of-00002.gguf'],

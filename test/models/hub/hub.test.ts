@@ -28,8 +28,8 @@ t.test('each refusal has its own sentence and says what to do', async (t) => {
     [['owner/gated:Q8_0'], '', /owner\/gated is open only to those who accepted its licence\. Accept it at http:\/\/127\.0\.0\.1:\d+\/owner\/gated, then set HUB_TOKEN/],
     [['owner/gated:Q8_0'], 'stranger', /does not let this access token read owner\/gated \("Access to model owner\/gated is restricted"\)\. Accept the licence at http:\/\/127\.0\.0\.1:\d+\/owner\/gated/],
     [['owner/model@dev'], '', /owner\/model has no revision dev\. Expected a branch, tag or commit/],
-    [['owner/model:Q9_0'], '', /owner\/model has no file or quantisation Q9_0\. Did you mean Q8_0\?/],
-    [['owner/model', '-f', 'm-Q8_O.gguf'], '', /has no file or quantisation m-Q8_O\.gguf\. Did you mean m-Q8_0\.gguf\?/],
+    [['owner/model:Q9_0'], '', /owner\/model has no file or quantization Q9_0\. Did you mean Q8_0\?/],
+    [['owner/model', '-f', 'm-Q8_O.gguf'], '', /has no file or quantization m-Q8_O\.gguf\. Did you mean m-Q8_0\.gguf\?/],
   ];
   for (const [args, token, says] of cases) {
     const folder = t.testdir({});
@@ -299,7 +299,7 @@ t.test('a listing of tens of thousands of files is shown, one of more than any r
   const result = await pull(hub, folder, ['owner/model']);
   t.equal(result.code, 0, result.stderr);
   t.match(result.stdout, /m-Q8_0\.gguf/);
-  t.match((await pull(hub, folder, ['owner/model', '-f', 'nothing.gguf'])).stderr, /has no file or quantisation nothing\.gguf/);
+  t.match((await pull(hub, folder, ['owner/model', '-f', 'nothing.gguf'])).stderr, /has no file or quantization nothing\.gguf/);
   hub.pageSize = 300_000;
   hub.repos[0]!.listing = new Array(200_001).fill({});
   t.match((await pull(hub, folder, ['owner/model'])).stderr, /Expected at most 200000 files of owner\/model/);

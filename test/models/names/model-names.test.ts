@@ -1,18 +1,18 @@
 import t from 'tap';
-import { isQuantisation, isSidecar, modelKey, partName, partOf, quantisationOfName, sameQuantisation, stemOf } from '#recua/models/names/model-names.js';
+import { isQuantization, isSidecar, modelKey, partName, partOf, quantizationOfName, sameQuantization, stemOf } from '#recua/models/names/model-names.js';
 
-t.test('quantisationOfName() reads the quantisation off a file or its folder', (t) => {
+t.test('quantizationOfName() reads the quantization off a file or its folder', (t) => {
   for (const [file, expected] of [
     ['qwen2.5-0.5b-instruct-q4_k_m.gguf', 'Q4_K_M'], ['Llama-3-8B.Q8_0.gguf', 'Q8_0'], ['m-UD-Q4_K_XL.gguf', 'UD-Q4_K_XL'], ['m-IQ2_XXS.gguf', 'IQ2_XXS'], ['m-BF16.gguf', 'BF16'],
     ['m.f16.gguf', 'F16'], ['m-F32.gguf', 'F32'], ['m-fp16.gguf', 'F16'], ['gpt-oss-20b-MXFP4.gguf', 'MXFP4'], ['m-Q6_K.gguf', 'Q6_K'], ['m-TQ1_0.gguf', 'TQ1_0'], ['Q4_K_M/big-00001-of-00002.gguf', 'Q4_K_M'],
     ['m-Q5_K_S-00002-of-00003.gguf', 'Q5_K_S'], ['Qwen2-7B.gguf', ''], ['model.gguf', ''], ['m-Q4_K_M.imatrix.gguf', 'Q4_K_M'], ['q8x.gguf', ''],
-  ]) t.equal(quantisationOfName(file), expected, file);
-  t.ok(sameQuantisation('q4_k_xl', 'UD-Q4_K_XL'));
-  t.ok(sameQuantisation('ud-q4_k_xl', 'UD-Q4_K_XL'));
-  t.ok(sameQuantisation('fp16', 'F16'));
-  t.notOk(isQuantisation('q4_k_xl', 'UD-Q4_K_XL'));
-  t.notOk(sameQuantisation('q4_k', 'Q4_K_M'));
-  t.notOk(sameQuantisation('', ''));
+  ]) t.equal(quantizationOfName(file), expected, file);
+  t.ok(sameQuantization('q4_k_xl', 'UD-Q4_K_XL'));
+  t.ok(sameQuantization('ud-q4_k_xl', 'UD-Q4_K_XL'));
+  t.ok(sameQuantization('fp16', 'F16'));
+  t.notOk(isQuantization('q4_k_xl', 'UD-Q4_K_XL'));
+  t.notOk(sameQuantization('q4_k', 'Q4_K_M'));
+  t.notOk(sameQuantization('', ''));
   t.end();
 });
 

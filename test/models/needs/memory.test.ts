@@ -61,7 +61,7 @@ t.test('estimateMemory() of the embedded model is what llama.cpp takes', async (
   }
 });
 
-t.test('estimateMemory() of a quantised model knows the copies that this processor makes', async (t) => {
+t.test('estimateMemory() of a quantized model knows the copies that this processor makes', async (t) => {
   const path = join(t.testdir(), 'q8_0.gguf');
   const { writeRandomModel } = await import(randomWriter) as { writeRandomModel(name: string, path: string): void };
   writeRandomModel('nano', path);

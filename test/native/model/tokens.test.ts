@@ -41,7 +41,7 @@ t.test('as many bytes without a token of their own as a text can hold are, too',
   t.equal((await model.tokenize('\n'.repeat(1_000_000), false, false)).length, 1_000_001);
 });
 
-t.test('tokenising ends when nobody waits for it', async (t) => {
+t.test('tokenizing ends when nobody waits for it', async (t) => {
   const model = await vocabulary('qwen2');
   t.teardown(() => model.close());
   await t.rejects(model.tokenize('a', true, true, { cancelled: Int32Array.of(1) }), { code: 'cancelled' });

@@ -61,7 +61,7 @@ t.test('chat, embeddings and a second model share one compute thread and its tea
   await reranker.embed(Int32Array.from({ length: 64 }, (_, i) => i + 5), Int32Array.of(32, 32));
   t.equal(tasks().length, alone, 'nor does ranking');
 
-  // Weights of a quantised model: repacked by all cores while they are loaded, where the processor
+  // Weights of a quantized model: repacked by all cores while they are loaded, where the processor
   // has code for that.
   const second = await open(loadRandom(t));
   t.equal(tasks().length, alone, 'nor does a second model, loaded and used');
