@@ -8,6 +8,7 @@ import { command } from '../command.js';
 import { deviceListing, deviceListingJson, listDevices } from '../devices.js';
 import { integer, misuse, on, perCall, settingNames, text } from '../flags/flags.js';
 import type { Flag } from '../flags/flags.js';
+import { install, uninstall } from '../serve/install.js';
 import { showLogs } from '../serve/logs.js';
 import { checkedModels, startServer } from '../serve/start.js';
 import { lastRecord, servePlaces } from '../serve/state-file.js';
@@ -122,15 +123,52 @@ const restart = command({
   },
 });
 
+const installCommand = command({
+  name: 'install',
+  aliases: [],
+  operands: '[model...]',
+  summary: 'Have the system start the server: at each login, and again where it ends',
+  details: 'Writes a unit of systemd (Linux) or an agent of launchd (macOS) of your own user that runs recua api with these models and flags, and says how it is switched on. '
+    + 'Nothing is started by this. Paths are kept as whole ones; what stands in the config file counts as ever.',
+  examples: [
+    ['recua serve install qwen3-4b --port 9000', 'A server of one model'],
+    ['recua serve install --print', 'Look at what would be written'],
+  ],
+  often: oftenServed,
+  flags: {
+    ...serverFlags,
+    print: perCall(on(['--print'], 'Print the file instead of writing it')),
+    force: perCall(on(['--force', '-f'], 'Replace one that is there')),
+  },
+  async run(given) {
+    const { print: printed, force, ...values } = given.values;
+    return await install({ names: namedModels(given), values, given: given.given as ReadonlySet<keyof ServerValues> }, { printed, force });
+  },
+});
+
+const uninstallCommand = command({
+  name: 'uninstall',
+  aliases: [],
+  operands: '',
+  summary: 'Remove what serve install wrote',
+  details: 'Says how a server is ended that the system runs.',
+  examples: [['recua serve uninstall', 'No start at the next login']],
+  flags: {},
+  async run({ operands }) {
+    refuseOperands('uninstall', operands);
+    return await uninstall();
+  },
+});
+
 export const serve = command({
   name: 'serve',
   aliases: [],
   operands: '<command>',
-  summary: 'Run the HTTP API server in the background: start, stop, status, logs, restart',
+  summary: 'Run the HTTP API server in the background: start, stop, status, logs, restart, install, uninstall',
   details: 'There is one such server for each state folder; recua config shows where that is.',
-  subcommands: [start, stop, status, logs, restart],
+  subcommands: [start, stop, status, logs, restart, installCommand, uninstallCommand],
   flags: {},
-  run: () => Promise.reject(misuse('Expected a command: recua serve start, stop, status, logs or restart.')),
+  run: () => Promise.reject(misuse('Expected a command: recua serve start, stop, status, logs, restart, install or uninstall.')),
 });
 
 /**

@@ -34,10 +34,10 @@ import { ended, findStatus } from './status.js';
 
 const pollMs = 100;
 /** Values that name files, which the server reads from another folder. */
-const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath', 'tlsCert', 'tlsKey'] as const;
+export const fileKeys = ['models', 'chatTemplateFile', 'apiKeyFile', 'logFile', 'slotSavePath', 'tlsCert', 'tlsKey'] as const;
 /** Lines of log quoted when a start fails. */
 const quotedLines = 10;
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
+export const mainPath = fileURLToPath(new URL('../main.js', import.meta.url));
 
 /** What a start is asked for; `given` are the flags that are not merely their defaults. */
 export interface StartRequest {
@@ -196,10 +196,15 @@ async function spawnServer(places: ServePlaces, wanted: Wanted): Promise<ChildPr
 
 /** With the paths of variables made whole, since the server stands in another folder. */
 function environment(): NodeJS.ProcessEnv {
+  return { ...process.env, ...placeVariables() };
+}
+
+/** Variables that say where things are, as whole paths. */
+export function placeVariables(): Record<string, string> {
   const { env } = process;
   const paths = ['SERVICE_HOME', 'HUB_HOME', 'HF_HOME', 'HF_HUB_CACHE', 'HF_TOKEN_PATH', 'XDG_CACHE_HOME', 'NODE_EXTRA_CA_CERTS', 'RECUA_ADDON'];
   const whole = paths.filter((name) => env[name] && !env[name].startsWith('~')).map((name) => [name, resolve(env[name]!)]);
-  return { ...env, ...Object.fromEntries(whole) as NodeJS.ProcessEnv, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
+  return { ...Object.fromEntries(whole) as Record<string, string>, ...(env['RECUA_CONFIG'] ? { RECUA_CONFIG: configPath() } : {}) };
 }
 
 async function becomeReady(child: ChildProcess, places: ServePlaces, wanted: Wanted, before: LogEnd | undefined, { signal }: StopSignal): Promise<void> {

@@ -70,7 +70,7 @@ t.test('help tells exit codes, and help environment files and variables', async 
 
 t.test('help of a command with many flags begins with those that are used most, and has each once in a group', (t) => {
   const grouped = allPlaces(all).filter(({ command: one }) => one.often !== undefined);
-  t.same(grouped.map(({ path }) => path), ['run', 'chat', 'api', 'serve start', 'serve restart']);
+  t.same(grouped.map(({ path }) => path), ['run', 'chat', 'api', 'serve start', 'serve restart', 'serve install']);
   for (const place of allPlaces(all)) {
     const { flags, often } = place.command;
     t.ok(often !== undefined || Object.keys(flags).length <= 15, `${place.path} has too many flags for one group`);

@@ -1,0 +1,79 @@
+// `recua serve install` and `uninstall`: the system starts the server itself, at each login, and
+// again where it ends.
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { RecuaError } from '../../errors.js';
+import { findPlaces } from '../../models/places.js';
+import { serverFlags } from '../commands/api.js';
+import { flagWord, misuse, type Flag } from '../flags/flags.js';
+import { print, say } from '../terminal/output.js';
+import { launchdAgent, systemdUnit, type Service } from './service-file.js';
+import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
+
+/** What is written where, and how it is switched on and off. */
+interface Target {
+  path: string;
+  text(service: Service): string;
+  enable: readonly string[];
+  disable: readonly string[];
+}
+
+const label = 'com.recua.server';
+/** Of a stop, beyond what running answers may take. */
+const moreSeconds = 25;
+
+function target(platform = process.platform): Target {
+  if (platform === 'linux') {
+    return {
+      path: join(process.env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'systemd', 'user', 'recua.service'),
+      text: systemdUnit,
+      enable: ['systemctl --user daemon-reload', 'systemctl --user enable --now recua', 'loginctl enable-linger      # also while you are not logged in'],
+      disable: ['systemctl --user disable --now recua', 'systemctl --user daemon-reload'],
+    };
+  }
+  if (platform === 'darwin') {
+    const path = join(homedir(), 'Library', 'LaunchAgents', `${label}.plist`);
+    return {
+      path, text: (service) => launchdAgent(service, label, join(findPlaces().state, 'launchd.log')),
+      enable: [`launchctl bootstrap gui/$(id -u) ${path}`], disable: [`launchctl bootout gui/$(id -u)/${label}`],
+    };
+  }
+  throw misuse('recua serve install writes a unit of systemd (Linux) or an agent of launchd (macOS). Here the task scheduler can run: recua serve start');
+}
+
+export async function install({ names, values, given }: StartRequest, { printed, force }: { printed: boolean; force: boolean }): Promise<number> {
+  const { path, text, enable } = target();
+  if (given.has('apiKey')) throw misuse('An API key does not belong in a file that others may read: put it into one of your own and name that by --api-key-file.');
+  await checkedModels({ names, values });
+  const whole = { ...values, ...Object.fromEntries(fileKeys.map((key) => [key, values[key] === '' ? '' : resolve(values[key])])) };
+  const flags = Object.entries<Flag<unknown>>(serverFlags).filter(([key]) => given.has(key as keyof typeof values) && key !== 'model');
+  const written = text({
+    command: [process.execPath, mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
+    folder: process.cwd(), variables: placeVariables(), stopSeconds: values.drainSeconds + moreSeconds,
+  });
+  if (printed) {
+    await print(written);
+    return 0;
+  }
+  const before = await readFile(path, 'utf8').catch(() => undefined);
+  if (before !== undefined && before !== written && !force) throw new RecuaError('server_failed', `${path} is there already, with other settings. --force replaces it.`);
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, written, { mode: 0o600 });
+  } catch (cause) {
+    throw new RecuaError('server_failed', `${path} cannot be written: ${(cause as Error).message}.`, { cause });
+  }
+  say(`Wrote ${path}. Switch it on:`);
+  for (const line of enable) say(`  ${line}`);
+  return 0;
+}
+
+export async function uninstall(): Promise<number> {
+  const { path, disable } = target();
+  const isThere = await readFile(path, 'utf8').then(() => true, () => false);
+  await rm(path, { force: true });
+  say(isThere ? `Removed ${path}. Where it is switched on, end it:` : `There is no ${path}.`);
+  if (isThere) for (const line of disable) say(`  ${line}`);
+  return 0;
+}

@@ -1,0 +1,69 @@
+// What the system is told of a server that it starts itself: a unit of systemd's, an agent of
+// launchd's. Pure texts; used by serve/install.
+
+export interface Service {
+  /** Program and arguments. */
+  command: readonly string[];
+  /** Where it runs. */
+  folder: string;
+  variables: Readonly<Record<string, string>>;
+  /** Longest time that a stop may take. */
+  stopSeconds: number;
+}
+
+/** For one user, by `systemctl --user`. */
+export function systemdUnit({ command, folder, variables, stopSeconds }: Service): string {
+  return `# Written by recua serve install; recua serve uninstall removes it.
+[Unit]
+Description=Recua, local models over HTTP
+
+[Service]
+ExecStart=${command.map((word) => systemdWord(word, true)).join(' ')}
+WorkingDirectory=${folder.replaceAll('%', '%%')}
+${Object.entries(variables).map(([name, value]) => `Environment=${systemdWord(`${name}=${value}`, false)}\n`).join('')}Restart=always
+RestartSec=2
+TimeoutStopSec=${stopSeconds}
+NoNewPrivileges=true
+
+[Install]
+WantedBy=default.target
+`;
+}
+
+/** Percent signs begin specifiers; in commands dollars begin variables. */
+function systemdWord(word: string, isCommand: boolean): string {
+  const escaped = word.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('%', '%%').replaceAll('\n', '\\n');
+  return `"${isCommand ? escaped.replaceAll('$', () => '$$') : escaped}"`;
+}
+
+/** For one user, by `launchctl`. */
+export function launchdAgent({ command, folder, variables, stopSeconds }: Service, label: string, logPath: string): string {
+  const text = (value: string): string => `<string>${value.replace(/[&<>]/g, (one) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;' })[one]!)}</string>`;
+  const set = Object.entries(variables).map(([name, value]) => `    <key>${name}</key>\n    ${text(value)}\n`).join('');
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- Written by recua serve install; recua serve uninstall removes it. -->
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  ${text(label)}
+  <key>ProgramArguments</key>
+  <array>
+${command.map((word) => `    ${text(word)}\n`).join('')}  </array>
+  <key>WorkingDirectory</key>
+  ${text(folder)}
+  <key>EnvironmentVariables</key>
+  <dict>
+${set}  </dict>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>KeepAlive</key>
+  <true/>
+  <key>ExitTimeOut</key>
+  <integer>${stopSeconds}</integer>
+  <key>StandardErrorPath</key>
+  ${text(logPath)}
+</dict>
+</plist>
+`;
+}

@@ -1,0 +1,74 @@
+// `recua serve install`: what is written is read by systemd's own checker, and its command started.
+import { spawn, spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { launchdAgent, systemdUnit } from '#recua/cli/serve/service-file.js';
+import { builtinPath } from '#recua/models/store.js';
+import { recua } from '../recua.js';
+
+const onLinux = { skip: process.platform === 'linux' ? false : 'needs Linux' };
+const verify = (path: string) => spawnSync('systemd-analyze', ['verify', '--user', '--man=no', path], { encoding: 'utf8', env: { ...process.env, XDG_RUNTIME_DIR: '/tmp' } });
+
+/** As systemd reads a line of quoted words. */
+function wordsOf(line: string): string[] {
+  return Array.from(line.matchAll(/"((?:[^"\\]|\\.)*)"/g), ([, word]) => word!.replace(/\\(.)/g, (_, one: string) => (one === 'n' ? '\n' : one)).replaceAll('%%', '%').replaceAll('$$', () => '$'));
+}
+
+t.test('serve install writes a unit that starts the server with these models and flags', onLinux, async (t) => {
+  const folder = join(t.testdir(), 'a b%c$d"e');
+  mkdirSync(folder);
+  copyFileSync(builtinPath, join(folder, 'my model.gguf'));
+  writeFileSync(join(folder, 'keys'), 'a-secret-of-hers-0123\n');
+  const env = { SERVICE_HOME: join(folder, 'home'), XDG_CONFIG_HOME: join(folder, 'config') };
+  const path = join(env.XDG_CONFIG_HOME, 'systemd', 'user', 'recua.service');
+  const install = (...words: string[]) => recua(['serve', 'install', './my model.gguf', '--port', '0', '--threads', '1', '--api-key-file', 'keys', ...words], '', { env, cwd: folder });
+  const printed = await install('--print');
+  t.match(printed, { code: 0, stdout: /^# Written by recua serve install/ });
+  const written = await install();
+  t.match(written, { code: 0, stderr: /systemctl --user enable --now recua/ });
+  t.equal(readFileSync(path, 'utf8'), printed.stdout);
+  t.equal(statSync(path).mode & 0o777, 0o600);
+  const checked = verify(path);
+  if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown|not absolute/);
+  t.match(await install(), { code: 0 }, 'the same again');
+  t.match(await install('--parallel', '2'), { code: 1, stderr: /there already.*--force/ });
+  t.match(await install('--parallel', '2', '--force'), { code: 0 });
+
+  const unit = readFileSync(path, 'utf8');
+  const [program, ...args] = wordsOf(/^ExecStart=(.*)$/m.exec(unit)![1]!);
+  t.ok(args.includes('--parallel=2') && args.includes(`--api-key-file=${join(folder, 'keys')}`));
+  const variables = Object.fromEntries([...unit.matchAll(/^Environment=(.*)$/gm)].map(([, line]) => wordsOf(line!)[0]!.split(/=(.*)/s).slice(0, 2) as [string, string]));
+  t.equal(variables['SERVICE_HOME'], env.SERVICE_HOME);
+  const server = spawn(program!, args, { cwd: /^WorkingDirectory=(.*)$/m.exec(unit)![1]!.replaceAll('%%', '%'), env: { ...process.env, ...variables } });
+  let said = '';
+  server.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  const url = await new Promise<string>((resolve) => server.stderr.on('data', () => { const found = /listens on (http:\S+)/.exec(said); if (found) resolve(found[1]!); }));
+  t.equal((await fetch(`${url}/v1/models`)).status, 401);
+  t.equal((await fetch(`${url}/v1/models`, { headers: { authorization: 'Bearer a-secret-of-hers-0123' } })).status, 200);
+  server.kill('SIGTERM');
+  await new Promise((resolve) => server.once('close', resolve));
+
+  const uninstall = () => recua(['serve', 'uninstall'], '', { env });
+  t.match(await uninstall(), { code: 0, stderr: /Removed .*recua\.service[^]*disable --now/ });
+  t.match(await uninstall(), { code: 0, stderr: /There is no / });
+});
+
+t.test('serve install refuses what cannot be: no such model, a key in the open, a flag of nobody', onLinux, async (t) => {
+  const env = { SERVICE_HOME: t.testdir(), XDG_CONFIG_HOME: t.testdirName };
+  t.match(await recua(['serve', 'install', 'no-such-model'], '', { env }), { code: 1, stderr: /no-such-model/ });
+  t.match(await recua(['serve', 'install', 'builtin', '--api-key', 'secret-0123456789'], '', { env }), { code: 2, stderr: /--api-key-file/ });
+  t.match(await recua(['serve', 'install', '--no-such'], '', { env }), { code: 2 });
+});
+
+t.test('words survive both kinds of file', async (t) => {
+  const evil = ['/bin/no de', 'a"b\\c%d$e', 'é<&>', "it's"];
+  const service = { command: evil, folder: '/a b', variables: { NAME: '50% "x" $HOME' }, stopSeconds: 35 };
+  const unit = systemdUnit(service);
+  t.strictSame(wordsOf(/^ExecStart=(.*)$/m.exec(unit)![1]!), evil);
+  t.match(unit, 'Environment="NAME=50%% \\"x\\" $HOME"\n', 'no variables there');
+  const agent = launchdAgent(service, 'com.recua.server', '/log');
+  t.match(agent, '<string>é&lt;&amp;&gt;</string>');
+  t.match(agent, '<string>a"b\\c%d$e</string>');
+  t.match(agent, '<key>NAME</key>\n    <string>50% "x" $HOME</string>');
+});
