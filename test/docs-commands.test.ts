@@ -38,7 +38,7 @@ const packages = (JSON.parse(text('npm/targets.json')) as { targets?: unknown })
 const variables = new Set([...otherVariables.map(([name]) => name), ...allPlaces(all).flatMap(({ command }) => Object.values(command.flags).flatMap(variableNames))]);
 
 /** Programs of others, of which nothing is checked. */
-const foreign = ['git', 'sudo', 'journalctl', 'docker', 'gdb', 'perf', 'export', 'claude', 'cline', 'qwen', 'aider', 'source', 'coredumpctl', 'openssl', 'tr', 'sha256sum'];
+const foreign = ['git', 'sudo', 'journalctl', 'docker', 'gdb', 'perf', 'export', 'claude', 'cline', 'qwen', 'aider', 'source', 'coredumpctl', 'openssl', 'tr', 'sha256sum', 'systemctl'];
 
 /** Throws where a `recua` command line would be refused. */
 function readRecua(words: readonly string[]): void {

@@ -40,7 +40,7 @@ t.test('bash completes commands, commands in a group, and their flags', async (t
   const commands = await bash(t, ['']);
   for (const { name } of all) t.ok(commands.includes(name), name);
   t.same(await bash(t, ['ver']), ['version']);
-  t.same(await bash(t, ['serve', '']), ['help', 'logs', 'restart', 'start', 'status', 'stop']);
+  t.same(await bash(t, ['serve', '']), ['help', 'install', 'logs', 'restart', 'start', 'status', 'stop', 'uninstall']);
   t.same(await bash(t, ['serve', 'logs', '--f']), ['--follow']);
   t.same(await bash(t, ['api', '--no']), ['--no-mmap', '--no-ui']);
   t.same(await bash(t, ['serve', 'start', '--mlock', '--ctx']), ['--ctx-size']);
