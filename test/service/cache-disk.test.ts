@@ -76,7 +76,12 @@ t.test('recua cache tells what there is, and clears it', async (t) => {
   const first = await serve(t, home);
   await ask(first.url, long);
   await post(first.url, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Another conversation, quite another one, of other words.' }], max_tokens: 30 });
+  await until(() => { try { return filesOf(home).length > 0; } catch { return false; } });
+  t.match(await recua(['cache', 'clear', 'builtin'], '', { env }), { code: 0, stderr: /Removed 1 conversation/ });
+  // The server that runs goes on to keep what it computes.
+  await ask(first.url, [...long, { role: 'assistant', content: 'They are high.' }, { role: 'user', content: 'How high?' }]);
   await first.stop();
+  t.notMatch(first.log(), /not kept/);
   const listed = await recua(['cache'], '', { env });
   t.match(listed.stdout, /builtin +[12] +\d[\d.]* [KM]iB/);
   const json = JSON.parse((await recua(['cache', '--json'], '', { env })).stdout) as { models: { id: string; conversations: number; sizeBytes: number }[] };

@@ -25,12 +25,18 @@ export async function listKept(root: string): Promise<KeptModel[]> {
     const sizeBytes = stats.reduce((sum, one) => sum + (one?.size ?? 0), 0);
     return { id, conversations: files.length, sizeBytes, usedMs: Math.max(0, ...stats.map((one) => one?.mtimeMs ?? 0)), folder };
   }));
-  return found.filter((one) => one !== undefined).sort((a, b) => b.sizeBytes - a.sizeBytes);
+  return found.filter((one) => one !== undefined).filter(({ conversations }) => conversations > 0).sort((a, b) => b.sizeBytes - a.sizeBytes);
 }
 
-/** Removes those of a model, or of all. A server that runs evaluates what it misses again. */
+/**
+ * Removes those of a model, or of all. A server that runs evaluates what it misses again, and goes
+ * on to write into the folder.
+ */
 export async function clearKept(root: string, id?: string): Promise<KeptModel[]> {
   const gone = (await listKept(root)).filter((one) => id === undefined || one.id === id);
-  await Promise.all(gone.map(({ folder }) => rm(folder, { recursive: true, force: true })));
+  await Promise.all(gone.map(async ({ folder }) => {
+    const files = (await readdir(folder).catch(() => [])).filter((name) => name !== nameFile);
+    await Promise.all(files.map((name) => rm(join(folder, name), { recursive: true, force: true })));
+  }));
   return gone;
 }

@@ -8,7 +8,7 @@ import { builtinPath } from '#recua/models/store.js';
 import { recua } from '../recua.js';
 
 const onLinux = { skip: process.platform === 'linux' ? false : 'needs Linux' };
-const verify = (path: string) => spawnSync('systemd-analyze', ['verify', '--user', '--man=no', path], { encoding: 'utf8', env: { ...process.env, XDG_RUNTIME_DIR: '/tmp' } });
+const verify = (path: string, folder: string) => spawnSync('systemd-analyze', ['verify', '--user', '--man=no', path], { encoding: 'utf8', env: { ...process.env, XDG_RUNTIME_DIR: folder } });
 
 /** As systemd reads a line of quoted words. */
 function wordsOf(line: string): string[] {
@@ -29,7 +29,7 @@ t.test('serve install writes a unit that starts the server with these models and
   t.match(written, { code: 0, stderr: /systemctl --user enable --now recua/ });
   t.equal(readFileSync(path, 'utf8'), printed.stdout);
   t.equal(statSync(path).mode & 0o777, 0o600);
-  const checked = verify(path);
+  const checked = verify(path, folder);
   if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown|not absolute/);
   t.match(await install(), { code: 0 }, 'the same again');
   t.match(await install('--parallel', '2'), { code: 1, stderr: /there already.*--force/ });
