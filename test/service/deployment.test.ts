@@ -86,13 +86,17 @@ t.test('behind HAProxy a conversation stays with its server, and one that dies l
     messages: [...(index % 2 === 0 ? [system] : []), user(`Number ${index} tells you that it rains in the mountains.`)],
     more: index % 4 === 1 ? { prompt_cache_key: `chat-${index}` } : {},
   }));
+  const moved: string[] = [];
   for (let turn = 0; turn < 3; turn++) {
     for (const { messages, more } of conversations) {
       const { choices: [choice], usage } = await chat(proxy, messages, { max_tokens: 16, ...more });
-      if (turn > 0) t.ok(usage.prompt_tokens_details.cached_tokens >= 20, `turn ${turn}: ${usage.prompt_tokens_details.cached_tokens} of ${usage.prompt_tokens} cached`);
+      const { cached_tokens: cached } = usage.prompt_tokens_details;
+      if (turn > 0 && cached < 20) moved.push(`turn ${turn}: ${cached} of ${usage.prompt_tokens} cached`);
       messages.push({ role: 'assistant', content: choice!.message.content }, user('And then?'));
     }
   }
+  // What is above 1.3 times the average load goes elsewhere, also where an answer just ended.
+  t.ok(moved.length <= 3, `of 32 turns ${moved.length} went to another server: ${moved.join('; ')}`);
   const counts = await served();
   t.ok(counts.filter((count) => count > 0).length >= 3, `they share the work: ${counts.join(', ')}`);
 

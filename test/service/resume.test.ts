@@ -79,5 +79,6 @@ for (const kind of Object.keys(kinds)) {
       await killAfter(engine, (state.state === 'ready' ? state.status.tokens : 0) + (seed * 37) % 90, got);
       t.strictSame(await got, expected, `${engine.crashes} crashes`);
     }
+    t.ok(engine.crashes >= rounds / 2, `${engine.crashes} of ${rounds} answers were interrupted; the others were too short`);
   });
 }
