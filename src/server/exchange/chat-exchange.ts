@@ -206,9 +206,14 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
             const nowMs = performance.now();
             if (beforeMs !== undefined) meter.gap(nowMs - beforeMs);
             else meter.first();
-            await sink(delta, index);
-            // What a slow reader made wait is no measure of the engine.
-            beforeMs = performance.now() - nowMs > slowReaderMs ? undefined : nowMs;
+            const taken = sink(delta, index);
+            beforeMs = nowMs;
+            if (taken) {
+              const askedMs = performance.now();
+              await taken;
+              // What a slow reader made wait is no measure of the engine.
+              if (performance.now() - askedMs > slowReaderMs) beforeMs = undefined;
+            }
           } else await sink(delta, index);
         }
         end = await answer.finished;

@@ -77,12 +77,12 @@ export class Stream {
 
   /**
    * Resolves when the socket takes more, or is gone: one that takes nothing for long is closed by
-   * traffic.
+   * traffic. Undefined where there is nothing to wait for.
    */
-  async writable(): Promise<void> {
+  writable(): Promise<void> | undefined {
     const res = this.#res;
-    if (!this.#clogged || res.destroyed) return;
-    await new Promise<void>((resolve) => {
+    if (!this.#clogged || res.destroyed) return undefined;
+    return new Promise<void>((resolve) => {
       const done = (): void => {
         res.off('drain', done);
         res.off('close', done);

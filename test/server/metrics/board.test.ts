@@ -2,6 +2,7 @@
 // server's own.
 import t from 'tap';
 import { readFileSync } from 'node:fs';
+import { ServerResponse } from 'node:http';
 import { hello, post, startApp, until } from '../app-under-test.js';
 import { hang } from '../fake-engine.js';
 import { chatPath } from '../real-app.js';
@@ -64,6 +65,21 @@ t.test('every metric and label of the board is served after a few requests', asy
   const named = new Set(asked.flatMap(({ metrics }) => metrics.map((name) => name.replace(/_bucket$/, ''))));
   const own = [...now.types.keys()].filter((name) => name.startsWith('recua_'));
   t.strictSame(own.filter((name) => !named.has(name)), [], 'the board shows all that is the own');
+});
+
+t.test('a busy machine is no slow reader: the time between two pieces is told', async (t) => {
+  const { url, engine } = await startApp(t);
+  engine.script = async function* () {
+    for (const content of ['a', 'b', 'c']) yield { content };
+  };
+  const write = ServerResponse.prototype.write;
+  ServerResponse.prototype.write = function (this: ServerResponse, ...args: unknown[]) {
+    for (const end = performance.now() + 8; performance.now() < end;);
+    return Reflect.apply(write, this, args) as boolean;
+  } as typeof write;
+  t.teardown(() => void (ServerResponse.prototype.write = write));
+  await (await post(url + chatPath, { ...hello, stream: true })).text();
+  t.equal((await scrape(url)).sum('recua_inter_token_seconds_count'), 2);
 });
 
 t.test('docs/watching.md names each metric, and none that is not there', async (t) => {
