@@ -25,9 +25,10 @@ export function readElf(path) {
 
   const entries = [];
   const dynamic = segments.find(({ type }) => type === 2);
-  for (let at = dynamic.offset; u64(at) !== 0; at += 16) entries.push([u64(at), u64(at + 8)]);
+  // A program that needs no library has none.
+  for (let at = dynamic?.offset; at !== undefined && u64(at) !== 0; at += 16) entries.push([u64(at), u64(at + 8)]);
   const first = (tag) => entries.find(([found]) => found === tag)?.[1];
-  const strings = offsetOf(first(tags.strtab));
+  const strings = dynamic === undefined ? 0 : offsetOf(first(tags.strtab));
   const named = (tag) => entries.filter(([found]) => found === tag).map(([, value]) => text(strings + value));
 
   const versions = [];

@@ -47,6 +47,8 @@ export function binaries(target) {
     ...cpuVariants[target.cpuVariants].map((variant) => module(`ggml-cpu-${variant}`)),
     ...(target.modules ?? []).map((name) => module(`ggml-${name}`)),
     ...(target.runtime ?? []),
+    // What starts an engine process in its sandbox (native/launcher).
+    ...(target.os === 'linux' ? ['recua-launch'] : []),
   ].sort();
 }
 

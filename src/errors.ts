@@ -62,6 +62,7 @@ export const errorTable = {
   model_stuck: { status: 500, type: 'server_error', meaning: 'The engine process made no progress while it worked on this request, and was ended; it is being restarted.' },
   model_too_large: { status: 507, type: 'server_error', meaning: 'The model needs more memory than the server may use for models, or than other programs leave; the message has what it needs and what there is.' },
   model_fixed: { status: 400, type: 'invalid_request_error', meaning: 'This server has one model, which is neither loaded nor unloaded by requests.' },
+  sandbox_unavailable: { status: 500, type: 'server_error', meaning: 'The engine process was to run in a sandbox (`--sandbox on`), and this system has none.' },
   model_unusable: { status: 500, type: 'server_error', meaning: 'The model file was read but cannot be loaded (damaged, unknown architecture, out of memory).' },
   invalid_gguf: { status: 400, type: 'invalid_request_error', meaning: 'The file is not a sound GGUF file.' },
   generation_failed: { status: 500, type: 'server_error', meaning: 'A decode or sampling step failed inside the engine.' },

@@ -5,6 +5,7 @@
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { dropSpare, forkSpare } from '../engine/gateway/spare-process.js';
+import { findPlaces } from '../models/places.js';
 
 const withEngine = new Set(['run', 'chat', 'api']);
 /**
@@ -13,9 +14,16 @@ const withEngine = new Set(['run', 'chat', 'api']);
  */
 const withoutEngine = ['--help', '-h', '--list-devices'];
 
+/** A call with one of these may want a process that drivers can do what they like in. */
+const unconfined = /^(--gpu-layers|-ngl|--n-gpu-layers|--device|-dev|--require-gpu|--sandbox)\b/;
+
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
-  if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) forkSpare();
+  if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) {
+    const { hub, sessions } = findPlaces();
+    const needs = { reads: [hub], writes: argv[0] === 'chat' ? [sessions] : [], gpu: false };
+    forkSpare(argv.some((word) => unconfined.test(word)) ? undefined : needs);
+  }
   try {
     const { call } = await import('./call.js');
     return await call(argv);

@@ -86,6 +86,10 @@ export interface EngineSettings {
    * a ready engine.
    */
   onState?: (state: EngineState) => void;
+  /**
+   * The folder that `saveState` writes to: an engine process in a sandbox can write nowhere else.
+   */
+  stateFolder?: string | undefined;
 }
 
 export interface Engine {

@@ -62,8 +62,11 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
   }
 }
 
+/** Beside a program of somebody's, which saves states wherever it likes. */
+export const ofProgram = { keepAlive: false, autoSandbox: false };
+
 async function start(options: EngineOptions, settings: EngineSettings, isolated: boolean): Promise<Engine> {
-  if (isolated) return startEngine(options, { ...settings, keepAlive: false });
+  if (isolated) return startEngine(options, { ...settings, ...ofProgram });
   // Only here does this process need the addon.
   const { startLocalEngine } = await import('../engine/in-process/local.js');
   return startLocalEngine(options, settings);

@@ -7,6 +7,7 @@ import { findGpus } from '../engine/gateway/survey.js';
 import type { FileChange, Lease, LeaseOptions as PoolLeaseOptions, ModelPool, ModelState, PoolModel } from '../engine/pool-api.js';
 import { sleepSettings } from '../engine/sleep/sleep-cache.js';
 import { RecuaError } from '../errors.js';
+import { ofProgram } from './load-model.js';
 import { readModelFile } from '../models/gguf/model-file.js';
 import { makeCatalogue, type OwnSettings } from '../models/served/catalogue.js';
 import { chosenModels, storeModels, type ServedModels } from '../models/served-models.js';
@@ -238,7 +239,7 @@ export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const { maxModels, maxMemoryBytes } = config;
   const pool = startPool(makeCatalogue({ models: served, config, settings, devices }), {
     maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices),
-    sleep: sleepSettings(config, findPlaces().state), engines: { keepAlive: false },
+    sleep: sleepSettings(config, findPlaces().state), engines: ofProgram,
     log: (level, text) => {
       onLog?.(level, text);
       models.emit('log', level, text);

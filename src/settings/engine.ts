@@ -132,6 +132,20 @@ export const engineSettings = {
     },
   },
   /**
+   * Whether the engine process may do no more than compute, on Linux: `'auto'`, the default, is yes
+   * where the kernel can see to it and no layer is to go to a GPU, whose drivers need more; `'on'`
+   * refuses to load where it can't. For programs that use the library `'auto'` is no.
+   */
+  sandbox: {
+    kind: 'choice', fallback: 'auto', choices: ['auto', 'on', 'off'],
+    flag: {
+      names: ['--sandbox'],
+      help: 'Whether the engine process may do no more than compute: it reads the model, writes '
+        + 'where you had it keep conversations, runs no program and has no network; auto is where '
+        + 'Linux can see to it and no GPU is used',
+    },
+  },
+  /**
    * Data type of cached keys: `'f16'` (the default), `'f32'`, `'bf16'`, `'q8_0'`, `'q4_0'`,
    * `'q4_1'`, `'iq4_nl'`, `'q5_0'`, `'q5_1'`.
    */

@@ -10,8 +10,8 @@ export function turnFile(environment: Readonly<Record<string, string | undefined
   const user = process.getuid?.();
   if (process.platform !== 'linux' || user === undefined) return '';
   const ofSession = environment['XDG_RUNTIME_DIR'];
-  if (ofSession && isAbsolute(ofSession) && isPrivate(ofSession, user)) return join(ofSession, 'recua-cores');
-  const own = join(tmpdir(), `recua-${user}`);
+  // A folder of our own in either: an engine in its sandbox may write to it, and not beside it.
+  const own = ofSession && isAbsolute(ofSession) && isPrivate(ofSession, user) ? join(ofSession, 'recua') : join(tmpdir(), `recua-${user}`);
   try {
     mkdirSync(own, { recursive: true, mode: 0o700 });
   } catch {

@@ -85,14 +85,15 @@ export const chat = command({
       if (level === 'error' && single) held.log(level, line);
       else if (level === 'error' || (level === 'warn' && !values.quiet)) voice.say(`${level}: ${line.trimEnd()}`);
     };
+    const saves = values.save && (!single || path !== undefined);
     const models = new ChatModels({
       config: await engineConfig(values), choosesContext: !given.has('contextSize'),
-      open: { own: asksForOwnEngine(values, given), quiet: values.quiet, chats: true, settings: { log, logLevel: held.logLevel } },
+      open: { own: asksForOwnEngine(values, given), quiet: values.quiet, chats: true, settings: { log, logLevel: held.logLevel, stateFolder: saves ? places.sessions : undefined } },
     });
     const model = await models.read(name);
     const stop = watchSignals();
     const prompt = single ? await readPrompt(values.prompt, mostTextBytes(model.file, model.config.contextSize), stop.signal) : '';
-    const keeper = new SessionKeeper(places.sessions, values.save && (!single || path !== undefined));
+    const keeper = new SessionKeeper(places.sessions, saves);
     try {
       if (path !== undefined) {
         await keeper.moveTo(path);

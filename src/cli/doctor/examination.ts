@@ -8,6 +8,7 @@ import { installCommand, ownInstallation } from '../../system/installation.js';
 import type { Installation } from '../../system/installation.js';
 import { sizeText } from '../../models/byte-size.js';
 import { findPlaces } from '../../models/places.js';
+import { whatHolds } from '../../engine/confinement/launch.js';
 import { takeSurvey } from '../../engine/gateway/survey.js';
 import type { Survey } from '../../engine/gateway/survey.js';
 import type { AnyCommand } from '../command.js';
@@ -47,6 +48,8 @@ export interface Examination {
   store: StoreFacts;
   config: { path: string; exists: boolean; error: string };
   server: Status | undefined;
+  /** What an engine process is held to where no GPU is used, or 'none'. */
+  sandbox: string;
   findings: Finding[];
 }
 
@@ -93,7 +96,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
     return undefined;
   });
   if (server && server.problem !== '') warn(`The managed server: ${server.problem}`);
-  return { installation, node: process.version, survey, graphics, advice, store, config, server, findings };
+  return { installation, node: process.version, survey, graphics, advice, store, config, server, sandbox: whatHolds(), findings };
 }
 
 /**

@@ -11,7 +11,7 @@ import type { Graphics } from './graphics.js';
 const labelWidth = 14;
 
 export function asText(result: Examination): string {
-  const { installation, node, survey, graphics, advice, store, config, server, findings } = result;
+  const { installation, node, survey, graphics, advice, store, config, server, sandbox, findings } = result;
   const lines = [
     row('Recua', `${installation.version} in ${installation.root}`),
     row('Node', `${node}${survey ? `, ${machineText(survey.machine)}` : ''}`),
@@ -25,6 +25,7 @@ export function asText(result: Examination): string {
     row('Model store', `${plain(store.path)}${store.exists ? '' : ' (not made yet)'}, ${store.writable ? 'writable' : 'not writable'}${store.freeBytes === undefined ? '' : `, ${sizeText(store.freeBytes)} free`}`),
     row('Config file', `${plain(config.path)}: ${config.error !== '' ? 'not in order' : config.exists ? 'in order' : 'there is none, so that the defaults hold'}`),
     row('Server', server ? `${server.state}${server.record?.url && server.alive ? ` at ${server.record.url}` : ''}` : 'unknown'),
+    row('Sandbox', sandboxText(sandbox)),
     '',
     ...verdict(findings),
   ];
@@ -33,6 +34,12 @@ export function asText(result: Examination): string {
 
 function row(label: string, text: string): string {
   return `${label.padEnd(labelWidth)} ${text}`;
+}
+
+function sandboxText(sandbox: string): string {
+  if (sandbox === 'none') return 'none on this system: engine processes may do what you may';
+  const parts = sandbox.split(',').map((part) => part.replace(/^landlock:(\d)$/, 'Landlock $1'));
+  return `${parts.join(' and ')}: without a GPU, engine processes do no more than compute`;
 }
 
 function sourceText({ source, linked }: NonNullable<Survey['addon']>): string {
@@ -76,7 +83,7 @@ function verdict(findings: Examination['findings']): string[] {
 }
 
 export function asJson(result: Examination): string {
-  const { installation, node, survey, graphics, advice, store, config, server, findings } = result;
+  const { installation, node, survey, graphics, advice, store, config, server, sandbox, findings } = result;
   return `${JSON.stringify({
     ok: !findings.some(({ level }) => level === 'fatal'),
     version: installation.version,
@@ -101,6 +108,7 @@ export function asJson(result: Examination): string {
     store: { path: store.path, exists: store.exists, writable: store.writable, free_bytes: store.freeBytes ?? null },
     config: { path: config.path, exists: config.exists, error: config.error || null },
     server: server ? { state: server.state, url: server.record?.url || null } : null,
+    sandbox: sandbox === 'none' ? null : sandbox,
     findings,
   }, null, 2)}\n`;
 }

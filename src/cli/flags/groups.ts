@@ -13,7 +13,7 @@ const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['Sampling', ['temperature', 'maxTokens', 'topP', 'topK', 'minP', 'repeatPenalty', 'seed']],
   ['What the answer may be', ['grammar', 'grammarFile']],
   ['The conversation', ['template', 'chatTemplateFile', 'save', 'resume', 'continue']],
-  ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode']],
+  ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode', 'sandbox']],
   ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui', 'uiSessions']],
   ['Several models', ['models', 'keepAliveSeconds', 'maxModels', 'maxMemoryMib', 'sleepCacheMib']],
   ['Logs and state', ['logLevel', 'logFile', 'stateFile', 'json', 'quiet', 'print', 'force']],

@@ -3,6 +3,7 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { resolve } from 'node:path';
 import { shellWord } from '../../models/names/shell-word.js';
 import { socketPath } from '../../settings/address.js';
 import { defaults, makeConfig } from '../../settings/config.js';
@@ -82,7 +83,7 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
       const sleep = config.cacheDiskBytes > 0 ? new SleepCache(sleepSettings(config, findPlaces().state), log) : undefined;
       if (!sleep) void removeLeftOvers();
       const options = { ...engineOptions(model.path, config, file), sleep: sleep?.placeOf(named.id) };
-      const pool: SingleModelPool = singleModel(startEngine(options, { log, logLevel: engineLogLevel(config.logLevel), onState: () => pool.stateChanged() }), named);
+      const pool: SingleModelPool = singleModel(startEngine(options, { log, logLevel: engineLogLevel(config.logLevel), stateFolder: stateFolder(config), onState: () => pool.stateChanged() }), named);
       const close = async (): Promise<void> => {
         await pool.sole.close(0, sleep?.lasts);
         await sleep?.settle(named.id, [named.id]);
@@ -90,6 +91,11 @@ async function oneModel(name: string, given: Config): Promise<Serving> {
       return { pool, load: async () => (await loading(pool.sole, named.id, output)).offload, close };
     },
   };
+}
+
+/** Where engines save states, if they may. */
+function stateFolder({ slotSavePath }: Config): string | undefined {
+  return slotSavePath === '' ? undefined : resolve(slotSavePath);
 }
 
 function severalServing(models: SeveralModels, config: Config): Serving {
@@ -102,7 +108,7 @@ function severalServing(models: SeveralModels, config: Config): Serving {
     open(output, { logLevel }) {
       const pool = startPool(catalogue, {
         maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: sleepSettings(config, findPlaces().state), log: engineLog(output.log),
-        logLevel: engineLogLevel(logLevel),
+        logLevel: engineLogLevel(logLevel), engines: { stateFolder: stateFolder(config) },
       });
       return { pool, defaultsOf, load: () => loadAll(pool, preload, output), close: () => pool.close(0) };
     },

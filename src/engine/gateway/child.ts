@@ -2,7 +2,7 @@
 // stderr, tells its end. engine/gateway/client makes a new one after each crash.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { forkEngine } from './spare-process.js';
+import { forkEngine, type Wanted } from './spare-process.js';
 import type { FromEngine, ToEngine } from '../protocol.js';
 
 export interface ChildEvents {
@@ -26,8 +26,9 @@ export class Child {
   #gone = false;
   #held = true;
 
-  constructor(entry: string, events: ChildEvents) {
-    const child = forkEngine(entry);
+  /** @throws RecuaError `sandbox_unavailable` */
+  constructor(entry: string, wanted: Wanted, events: ChildEvents) {
+    const child = forkEngine(entry, wanted);
     this.#process = child;
     const gone = (how: string, clean: boolean): void => {
       if (this.#gone) return;

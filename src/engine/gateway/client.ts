@@ -3,10 +3,11 @@
 // kills processes fails with `model_crashed` (engine/gateway/suspects).
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
+import { needsOf } from '../confinement/launch.js';
 import type { Engine, EngineSettings, EngineState } from '../api.js';
 import { EngineRequests, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
-import { engineEntry } from './spare-process.js';
+import { engineEntry, type Wanted } from './spare-process.js';
 import { Suspects } from './suspects.js';
 import type { EngineOptions, EngineStatus, FromEngine, LogLevel, ModelDescription } from '../protocol.js';
 import { TokenRate } from './token-rate.js';
@@ -18,6 +19,8 @@ export interface ClientSettings extends EngineSettings {
    * default is true.
    */
   keepAlive?: boolean;
+  /** Whether `sandbox: 'auto'` may be one; the default is true. */
+  autoSandbox?: boolean;
   /** The file that is forked. Tests give one with a fake addon. */
   entry?: string | URL;
   restart?: Partial<RestartPolicy>;
@@ -64,6 +67,7 @@ class EngineClient extends EngineRequests {
   readonly #told: NonNullable<EngineSettings['onState']>;
   readonly #keepAlive: boolean;
   readonly #entry: string;
+  readonly #wanted: Wanted;
   readonly #policy: RestartPolicy;
   readonly #watchPolicy: WatchPolicy;
   #watch: Watch | undefined;
@@ -93,6 +97,8 @@ class EngineClient extends EngineRequests {
     this.#entry = entryPath(settings.entry ?? engineEntry);
     this.#policy = { ...defaultRestart, ...settings.restart };
     this.#watchPolicy = settings.watch ?? defaultWatch;
+    const needs = settings.entry === undefined && (options.sandbox === 'on' || settings.autoSandbox !== false) ? needsOf(options, settings.stateFolder) : undefined;
+    this.#wanted = needs && { ...needs, hasTo: options.sandbox === 'on' };
     this.#spawn();
   }
 
@@ -183,7 +189,27 @@ class EngineClient extends EngineRequests {
 
   #spawn(): void {
     this.#output = [];
-    const child = new Child(this.#entry, {
+    const child = this.#fork();
+    if (!child) return;
+    this.#child = child;
+    child.send({ type: 'load', options: this.#options, logLevel: this.#logLevel });
+    this.changed();
+  }
+
+  /**
+   * Undefined where it cannot be what was asked for; then it is given up as soon as it is known.
+   */
+  #fork(): Child | undefined {
+    try {
+      return this.#newChild();
+    } catch (thrown) {
+      setImmediate(() => this.#giveUp(RecuaError.from(thrown)));
+      return undefined;
+    }
+  }
+
+  #newChild(): Child {
+    const child = new Child(this.#entry, this.#wanted, {
       message: (message) => this.#receive(message),
       output: (line) => {
         if (this.#everReady && !crashWords.test(line)) {
@@ -198,9 +224,7 @@ class EngineClient extends EngineRequests {
         if (this.#child === child) this.#gone(how, clean);
       },
     });
-    this.#child = child;
-    child.send({ type: 'load', options: this.#options, logLevel: this.#logLevel });
-    this.changed();
+    return child;
   }
 
   #receive(message: FromEngine): void {

@@ -20,6 +20,6 @@ export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
   /** What the machine has left now; undefined where it does not tell. Tests give their own. */
   freeBytes?: () => number | undefined;
   /** How its engine processes are run. Tests give an entry with a fake addon. */
-  engines?: Pick<ClientSettings, 'entry' | 'keepAlive' | 'restart' | 'watch'>;
+  engines?: Pick<ClientSettings, 'autoSandbox' | 'entry' | 'keepAlive' | 'restart' | 'stateFolder' | 'watch'>;
   policy?: Partial<LeasePolicy>;
 }

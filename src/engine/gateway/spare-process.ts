@@ -3,7 +3,10 @@
 // this the two happen at once. Used by engine/gateway/child, and by the command line, which alone
 // knows so soon that an engine will be needed.
 import { fork, type ChildProcess } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { confine, type Launch } from '../confinement/launch.js';
+import { suffices, type Needs } from '../confinement/rules.js';
 import { spinCount } from '../../system/open-mp.js';
 
 /** What is forked unless a test gives something else. */
@@ -15,37 +18,53 @@ export const engineEntry = fileURLToPath(new URL('../process/main.js', import.me
  */
 const engineFlags = ['--max-semi-space-size=4'];
 
-let spare: ChildProcess | undefined;
+/** What a process is confined to; undefined where it is free. `hasTo`: else it is not started. */
+export type Wanted = (Needs & { hasTo: boolean }) | undefined;
 
-function forkEntry(entry: string): ChildProcess {
+let spare: { process: ChildProcess; launch: Launch | undefined } | undefined;
+
+function forkEntry(entry: string, launch: Launch | undefined): ChildProcess {
   // execArgv: the gateway's own (--inspect, loaders) are not the engine's. stdout is data: nothing
   // of the child goes there.
-  return fork(entry, [], { serialization: 'advanced', execArgv: engineFlags, env: { ...process.env, ...spinCount() }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const how = launch ? { execPath: launch.program, execArgv: [...launch.arguments, ...engineFlags] } : { execArgv: engineFlags };
+  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...spinCount() }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
 }
 
 /**
- * Forks the process that the next `forkEngine` gives. Whoever calls this calls `dropEarly` in the
- * end. Returns its id if it could be started.
+ * Forks the process that the next `forkEngine` gives. `needs` are guessed; undefined is one that is
+ * not confined. Whoever calls this calls `dropSpare` in the end. Returns its id if it could be
+ * started.
  */
-export function forkSpare(): number | undefined {
-  if (spare) return spare.pid;
-  spare = forkEntry(engineEntry);
+export function forkSpare(needs: Needs | undefined): number | undefined {
+  if (spare) return spare.process.pid;
+  const launch = needs && confine(needs, false);
+  spare = { process: forkEntry(engineEntry, launch), launch };
   // It may end unused, and what is wrong with it is told by the one that is forked instead.
-  spare.on('error', () => {});
-  return spare.pid;
+  spare.process.on('error', () => {});
+  return spare.process.pid;
 }
 
 /** Ends the spare process, if nobody took it. */
 export function dropSpare(): void {
-  spare?.kill('SIGKILL');
+  spare?.process.kill('SIGKILL');
   spare = undefined;
 }
 
-/** An engine process that nobody has sent anything yet. */
-export function forkEngine(entry: string): ChildProcess {
+/** An engine process that nobody has sent anything yet. @throws RecuaError `sandbox_unavailable` */
+export function forkEngine(entry: string, wanted: Wanted): ChildProcess {
   const waiting = entry === engineEntry ? spare : undefined;
-  if (waiting === undefined) return forkEntry(entry);
-  spare = undefined;
-  const alive = waiting.pid !== undefined && waiting.exitCode === null && waiting.signalCode === null && waiting.connected;
-  return alive ? waiting : forkEntry(entry);
+  if (waiting && fits(waiting.launch, wanted)) {
+    spare = undefined;
+    const { pid, exitCode, signalCode, connected } = waiting.process;
+    if (pid !== undefined && exitCode === null && signalCode === null && connected) return waiting.process;
+  }
+  // Only what is there can be allowed.
+  for (const folder of wanted?.writes ?? []) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return forkEntry(entry, wanted && confine(wanted, wanted.hasTo));
+}
+
+/** Whether a process that was started so does for one that is wanted so. */
+function fits(launch: Launch | undefined, wanted: Wanted): boolean {
+  if (!wanted) return launch === undefined;
+  return launch !== undefined && !wanted.hasTo && suffices(launch.rules, wanted);
 }

@@ -42,6 +42,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   const start = async (options: EngineOptions): Promise<void> => {
     const { addon, backends = [] } = await openNative(options);
     listenToNative(addon, log);
+    log('debug', `sandbox: ${process.env['RECUA_CONFINED'] ?? 'none'}`);
     if (wantsGpu(options)) for (const one of backends) if (!one.loaded) log('warn', skippedText(one));
     let step = -1;
     const opening = load(addon, options, (fraction) => {

@@ -18,15 +18,15 @@ async function gone(pid: number): Promise<void> {
   }
 }
 
-const load = { ...options, modelPath: builtinPath, contextSize: 256 };
+const load = { ...options, modelPath: builtinPath, contextSize: 256, sandbox: 'off' as const };
 
 t.test('the spare process is given once, and loads and answers like any other', async (t) => {
-  const pid = forkSpare();
-  t.equal(forkSpare(), pid, 'twice is once');
+  const pid = forkSpare(undefined);
+  t.equal(forkSpare(undefined), pid, 'twice is once');
   const engine = startEngine(load);
   t.teardown(() => engine.close(0));
   t.equal(engine.pid, pid);
-  const other = forkEngine(engineEntry);
+  const other = forkEngine(engineEntry, undefined);
   t.teardown(() => other.kill('SIGKILL'));
   t.not(other.pid, pid);
   t.match(await engine.ready(), { canGenerate: true });
@@ -35,14 +35,14 @@ t.test('the spare process is given once, and loads and answers like any other', 
 });
 
 t.test('one that nobody takes is ended, and one that died is not given', async (t) => {
-  const unused = forkSpare()!;
+  const unused = forkSpare(undefined)!;
   dropSpare();
   await gone(unused);
 
-  const dead = forkSpare()!;
+  const dead = forkSpare(undefined)!;
   process.kill(dead, 'SIGKILL');
   await gone(dead);
-  const given = forkEngine(engineEntry);
+  const given = forkEngine(engineEntry, undefined);
   t.teardown(() => given.kill('SIGKILL'));
   t.not(given.pid, dead);
   t.ok(given.connected);

@@ -1,0 +1,125 @@
+// What an engine process may open (docs/security.md). It reads what Node, the addon and a driver
+// need of the system, and the files of its model; homes, temporary files and other data are out of
+// its sight. It writes where conversations are kept, and nowhere else.
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { basename, delimiter, dirname, isAbsolute, join, relative, sep } from 'node:path';
+import { packageFolders } from '../../addon/places.js';
+import { ownInstallation } from '../../system/installation.js';
+import { turnFile } from '../../system/turn-file.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What one process needs beside what all need. */
+export interface Needs {
+  /** Files that it reads, and folders with all that is in them. */
+  reads: readonly string[];
+  /** Folders that it writes to. */
+  writes: readonly string[];
+  /** Layers may go to a GPU. */
+  gpu: boolean;
+}
+
+/** Paths; a folder stands for all that is in it. */
+export interface Rules {
+  read: string[];
+  write: string[];
+  device: string[];
+  run: string[];
+}
+
+/** What lies in these is somebody's, not the system's. */
+const othersFolders = new Set(['dev', 'etc', 'home', 'lost+found', 'media', 'mnt', 'root', 'run', 'srv', 'tmp', 'var']);
+/** Of /etc: no secrets. */
+const systemSettings = /^(ld\.so\.|ssl$|pki$|nsswitch\.conf$|os-release$|localtime$|timezone$|passwd$|group$|hosts$|vulkan$|OpenCL$|glvnd$|drirc$|alternatives$|nvidia$|rocm|pkcs11$|crypto-policies$)/;
+/** Of /run: where some systems have their drivers. */
+const driverFolders = ['/run/opengl-driver', '/run/opengl-driver-32', '/run/host', '/run/nvidia', '/run/nvidia-persistenced', '/run/current-system'];
+/** Variables that name files or folders which Node or a driver reads. */
+const namedByVariables = ['LD_LIBRARY_PATH', 'LD_PRELOAD', 'CUDA_PATH', 'CUDA_HOME', 'ROCM_PATH', 'HIP_PATH', 'VK_ICD_FILENAMES', 'VK_DRIVER_FILES', 'VK_ADD_DRIVER_FILES', 'OCL_ICD_VENDORS', 'GGML_BACKEND_PATH', 'OPENSSL_CONF', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'NODE_ICU_DATA', 'LOCPATH'];
+const gpuDevices = /^(nvidia.*|dri|kfd|dxg|shm)$/;
+
+export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment = process.env): Rules {
+  const installation = ownInstallation();
+  const addon = environment['RECUA_ADDON'];
+  const nodeLibraries = join(dirname(dirname(process.execPath)), 'lib');
+  const cores = turnFile(environment);
+  return {
+    read: [
+      ...inside('/', (name) => !othersFolders.has(name)), ...inside('/etc', (name) => systemSettings.test(name)), ...driverFolders,
+      process.execPath, nodeLibraries, installation.root, ...packageFolders(installation),
+      ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)), ...optionPaths(environment['NODE_OPTIONS'] ?? ''),
+      ...reads.flatMap(withTargets),
+    ].filter((path) => isAbsolute(path) && existsSync(path)),
+    write: ['/dev/null', '/dev/zero', ...(cores === '' ? [] : [dirname(cores)]), ...(gpu ? driverCaches(environment) : []), ...writes].filter((path) => existsSync(path)),
+    device: gpu ? inside('/dev', (name) => gpuDevices.test(name)) : ['/dev/urandom', '/dev/random'],
+    run: [process.execPath, ...loaders()],
+  };
+}
+
+/** Whether what a process may do is enough for these needs. */
+export function suffices(rules: Rules, { reads, writes, gpu }: Needs): boolean {
+  const holds = (folders: readonly string[], path: string): boolean => folders.some((folder) => isWithin(path, folder));
+  return !gpu && reads.flatMap(withTargets).every((path) => holds(rules.read, path)) && writes.every((path) => holds(rules.write, path));
+}
+
+export function launchArguments({ read, write, device, run }: Rules): string[] {
+  const each = (option: string, paths: readonly string[]): string[] => [...new Set(paths)].flatMap((path) => [option, path]);
+  return [...each('--read', read), ...each('--write', write), ...each('--device', device), ...each('--run', run)];
+}
+
+function isWithin(path: string, folder: string): boolean {
+  const way = relative(folder, path);
+  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
+
+function inside(folder: string, wanted: (name: string) => boolean): string[] {
+  return entriesOf(folder).filter(wanted).map((name) => join(folder, name));
+}
+
+/**
+ * A file with what it leads to: a link's target, and the other parts of a model that is split.
+ */
+function withTargets(path: string): string[] {
+  const split = /^(.*)-\d{5}(-of-\d{5}\.gguf)$/.exec(basename(path));
+  const parts = split === null ? [path] : inside(dirname(path), (name) => name.startsWith(`${split[1]!}-`) && name.endsWith(split[2]!));
+  return [...new Set([path, ...parts].flatMap((one) => [one, targetOf(one)]))];
+}
+
+function targetOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}
+
+function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** Files that Node itself is told to load: --require PATH, --import=PATH. */
+function optionPaths(options: string): string[] {
+  return options.split(/[\s=]+/).map((word) => word.replace(/^["']|["']$/g, '').replace(/^file:\/\//, '')).filter((word) => isAbsolute(word));
+}
+
+/** Drivers compile shaders and kernels once, and keep them. */
+function driverCaches(environment: Environment): string[] {
+  const home = environment['HOME'] || homedir();
+  const caches = environment['XDG_CACHE_HOME'] || join(home, '.cache');
+  return [join(home, '.nv'), ...['nvidia', 'mesa_shader_cache', 'mesa_shader_cache_db', 'radv_builtin_shaders64'].map((name) => join(caches, name)), '/dev/shm', '/tmp/nvidia-mps'];
+}
+
+let found: string[] | undefined;
+
+/** The program that loads Node's libraries: the kernel starts it with Node. */
+function loaders(): string[] {
+  try {
+    return found ??= [...new Set(readFileSync('/proc/self/maps', 'utf8').match(/\/\S*\/ld-[^/\s]*\.so\S*/g) ?? [])];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,137 @@
+// What an engine process can do in its sandbox: a program that tries is started as engines are, and
+// real engines are looked at from outside.
+import t, { type Test } from 'tap';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { confine } from '#recua/engine/confinement/launch.js';
+import { suffices } from '#recua/engine/confinement/rules.js';
+import { startEngine, type ClientSettings } from '#recua/engine/gateway/client.js';
+import type { EngineOptions } from '#recua/engine/protocol.js';
+import { builtinPath } from '#recua/models/store.js';
+import { chat, options } from '../requests.js';
+
+const attempts = fileURLToPath(new URL('attempts.js', import.meta.url));
+const load: EngineOptions = { ...options, modelPath: builtinPath, contextSize: 256 };
+
+/** What this kernel can hold a process to, or why there is nothing to test. */
+const here = process.platform === 'linux' ? probe() : 'the sandbox is for Linux';
+
+function probe(): { landlock: number } | string {
+  const { program, arguments: words } = confine({ reads: [], writes: [], gpu: false }, false)!;
+  const { stdout } = spawnSync(program, [...words, '-p', 'process.env.RECUA_CONFINED'], { encoding: 'utf8' });
+  const landlock = Number(/landlock:(\d)/.exec(stdout)?.[1] ?? 0);
+  return landlock === 0 ? `this kernel has no Landlock: ${stdout.trim()}` : { landlock };
+}
+
+const skip = typeof here === 'string' ? here : false;
+
+/** A folder of the user's, out of the engine's sight. */
+function home(t: Test): string {
+  const folder = mkdtempSync(join(homedir(), '.recua-sandbox-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function start(t: Test, more: Partial<EngineOptions>, settings: ClientSettings = {}) {
+  const engine = startEngine({ ...load, ...more }, settings);
+  t.teardown(() => engine.close(0));
+  return engine;
+}
+
+/** As the kernel has it. */
+function statusOf(pid: number): Record<string, string> {
+  return Object.fromEntries(readFileSync(`/proc/${pid}/status`, 'utf8').split('\n').filter(Boolean).map((line) => line.split(/:\s*/) as [string, string]));
+}
+
+t.test('one that tries reads its model and writes states, and nothing else comes of it', { skip }, async (t) => {
+  const folder = home(t);
+  const model = join(folder, 'model.gguf');
+  const secret = join(folder, 'secret');
+  const writable = join(folder, 'states');
+  mkdirSync(writable);
+  copyFileSync(builtinPath, model);
+  writeFileSync(secret, 'text');
+  const socketPath = join(mkdtempSync(join(tmpdir(), 'recua-sandbox-')), 'socket');
+  const servers = [createServer().listen(0, '127.0.0.1'), createServer().listen(socketPath)];
+  t.teardown(() => servers.forEach((server) => server.close()));
+  await Promise.all(servers.map((server) => once(server, 'listening')));
+  const { port } = servers[0]!.address() as AddressInfo;
+
+  const tried = async (command: string, words: string[]) => {
+    for (const name of readdirSync(writable)) rmSync(join(writable, name), { recursive: true });
+    const child = spawn(command, [...words, attempts, model, secret, writable, String(port), socketPath], { stdio: ['ignore', 'pipe', 'inherit'] });
+    return JSON.parse((await child.stdout.toArray()).join('')) as { sandbox?: string; found: Record<string, string> };
+  };
+  const { program, arguments: words } = confine({ reads: [model], writes: [writable], gpu: false }, true)!;
+  const { sandbox, found } = await tried(program, words);
+  t.match(sandbox, /^landlock:\d,seccomp$/);
+  const { readModel, writeState, folderOfStates, ...others } = found;
+  t.strictSame({ readModel, writeState, folderOfStates }, { readModel: 'done', writeState: 'done', folderOfStates: 'done' });
+  const { landlock } = here as { landlock: number };
+  // Signals are held back since version 6.
+  if (landlock < 6) delete others['signalParent'];
+  for (const [name, came] of Object.entries(others)) t.match(came, /^(EACCES|EPERM)$/, name);
+
+  const free = await tried(process.execPath, []);
+  const { becomeAnother, ...attempted } = free.found;
+  t.strictSame([...new Set(Object.values(attempted))], ['done'], 'without it all of these succeed');
+  t.match(becomeAnother, /^(done|EPERM)$/);
+});
+
+t.test('a real engine answers in it, saves its states in the folder it is given, and nowhere else', { skip }, async (t) => {
+  const folder = home(t);
+  const stateFolder = join(folder, 'states');
+  const engine = start(t, {}, { stateFolder });
+  await engine.ready();
+  t.match(statusOf(engine.pid!), { NoNewPrivs: '1', Seccomp: '2' });
+  t.equal(BigInt(`0x${statusOf(engine.pid!)['CapEff']!}`) & ~0x80400en, 0n, 'no powers of a superuser but over files, memory and processors');
+  await engine.chat(chat('hi', { maxTokens: 2 })).finished;
+  t.ok((await engine.saveState(join(stateFolder, 'one'))).tokens > 0);
+  t.ok((await engine.restoreState(join(stateFolder, 'one'))).tokens > 0);
+  await t.rejects(engine.saveState(join(folder, 'other')), { code: /./ });
+  t.equal((await engine.chat(chat('hi', { maxTokens: 2 })).finished).usage.completionTokens, 2, 'it lives on');
+});
+
+t.test('off is off, and auto is off for a GPU and for a program of somebody\'s', { skip }, async (t) => {
+  for (const [more, settings] of [[{ sandbox: 'off' }, {}], [{ gpuLayers: 'auto' }, {}], [{}, { autoSandbox: false }]] as [Partial<EngineOptions>, ClientSettings][]) {
+    const engine = start(t, more, settings);
+    await engine.ready();
+    t.match(statusOf(engine.pid!), { NoNewPrivs: '0', Seccomp: '0' }, JSON.stringify([more, settings]));
+  }
+  const engine = start(t, { sandbox: 'on' }, { autoSandbox: false });
+  await engine.ready();
+  t.match(statusOf(engine.pid!), { NoNewPrivs: '1' });
+});
+
+t.test('on, where there is no launcher, is refused with what to do', async (t) => {
+  const before = process.env['RECUA_ADDON'];
+  t.teardown(() => {
+    if (before === undefined) delete process.env['RECUA_ADDON'];
+    else process.env['RECUA_ADDON'] = before;
+  });
+  const folder = t.testdir({ 'recua.node': '' });
+  process.env['RECUA_ADDON'] = join(folder, 'recua.node');
+  const engine = start(t, { sandbox: 'on' });
+  await t.rejects(engine.ready(), { code: 'sandbox_unavailable', message: /--sandbox on/ });
+  t.equal(engine.state.state, 'failed');
+  t.equal(confine({ reads: [], writes: [], gpu: false }, false), undefined, 'auto goes without');
+});
+
+t.test('a process that was started for less does not do for more', { skip }, (t) => {
+  const folder = home(t);
+  mkdirSync(join(folder, 'hub'));
+  for (const name of ['a-00001-of-00002.gguf', 'a-00002-of-00002.gguf']) writeFileSync(join(folder, 'hub', name), '');
+  const { rules } = confine({ reads: [join(folder, 'hub')], writes: [], gpu: false }, false)!;
+  t.ok(suffices(rules, { reads: [join(folder, 'hub', 'a-00001-of-00002.gguf')], writes: [], gpu: false }));
+  t.notOk(suffices(rules, { reads: [join(folder, 'other.gguf')], writes: [], gpu: false }));
+  t.notOk(suffices(rules, { reads: [], writes: [folder], gpu: false }));
+  t.notOk(suffices(rules, { reads: [], writes: [], gpu: true }));
+  const { rules: split } = confine({ reads: [join(folder, 'hub', 'a-00001-of-00002.gguf')], writes: [], gpu: false }, false)!;
+  t.ok(split.read.includes(join(folder, 'hub', 'a-00002-of-00002.gguf')), 'all parts of a split model');
+  t.end();
+});
