@@ -35,7 +35,7 @@ Napi::Value compile_schema(const Napi::CallbackInfo &info) {
       [](Napi::Env env, Made &made) {
         auto result = Napi::Object::New(env);
         result.Set("grammar", made.grammar);
-        result.Set("unenforced", schema::to_js(env, made.losses));
+        result.Set("unenforced", to_js(env, made.losses));
         return result;
       });
 }

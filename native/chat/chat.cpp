@@ -228,6 +228,18 @@ HeldShape hold(Napi::Env env, const std::shared_ptr<AnswerShape> &answer) {
   return HeldShape::New(env, new Held(answer), [](Napi::Env, Held *held) { delete held; });
 }
 
+Napi::Array to_js(Napi::Env env, const std::vector<schema::Loss> &losses) {
+  auto array = Napi::Array::New(env, losses.size());
+  for (size_t i = 0; i < losses.size(); i++) {
+    auto entry = Napi::Object::New(env);
+    entry.Set("pointer", losses[i].pointer);
+    entry.Set("why", losses[i].why);
+    entry.Set("tool", losses[i].tool);
+    array.Set(static_cast<uint32_t>(i), entry);
+  }
+  return array;
+}
+
 Napi::Value Model::apply_chat_template(const Napi::CallbackInfo &info) {
   return promised(info.Env(), [&]() -> Napi::Value {
     const Options options(info[0]);
@@ -243,7 +255,7 @@ Napi::Value Model::apply_chat_template(const Napi::CallbackInfo &info) {
           prompt.Set("prompt", out.prompt.text);
           prompt.Set("literal", make_array(env, out.prompt.literal));
           prompt.Set("generationPrompt", params.generation_prompt);
-          prompt.Set("unenforced", schema::to_js(env, answer.shape->losses));
+          prompt.Set("unenforced", to_js(env, answer.shape->losses));
           prompt.Set("continuation", answer.continuation);
           prompt.Set("grammar", answer.grammar);
           prompt.Set("grammarKind", answer.grammar_kind);

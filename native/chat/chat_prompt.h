@@ -56,5 +56,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
 // How JavaScript holds an answer's shape.
 using HeldShape = Napi::External<std::shared_ptr<AnswerShape>>;
 HeldShape hold(Napi::Env env, const std::shared_ptr<AnswerShape> &answer);
+// What of its schemas is not enforced.
+Napi::Array to_js(Napi::Env env, const std::vector<schema::Loss> &losses);
 
 } // namespace recua

@@ -94,7 +94,7 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
           prepared.Set("count", static_cast<double>(out.count));
           prepared.Set("atLeast", out.at_least);
           const auto &answer = out.chat.answer;
-          prepared.Set("unenforced", answer ? schema::to_js(env, answer->shape->losses) : Napi::Array::New(env));
+          prepared.Set("unenforced", answer ? to_js(env, answer->shape->losses) : Napi::Array::New(env));
           if (!out.made) return prepared;
           auto made = Napi::Object::New(env);
           prepared.Set("made", made);

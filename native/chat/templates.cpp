@@ -3,7 +3,7 @@
 // and grammar are made. So the latter is part of the key. Where an answer is continued its
 // beginning goes into the parser, and nothing is kept. test/native/chat/templates.test.ts compares
 // both ways.
-#include "addon.h"
+#include "chat/templates.h"
 
 #include "chat/forced_call.h"
 

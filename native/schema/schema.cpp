@@ -22,18 +22,6 @@ void Budget::write(size_t count) {
   if (bytes > most_bytes) throw Refusal("", "The schema is too large or too involved: its grammar would have over " + std::to_string(most_bytes) + " bytes.");
 }
 
-Napi::Array to_js(Napi::Env env, const std::vector<Loss> &losses) {
-  auto array = Napi::Array::New(env, losses.size());
-  for (size_t i = 0; i < losses.size(); i++) {
-    auto entry = Napi::Object::New(env);
-    entry.Set("pointer", losses[i].pointer);
-    entry.Set("why", losses[i].why);
-    entry.Set("tool", losses[i].tool);
-    array.Set(static_cast<uint32_t>(i), entry);
-  }
-  return array;
-}
-
 const std::string &mark_of_rules() {
   static const std::string mark = [] {
     std::random_device random;

@@ -4,7 +4,7 @@
 // its JSON pointer; nothing is left out without a word. Any thread.
 #pragma once
 
-#include "js.h"
+#include "coded_error.h"
 
 #if defined(__GNUC__)
 // llama.cpp asks for the type of what is made here: both sides must mean the same types.
@@ -47,7 +47,6 @@ auto refusing(int32_t tool, Work &&work) -> decltype(work()) {
     throw CodedError(refusal.code, "The JSON schema cannot be enforced" + place + ". " + refusal.what(), tool);
   }
 }
-Napi::Array to_js(Napi::Env env, const std::vector<Loss> &losses);
 
 // What one conversion may cost. It is the same on every machine.
 class Budget {
