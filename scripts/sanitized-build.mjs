@@ -1,31 +1,35 @@
 // Builds of the native code that look for mistakes while they run (cmake/sanitize.cmake), and what
-// a program needs to run with one. Linux with clang.
-import { existsSync } from 'node:fs';
+// a program needs to run with one. Linux alone.
+import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cmakeBuild } from './cmake-build.mjs';
 import { root } from './place.mjs';
 import { capture, cleanEnv, Failure } from './process.mjs';
 import { step } from './progress.mjs';
 
-const runtimes = { address: 'asan', thread: 'tsan' };
+const machine = { x64: 'x86_64', arm64: 'aarch64' }[process.arch];
+const kinds = {
+  address: { c: 'clang', cxx: 'clang++', runtime: `libclang_rt.asan-${machine}.so`, from: 'apt-get install clang and the libclang-rt-…-dev of its version' },
+  thread: { c: 'gcc', cxx: 'g++', runtime: 'libtsan.so', from: 'apt-get install g++' },
+};
 
 export const folderOf = (kind) => join(root, `build-${kind}`);
 
 /** The library that has to be the first in a process. */
 function runtimeOf(kind) {
   if (process.platform !== 'linux') throw new Failure(`Builds for the ${kind} sanitizer are made on Linux, not on ${process.platform}.`);
-  const machine = { x64: 'x86_64', arm64: 'aarch64' }[process.arch];
-  const path = capture('clang', [`-print-file-name=libclang_rt.${runtimes[kind]}-${machine}.so`]);
-  if (path === undefined) throw new Failure('clang is not installed: on Debian, apt-get install clang.');
-  if (!existsSync(path)) throw new Failure(`clang has no runtime of the ${kind} sanitizer: on Debian, apt-get install the libclang-rt-…-dev of your clang.`);
-  return path;
+  const { c, runtime, from } = kinds[kind];
+  const path = capture(c, [`-print-file-name=${runtime}`]);
+  if (path === undefined || !existsSync(path)) throw new Failure(`${c} with its runtime of the ${kind} sanitizer is not installed: on Debian, ${from}.`);
+  return realpathSync(path);
 }
 
 /** Builds a target of the CMake tree, `recua` or `fuzz`, for a sanitizer: `address` or `thread`. */
 export async function buildSanitized(kind, target, product) {
   runtimeOf(kind);
   const folder = folderOf(kind);
-  const options = [`RECUA_SANITIZE=${kind}`, 'CMAKE_C_COMPILER=clang', 'CMAKE_CXX_COMPILER=clang++'];
+  const { c, cxx } = kinds[kind];
+  const options = [`RECUA_SANITIZE=${kind}`, `CMAKE_C_COMPILER=${c}`, `CMAKE_CXX_COMPILER=${cxx}`];
   const { build } = cmakeBuild({ folder, options, product: join(folder, product), target });
   await step(`Building ${target} for the ${kind} sanitizer`, (report) => build(report));
 }
@@ -36,7 +40,7 @@ export async function buildSanitized(kind, target, product) {
  */
 export function sanitizedEnv(kind, reports) {
   const runtime = runtimeOf(kind);
-  const symbolizer = capture('clang', ['-print-prog-name=llvm-symbolizer']);
+  const symbolizer = capture('clang', ['-print-prog-name=llvm-symbolizer']) ?? 'llvm-symbolizer';
   // Leaks: V8 keeps what it holds to the end. Stacks of node's own threads are not ours to judge.
   const common = [`log_path=${reports}`, 'detect_leaks=0', `external_symbolizer_path=${symbolizer}`];
   const env = { ...cleanEnv(), LD_PRELOAD: runtime, LD_LIBRARY_PATH: [dirname(runtime), process.env.LD_LIBRARY_PATH].filter(Boolean).join(':') };

@@ -67,8 +67,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   FuzzedDataProvider input(data, size);
   const auto &[shape] = format(input.ConsumeIntegral<uint8_t>(), input.ConsumeBool());
   if (!shape) return 0;
-  const size_t part = input.ConsumeIntegralInRange<size_t>(1, 40);
+  const size_t parts = input.ConsumeIntegralInRange<size_t>(1, 4);
   const std::string text = input.ConsumeRemainingBytesAsString();
+  const size_t part = text.size() / parts + 1;
   if (std::count_if(text.begin(), text.end(), [](char c) { return c == '[' || c == '{'; }) > 500) return 0; // refused before
   common_chat_parser_params params;
   params.generation_prompt = shape->params.generation_prompt;

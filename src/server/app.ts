@@ -160,7 +160,7 @@ export function describeApi(): ReturnType<typeof describe> {
 }
 
 /** What routes ask of the API key that came with a request. */
-function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'countsTokens'> {
+function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'staysAnyway' | 'countsTokens'> {
   return {
     poolFor: (res) => visibleTo(keyOf(res), pool),
     ownerOf(res) {
@@ -171,6 +171,11 @@ function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPrio
     saltOf(res) {
       const key = keyOf(res);
       return key?.cacheSalt ? key.name : undefined;
+    },
+    staysAnyway(res) {
+      const key = keyOf(res);
+      if (key && !key.admin) return `keep_alive changes nothing here: the API key ${key.name} may ask models, and not say how long they stay loaded; that takes a key with "admin": true.`;
+      return pool.sole && 'keep_alive changes nothing here: this server has one model, which stays loaded as long as it runs.';
     },
     countsTokens: (res) => keyOf(res)?.tokensPerDay !== undefined,
   };

@@ -57,9 +57,10 @@ export function inference(gateway: Gateway, open: (res: Response) => Exchange): 
 }
 
 /** The body lives only in here, so that it is gone while the answer is written. */
-async function admit({ poolFor, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
+async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
   const body = Fields.of(takeBody(req));
-  const { name, keepAliveMs } = readAdmission(body);
+  const { name, keepAliveMs: askedAliveMs } = readAdmission(body);
+  const { keepAliveMs, warnings } = residence(askedAliveMs, staysAnyway(res));
   const pool = poolFor(res);
   let waits = false;
   const onWait = (): void => {
@@ -81,7 +82,7 @@ async function admit({ poolFor, traffic }: Gateway, req: Request, res: Response,
   Object.assign(factsOf(res), { model: lease.id, loadMs: performance.now() - askedMs });
   try {
     signal.throwIfAborted();
-    exchange.begin(body, lease, signal, keepAliveMs !== undefined && pool.sole ? [staysAnyway] : []);
+    exchange.begin(body, lease, signal, warnings);
     traffic.count();
   } catch (thrown) {
     lease.release();
@@ -102,7 +103,11 @@ export function readAll<Asked>(req: Request, read: (body: Fields) => Asked): { a
   return { asked, told: warnings.length === 0 ? {} : { warnings } };
 }
 
-export const staysAnyway = 'keep_alive changes nothing here: this server has one model, which stays loaded as long as it runs.';
+/** What comes of a keep_alive; it is told where that is nothing. */
+export function residence(keepAliveMs: number | undefined, staysAnyway: string | undefined): { keepAliveMs?: number; warnings: string[] } {
+  if (keepAliveMs === undefined) return { warnings: [] };
+  return staysAnyway === undefined ? { keepAliveMs, warnings: [] } : { warnings: [staysAnyway] };
+}
 
 /** What is read of each body that a model answers. */
 export function readAdmission(body: Fields): { name: string | undefined; keepAliveMs: number | undefined } {

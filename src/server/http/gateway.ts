@@ -40,6 +40,8 @@ export interface Gateway {
   readonly mostPriority: (res: Response) => number;
   /** What keeps its prompts apart from those of others. */
   readonly saltOf: (res: Response) => string | undefined;
+  /** Why how long models stay is not for this request to say; undefined where it is. */
+  readonly staysAnyway: (res: Response) => string | undefined;
   /** Its tokens are counted as they come. */
   readonly countsTokens: (res: Response) => boolean;
   readonly running: RunningAnswers;

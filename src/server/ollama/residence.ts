@@ -2,28 +2,28 @@
 // with `keep_alive` 0. Around the routes that generate.
 import type { Request, RequestHandler, Response } from 'express';
 import { Fields, isObject } from '../../request/fields.js';
-import { readAdmission, staysAnyway } from '../exchange/admission.js';
+import { readAdmission, residence } from '../exchange/admission.js';
 import { adminOnly } from '../access/guard.js';
 import { takeBody } from '../body/json-body.js';
 import type { Gateway } from '../http/gateway.js';
 
-export function orResidence({ poolFor, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
+export function orResidence({ poolFor, staysAnyway, traffic }: Gateway, text: 'messages' | 'prompt', otherwise: RequestHandler): RequestHandler {
   return async (req: Request, res: Response, next) => {
     if (saysSomething(req.body, text)) return await otherwise(req, res, next);
     const pool = poolFor(res);
     const { name, keepAliveMs } = readAdmission(Fields.of(takeBody(req)));
     const { id } = await pool.find(name);
+    const { keepAliveMs: kept, warnings } = residence(keepAliveMs, staysAnyway(res));
     const unloads = keepAliveMs === 0 && !pool.sole;
     if (unloads) {
       adminOnly(req, res, () => undefined);
       await pool.unload(id);
     } else {
       const signal = traffic.enter(res);
-      (await pool.lease(id, { signal, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) })).release();
+      (await pool.lease(id, { signal, ...(kept === undefined ? {} : { keepAliveMs: kept }) })).release();
     }
     const empty = text === 'messages' ? { message: { role: 'assistant', content: '' } } : { response: '' };
-    const warnings = keepAliveMs !== undefined && pool.sole ? { warnings: [staysAnyway] } : {};
-    res.json({ model: id, created_at: new Date().toISOString(), ...empty, done: true, done_reason: unloads ? 'unload' : 'load', ...warnings });
+    res.json({ model: id, created_at: new Date().toISOString(), ...empty, done: true, done_reason: unloads ? 'unload' : 'load', ...(warnings.length > 0 && !unloads ? { warnings } : {}) });
   };
 }
 

@@ -5,7 +5,10 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { WebSocket } from 'ws';
 import { TokenUsage } from '#recua/server/access/token-usage.js';
+import { listen } from '#recua/server/listen.js';
+import { makeConfig } from '#recua/settings/config.js';
 import { FakeEngine } from '../fake-engine.js';
+import { FakePool } from '../fake-pool.js';
 import { hello, ownFolder, post, startApp, until } from '../app-under-test.js';
 
 const path = '/v1/chat/completions';
@@ -165,4 +168,20 @@ t.test('no request has a higher priority than its key', async (t) => {
     await post(url + path, { ...hello, ...(tier === undefined ? {} : { service_tier: tier }) }, bearer(key));
     t.equal(engine.requests.at(-1)!.asker!.priority, expected, `${key} ${tier}`);
   }
+});
+
+t.test('only an admin says how long models stay loaded', async (t) => {
+  const pool = new FakePool('one', 'two');
+  const { url, close } = await listen({ pool, config: makeConfig({ port: 0, ...keyFile({ name: 'ann', key: 'a' }) }) });
+  t.teardown(() => close(0));
+  const ask = async (at: string, body: object, key: string) => await (await post(url + at, { model: 'one', ...body }, bearer(key))).json() as { warnings?: string[]; done_reason?: string };
+  for (const [at, body] of [[path, hello], ['/api/chat', { ...hello, stream: false }], ['/api/chat', { messages: [] }]] as const) {
+    t.match(await ask(at, { ...body, keep_alive: -1 }, 'a'), { warnings: [/keep_alive changes nothing here: the API key ann /] }, at);
+    t.equal(pool.keepAlives.at(-1), undefined, `${at}: it stays as long as others`);
+    t.equal((await ask(at, { ...body, keep_alive: -1 }, 'owner')).warnings, undefined);
+    t.equal(pool.keepAlives.at(-1), Infinity, at);
+  }
+  t.match(await ask('/api/chat', { messages: [], keep_alive: 0 }, 'a'), { error: /admin/ });
+  t.equal(pool.entry('one').state.state, 'ready', 'it is not unloaded');
+  t.match(await ask('/api/chat', { messages: [], keep_alive: 0 }, 'owner'), { done_reason: 'unload' });
 });
