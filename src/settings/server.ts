@@ -259,6 +259,17 @@ export const serverSettings = {
       help: 'Log to this file instead of stderr; it is kept in up to 5 pieces of 10 MiB',
     },
   },
+  /**
+   * Where OpenTelemetry's spans go; without it where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
+   */
+  traces: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--traces'], value: 'url',
+      help: 'Send a trace of each request to this collector, by OTLP over HTTP, such as '
+        + 'http://127.0.0.1:4318; needs OpenTelemetry\'s SDK, see docs/watching.md',
+    },
+  },
 } as const satisfies Settings;
 
 /** What a program gives that mounts the HTTP API: the options of createServer(). */

@@ -144,6 +144,8 @@ type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate
 
 export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string): Promise<number> {
   const { log, tell } = output;
+  // Loaded where somebody asks for them: most do not.
+  const traces = asksForTraces(config.traces) ? await (await import('./trace-export.js')).startTraces(config.traces, log) : undefined;
   // Before what an engine has to say of it.
   output.note('info', `Loading ${serving.title}`);
   const { pool, defaultsOf, load, close } = serving.open(output, config);
@@ -190,8 +192,13 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     return 0;
   } finally {
     await close();
+    await traces?.close();
     output.note('info', 'Stopped.');
   }
+}
+
+function asksForTraces(given: string, env = process.env): boolean {
+  return given !== '' || ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'].some((name) => Boolean(env[name]));
 }
 
 /** A server that others cannot find serves all the same. */

@@ -61,10 +61,14 @@ async function admit({ poolFor, traffic }: Gateway, req: Request, res: Response,
   const body = Fields.of(takeBody(req));
   const { name, keepAliveMs } = readAdmission(body);
   const pool = poolFor(res);
+  const facts = factsOf(res);
+  facts.modelAsked = name;
+  const askedMs = performance.now();
   let waits = false;
   const onWait = (): void => {
     if (waits) return;
     waits = true;
+    facts.loadFromMs = askedMs;
     try {
       exchange.check(body);
     } catch (thrown) {
@@ -75,10 +79,9 @@ async function admit({ poolFor, traffic }: Gateway, req: Request, res: Response,
       if (waits && !signal.aborted) exchange.wait?.(id);
     }, () => undefined);
   };
-  const askedMs = performance.now();
   const lease = await pool.lease(name, { signal, onWait, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
   waits = false;
-  Object.assign(factsOf(res), { model: lease.id, loadMs: performance.now() - askedMs });
+  Object.assign(facts, { model: lease.id, loadMs: performance.now() - askedMs });
   try {
     signal.throwIfAborted();
     exchange.begin(body, lease, signal, keepAliveMs !== undefined && pool.sole ? [staysAnyway] : []);

@@ -34,6 +34,6 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
 }
 
 /** What monitors, browsers and `recua serve` ask again and again. */
-function isRoutine(req: Request): boolean {
+export function isRoutine(req: Request): boolean {
   return req.method === 'OPTIONS' || /^(\/v1)?\/health(\/live|\/ready)?$|^\/metrics$/.test(req.path);
 }
