@@ -252,6 +252,11 @@ export const serverSettings = {
     kind: 'choice', fallback: 'info', choices: ['debug', 'info', 'warn', 'error', 'silent'],
     flag: { names: ['--log-level'], help: 'How much to tell' },
   },
+  /** Lines for people, or JSON with fields for programs that collect logs. */
+  logFormat: {
+    kind: 'choice', fallback: 'text', choices: ['text', 'json'],
+    flag: { names: ['--log-format'], help: 'Log lines as text, or as JSON objects with what is known of each request' },
+  },
   logFile: {
     kind: 'text', fallback: '',
     flag: {

@@ -58,6 +58,8 @@ export interface Facts {
   /** All of its answers, where all ended well. */
   finishes?: readonly Finish[];
   code?: ErrorCode;
+  /** Of its span, where one is recorded. */
+  traceId?: string;
   /** The code with the field's name. */
   error?: string;
 }

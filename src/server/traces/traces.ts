@@ -42,6 +42,7 @@ export class Traces {
     const endMs = performance.now();
     const isCutOff = !res.writableFinished;
     const error = errorType(facts, isCutOff, res.statusCode);
+    facts.traceId = span.spanContext().traceId;
     span.updateName(nameOf(facts, res.req.method));
     span.setAttributes({
       ...attributesOfFacts(facts),
