@@ -1,7 +1,7 @@
 // `npm run audit [-- --registry URL]`: asks the registry what it knows of holes in the packages
-// that Recua runs with, those of development left out. Ends with 0 where it knows of none, with 1 where
-// one is moderate or worse, and with 2 where nothing was checked: some registries offer no audits.
-// A release asks before it builds.
+// that Recua runs with, those of development left out. Ends with 0 where it knows of none, with 1
+// where one is moderate or worse, and with 2 where nothing was checked: some registries offer no
+// audits. A release asks before it builds.
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { isProgram, root } from './place.mjs';
