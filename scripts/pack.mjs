@@ -18,6 +18,7 @@ import { capture, Failure, npm } from './process.mjs';
 import { say, step } from './progress.mjs';
 import { program } from './setup.mjs';
 import { filesUnder } from './stamp.mjs';
+import { platformSbom, recuaSbom, sbomName } from './sbom.mjs';
 import { compileTypescript, typescriptPending } from './typescript.mjs';
 import { vendor, vendorPending } from './vendor.mjs';
 import { copyWebModules, webModulesPending } from './web-modules.mjs';
@@ -125,15 +126,16 @@ async function packTarget(target, { anyGlibc }, report) {
   write(stage, 'README.md', readme(target));
   write(stage, 'THIRD-PARTY-LICENSES', thirdPartyLicenses(target));
   copyFileSync(join(root, 'LICENSE'), join(stage, 'LICENSE'));
+  write(stage, sbomName, `${JSON.stringify(platformSbom(target, stage), null, 2)}\n`);
   const packed = npmPack(stage);
   expectFiles(target.name, packed.files, files(target));
   return { ...packed, needs: Object.entries(reached).map(([name, version]) => `${name} ${version}`).join(', ') };
 }
 
 /** Runs `npm pack` on a folder; nothing of the folder's is run. */
-function npmPack(folder, ...more) {
-  mkdirSync(place.packed, { recursive: true });
-  const { command, args, shell } = npm(['pack', '--json', '--ignore-scripts', '--silent', '--pack-destination', place.packed, ...more]);
+function npmPack(folder, { to = place.packed, more = [] } = {}) {
+  mkdirSync(to, { recursive: true });
+  const { command, args, shell } = npm(['pack', '--json', '--ignore-scripts', '--silent', '--pack-destination', to, ...more]);
   const told = capture(command, args, { cwd: folder, shell });
   const [packed] = JSON.parse(told?.slice(told.indexOf('[')) ?? '[]');
   if (!packed) throw new Failure(`npm pack failed in ${folder}`);
@@ -150,21 +152,22 @@ function expectFiles(name, found, expected) {
  * recua as it is published: the files that the checkout's package.json names, under a package.json
  * of its own.
  */
-async function packRecua() {
+export async function packRecua(to = place.packed) {
   if (typescriptPending()) await compileTypescript();
   if (webModulesPending()) copyWebModules();
   const stage = stageOf('recua');
   rmSync(stage, { recursive: true, force: true });
-  const { files: listed } = npmPack(root, '--dry-run');
+  const { files: listed } = npmPack(root, { more: ['--dry-run'] });
   for (const path of listed) {
     mkdirSync(dirname(join(stage, path)), { recursive: true });
     cpSync(join(root, path), join(stage, path));
   }
   write(stage, 'package.json', `${JSON.stringify({ ...recuaPackage(), ...repository() }, null, 2)}\n`);
-  const packed = npmPack(stage);
+  write(stage, sbomName, `${JSON.stringify(recuaSbom(), null, 2)}\n`);
+  const packed = npmPack(stage, { to });
   const compiled = filesUnder(place.source).filter((path) => /\.c?ts$/.test(path)).flatMap((path) => ['.$1js', '.d.$1ts'].map((ending) => `dist/${path.replace(/\.(c?)ts$/, ending)}`));
   const page = filesUnder(place.web).filter((path) => !/\.d\.ts$|^tsconfig\.json$/.test(path)).map((path) => `web/${path}`);
-  const wanted = [...page, 'LICENSE', 'README.md', 'package.json', 'builtin/builtin.gguf', 'vendor/llama.cpp.json', ...compiled];
+  const wanted = [...page, 'LICENSE', 'README.md', 'package.json', sbomName, 'builtin/builtin.gguf', 'vendor/llama.cpp.json', ...compiled];
   expectFiles('recua', packed.files.filter((path) => !/^docs\/|^CHANGELOG\.md$|js\.map$/.test(path)), wanted);
   return packed;
 }

@@ -54,7 +54,7 @@ export function binaries(target) {
 
 /** Every file of the package. */
 export function files(target) {
-  return ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES', 'package.json', ...binaries(target).map((name) => `bin/${name}`)].sort();
+  return ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES', 'package.json', 'sbom.cdx.json', ...binaries(target).map((name) => `bin/${name}`)].sort();
 }
 
 export function platformPackage(target) {
@@ -71,7 +71,7 @@ export function platformPackage(target) {
     ...(target.libc ? { libc: [target.libc] } : {}),
     engines: recua.engines,
     exports: { './package.json': './package.json' },
-    files: ['bin', 'THIRD-PARTY-LICENSES'],
+    files: ['bin', 'THIRD-PARTY-LICENSES', 'sbom.cdx.json'],
     preferUnplugged: true,
     publishConfig: { access: 'public' },
     // Metal comes with the addon's own package, as a library beside it, so that package is a CPU
@@ -154,7 +154,7 @@ export function recuaPackage() {
   const { scripts, devDependencies, tap, gypfile, binary, imports, ...kept } = recua;
   void [scripts, devDependencies, tap, gypfile, binary, imports];
   const bases = Object.values(table).filter((target) => target.isBase);
-  return { ...kept, publishConfig: { access: 'public' }, optionalDependencies: Object.fromEntries(bases.map(({ name }) => [packageName(name), recua.version])) };
+  return { ...kept, files: [...kept.files, 'sbom.cdx.json'], publishConfig: { access: 'public' }, optionalDependencies: Object.fromEntries(bases.map(({ name }) => [packageName(name), recua.version])) };
 }
 
 /** All packages as one text, for the eyes and for the test. */

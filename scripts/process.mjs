@@ -72,6 +72,16 @@ export function capture(command, args, { cwd = root, input, shell = false } = {}
   return result.error || result.status !== 0 ? undefined : `${result.stdout}${result.stderr}`.trim();
 }
 
+/**
+ * What a command prints on stdout.
+ * @throws Failure with what it said on stderr
+ */
+export function output(command, args, { cwd = root, env = cleanEnv(), shell = false } = {}) {
+  const { error, status, stdout, stderr } = spawnSync(command, args, { cwd, env, shell, encoding: 'utf8', windowsHide: true, maxBuffer: 64 * 1024 * 1024 });
+  if (error || status !== 0) throw new Failure(`${commandName(command, args)} failed: ${error?.message ?? (stderr.trim() || stdout.trim())}`);
+  return stdout;
+}
+
 /** Command and arguments for npm: the one that runs us, else the one on the path. */
 export function npm(args) {
   const cli = process.env.npm_execpath;

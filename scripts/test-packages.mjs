@@ -15,6 +15,7 @@ import { packageName } from './package-texts.mjs';
 import { root } from './place.mjs';
 import { npm } from './process.mjs';
 import { say } from './progress.mjs';
+import { sbomName } from './sbom.mjs';
 import { program } from './setup.mjs';
 
 const base = `${process.platform}-${process.arch}`;
@@ -117,6 +118,7 @@ const recua = (world, folder, args, options) => inWorld(world, process.execPath,
 async function checkInstalled(world, folder) {
   expect(!existsSync(join(realpathSync(folder), 'build')) && !existsSync(join(folder, 'binding.gyp')), 'there is something to build in the package');
   const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  expect(JSON.parse(readFileSync(join(folder, sbomName), 'utf8')).metadata.component.version === manifest.version, 'its bill of materials is of another version');
   const { stdout } = await recua(world, folder, ['version']);
   expect(stdout.startsWith(`recua ${manifest.version} (llama.cpp `), `recua version says ${stdout}`);
 }

@@ -62,9 +62,16 @@ function typesOf(name) {
   return name === 'htm' ? `export { default } from '${name}';\n` : `export * from '${name}';\n`;
 }
 
+/** Of which there are copies. */
+export function webPackages() {
+  return [...new Set(Object.values(modules).map(({ from }) => from))].map((name) => {
+    const { version, license } = readJson(join(place.nodeModules, name, 'package.json'));
+    return { name, version, license };
+  });
+}
+
 function licences() {
-  return [...new Set(Object.values(modules).map(({ from }) => from))].map((from) => {
-    const { version, license } = readJson(join(place.nodeModules, from, 'package.json'));
+  return webPackages().map(({ name: from, version, license }) => {
     const file = ['LICENSE', 'LICENSE.md', 'LICENSE.txt', 'license'].map((name) => join(place.nodeModules, from, name)).find((path) => existsSync(path));
     return `${from} ${version} (${license})\n\n${file ? readFileSync(file, 'utf8').trim() : ''}\n`;
   }).join(`\n${'-'.repeat(72)}\n\n`);

@@ -26,6 +26,7 @@ import { hasBody, jsonBody } from './body/json-body.js';
 import type { SavedChats } from './http/saved-chats.js';
 import type { ModelShelf } from './http/shelf.js';
 import { Metrics } from './metrics/metrics.js';
+import { Traces } from './traces/traces.js';
 import { answersFor } from './ui/answers.js';
 import { page } from './ui/page.js';
 import { requestId } from './http/request-id.js';
@@ -99,7 +100,7 @@ export function createApp(options: AppOptions): Express {
   const memory = new BodyMemory(config.bodyMemoryBytes || defaultBodyMemory());
   const askedBy = (res: Response): string | undefined => keyOf(res)?.name;
   const metrics = new Metrics({ pool, traffic, bodyBytes: () => memory.usedBytes, askedBy });
-  app.use(inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), readKey(keys, askedByKey), (_req, res, next) => {
+  app.use(new Traces(askedBy).watch, inTurn(), requestId, requestLog(log, recent, askedBy), metrics.watch, cors(visitors), readKey(keys, askedByKey), (_req, res, next) => {
     if (traffic.draining) res.set('Connection', 'close');
     next();
   });

@@ -252,11 +252,27 @@ export const serverSettings = {
     kind: 'choice', fallback: 'info', choices: ['debug', 'info', 'warn', 'error', 'silent'],
     flag: { names: ['--log-level'], help: 'How much to tell' },
   },
+  /** Lines for people, or JSON with fields for programs that collect logs. */
+  logFormat: {
+    kind: 'choice', fallback: 'text', choices: ['text', 'json'],
+    flag: { names: ['--log-format'], help: 'Log lines as text, or as JSON objects with what is known of each request' },
+  },
   logFile: {
     kind: 'text', fallback: '',
     flag: {
       names: ['--log-file'], value: 'file',
       help: 'Log to this file instead of stderr; it is kept in up to 5 pieces of 10 MiB',
+    },
+  },
+  /**
+   * Where OpenTelemetry's spans go; without it where `OTEL_EXPORTER_OTLP_ENDPOINT` says.
+   */
+  traces: {
+    kind: 'text', fallback: '',
+    flag: {
+      names: ['--traces'], value: 'url',
+      help: 'Send a trace of each request to this collector, by OTLP over HTTP, such as '
+        + 'http://127.0.0.1:4318; needs OpenTelemetry\'s SDK, see docs/watching.md',
     },
   },
 } as const satisfies Settings;

@@ -43,17 +43,19 @@ export interface Running {
   ended: Promise<Result>;
 }
 
-interface Options {
+export interface Options {
   cwd?: string;
   env?: Record<string, string>;
   /** Most KiB of addresses for each process; no limit where it is absent. */
   addressKib?: number;
   /** Without what the test runner has its children load, which takes memory; not on Windows. */
   bare?: boolean;
+  /** Of another installation. */
+  main?: string;
 }
 
-export function start(args: readonly string[], { cwd = root, env = {}, addressKib, bare = false }: Options = {}): Running {
-  const plain = [process.execPath, mainPath, ...args] as const;
+export function start(args: readonly string[], { cwd = root, env = {}, addressKib, bare = false, main = mainPath }: Options = {}): Running {
+  const plain = [process.execPath, main, ...args] as const;
   const command = bare ? ['env', '-u', 'NODE_OPTIONS', ...plain] as const : plain;
   const [file, ...rest] = addressKib === undefined ? command : ['sh', '-c', 'ulimit -v "$0" && exec "$@"', String(addressKib), ...command] as const;
   const child = spawn(file, rest, { cwd, env: { ...process.env, XDG_CONFIG_HOME: noConfig, ...withHome(env) }, stdio: 'pipe' });

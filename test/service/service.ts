@@ -2,7 +2,7 @@
 // tests ask of it.
 import type { Test } from 'tap';
 import { gpuFlags } from '../device.js';
-import { start, type Running } from '../cli/recua.js';
+import { start, type Options, type Running } from '../cli/recua.js';
 
 export interface Service extends Running {
   url: string;
@@ -20,8 +20,8 @@ export interface Reply {
   usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details: { cached_tokens: number } };
 }
 
-export async function startService(t: Test, args: readonly string[] = [], model = 'builtin'): Promise<Service> {
-  const running = start(['api', model, '--port', '0', ...gpuFlags, ...args]);
+export async function startService(t: Test, args: readonly string[] = [], model = 'builtin', options: Options = {}): Promise<Service> {
+  const running = start(['api', model, '--port', '0', ...gpuFlags, ...args], options);
   t.teardown(async () => {
     if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGTERM');
     await running.ended;

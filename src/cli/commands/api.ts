@@ -53,7 +53,7 @@ export const api = command({
     const { port, host } = values;
     const config = makeConfig({ ...await settingValues(configSettings, values), model: '' });
     const serving = await servingOf(namedModels(given), config);
-    const output = await openOutput(config.logLevel, values.logFile, values.stateFile !== '');
+    const output = await openOutput(config, values.logFile, values.stateFile !== '');
     let registration: Registration | undefined;
     // Before the record is there: a server that is stopped has not crashed.
     const stop = watchSignals();

@@ -129,7 +129,7 @@ const installCommand = command({
   operands: '[model...]',
   summary: 'Have the system start the server: at each login, and again where it ends',
   details: 'Writes a unit of systemd (Linux) or an agent of launchd (macOS) of your own user that runs recua api with these models and flags, and says how it is switched on. '
-    + 'Nothing is started by this. Paths are kept as whole ones; what stands in the config file counts as ever.',
+    + 'Nothing is started by this. systemd keeps the server in bounds, as far as it can here. Paths are kept as whole ones; what stands in the config file counts as ever.',
   examples: [
     ['recua serve install qwen3-4b --port 9000', 'A server of one model'],
     ['recua serve install --print', 'Look at what would be written'],

@@ -13,6 +13,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['HF_ENDPOINT', 'Another hub than https://huggingface.co'],
   ['HF_HUB_OFFLINE', '1 asks no hub'],
   ['HTTPS_PROXY', 'Proxy for downloads (also HTTP_PROXY; NO_PROXY lists hosts that need none)'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'Collector for traces, where --traces names none; OpenTelemetry\'s other variables count, too'],
   ['NODE_EXTRA_CA_CERTS', 'File with further certificates to trust, as for all of Node'],
   ['NO_COLOR', 'Anything: no colours or styles; Markdown keeps its marks'],
   ['VISUAL', 'The editor that Ctrl-X Ctrl-E opens in a chat (also EDITOR)'],

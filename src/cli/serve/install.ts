@@ -8,6 +8,7 @@ import { findPlaces } from '../../models/places.js';
 import { serverFlags } from '../commands/api.js';
 import { flagWord, misuse, type Flag } from '../flags/flags.js';
 import { print, say } from '../terminal/output.js';
+import { canSet, fileBounds, plainBounds } from './sandbox.js';
 import { launchdAgent, systemdUnit, type Service } from './service-file.js';
 import { checkedModels, fileKeys, mainPath, placeVariables, type StartRequest } from './start.js';
 
@@ -17,6 +18,7 @@ interface Target {
   text(service: Service): string;
   enable: readonly string[];
   disable: readonly string[];
+  isSystemd: boolean;
 }
 
 const label = 'com.recua.server';
@@ -27,7 +29,7 @@ function target(platform = process.platform): Target {
   if (platform === 'linux') {
     return {
       path: join(process.env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'systemd', 'user', 'recua.service'),
-      text: systemdUnit,
+      isSystemd: true, text: systemdUnit,
       enable: ['systemctl --user daemon-reload', 'systemctl --user enable --now recua', 'loginctl enable-linger      # also while you are not logged in'],
       disable: ['systemctl --user disable --now recua', 'systemctl --user daemon-reload'],
     };
@@ -35,7 +37,7 @@ function target(platform = process.platform): Target {
   if (platform === 'darwin') {
     const path = join(homedir(), 'Library', 'LaunchAgents', `${label}.plist`);
     return {
-      path, text: (service) => launchdAgent(service, label, join(findPlaces().state, 'launchd.log')),
+      isSystemd: false, path, text: (service) => launchdAgent(service, label, join(findPlaces().state, 'launchd.log')),
       enable: [`launchctl bootstrap gui/$(id -u) ${path}`], disable: [`launchctl bootout gui/$(id -u)/${label}`],
     };
   }
@@ -43,15 +45,20 @@ function target(platform = process.platform): Target {
 }
 
 export async function install({ names, values, given }: StartRequest, { printed, force }: { printed: boolean; force: boolean }): Promise<number> {
-  const { path, text, enable } = target();
+  const { path, text, enable, isSystemd } = target();
   if (given.has('apiKey')) throw misuse('An API key does not belong in a file that others may read: put it into one of your own and name that by --api-key-file.');
   await checkedModels({ names, values });
   const whole = { ...values, ...Object.fromEntries(fileKeys.map((key) => [key, values[key] === '' ? '' : resolve(values[key])])) };
   const flags = Object.entries<Flag<unknown>>(serverFlags).filter(([key]) => given.has(key as keyof typeof values) && key !== 'model');
+  const folder = process.cwd();
+  const variables = placeVariables();
+  const ofFiles = isSystemd ? fileBounds(names, values, folder) : [];
+  const bounds = isSystemd && await canSet([...plainBounds, ...ofFiles], variables, [process.execPath, mainPath]) ? [...plainBounds, ...ofFiles] : plainBounds;
   const written = text({
     command: [process.execPath, mainPath, 'api', ...names, ...flags.map(([key, flag]) => flagWord(flag, whole[key as keyof typeof whole]))],
-    folder: process.cwd(), variables: placeVariables(), stopSeconds: values.drainSeconds + moreSeconds,
+    folder, variables, stopSeconds: values.drainSeconds + moreSeconds, bounds,
   });
+  if (isSystemd && bounds === plainBounds) say('The server may write wherever you may: systemd here sets no bounds on files for the services of users.');
   if (printed) {
     await print(written);
     return 0;

@@ -5,6 +5,7 @@ import { mkdirSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { createStream } from 'rotating-file-stream';
 import type { RotatingFileStream } from 'rotating-file-stream';
+import { jsonLine, textLines, type LogFields, type LogFormat, type LogLevel } from '../terminal/log-line.js';
 
 export interface LogFileLimits {
   /** A file that has grown to this size is set aside. */
@@ -29,6 +30,7 @@ export function logFiles(path: string, kept = logFileLimits.kept): string[] {
 
 export class LogFile {
   readonly #path: string;
+  readonly #format: LogFormat;
   readonly #limits: LogFileLimits;
   readonly #trouble: (message: string) => void;
   #stream: RotatingFileStream | undefined;
@@ -39,24 +41,24 @@ export class LogFile {
    * `trouble` is told, once for each time it happens, that the file cannot be written. Throws if
    * its folder cannot be made.
    */
-  constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}) {
+  constructor(path: string, trouble: (message: string) => void, limits: Partial<LogFileLimits> = {}, format: LogFormat = 'text') {
     this.#path = resolve(path);
+    this.#format = format;
     this.#trouble = trouble;
     this.#limits = { ...logFileLimits, ...limits };
     mkdirSync(dirname(this.#path), { recursive: true });
     this.#stream = this.#open();
   }
 
-  /** Each line of the text with time and level in front. */
-  write(level: string, text: string): void {
+  write(level: LogLevel, text: string, fields?: LogFields): void {
     const stream = this.#ready();
     if (!stream) {
       this.#lost++;
       return;
     }
-    if (this.#lost > 0) stream.write(line('warn', `${this.#lost} lines are missing here: the log could not be written`));
+    if (this.#lost > 0) this.#put(stream, 'warn', `${this.#lost} lines are missing here: the log could not be written`);
     this.#lost = 0;
-    for (const one of text.trimEnd().split('\n')) stream.write(line(level, one));
+    this.#put(stream, level, text, fields);
   }
 
   /** Resolves when all that was written is in the file. */
@@ -69,6 +71,11 @@ export class LogFile {
       stream.once('close', done);
       stream.end();
     });
+  }
+
+  #put(stream: RotatingFileStream, level: LogLevel, text: string, fields?: LogFields): void {
+    const lines = this.#format === 'json' ? [jsonLine(level, text, fields)] : textLines(level, text);
+    for (const one of lines) stream.write(`${one}\n`);
   }
 
   #ready(): RotatingFileStream | undefined {
@@ -90,11 +97,4 @@ export class LogFile {
     });
     return stream;
   }
-}
-
-function line(level: string, text: string): string {
-  // What a request or a file brings along must not look like another line, nor drive the terminal
-  // that shows the log.
-  const plain = text.replace(/[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g, '\uFFFD');
-  return `${new Date().toISOString()} ${level.padEnd(5)} ${plain}\n`;
 }

@@ -24,15 +24,27 @@ export async function lastLines(files: readonly string[], count: number, end?: L
 
 /**
  * Gives of lines, in the order of the log, those about one request: they begin with its id behind
- * time and level. What is indented below such a line belongs to it.
+ * time and level, and what is indented below such a line belongs to it; or they are JSON that names
+ * it.
  */
 export function linesAbout(request: string): (lines: readonly string[]) => string[] {
   let isAbout = false;
   return (lines) => lines.filter((line) => {
+    if (line.startsWith('{')) return (isAbout = fieldOf(line, 'request_id') === request);
     const [, text = ''] = /^\S+ \S+ {1,2}(\S.*)$/.exec(line) ?? [];
     if (text !== '') isAbout = text === request || text.startsWith(`${request} `);
     return isAbout;
   });
+}
+
+/** A text in a line of JSON; undefined where that has none, or is none. */
+export function fieldOf(line: string, name: string): string | undefined {
+  try {
+    const value = (JSON.parse(line) as Record<string, unknown>)[name];
+    return typeof value === 'string' ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /**

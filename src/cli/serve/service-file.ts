@@ -1,5 +1,6 @@
 // What the system is told of a server that it starts itself: a unit of systemd's, an agent of
 // launchd's. Pure texts; used by serve/install.
+import { boundLine, type Bound } from './sandbox.js';
 
 export interface Service {
   /** Program and arguments. */
@@ -9,10 +10,12 @@ export interface Service {
   variables: Readonly<Record<string, string>>;
   /** Longest time that a stop may take. */
   stopSeconds: number;
+  /** systemd's. */
+  bounds: readonly Bound[];
 }
 
 /** For one user, by `systemctl --user`. */
-export function systemdUnit({ command, folder, variables, stopSeconds }: Service): string {
+export function systemdUnit({ command, folder, variables, stopSeconds, bounds }: Service): string {
   return `# Written by recua serve install; recua serve uninstall removes it.
 [Unit]
 Description=Recua, local models over HTTP
@@ -23,8 +26,7 @@ WorkingDirectory=${folder.replaceAll('%', '%%')}
 ${Object.entries(variables).map(([name, value]) => `Environment=${systemdWord(`${name}=${value}`, false)}\n`).join('')}Restart=always
 RestartSec=2
 TimeoutStopSec=${stopSeconds}
-NoNewPrivileges=true
-
+${bounds.map((bound) => `${boundLine(bound).replaceAll('%', '%%')}\n`).join('')}
 [Install]
 WantedBy=default.target
 `;

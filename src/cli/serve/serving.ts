@@ -30,6 +30,7 @@ import { findSettings, readModelsFile } from '../flags/models-file.js';
 import { modelShelf } from './model-shelf.js';
 import { savedChats } from './saved-chats.js';
 import type { LogFile } from './log-file.js';
+import { jsonLine } from '../terminal/log-line.js';
 import { checkContext, showLoading } from '../terminal/model-loading.js';
 import { engineLog, engineLogLevel, LoadingLine, makeLog, say, sayError } from '../terminal/output.js';
 import { aborted } from '../terminal/signals.js';
@@ -121,23 +122,29 @@ export interface Output {
   tell(text: string): void;
   /** For the log alone where it is a file: who watches sees it anyway. */
   note: ReturnType<typeof makeLog>;
-  /** Nobody watches: stderr is for last words. */
+  /** By `recua serve`: stderr is for last words. */
   managed: boolean;
+  /** No person reads stderr. */
+  quiet: boolean;
   close(): Promise<void>;
 }
 
-export async function openOutput(level: Config['logLevel'], path: string, managed: boolean): Promise<Output> {
-  if (path === '') return { log: makeLog(level), tell: say, note: () => undefined, managed, close: async () => { /* stderr stays open. */ } };
+export async function openOutput({ logLevel, logFormat }: Pick<Config, 'logLevel' | 'logFormat'>, path: string, managed: boolean): Promise<Output> {
+  const isJson = logFormat === 'json';
+  if (path === '') {
+    const log = makeLog(logLevel, isJson ? (...line) => say(jsonLine(...line)) : undefined);
+    return { log, tell: isJson ? (line) => log('info', line) : say, note: () => undefined, managed, quiet: managed || isJson, close: async () => { /* stderr stays open. */ } };
+  }
   let file: LogFile;
   try {
     const { LogFile: File } = await import('./log-file.js');
-    file = new File(path, say);
+    file = new File(path, say, {}, logFormat);
   } catch (cause) {
     throw new RecuaError('file_unreadable', `The log file ${path} cannot be written: ${(cause as Error).message}.`, { cause });
   }
-  const log = makeLog(level, (one, line) => file.write(one, line));
+  const log = makeLog(logLevel, (...line) => file.write(...line));
   return {
-    log, note: log, managed,
+    log, note: log, managed, quiet: managed,
     tell(line) {
       if (!managed) say(line);
       log('info', line);
@@ -150,6 +157,8 @@ type Tell = (change: { state?: 'running' | 'stopping'; url?: string; certificate
 
 export async function serve(serving: Serving, config: Config, output: Output, update: Tell, stopped: AbortSignal, keyFile?: string): Promise<number> {
   const { log, tell } = output;
+  // Loaded where somebody asks for them: most do not.
+  const traces = asksForTraces(config.traces) ? await (await import('./trace-export.js')).startTraces(config.traces, log) : undefined;
   // Before what an engine has to say of it.
   output.note('info', `Loading ${serving.title}`);
   const { pool, defaultsOf, load, close } = serving.open(output, config);
@@ -180,11 +189,11 @@ export async function serve(serving: Serving, config: Config, output: Output, up
         await update({ state: 'running', ...(loaded.offload ? { offload: loaded.offload } : {}) });
         if (socketPath(config.host) === undefined && !isLoopback(config.host) && ownKey === undefined) tell(`Warning: whoever can reach ${config.host} port ${port} can use this server; it asks for no key (--api-key).`);
         tell(`Recua listens on ${url}`);
-        if (config.ui && !output.managed && port !== 0) say(`In a browser: ${url}/`);
-        if (!output.managed) say(`Try: ${pool.sole ? curlLine(url, ownKey !== undefined, config.tlsCert) : `${curlWords(url, config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
+        if (config.ui && !output.quiet && port !== 0) say(`In a browser: ${url}/`);
+        if (!output.quiet) say(`Try: ${pool.sole ? curlLine(url, ownKey !== undefined, config.tlsCert) : `${curlWords(url, config.tlsCert)}/v1/models${keyWords(ownKey !== undefined)}`}`);
         await aborted(stopped);
       }
-      tell(output.managed ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
+      tell(output.quiet ? 'Stopping' : 'Stopping; Ctrl-C again stops at once.');
       // What can't be told must not keep the server from stopping.
       await update({ state: 'stopping' }).catch(sayError);
     } finally {
@@ -196,8 +205,13 @@ export async function serve(serving: Serving, config: Config, output: Output, up
     return 0;
   } finally {
     await close();
+    await traces?.close();
     output.note('info', 'Stopped.');
   }
+}
+
+function asksForTraces(given: string, env = process.env): boolean {
+  return given !== '' || ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'].some((name) => Boolean(env[name]));
 }
 
 /** A server that others cannot find serves all the same. */
@@ -217,8 +231,8 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'));
 }
 
-async function loading(engine: Engine, id: string, { tell, managed }: Output): Promise<ModelDescription> {
-  const model = await showLoading(engine, `Loading ${id}`, managed, engine.ready());
+async function loading(engine: Engine, id: string, { tell, quiet }: Output): Promise<ModelDescription> {
+  const model = await showLoading(engine, `Loading ${id}`, quiet, engine.ready());
   checkContext(model);
   describeModel(model, tell);
   return model;
@@ -228,10 +242,10 @@ async function loading(engine: Engine, id: string, { tell, managed }: Output): P
  * One after the other. One that does not load is told, and the others are served; throws where none
  * loads.
  */
-async function loadAll(pool: ModelPool, ids: readonly string[], { tell, managed }: Output): Promise<undefined> {
+async function loadAll(pool: ModelPool, ids: readonly string[], { tell, quiet }: Output): Promise<undefined> {
   const failures: RecuaError[] = [];
   for (const id of ids) {
-    const line = new LoadingLine(`Loading ${id}`, managed);
+    const line = new LoadingLine(`Loading ${id}`, quiet);
     const stop = pool.onChange((model) => {
       if (model.id === id && model.state.state === 'loading') line.show(model.state.fraction);
     });

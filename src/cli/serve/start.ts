@@ -26,7 +26,7 @@ import type { StopSignal } from '../terminal/signals.js';
 import { recuaVersion } from '../commands/version.js';
 import { askHealth } from './health.js';
 import { curlLine, servingOf } from './serving.js';
-import { endOf } from './log-lines.js';
+import { endOf, fieldOf } from './log-lines.js';
 import type { LogEnd } from './log-lines.js';
 import { readRecord } from './state-file.js';
 import type { ServePlaces, ServerRecord } from './state-file.js';
@@ -249,7 +249,7 @@ async function failure(child: ChildProcess, places: ServePlaces, wanted: Wanted,
   const bytes = await readFile(log).catch(() => Buffer.alloc(0));
   const now = await endOf(log);
   const fresh = bytes.subarray(before && before.inode === now?.inode ? before.offset : 0).toString('utf8').split('\n');
-  const lines = fresh.filter((line) => line !== '' && !(reason !== undefined && line.endsWith(reason))).slice(-quotedLines);
+  const lines = fresh.filter((line) => line !== '' && !(reason !== undefined && (fieldOf(line, 'msg') ?? line).endsWith(reason))).slice(-quotedLines);
   return new RecuaError('server_failed', [
     `The server did not start: ${reason ?? `it ended ${how}.`}`,
     ...(reason === undefined && words.length > 0 ? ['Its last words:', ...words.slice(-quotedLines).map((line) => `  ${line}`)] : []),

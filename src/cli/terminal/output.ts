@@ -1,6 +1,7 @@
 // Where words go: data to stdout, talk to stderr, neither with escape codes where it is no
 // terminal.
 import { RecuaError } from '../../errors.js';
+import type { LogFields, LogLevel } from './log-line.js';
 
 /**
  * The reader of stdout went away (`recua run … | head`): no error, there is just nobody left to
@@ -58,15 +59,14 @@ export function aboveProgress(write: () => void): void {
   progress?.redraw();
 }
 
-type Level = 'debug' | 'info' | 'warn' | 'error';
 const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 
 /** A log that lets through what is at least of `least`; to stderr, or to who else writes it. */
 export function makeLog(
-  least: Level | 'silent', write: (level: Level, text: string) => void = (level, text) => say(`${level}: ${text.trimEnd()}`),
-): (level: Level, text: string) => void {
-  return (level, text) => {
-    if (levels.indexOf(level) >= levels.indexOf(least)) write(level, text);
+  least: LogLevel | 'silent', write: (level: LogLevel, text: string, fields?: LogFields) => void = (level, text) => say(`${level}: ${text.trimEnd()}`),
+): (level: LogLevel, text: string, fields?: LogFields) => void {
+  return (level, text, fields) => {
+    if (levels.indexOf(level) >= levels.indexOf(least)) write(level, text, fields);
   };
 }
 
@@ -81,7 +81,7 @@ export function engineLog(log: ReturnType<typeof makeLog>): ReturnType<typeof ma
 /**
  * What `engineLog` of a log of this level lets through, so that an engine process sends no more.
  */
-export function engineLogLevel(least: Level | 'silent'): Level {
+export function engineLogLevel(least: LogLevel | 'silent'): LogLevel {
   if (least === 'silent') return 'error';
   return least === 'info' ? 'warn' : least;
 }
@@ -96,7 +96,7 @@ export class HeldErrors {
   /** Below this level nothing is told. */
   readonly logLevel = 'warn';
 
-  readonly log = (level: Level, text: string): void => {
+  readonly log = (level: LogLevel, text: string): void => {
     if (level === 'error') this.#lines.push(text.trimEnd());
     else if (level === 'warn') say(`warn: ${text.trimEnd()}`);
   };

@@ -11,6 +11,7 @@ import { readMessageRequest } from './message-request.js';
 import { operations as about } from './operations.js';
 
 const messages: ChatDialect<MessageAsked> = {
+  operation: 'chat',
   framing: sse,
   read(body, context) {
     const { request, ...asked } = readMessageRequest(body, context);

@@ -62,10 +62,14 @@ async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, r
   const { name, keepAliveMs: askedAliveMs } = readAdmission(body);
   const { keepAliveMs, warnings } = residence(askedAliveMs, staysAnyway(res));
   const pool = poolFor(res);
+  const facts = factsOf(res);
+  facts.modelAsked = name;
+  const askedMs = performance.now();
   let waits = false;
   const onWait = (): void => {
     if (waits) return;
     waits = true;
+    facts.loadFromMs = askedMs;
     try {
       exchange.check(body);
     } catch (thrown) {
@@ -76,10 +80,9 @@ async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, r
       if (waits && !signal.aborted) exchange.wait?.(id);
     }, () => undefined);
   };
-  const askedMs = performance.now();
   const lease = await pool.lease(name, { signal, onWait, ...(keepAliveMs === undefined ? {} : { keepAliveMs }) });
   waits = false;
-  Object.assign(factsOf(res), { model: lease.id, loadMs: performance.now() - askedMs });
+  Object.assign(facts, { model: lease.id, loadMs: performance.now() - askedMs });
   try {
     signal.throwIfAborted();
     exchange.begin(body, lease, signal, warnings);

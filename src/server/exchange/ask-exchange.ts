@@ -6,6 +6,7 @@ import type { ChatRequest, ModelDescription, Rendered } from '../../engine/proto
 import type { Fields } from '../../request/fields.js';
 import { checkUnknown } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
+import { factsOf, type ModelOperation } from '../http/facts.js';
 import type { Gateway } from '../http/gateway.js';
 import { anyModel, inference, type Exchange } from './admission.js';
 import type { ChatContext } from './dialect.js';
@@ -24,8 +25,10 @@ type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'>
 export function askRoute<Question>(
   gateway: Gateway, read: (body: Fields, context: AskContext) => Question,
   ask: (question: Question, lease: Lease, signal: AbortSignal, lend: Lend, res: Response) => Promise<object>,
+  operation?: ModelOperation,
 ): RequestHandler {
   return inference(gateway, (res): Exchange => {
+    if (operation) factsOf(res).operation = operation;
     let asking: Promise<object> | undefined;
     let warnings: readonly string[] = [];
     return {

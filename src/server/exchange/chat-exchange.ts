@@ -15,7 +15,7 @@ import { checkUnknown } from '../../request/unknown-fields.js';
 import { lendBody } from '../body/json-body.js';
 import { logError } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
-import { factsOf, noteFinishes } from '../http/facts.js';
+import { factsOf, noteAsked, noteFinishes } from '../http/facts.js';
 import { IdleWork, reasonOf } from '../http/inner.js';
 import { Stream } from '../http/stream.js';
 import { anyModel, inference, type Exchange } from './admission.js';
@@ -68,6 +68,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#res = res;
     this.#dialect = dialect;
     this.#client = gateway.clientOf(res);
+    factsOf(res).operation = dialect.operation;
   }
 
   check(body: Fields): void {
@@ -101,13 +102,16 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       this.#controlled?.push(answer);
       return answer;
     };
-    factsOf(this.#res).generates = true;
+    const writer = this.#writer!;
+    const begunMs: number[] = [];
+    Object.assign(factsOf(this.#res), { generates: true, answerId: writer.id, begunMs });
+    noteAsked(this.#res, prompts[0]![0]!, { stream: this.#asked!.stream, choices: prompts.flat().length });
     this.#tells = prompts[0]?.[0]?.tells ?? {};
     this.#model = id;
-    const writer = this.#writer!;
     if (writer.id !== undefined) this.#leave = this.#gateway.live.add(writer.id, { answers: this.#controlled ?? [], hasControl: this.#controlled !== undefined });
     let index = 0;
     for (const [request, ...rest] of prompts) {
+      begunMs[index] = performance.now();
       this.#groups.push({ first: this.#start(request!), index, rest });
       index += 1 + rest.length;
     }
@@ -186,6 +190,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** All answers to the end, in the order of their indices. */
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
     const { meter } = factsOf(this.#res);
+    const { begunMs = [] } = factsOf(this.#res);
     const spent = (factsOf(this.#res).spent ??= []);
     const follow = async (answer: Answer, index: number, begun?: () => void): Promise<Finish> => {
       const followed = this.#gateway.running.follow(String(this.#res.getHeader('x-request-id')), this.#model);
@@ -230,6 +235,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       // From its first token on the first has the prompt evaluated, for all.
       const startOthers = (): void => {
         for (const request of rest.slice(others.length)) {
+          begunMs[index + 1 + others.length] = performance.now();
           const other = follow(this.#start(request), index + 1 + others.length);
           other.catch((thrown: unknown) => this.#failed.abort(RecuaError.from(thrown)));
           others.push(other);

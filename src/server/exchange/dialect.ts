@@ -70,6 +70,7 @@ export interface ChatAsked {
 export type AskedRest<Asked extends ChatAsked> = Omit<Asked, 'prompts'>;
 
 export interface ChatDialect<Asked extends ChatAsked> {
+  operation: 'chat' | 'text_completion';
   framing: Framing;
   /** What was asked is as large as the body: its memory counts until the answer has ended. */
   keepsBody?: boolean;

@@ -55,8 +55,8 @@ export function logError(log: Log, res: Response, error: RecuaError): void {
   // The sentence went to the client and may quote its request: the request's own line has the code.
   if (error.status < 500) return;
   const id = String(res.getHeader('x-request-id'));
-  if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`);
-  else log('warn', `${id} ${error.code}: ${error.message}`);
+  if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`, { request_id: id, error: error.code });
+  else log('warn', `${id} ${error.code}: ${error.message}`, { request_id: id, error: error.code });
 }
 
 export function errorHandler(log: Log): ErrorRequestHandler {

@@ -3,7 +3,8 @@
 // closed.
 import type { Response } from 'express';
 import type { Finish } from '../../engine/api.js';
-import type { RecuaError } from '../../errors.js';
+import type { Sampling } from '../../engine/protocol.js';
+import type { ErrorCode, RecuaError } from '../../errors.js';
 
 /** Hears of an answer while it is written. */
 export interface Meter {
@@ -13,15 +14,37 @@ export interface Meter {
   gap(ms: number): void;
 }
 
+/** What models are asked to do, as OpenTelemetry names it where it has a name. */
+export type ModelOperation = 'chat' | 'text_completion' | 'embeddings' | 'rerank';
+
+/** How answers are to be drawn, as it holds: also where the request left it to the server. */
+export interface Asked {
+  stream: boolean;
+  /** Answers that are wanted. */
+  choices: number;
+  maxTokens: number;
+  sampling: Pick<Sampling, 'temperature' | 'topP' | 'topK' | 'frequencyPenalty' | 'presencePenalty' | 'seed'>;
+}
+
 export interface Facts {
   /** By performance.now(), when its headers were there. */
   readonly startMs: number;
   /** The pattern of its path; absent where no route has it. */
   route?: string;
+  operation?: ModelOperation;
+  /** The name that the client has for the model. */
+  modelAsked?: string | undefined;
+  asked?: Asked;
+  /** By which clients know the answer. */
+  answerId?: string | undefined;
   /** The model that answers it, by the name that the server gives it. */
   model?: string;
+  /** By performance.now(), when it asked for its model; absent where that was loaded. */
+  loadFromMs?: number;
   /** Milliseconds that it waited for its model to be loaded. */
   loadMs?: number;
+  /** By performance.now(), when the engine was asked for each of its answers. */
+  begunMs?: number[];
   /** Answers are generated for it. */
   generates?: true;
   meter?: Meter;
@@ -34,8 +57,9 @@ export interface Facts {
   cachedTokens?: number;
   /** All of its answers, where all ended well. */
   finishes?: readonly Finish[];
-  /** A code of errors.ts. */
-  code?: string;
+  code?: ErrorCode;
+  /** Of its span, where one is recorded. */
+  traceId?: string;
   /** The code with the field's name. */
   error?: string;
 }
@@ -48,6 +72,12 @@ export function factsOf(res: Response): Facts {
 export function tokensOf(res: Response): number {
   const { promptTokens, completionTokens = 0, spent = [] } = factsOf(res);
   return promptTokens === undefined ? spent.reduce((sum, one) => sum + (one ?? 0), 0) : promptTokens + completionTokens;
+}
+
+/** Of its first prompt; the others differ in their seeds. */
+export function noteAsked(res: Response, { sampling, maxTokens }: { sampling: Sampling; maxTokens: number }, more: Pick<Asked, 'stream' | 'choices'>): void {
+  const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } = sampling;
+  factsOf(res).asked = { ...more, maxTokens, sampling: { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } };
 }
 
 export function noteTokens(res: Response, promptTokens: number, completionTokens?: number): void {

@@ -13,7 +13,10 @@ import type { LiveChats } from './live-chats.js';
 import type { RunningAnswers } from './running.js';
 import type { Traffic } from './traffic.js';
 
-export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
+/** What is known of a request beside the sentence; undefined is left out. */
+export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string, fields?: LogFields) => void;
 
 export interface Gateway {
   readonly pool: ModelPool;

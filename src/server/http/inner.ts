@@ -75,6 +75,9 @@ class InnerSocket extends Duplex {
   }
 }
 
+/** What a request says of the trace that it belongs to: `traceparent` and what goes with it. */
+export type TraceHeaders = Readonly<Record<string, string>>;
+
 export interface InnerReply {
   status: number;
   requestId: string;
@@ -90,6 +93,8 @@ export interface InnerAsk {
   reason: object;
   /** Name of the API key that it is asked with. */
   by: string | undefined;
+  /** The trace that it belongs to. */
+  trace?: TraceHeaders | undefined;
   /** Hangs up. */
   signal: AbortSignal;
   /** The body of a reply with status 200 is read and dropped. */
@@ -106,13 +111,13 @@ export class Inner {
   }
 
   /** Rejects where the connection ended before the reply did. */
-  ask({ path, body, reason, by, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
+  ask({ path, body, reason, by, trace, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
     const near = new InnerSocket();
     const far = new InnerSocket(reason, by);
     near.join(far);
     this.#server.emit('connection', far);
     return new Promise<InnerReply>((resolve, reject) => {
-      const headers = { host: 'localhost', 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), connection: 'close' };
+      const headers = { ...trace, host: 'localhost', 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), connection: 'close' };
       const asked = httpRequest({ method: 'POST', path, headers, signal, createConnection: () => near }, (reply) => {
         const { statusCode: status = 0 } = reply;
         const requestId = String(reply.headers['x-request-id'] ?? '');

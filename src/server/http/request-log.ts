@@ -2,8 +2,8 @@
 // a word of the request or the answer. Express middleware, mounted first by app; what the line
 // tells is noted in facts.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import { factsOf } from './facts.js';
-import type { Log } from './gateway.js';
+import { factsOf, type Facts } from './facts.js';
+import type { Log, LogFields } from './gateway.js';
 import type { RecentRequests } from './recent.js';
 
 /** `askedBy` is the name of the API key that came with the request, where it had one. */
@@ -22,7 +22,8 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
       const by = name === undefined ? '' : ` by ${JSON.stringify(name)}`;
       const of = model === undefined ? '' : ` of ${/^[\w.:@/+-]+$/.test(model) ? model : JSON.stringify(model)}`;
       const more = [...(cachedTokens === undefined ? [] : [` ${cachedTokens} cached`]), ...(firstMs === undefined ? [] : [` first after ${Math.round(firstMs)} ms`]), ` ${durationMs} ms`];
-      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${of}${[tokens, ...more].filter((part) => part !== '').join(',')}`);
+      log(isRoutine(req) ? 'debug' : 'info', `${id} ${method} ${path} ${status}${error}${by}${of}${[tokens, ...more].filter((part) => part !== '').join(',')}`,
+        fieldsOf(facts, { request_id: id, method, path, ...(res.writableFinished ? { status: res.statusCode } : { cut_off: true }), key: name, duration_ms: durationMs }));
       if (method !== 'POST' && method !== 'DELETE') return;
       recent.add({
         id, method, path, startedMs: Date.now() - durationMs, durationMs, ...(res.writableFinished ? { status: res.statusCode } : {}),
@@ -33,7 +34,18 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
   };
 }
 
+/** The same for programs, with the engine's times where there was one answer. */
+function fieldsOf({ route, model, promptTokens, completionTokens, cachedTokens, loadFromMs, loadMs, firstMs, finishes, code, traceId }: Facts, about: LogFields): LogFields {
+  const ms = (time: number | undefined): number | undefined => (time === undefined ? undefined : Math.round(time * 1_000) / 1_000);
+  const { timings } = (finishes?.length === 1 ? finishes[0] : undefined) ?? {};
+  return {
+    ...about, route, error: code, model, prompt_tokens: promptTokens, completion_tokens: completionTokens, cached_tokens: cachedTokens,
+    load_ms: loadFromMs === undefined ? undefined : ms(loadMs), queue_ms: ms(timings?.queueMs), prompt_ms: ms(timings?.promptMs), generate_ms: ms(timings?.generateMs),
+    first_ms: ms(firstMs), trace_id: traceId,
+  };
+}
+
 /** What monitors, browsers and `recua serve` ask again and again. */
-function isRoutine(req: Request): boolean {
+export function isRoutine(req: Request): boolean {
   return req.method === 'OPTIONS' || /^(\/v1)?\/health(\/live|\/ready)?$|^\/metrics$/.test(req.path);
 }

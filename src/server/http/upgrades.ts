@@ -11,8 +11,11 @@ import type { ApiKey } from '../access/api-keys.js';
 
 export interface SocketRoute {
   paths: readonly string[];
-  /** `mayGoOn`: whether the key that it was opened with still counts; `by` is its name. */
-  open(socket: WebSocket, mayGoOn: () => boolean, by: string | undefined): void;
+  /**
+   * `mayGoOn`: whether the key that it was opened with still counts; `by` is its name, `headers`
+   * what it was opened with.
+   */
+  open(socket: WebSocket, mayGoOn: () => boolean, by: string | undefined, headers: IncomingHttpHeaders): void;
 }
 
 export interface SocketLimits {
@@ -43,7 +46,7 @@ export class Upgrades {
       const route = asksForWebSocket(req) ? this.#routes.get(path) : undefined;
       const opener = route?.mayOpen(req.headers);
       if (!route || this.#isOver || !opener || route.sockets.clients.size >= mostSockets) readAgain(server, req, socket, head);
-      else route.sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => route.mayOpen(req.headers) !== undefined, opener.key?.name));
+      else route.sockets.handleUpgrade(req, socket, head, (opened) => route.open(opened, () => route.mayOpen(req.headers) !== undefined, opener.key?.name, req.headers));
     });
   }
 

@@ -14,6 +14,7 @@ import { piecesOf, readDetokenize, readTokenize } from './tokens.js';
 
 /** The answer repeats the prompt. */
 const complete: ChatDialect<NativeBody> = {
+  operation: 'text_completion',
   framing: sse,
   keepsBody: true,
   read: readNativeRequest,

@@ -14,12 +14,14 @@ import { orResidence } from './residence.js';
 import { shelfRoutes } from './shelf-routes.js';
 
 const chat: ChatDialect<OllamaBody> = {
+  operation: 'chat',
   framing: ndjson,
   read: readChat,
   writer: (asked, model) => new ChatWriter(asked, model),
 };
 
 const generate: ChatDialect<OllamaBody> = {
+  operation: 'text_completion',
   framing: ndjson,
   read: readGenerate,
   writer: (asked, model) => new GenerateWriter(asked, model),

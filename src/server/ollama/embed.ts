@@ -21,7 +21,7 @@ export function embed(gateway: Gateway): RequestHandler {
     if (old) return { embedding: rows[0] };
     const nanoseconds = Math.round((performance.now() - startMs) * 1e6);
     return { model: id, embeddings: rows, total_duration: nanoseconds, load_duration: 0, prompt_eval_count: tokens };
-  });
+  }, 'embeddings');
 }
 
 export interface EmbedQuestion {

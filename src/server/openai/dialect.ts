@@ -15,6 +15,7 @@ import { operations as about } from './operations.js';
 import { rerank } from './rerank.js';
 
 const chat: ChatDialect<ChatAsked & ChatShape> = {
+  operation: 'chat',
   framing: sse,
   read(body, context) {
     const { request, ...asked } = readChatRequest(body, context);
@@ -24,6 +25,7 @@ const chat: ChatDialect<ChatAsked & ChatShape> = {
 };
 
 const complete: ChatDialect<CompletionBody> = {
+  operation: 'text_completion',
   framing: sse,
   read: readCompletionRequest,
   writer: (asked, model) => new CompletionWriter(asked, model),

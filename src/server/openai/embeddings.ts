@@ -14,7 +14,7 @@ import { readTokens } from '../../request/tokens.js';
 import type { Gateway } from '../http/gateway.js';
 import { lendBody } from '../body/json-body.js';
 import { shorten } from '../exchange/vectors.js';
-import { noteTokens } from '../http/facts.js';
+import { factsOf, noteTokens } from '../http/facts.js';
 
 const maxInputs = 2_048;
 /** Floats turned into text before the event loop may do something else: about 5 ms. */
@@ -33,6 +33,7 @@ class EmbeddingExchange implements Exchange {
 
   constructor(res: Response) {
     this.#res = res;
+    factsOf(res).operation = 'embeddings';
   }
 
   check(body: Fields): void {

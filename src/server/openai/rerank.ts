@@ -29,7 +29,7 @@ export function rerank(gateway: Gateway): RequestHandler {
     if (asTexts) return order.map(({ index, score }) => ({ index, score, ...(texts ? { text: texts[index] } : {}) }));
     const results = order.map(({ index, score }) => ({ index, relevance_score: score, ...(texts ? { document: { text: texts[index] } } : {}) }));
     return { object: 'list', model: id, usage: { prompt_tokens: tokens, total_tokens: tokens }, results };
-  });
+  }, 'rerank');
 }
 
 export function readRerank(body: Fields): Question {

@@ -3,6 +3,7 @@
 import { RecuaError } from '../../errors.js';
 import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
+import type { TraceHeaders } from '../http/inner.js';
 import type { Frame } from '../http/stream.js';
 import { ownIdentity } from '../../system/process-identity.js';
 import type { Beginning } from './answer.js';
@@ -156,7 +157,7 @@ export class BackgroundRuns {
    * Stores it as queued, and begins.
    * @throws RecuaError `queue_full`; what storing throws
    */
-  async start(stored: StoredResponse, body: object): Promise<BackgroundRun> {
+  async start(stored: StoredResponse, body: object, trace?: TraceHeaders): Promise<BackgroundRun> {
     const text = JSON.stringify({ ...body, stream: true });
     const unfinished = [...this.#runs.values()].filter(({ ended }) => !ended);
     const bytes = unfinished.reduce((sum, run) => sum + run.bytes, 0);
@@ -172,14 +173,14 @@ export class BackgroundRuns {
       this.drop(stored.response.id);
       throw thrown;
     }
-    void this.#work(run, text);
+    void this.#work(run, text, trace);
     return run;
   }
 
-  async #work(run: BackgroundRun, body: string): Promise<void> {
+  async #work(run: BackgroundRun, body: string, trace?: TraceHeaders): Promise<void> {
     let failure: ErrorBody;
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, signal: run.signal, dropsBody: true });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, trace, signal: run.signal, dropsBody: true });
       failure = status === 200 ? errorBody(new RecuaError('internal_error', 'An answer in the background just ended.')) : JSON.parse(reply.toString()) as ErrorBody;
     } catch (thrown) {
       failure = errorBody(new RecuaError('internal_error', `An answer in the background ended without a reply: ${(thrown as Error).message}`, { cause: thrown }));

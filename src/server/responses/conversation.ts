@@ -8,7 +8,9 @@ import { RecuaError } from '../../errors.js';
 import { isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
+import type { TraceHeaders } from '../http/inner.js';
 import type { SocketRoute } from '../http/upgrades.js';
+import { traceHeadersOf } from '../traces/trace-headers.js';
 import type { StoredResponse } from './store.js';
 
 /** Messages that may wait behind the one that is answered, and their characters. */
@@ -49,18 +51,20 @@ export class Conversation {
   readonly #held: Held;
   readonly #mayGoOn: () => boolean;
   readonly #by: string | undefined;
+  readonly #trace: TraceHeaders;
   readonly #gone = new AbortController();
   readonly #waiting: string[] = [];
   /** All items up to the last response, as JSON: what its client need not send again. */
   #last: { id: string; items: string } | undefined;
   #work: Promise<void> | undefined;
 
-  constructor(gateway: Gateway, socket: WebSocket, held: Held, mayGoOn: () => boolean, by: string | undefined) {
+  constructor(gateway: Gateway, socket: WebSocket, held: Held, mayGoOn: () => boolean, by: string | undefined, trace: TraceHeaders) {
     this.#gateway = gateway;
     this.#socket = socket;
     this.#held = held;
     this.#mayGoOn = mayGoOn;
     this.#by = by;
+    this.#trace = trace;
     socket.on('message', (data, isBinary) => this.#take(data, isBinary));
     socket.on('close', () => {
       this.#gone.abort();
@@ -146,7 +150,7 @@ export class Conversation {
 
   async #answer(body: string): Promise<void> {
     try {
-      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#by, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
+      const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: this, by: this.#by, trace: this.#trace, signal: this.#gone.signal, read: (stream) => this.#forward(stream) });
       if (status >= 400) await this.#send(JSON.stringify(failure(status, JSON.parse(reply.toString()) as ErrorBody)));
     } catch (thrown) {
       if (this.#gone.signal.aborted) return;
@@ -185,8 +189,8 @@ export function conversations(gateway: Gateway): SocketRoute['open'] {
   const open = new Set<Conversation>();
   const held = new Held();
   gateway.traffic.onDrain(() => Promise.all([...open].map((one) => one.drain())));
-  return (socket, mayGoOn, by) => {
-    const one = new Conversation(gateway, socket, held, mayGoOn, by);
+  return (socket, mayGoOn, by, headers) => {
+    const one = new Conversation(gateway, socket, held, mayGoOn, by, traceHeadersOf(headers));
     open.add(one);
     socket.once('close', () => open.delete(one));
   };

@@ -8,6 +8,7 @@ import { anyModel, readKeepAlive, readModelName } from '../exchange/admission.js
 import type { Gateway } from '../http/gateway.js';
 import { sse, Stream } from '../http/stream.js';
 import type { Owner } from '../kept/owner.js';
+import { traceHeaders } from '../traces/trace-headers.js';
 import type { BackgroundRun, BackgroundRuns } from './background.js';
 import type { Conversation } from './conversation.js';
 import { nothingEarlier, referencesOf, type Earlier } from './items.js';
@@ -57,7 +58,7 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
     id, object: 'response', created_at: Math.floor(Date.now() / 1_000), completed_at: null, status: 'queued', background: true,
     error: null, incomplete_details: null, model, output: [], usage: null, store: true, ...asked.echo,
   };
-  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body);
+  const run = await runs.start({ response, input: storedInput(asked.input, id), previous: asked.previous, by: gateway.ownerOf(res).name }, body, traceHeaders(res));
   if (asked.stream) await streamRun(gateway, res, run, 0);
   else res.json(response);
   return true;

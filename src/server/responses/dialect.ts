@@ -33,6 +33,7 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   const runs = new BackgroundRuns(gateway, store);
   const keeps = gateway.config.responseDays > 0;
   const answering = ({ name: by }: Owner, earlier: Earlier, run?: BackgroundRun, conversation?: Conversation): ChatDialect<ResponseAsked> => ({
+    operation: 'chat',
     framing: sse,
     keepsBody: true,
     read(body, context) {

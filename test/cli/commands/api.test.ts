@@ -111,6 +111,30 @@ t.test('api --log-file logs there, and tells its address on stderr as ever', asy
   t.match(await recua(['api', 'builtin', ...small, '--log-file', join(path, 'below')]), { code: 1, stderr: /log file .* cannot be written/ });
 });
 
+t.test('api --log-format json writes nothing but JSON, to stderr or into a file', async (t) => {
+  const path = join(t.testdir(), 'a.log');
+  const readLines = (text: string) => text.trimEnd().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+  for (const file of [false, true]) {
+    const running = start(['api', 'builtin', ...small, '--log-format', 'json', ...(file ? ['--log-file', path] : [])]);
+    const [, url] = await running.saw(/Recua listens on (http:\/\/[\w.:]+)/);
+    const reply = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST', headers: { 'content-type': 'application/json', 'x-request-id': 'mine' }, body: JSON.stringify({ messages: [{ role: 'user', content: 'xyzzy' }], max_tokens: 4 }),
+    });
+    const { usage } = await reply.json() as { usage: { prompt_tokens: number; completion_tokens: number } };
+    running.child.kill('SIGINT');
+    const { code, stderr } = await running.ended;
+    t.equal(code, 0);
+    const lines = readLines(file ? readFileSync(path, 'utf8') : stderr);
+    t.match(lines.find(({ request_id: id }) => id === 'mine'), {
+      level: 'info', msg: /^mine POST \/v1\/chat\/completions 200 /, method: 'POST', route: '/v1/chat/completions', status: 200, model: 'builtin',
+      prompt_tokens: usage.prompt_tokens, completion_tokens: usage.completion_tokens, duration_ms: Number, queue_ms: Number, prompt_ms: Number, generate_ms: Number,
+    });
+    t.ok(lines.every(({ time, level, msg }) => typeof time === 'string' && typeof level === 'string' && typeof msg === 'string'));
+    t.ok(lines.some(({ msg }) => /^Recua listens on/.test(String(msg))));
+    t.notMatch(JSON.stringify(lines), /xyzzy/);
+  }
+});
+
 t.test('api --state-file keeps pid and address while it runs, and only one server has it', async (t) => {
   const path = join(t.testdir(), 'state.json');
   const running = start(['api', 'builtin', ...small, '--state-file', path]);

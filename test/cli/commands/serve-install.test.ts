@@ -63,10 +63,11 @@ t.test('serve install refuses what cannot be: no such model, a key in the open, 
 
 t.test('words survive both kinds of file', async (t) => {
   const evil = ['/bin/no de', 'a"b\\c%d$e', 'é<&>', "it's"];
-  const service = { command: evil, folder: '/a b', variables: { NAME: '50% "x" $HOME' }, stopSeconds: 35 };
+  const service = { command: evil, folder: '/a b', variables: { NAME: '50% "x" $HOME' }, stopSeconds: 35, bounds: [['ReadWritePaths', '/a b', '/50%'], ['LockPersonality', 'true']] as const };
   const unit = systemdUnit(service);
   t.strictSame(wordsOf(/^ExecStart=(.*)$/m.exec(unit)![1]!), evil);
   t.match(unit, 'Environment="NAME=50%% \\"x\\" $HOME"\n', 'no variables there');
+  t.match(unit, 'ReadWritePaths="/a b" "/50%%"\nLockPersonality=true\n');
   const agent = launchdAgent(service, 'com.recua.server', '/log');
   t.match(agent, '<string>é&lt;&amp;&gt;</string>');
   t.match(agent, '<string>a"b\\c%d$e</string>');

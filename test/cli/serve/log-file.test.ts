@@ -19,6 +19,19 @@ t.test('each line has its time and level, and the file is its owner\'s', async (
   t.equal(readFileSync(path, 'utf8').split('\n').length, 4, 'what comes after close() is dropped');
 });
 
+t.test('as JSON each line is an object, whatever a text holds', async (t) => {
+  const path = join(t.testdir(), 'a.log');
+  const log = new LogFile(path, silent, {}, 'json');
+  log.write('error', 'one\ntwo \u001b[2J \u009b2J', { request_id: 'req_1', status: 200, model: undefined });
+  log.write('info', 'plain');
+  await log.close();
+  const text = readFileSync(path, 'utf8');
+  t.notMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
+  const lines = text.trimEnd().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+  t.strictSame(lines.map(({ time, ...line }) => line), [{ level: 'error', msg: 'one\ntwo \u001b[2J \uFFFD2J', request_id: 'req_1', status: 200 }, { level: 'info', msg: 'plain' }]);
+  t.ok(lines.every(({ time }) => !Number.isNaN(Date.parse(String(time)))));
+});
+
 t.test('a log never takes more room than its pieces', async (t) => {
   const folder = t.testdir();
   const path = join(folder, 'a.log');

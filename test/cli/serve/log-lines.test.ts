@@ -74,6 +74,8 @@ t.test('linesAbout() picks the lines of one request, and what is indented below 
     `${time} error req_1 internal_error: Error: x`, `${time} error     at f (a.js:1:2)`, `${time} error     at g (a.js:2:2)`, `${time} warn  something`, `${time} error     at h (a.js:2:2)`,
   ]), [`${time} info  req_1 POST /v1/chat/completions 200 5 ms`, `${time} error req_1 internal_error: Error: x`, `${time} error     at f (a.js:1:2)`, `${time} error     at g (a.js:2:2)`]);
   t.strictSame(about([`${time} error     at f (a.js:1:2)`]), [], 'of another');
+  const json = [{ msg: 'req_1 POST', request_id: 'req_1' }, { msg: 'req_11 GET', request_id: 'req_11' }, { msg: 'req_1 was there' }].map((line) => JSON.stringify(line));
+  t.strictSame(about([...json, '{"request_id":"req_1"', '    below']), [json[0]], 'JSON names it');
   t.strictSame(linesAbout('req.1')([`${time} info  reqx1 GET /`]), [], 'an id is no pattern');
   t.end();
 });

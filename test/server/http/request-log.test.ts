@@ -1,7 +1,8 @@
 import t from 'tap';
 import { RecuaError } from '#recua/errors.js';
 import { hello, post, startApp, until } from '../app-under-test.js';
-import { hang } from '../fake-engine.js';
+import type { LogFields } from '#recua/server/http/gateway.js';
+import { FakeEngine, hang } from '../fake-engine.js';
 
 const path = '/v1/chat/completions';
 const secret = 'xyzzy';
@@ -30,6 +31,36 @@ t.test('each request is one line at info: id, method, path, status, tokens, mill
     `info nowhere POST ${path}/${'x'.repeat(179)} 404 route_not_found N ms`,
   ]);
   t.notOk(logged.some((line) => line.includes(secret)), 'no word of a request');
+});
+
+t.test('a program that collects logs gets the same as fields', async (t) => {
+  const lines: { text: string; fields: LogFields | undefined }[] = [];
+  const { url, engine } = await startApp(t, { apiKey: secret }, new FakeEngine(), { log: (_level, text, fields) => void lines.push({ text, fields }) });
+  const headers = { authorization: `Bearer ${secret}` };
+  engine.finish = { usage: { promptTokens: 9, cachedTokens: 3, completionTokens: 4 }, timings: { queueMs: 1.23456, promptMs: 2, generateMs: 4 } };
+  await (await post(url + path, body, { ...headers, 'x-request-id': 'whole' })).text();
+  await (await post(url + path, { ...body, n: 2 }, { ...headers, 'x-request-id': 'two' })).text();
+  await (await post(url + path, { ...body, temperature: secret }, { ...headers, 'x-request-id': 'wrong' })).text();
+  engine.early = new RecuaError('model_crashed', `It died of ${secret}.`);
+  await (await post(url + path, body, { ...headers, 'x-request-id': 'crash' })).text();
+  engine.early = undefined;
+  engine.script = hang;
+  const leaving = new AbortController();
+  const gone = post(url + path, body, { ...headers, 'x-request-id': 'left' }, leaving.signal).catch(() => undefined);
+  await until(() => engine.running.size === 1);
+  leaving.abort();
+  await gone;
+  const of = (id: string): LogFields[] => lines.flatMap(({ fields }) => (fields?.['request_id'] === id ? [fields] : []));
+  await until(() => ['whole', 'two', 'wrong', 'left'].every((id) => of(id).length === 1) && of('crash').length === 2);
+  const told = (id: string): object => Object.fromEntries(Object.entries(of(id).at(-1)!).filter(([name, value]) => value !== undefined && !['duration_ms', 'first_ms'].includes(name)));
+  const common = { method: 'POST', path, route: path, key: 'key 1', model: 'owner/model' };
+  t.strictSame(told('whole'), { request_id: 'whole', ...common, status: 200, prompt_tokens: 9, completion_tokens: 4, cached_tokens: 3, queue_ms: 1.235, prompt_ms: 2, generate_ms: 4 });
+  t.strictSame(told('two'), { request_id: 'two', ...common, status: 200, prompt_tokens: 18, completion_tokens: 8, cached_tokens: 6 });
+  t.strictSame(told('wrong'), { request_id: 'wrong', ...common, status: 400, error: 'invalid_type' });
+  t.strictSame(told('crash'), { request_id: 'crash', ...common, status: 500, error: 'model_crashed' });
+  t.strictSame(told('left'), { request_id: 'left', ...common, cut_off: true });
+  t.ok(of('whole').every(({ duration_ms: ms, first_ms: first }) => Number(ms) >= 0 && Number(first) >= 0));
+  t.notMatch(JSON.stringify(lines.map(({ fields }) => fields)), new RegExp(secret), 'no word of a request, and no key');
 });
 
 t.test('the name of the API key is told, not the key', async (t) => {

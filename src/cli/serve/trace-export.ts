@@ -1,0 +1,118 @@
+// Sends the spans of server/traces to a collector. OpenTelemetry's SDK, larger than all else that
+// Recua depends on, is loaded here and only where it is asked for: who wants traces installs it.
+// Called by serving. Gateway process.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { diag, DiagLogLevel, trace } from '@opentelemetry/api';
+import type { SpanExporter } from '@opentelemetry/sdk-trace-node';
+import { RecuaError } from '../../errors.js';
+import { installCommand, ownInstallation } from '../../system/installation.js';
+import type { makeLog } from '../terminal/output.js';
+
+/** Of the line that knows Node 20; 3.x, which is the newest of some of them, does not. */
+const packages = ['@opentelemetry/sdk-trace-node@2', '@opentelemetry/exporter-trace-otlp-http@0.223', '@opentelemetry/resources@2'];
+
+/** For spans to be sent, also when the server ends. OTEL_EXPORTER_OTLP_TIMEOUT goes before it. */
+const longestSendMs = 5_000;
+
+type Log = ReturnType<typeof makeLog>;
+
+export interface TraceExport {
+  /** Resolves when the last spans are sent, or could not be. */
+  close(): Promise<void>;
+}
+
+/**
+ * `given` is `--traces`; without it OpenTelemetry's own variables decide, and what stands against
+ * them is a warning: they are often set for all programs of a machine.
+ * @throws RecuaError `invalid_usage` for an address that is none; where the SDK is not installed
+ */
+export async function startTraces(given: string, log: Log, env: NodeJS.ProcessEnv = process.env): Promise<TraceExport | undefined> {
+  if (given !== '') return await exportTo(urlOf(given), log, env);
+  const byVariable = env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] || env['OTEL_EXPORTER_OTLP_ENDPOINT'];
+  if (!byVariable || env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || env['OTEL_TRACES_EXPORTER'] === 'none') return undefined;
+  try {
+    const protocol = env['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'] || env['OTEL_EXPORTER_OTLP_PROTOCOL'];
+    if (protocol === 'grpc') throw new RecuaError('invalid_usage', 'Expected a collector that takes OTLP over HTTP, got one for gRPC (OTEL_EXPORTER_OTLP_PROTOCOL). Name its other address: --traces http://127.0.0.1:4318');
+    // The exporter reads the variables itself.
+    return await exportTo(undefined, log, env);
+  } catch (thrown) {
+    log('warn', `No traces are sent, though OTEL_EXPORTER_OTLP_ENDPOINT asks for them: ${RecuaError.from(thrown).message}`);
+    return undefined;
+  }
+}
+
+/** The path may be there, or is added as to OTEL_EXPORTER_OTLP_ENDPOINT. */
+export function urlOf(given: string): string {
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol)) throw new RecuaError('invalid_usage', `Expected --traces with the address of a collector, such as http://127.0.0.1:4318, got ${JSON.stringify(given)}.`);
+  if (url.username !== '' || url.password !== '') throw new RecuaError('invalid_usage', 'Expected --traces without a name and a password: they would be seen with the settings. Set OTEL_EXPORTER_OTLP_HEADERS, e.g. to authorization=Bearer%20SECRET.');
+  const path = url.pathname.replace(/\/+$/, '');
+  url.pathname = path.endsWith('/v1/traces') ? path : `${path}/v1/traces`;
+  return url.href;
+}
+
+async function exportTo(url: string | undefined, log: Log, env: NodeJS.ProcessEnv): Promise<TraceExport> {
+  const { sdk, otlp, resources } = await loadSdk();
+  tellOnce(log);
+  const { version } = ownInstallation();
+  const resource = resources.defaultResource()
+    .merge(resources.resourceFromAttributes({ 'service.name': 'recua', 'service.version': version, 'service.instance.id': randomUUID() }))
+    .merge(resources.detectResources({ detectors: [resources.envDetector] }));
+  const hasTimeout = ['OTEL_EXPORTER_OTLP_TRACES_TIMEOUT', 'OTEL_EXPORTER_OTLP_TIMEOUT'].some((name) => env[name]);
+  const exporter = telling(new otlp.OTLPTraceExporter({ ...(url === undefined ? {} : { url }), ...(hasTimeout ? {} : { timeoutMillis: longestSendMs }) }), log);
+  const provider = new sdk.NodeTracerProvider({ resource, spanProcessors: [new sdk.BatchSpanProcessor(exporter)] });
+  // Contexts are handed on as values: following them through all that waits would cost each wait.
+  provider.register({ contextManager: null });
+  return {
+    async close() {
+      await Promise.race([provider.shutdown().catch(() => undefined), wait(longestSendMs, undefined, { ref: false })]);
+      trace.disable();
+      diag.disable();
+    },
+  };
+}
+
+async function loadSdk() {
+  try {
+    const [sdk, otlp, resources] = await Promise.all([import('@opentelemetry/sdk-trace-node'), import('@opentelemetry/exporter-trace-otlp-http'), import('@opentelemetry/resources')]);
+    return { sdk, otlp, resources };
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const isAbsent = code === 'ERR_MODULE_NOT_FOUND' && packages.some((name) => message.includes(`'${name.replace(/@[\d.]+$/, '')}'`));
+    if (!isAbsent) throw new RecuaError('invalid_usage', `OpenTelemetry's SDK cannot be loaded: ${message}`, { cause });
+    throw new RecuaError('invalid_usage', `Traces need OpenTelemetry's SDK, which does not come with Recua. Run \`${installCommand(ownInstallation(), packages.join(' '))}\`.`, { cause });
+  }
+}
+
+/** Tells when spans can no longer be sent, and when they can again; not of each that is lost. */
+function telling(exporter: SpanExporter, log: Log): SpanExporter {
+  let isFailing = false;
+  return {
+    export(spans, done) {
+      exporter.export(spans, (result) => {
+        // 0 is success.
+        const isFailed = Number(result.code) !== 0;
+        if (isFailed && !isFailing) log('warn', `Traces cannot be sent, and are lost meanwhile: ${result.error?.message ?? 'no reason was given'}`);
+        if (!isFailed && isFailing) log('info', 'Traces are sent again.');
+        isFailing = isFailed;
+        // The SDK would tell of it once more.
+        done({ code: 0 });
+      });
+    },
+    forceFlush: async () => await exporter.forceFlush?.(),
+    shutdown: async () => await exporter.shutdown(),
+  };
+}
+
+/** What the SDK has to say of its variables and itself, each sentence once. */
+function tellOnce(log: Log): void {
+  const said = new Set<string>();
+  const tell = (text: string): void => {
+    if (said.size >= 20 || said.has(text)) return;
+    said.add(text);
+    log('warn', `OpenTelemetry: ${text}`);
+  };
+  const nothing = (): void => undefined;
+  diag.setLogger({ error: tell, warn: tell, info: nothing, debug: nothing, verbose: nothing }, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
+}

@@ -1,0 +1,131 @@
+// The bounds that `recua serve install` puts into a unit. No test can ask systemd for a user's
+// manager, so a program in its place sets them by namespaces: read-only files but for the folders
+// that are named, and a /tmp of its own.
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { tmpdir } from 'node:os';
+import t, { type Test } from 'tap';
+import { plainBounds } from '#recua/cli/serve/sandbox.js';
+import { recua } from '../recua.js';
+
+const hasNamespaces = process.platform === 'linux' && spawnSync('unshare', ['-Urm', 'sh', '-c', 'mount -t tmpfs none /var/tmp && mount -o remount,bind,ro /']).status === 0;
+const needs = { skip: hasNamespaces ? false : 'needs namespaces for users' };
+
+const standIn = `
+import { spawnSync } from 'node:child_process';
+const args = process.argv.slice(2);
+const command = args.slice(args.indexOf('--') + 1);
+const of = (name) => args.filter((one) => one.startsWith('--' + name + '=')).map((one) => one.slice(name.length + 3));
+const bounds = Object.fromEntries(of('property').map((one) => one.split(/=(.*)/s)));
+const words = (text) => Array.from((text ?? '').matchAll(/"((?:[^"\\\\]|\\\\.)*)"|(\\S+)/g), ([, quoted, plain]) => plain ?? quoted.replace(/\\\\(.)/g, '$1'));
+const steps = [...words(bounds.ReadWritePaths).map((path) => ['mount', '--bind', path, path]), ...(bounds.ProtectSystem === 'strict' ? [['mount', '-o', 'remount,bind,ro', '/']] : []),
+  ...(bounds.PrivateTmp === 'true' ? [['mount', '-t', 'tmpfs', 'none', '/tmp'], ['mount', '-t', 'tmpfs', 'none', '/var/tmp']] : [])];
+const quoted = (word) => "'" + word.replaceAll("'", "'\\\\''") + "'";
+const script = [...steps.map((step) => step.map(quoted).join(' ') + ' || exit 226'), 'exec ' + command.map(quoted).join(' ')].join('\\n');
+const env = { ...process.env, ...Object.fromEntries(of('setenv').map((one) => one.split(/=(.*)/s))) };
+process.exit(spawnSync('unshare', ['-Urm', 'sh', '-c', script], { stdio: 'inherit', env }).status ?? 1);
+`;
+
+/** Beside the checkout, which is seen in a /tmp of its own as well. */
+function folderOf(t: Test, at = process.cwd()): string {
+  const folder = mkdtempSync(join(at, '.sandbox test %d-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function withManager(folder: string, text: string): Record<string, string> {
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  const isShell = text.startsWith('#!');
+  writeFileSync(join(bin, 'systemd-run'), isShell ? text : `#!/bin/sh\nexec '${process.execPath}' "$0.mjs" "$@"\n`);
+  if (!isShell) writeFileSync(join(bin, 'systemd-run.mjs'), text);
+  chmodSync(join(bin, 'systemd-run'), 0o755);
+  mkdirSync(join(folder, 'run'), { mode: 0o700 });
+  return { PATH: `${bin}${delimiter}${process.env['PATH']}`, SERVICE_HOME: join(folder, 'home'), XDG_CONFIG_HOME: join(folder, 'config'), XDG_RUNTIME_DIR: join(folder, 'run'), HOME: folder, NODE_OPTIONS: '' };
+}
+
+/** The stand-in's only child, which has become the server. */
+const childOf = (pid: number): number | undefined => Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]) || undefined;
+
+const lineOf = (unit: string, name: string): string | undefined => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1]?.replaceAll('%%', '%');
+const wordsOf = (line: string): string[] => Array.from(line.matchAll(/"([^"]*)"|(\S+)/g), ([, quoted, plain]) => plain ?? quoted!);
+
+t.test('where users may have namespaces, the server may write to its own folders alone, and runs so', needs, async (t) => {
+  const folder = folderOf(t);
+  const env = withManager(folder, standIn);
+  mkdirSync(join(folder, 'slots'));
+  const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--port', '0', '--threads', '1', '--slot-save-path', join(folder, 'slots'), '--log-file', join(folder, 'logs', 'a.log'), '--cache-disk', '64', '--print'], '', { env });
+  t.equal(code, 0, stderr);
+  t.equal(lineOf(stdout, 'ProtectSystem'), 'strict');
+  t.equal(lineOf(stdout, 'PrivateTmp'), 'true');
+  const writable = wordsOf(lineOf(stdout, 'ReadWritePaths')!);
+  t.strictSame(writable.sort(), [...['hub', 'recua', 'sessions'].map((name) => join(folder, 'home', name)), join(folder, 'slots'), join(folder, 'logs'), join(folder, 'run')].sort());
+  t.notMatch(stdout, /MemoryDenyWriteExecute|PrivateDevices|DevicePolicy|ProtectClock/, 'V8 writes code, and GPUs are devices');
+
+  const verified = join(folder, 'recua.service');
+  writeFileSync(verified, stdout);
+  const checked = spawnSync('systemd-analyze', ['verify', '--user', '--man=no', verified], { encoding: 'utf8', env: { ...process.env, XDG_RUNTIME_DIR: env['XDG_RUNTIME_DIR'] } });
+  if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown/);
+
+  const bounds = ['ProtectSystem', 'ReadWritePaths', 'PrivateTmp'].map((name) => `--property=${name}=${lineOf(stdout, name)!}`);
+  const within = (...command: string[]) => [join(folder, 'bin', 'systemd-run'), [...bounds, '--', ...command]] as const;
+  t.not(spawnSync(...within('touch', join(folder, 'elsewhere'))).status, 0, 'the bounds hold');
+  t.notOk(existsSync(join(folder, 'elsewhere')));
+  const server = spawn(...within(...wordsOf(lineOf(stdout, 'ExecStart')!)), { env: { ...process.env, ...env } });
+  t.teardown(() => {
+    const left = server.exitCode === null ? childOf(server.pid!) : undefined;
+    if (left) process.kill(left, 'SIGKILL');
+  });
+  let said = '';
+  const url = await new Promise<string>((resolve, reject) => {
+    server.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+      const found = /listens on (http:\S+)/.exec(said);
+      if (found) resolve(found[1]!);
+    });
+    server.once('close', () => reject(new Error(said)));
+  });
+  const post = async (path: string, body: object): Promise<number> => (await fetch(url + path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })).status;
+  t.equal(await post('/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 8 }), 200);
+  t.equal(await post('/v1/responses', { input: 'Hello', max_output_tokens: 8 }), 200);
+  t.equal(await post('/slots/0?action=save', { filename: 'one' }), 200);
+  t.equal((await fetch(`${url}/v1/files`, { method: 'POST', body: (() => { const form = new FormData(); form.set('purpose', 'batch'); form.set('file', new Blob(['{}']), 'a.jsonl'); return form; })() })).status, 200);
+  const { stdout: listed } = await recua(['ps'], '', { env });
+  t.match(listed, /builtin/, 'commands outside find it');
+  process.kill(childOf(server.pid!)!, 'SIGTERM');
+  await new Promise((resolve) => server.once('close', resolve));
+  t.notMatch(said + readFileSync(join(folder, 'logs', 'a.log'), 'utf8'), /EROFS|read-only|cannot be written|is not stored|not find this server/i, 'nothing that it writes is out of bounds');
+});
+
+t.test('the unit of a machine in docs/deployment.md is one, and holds more', { skip: process.platform === 'linux' ? false : 'needs Linux' }, (t) => {
+  const page = readFileSync(new URL('../../../docs/deployment.md', import.meta.url), 'utf8');
+  const [, text = ''] = /```ini\n(# \/etc\/systemd\/system\/recua\.service\n[^]*?)```/.exec(page) ?? [];
+  const path = join(t.testdir(), 'recua.service');
+  writeFileSync(path, text.replace('/usr/bin/recua', process.execPath));
+  const checked = spawnSync('systemd-analyze', ['verify', '--man=no', path], { encoding: 'utf8' });
+  if (!checked.error) t.notMatch(checked.stderr, /recua\.service:\d+|Unknown|Failed to parse/);
+  for (const [name, ...words] of plainBounds) t.equal(lineOf(text, name), words.join(' '));
+  t.notMatch(text, /^(MemoryDenyWriteExecute|PrivateDevices|DevicePolicy|ProtectClock)=/m);
+  t.end();
+});
+
+t.test('what lies in the common temporary folder is to be seen there', needs, async (t) => {
+  const folder = folderOf(t, tmpdir());
+  const env = withManager(folder, standIn);
+  const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--host', `unix:${join(folder, 'a.sock')}`, '--print'], '', { env });
+  t.equal(code, 0, stderr);
+  t.equal(lineOf(stdout, 'PrivateTmp'), undefined);
+  t.ok(['/tmp', '/var/tmp', folder].every((path) => wordsOf(lineOf(stdout, 'ReadWritePaths')!).includes(path)));
+});
+
+t.test('where the manager cannot set them, or hides a device, a unit has none of files, and it is said', { skip: process.platform === 'linux' ? false : 'needs Linux' }, async (t) => {
+  const hides = `#!/bin/sh\necho '{"devices": [], "skipped": []}'\n`;
+  for (const [why, text] of [['it fails', '#!/bin/sh\nexit 226\n'], ['it hides devices', hides]] as const) {
+    const { code, stdout, stderr } = await recua(['serve', 'install', 'builtin', '--print'], '', { env: withManager(folderOf(t), text) });
+    t.equal(code, 0, why);
+    t.notMatch(stdout, /ProtectSystem|ReadWritePaths|PrivateTmp/);
+    t.match(stdout, /^NoNewPrivileges=true\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n/m);
+    t.match(stderr, /sets no bounds on files/);
+  }
+});
