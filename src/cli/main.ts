@@ -3,7 +3,9 @@
 // imports anything else, so that the process is ready when the command has read its flags and found
 // its model.
 import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Needs } from '../engine/confinement/rules.js';
 import { dropSpare, forkSpare } from '../engine/gateway/spare-process.js';
 import { findPlaces } from '../models/places.js';
 
@@ -20,9 +22,7 @@ const unconfined = /^(--gpu-layers|-ngl|--n-gpu-layers|--device|-dev|--require-g
 /** Runs one command line (without node and script) and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   if (withEngine.has(argv[0] ?? '') && !argv.some((word) => withoutEngine.includes(word))) {
-    const { hub, sessions } = findPlaces();
-    const needs = { reads: [hub], writes: argv[0] === 'chat' ? [sessions] : [], gpu: false };
-    forkSpare(argv.some((word) => unconfined.test(word)) ? undefined : needs);
+    forkSpare(argv.some((word) => unconfined.test(word)) ? undefined : likelyNeeds(argv));
   }
   try {
     const { call } = await import('./call.js');
@@ -30,6 +30,12 @@ export async function main(argv: readonly string[]): Promise<number> {
   } finally {
     dropSpare();
   }
+}
+
+/** What an engine of this call will probably read and write. */
+function likelyNeeds(argv: readonly string[]): Needs {
+  const { hub, sessions } = findPlaces();
+  return { reads: [hub, ...argv.filter((word) => word.endsWith('.gguf')).map((word) => resolve(word))], writes: argv[0] === 'chat' ? [sessions] : [], gpu: false };
 }
 
 const script = process.argv[1];

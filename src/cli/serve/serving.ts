@@ -11,6 +11,7 @@ import type { Config } from '../../settings/config.js';
 import type { Engine } from '../../engine/api.js';
 import { startEngine } from '../../engine/gateway/client.js';
 import { startPool } from '../../engine/gateway/pool.js';
+import { dropSpare } from '../../engine/gateway/spare-process.js';
 import { removeLeftOvers, SleepCache, sleepSettings } from '../../engine/sleep/sleep-cache.js';
 import { singleModel } from '../../engine/gateway/single-model.js';
 import type { SingleModelPool } from '../../engine/gateway/single-model.js';
@@ -107,6 +108,8 @@ function severalServing(models: SeveralModels, config: Config): Serving {
     record: { name: only?.unlisted[0] ?? only?.id ?? '', path: only?.path ?? '', id: only?.id ?? title, names },
     title,
     open(output, { logLevel }) {
+      // It could not write where these models keep their conversations.
+      dropSpare();
       const pool = startPool(catalogue, {
         maxModels, maxMemoryBytes, maxDeviceBytes: deviceBudget(devices), sleep: sleepSettings(config, findPlaces().state), log: engineLog(output.log),
         logLevel: engineLogLevel(logLevel), engines: { stateFolder: stateFolder(config) },

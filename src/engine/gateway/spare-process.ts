@@ -52,19 +52,24 @@ export function dropSpare(): void {
 
 /** An engine process that nobody has sent anything yet. @throws RecuaError `sandbox_unavailable` */
 export function forkEngine(entry: string, wanted: Wanted): ChildProcess {
-  const waiting = entry === engineEntry ? spare : undefined;
-  if (waiting && fits(waiting.launch, wanted)) {
-    spare = undefined;
-    const { pid, exitCode, signalCode, connected } = waiting.process;
-    if (pid !== undefined && exitCode === null && signalCode === null && connected) return waiting.process;
+  if (entry === engineEntry && spare) {
+    if (fits(spare, wanted)) {
+      const { process } = spare;
+      spare = undefined;
+      return process;
+    }
+    // Another guess than this one there will not be.
+    dropSpare();
   }
   // Only what is there can be allowed.
   for (const folder of wanted?.writes ?? []) mkdirSync(folder, { recursive: true, mode: 0o700 });
   return forkEntry(entry, wanted && confine(wanted, wanted.hasTo));
 }
 
-/** Whether a process that was started so does for one that is wanted so. */
-function fits(launch: Launch | undefined, wanted: Wanted): boolean {
+/** Whether the spare process lives, and was started so that it does for what is wanted. */
+function fits({ process, launch }: NonNullable<typeof spare>, wanted: Wanted): boolean {
+  const { pid, exitCode, signalCode, connected } = process;
+  if (pid === undefined || exitCode !== null || signalCode !== null || !connected) return false;
   if (!wanted) return launch === undefined;
   return launch !== undefined && !wanted.hasTo && suffices(launch.rules, wanted);
 }

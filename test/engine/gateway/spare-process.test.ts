@@ -48,6 +48,14 @@ t.test('one that nobody takes is ended, and one that died is not given', async (
   t.ok(given.connected);
 });
 
+t.test('one that does not do for what is wanted is ended', async (t) => {
+  const unfit = forkSpare({ reads: [], writes: [], gpu: false })!;
+  const given = forkEngine(engineEntry, undefined);
+  t.teardown(() => given.kill('SIGKILL'));
+  t.not(given.pid, unfit);
+  await gone(unfit);
+});
+
 t.test('an engine process sends no line of the log below the level that is wanted', async (t) => {
   const linesOf = async (logLevel?: 'warn') => {
     const levels: string[] = [];

@@ -10,8 +10,9 @@ import { chat, options } from '../requests.js';
 
 const question = 'Tell me about the mountains, and say how many llamas a pack train has on its way.';
 
-async function withEngine<T>(work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}): Promise<T> {
-  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, parallel: 1, ...more });
+/** An engine that may save states in this folder. */
+async function withEngine<T>(stateFolder: string, work: (engine: Engine) => Promise<T>, more: Partial<typeof options> = {}): Promise<T> {
+  const engine = startEngine({ ...options, modelPath: builtinPath, contextSize: 0, parallel: 1, ...more }, { stateFolder });
   try {
     await engine.ready();
     return await work(engine);
@@ -29,7 +30,7 @@ async function answer(engine: Engine, messages: { role: 'user' | 'assistant'; co
 
 t.test('a later process goes on from a saved state without evaluating it again', async (t) => {
   const path = join(t.testdir(), 'chat.kv');
-  const first = await withEngine(async (engine) => {
+  const first = await withEngine(t.testdirName, async (engine) => {
     t.match(await engine.saveState(path), { tokens: 0 }, 'there is nothing to save before the first answer');
     await t.rejects(stat(path), 'and nothing is written');
     const given = await answer(engine, [{ role: 'user', content: question }]);
@@ -43,11 +44,11 @@ t.test('a later process goes on from a saved state without evaluating it again',
   const next = [
     { role: 'user' as const, content: question }, { role: 'assistant' as const, content: first.content }, { role: 'user' as const, content: 'Hello! Who are you?' },
   ];
-  const restored = await withEngine(async (engine) => {
+  const restored = await withEngine(t.testdirName, async (engine) => {
     t.match(await engine.restoreState(path), { tokens: first.saved.tokens, sizeBytes: first.saved.sizeBytes });
     return await answer(engine, next);
   });
-  const fresh = await withEngine((engine) => answer(engine, next));
+  const fresh = await withEngine(t.testdirName, (engine) => answer(engine, next));
   t.ok(restored.usage.cachedTokens >= first.usage.promptTokens, 'the second turn reuses at least the first prompt');
   t.equal(fresh.usage.cachedTokens, 0);
   t.equal(restored.content, fresh.content, 'and says what it would have said');
@@ -55,15 +56,15 @@ t.test('a later process goes on from a saved state without evaluating it again',
 
 t.test('a state that does not serve is refused with its reason and changes nothing', async (t) => {
   const path = join(t.testdir(), 'chat.kv');
-  await withEngine(async (engine) => {
+  await withEngine(t.testdirName, async (engine) => {
     await answer(engine, [{ role: 'user', content: question }]);
     await engine.saveState(path);
   });
   const bytes = await readFile(path);
-  await withEngine(async (engine) => {
+  await withEngine(t.testdirName, async (engine) => {
     t.match(await engine.restoreState(path), { tokens: 0, reason: /other settings/ });
   }, { cacheTypeK: 'q8_0', flashAttention: 'on' });
-  await withEngine(async (engine) => {
+  await withEngine(t.testdirName, async (engine) => {
     await t.rejects(engine.restoreState(`${path}.not-there`), { code: 'file_unreadable' });
     await writeFile(path, bytes.subarray(0, bytes.length - 100));
     t.match(await engine.restoreState(path), { tokens: 0, reason: /damaged/ });
@@ -127,7 +128,7 @@ t.test('a state that cannot be written leaves what was there, and no draft', asy
 });
 
 t.test('forget() drops what was evaluated', async (t) => {
-  await withEngine(async (engine) => {
+  await withEngine(t.testdirName, async (engine) => {
     const messages = [{ role: 'user' as const, content: question }];
     await answer(engine, messages);
     t.ok((await answer(engine, messages)).usage.cachedTokens > 0);
