@@ -41,6 +41,8 @@ export interface ServerApp {
  * which is the default as in OpenAI's API, and with `json_object` or `json_schema`, the answer's
  * `warnings` name it.
  *
+ * Where the program has set up OpenTelemetry, each request is a span of it.
+ *
  * It reads bodies itself: mount it before any `express.json()`. It asks for a key where
  * `apiKey` names one. The model, or
  * the models, stay the program's: dispose of them after the server is closed; from then on requests

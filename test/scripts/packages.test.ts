@@ -28,6 +28,17 @@ t.test('the checkout can be installed without the packages, the published recua 
   t.end();
 });
 
+t.test('whatever OpenTelemetry a program has, Recua can be installed beside it', (t) => {
+  const { dependencies, peerDependencies, peerDependenciesMeta } = texts.recuaPackage();
+  t.strictSame(Object.keys(peerDependenciesMeta).sort(), Object.keys(peerDependencies).sort());
+  for (const [name, range] of Object.entries<string>(peerDependencies)) {
+    t.match(range, /^>=[\d.]+$/, `${name}: npm refuses where an optional peer is newer than its range`);
+    t.equal(peerDependenciesMeta[name].optional, true);
+  }
+  t.match(dependencies['@opentelemetry/api'], /<1\.10\.0$/, 'an API that is newer than that of an SDK does not see it');
+  t.end();
+});
+
 t.test('a GPU package adds one library to a base of its platform', (t) => {
   for (const target of Object.values<any>(texts.table)) {
     if (target.isBase) continue;
