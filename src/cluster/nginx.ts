@@ -1,0 +1,94 @@
+// A configuration for nginx, for its folder conf.d: conversations by a consistent hash of what
+// headers say. `nginx -t` and real replicas try it in test/service/cluster.test.ts.
+import { RecuaError } from '../errors.js';
+import { askingPaths, sessionHeaders } from './conversation.js';
+import { addressText, isName, type Cluster, type Written } from './replicas.js';
+
+export function nginxConfig({ replicas, listen, authorities, tlsName }: Cluster): Written {
+  const { secure } = replicas[0]!;
+  if (replicas.some((one) => one.secure !== secure)) throw new RecuaError('invalid_usage', 'nginx speaks either http or https with all replicas. Expected one scheme for all in --replicas, got both.');
+  const hosts = new Set(replicas.map(({ host }) => host));
+  if (secure && tlsName === '' && hosts.size > 1) {
+    throw new RecuaError('invalid_usage', 'nginx checks the certificates of all replicas against one name. Expected the name that all of them carry, --tls-name models.example.com, got none.');
+  }
+  const [host] = hosts;
+  const certified = tlsName === '' ? host! : tlsName;
+  const variables = [...new Set(sessionHeaders.map((name) => `$http_${name.replaceAll('-', '_')}`))];
+  const proxy = `    proxy_pass ${secure ? 'https' : 'http'}://recua_replicas;
+    proxy_http_version 1.1;
+    proxy_set_header Host $http_host;
+    # Replicas must see that clients are not on their machine.
+    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    proxy_set_header Upgrade $http_upgrade;
+    proxy_set_header Connection $recua_connection;
+    proxy_connect_timeout 5s;
+    # Answers may be silent while they wait and while a prompt is read.
+    proxy_read_timeout 1h;
+    proxy_send_timeout 1h;
+    # Pieces of an answer leave as they come. A request is kept whole, to be sent again.
+    proxy_buffering off;
+    proxy_request_buffering on;
+    proxy_next_upstream_tries ${Math.min(10, replicas.length)};${secure ? `
+    proxy_ssl_verify on;
+    proxy_ssl_verify_depth 3;
+    proxy_ssl_trusted_certificate ${quoted(authorities)};
+    proxy_ssl_name ${certified};
+    proxy_ssl_server_name ${isName(certified) ? 'on' : 'off'};` : ''}`;
+  const text = `# Written by recua cluster config nginx, for the http block: /etc/nginx/conf.d/recua.conf.
+# Check: nginx -t    Reload without a lost request: nginx -s reload
+
+# Which conversation: as a header names it, else all of a client, by its API key and address.
+${variables.map((name, index) => `map ${name} ${keyName(index)} {
+  default ${name};
+  ''      ${index + 1 < variables.length ? keyName(index + 1) : '"$http_authorization$http_x_api_key$remote_addr"'};
+}`).join('\n')}
+map $http_upgrade $recua_connection {
+  default upgrade;
+  ''      '';
+}
+
+upstream recua_replicas {
+  zone recua_replicas 1m;
+  hash ${keyName(0)} consistent;
+${replicas.map((one) => `  server ${addressText(one.host, one.port)} max_fails=1 fail_timeout=2s;`).join('\n')}
+  keepalive 64;
+}
+
+server {
+  listen ${listen.host === '' ? listen.port : addressText(listen.host, listen.port)};
+  server_name _;
+  # Some agents write session_id.
+  underscores_in_headers on;
+  # Replicas have a limit of their own, and say so in their own words.
+  client_max_body_size 0;
+  client_body_buffer_size 1m;
+  client_header_timeout 60s;
+  client_body_timeout 60s;
+
+  # What any replica can answer. What one has not answered with a single byte goes to another one:
+  # it refused the connection, it stops (503), or it died.
+  location ~ ^(${askingPaths.map((path) => path.replace('.', '\\.')).join('|')})$ {
+${proxy}
+    proxy_next_upstream error timeout http_503 non_idempotent;
+  }
+
+  # Nothing is sent twice here that a replica may have begun.
+  location / {
+${proxy}
+    proxy_next_upstream error timeout http_503;
+  }
+}
+`;
+  return {
+    text,
+    notes: [
+      `nginx cannot read JSON: it tells conversations apart by a header alone (${sessionHeaders.join(', ')}). Without one all conversations of an API key and address go to one replica; prompt_cache_key, user and the messages count for nothing. recua cluster config haproxy reads them.`,
+      'nginx bounds no replica by load where it hashes, and asks no /health/ready: it learns that a replica stops from the 503 or the refused connection of a request, which goes to another replica then.',
+      'Files, batches and stored responses stay on the replica that made them: a client that sends no such header finds its own again while that replica runs. Uploads that meet a stopping replica get its 503.',
+    ],
+  };
+}
+
+const keyName = (index: number): string => (index === 0 ? '$recua_conversation' : `$recua_conversation_${index + 1}`);
+
+const quoted = (path: string): string => (/^[\w./@+-]+$/.test(path) ? path : `"${path.replace(/["\\$]/g, '\\$&')}"`);
