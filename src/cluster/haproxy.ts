@@ -48,6 +48,9 @@ frontend recua
   bind ${listen.host === '' ? `:${listen.port}` : addressText(listen.host, listen.port)}
   option http-buffer-request
 
+  # No byte of a stream before its first piece: until then another replica can take it.
+  http-request set-header x-stream-opens first-piece
+
   # Who asks: by the API key, else by the address.
   http-request set-var(txn.client) req.hdr(authorization)
   http-request set-var(txn.client) req.hdr(x-api-key) if !{ var(txn.client) -m found }

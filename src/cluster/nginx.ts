@@ -19,6 +19,8 @@ export function nginxConfig({ replicas, listen, authorities, tlsName }: Cluster)
     proxy_set_header Host $http_host;
     # Replicas must see that clients are not on their machine.
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    # No byte of a stream before its first piece: until then another replica can take it.
+    proxy_set_header x-stream-opens first-piece;
     proxy_set_header Upgrade $http_upgrade;
     proxy_set_header Connection $recua_connection;
     proxy_connect_timeout 5s;
