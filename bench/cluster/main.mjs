@@ -1,5 +1,5 @@
 // `npm run bench -- cluster [haproxy|nginx …] [--model FILE|nano|135m] [--conversations N]
-// [--turns N] [--system-words N] [--seconds N]`: agents before four replicas behind the stock
+// [--turns N] [--system-words N] [--tool-words N] [--seconds N] [--seed N]`: agents before four replicas behind the stock
 // balancers, each replica in a network namespace of its own where that is allowed. Prints the tokens
 // read and found in caches, the time to the first token beside requests in turn, how evenly the
 // replicas are used, and what is lost when one is killed and when all are restarted one by one.
@@ -129,7 +129,7 @@ async function main() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      model: { type: 'string', default: 'nano' }, conversations: { type: 'string', default: '24' }, turns: { type: 'string', default: '6' }, 'system-words': { type: 'string', default: '600' },
+      model: { type: 'string', default: 'nano' }, conversations: { type: 'string', default: '24' }, turns: { type: 'string', default: '8' }, 'system-words': { type: 'string', default: '600' }, 'tool-words': { type: 'string', default: '200' },
       seconds: { type: 'string', default: '24' }, seed: { type: 'string', default: '1' },
     },
   });
@@ -142,7 +142,7 @@ async function main() {
   const work = {
     count: 4, turns: numberOf('turns', 2), pauseMs: [200, 1500],
     args: [modelFile(values.model), '--ctx-size', '8192', '--threads', '1'],
-    traffic: { conversations: numberOf('conversations', 1), kinds: 3, systemWords: numberOf('system-words', 1), toolWords: 80, seed: numberOf('seed', 0) },
+    traffic: { conversations: numberOf('conversations', 1), kinds: 3, systemWords: numberOf('system-words', 1), toolWords: numberOf('tool-words', 1), seed: numberOf('seed', 0) },
   };
   const seconds = numberOf('seconds', 8);
   let isGood = true;

@@ -14,7 +14,7 @@ const textAt = (list: string, at: number): string[] => [`${list}[${at}].content`
 const ones = [...textAt('messages', 0), ...textAt('input', 0), 'input', 'prompt'];
 const twos = [...textAt('messages', 1), ...textAt('input', 1)];
 
-export function haproxyConfig({ replicas, listen, authorities, tlsName }: Cluster): Written {
+export function haproxyConfig({ replicas, listen, authorities, tlsName, parallel }: Cluster): Written {
   const hasNames = replicas.some(({ host }) => isName(host));
   const text = `# Written by recua cluster config haproxy for HAProxy 2.6 or newer.
 # Check: haproxy -c -f FILE    Reload without a lost request: systemctl reload haproxy
@@ -83,10 +83,21 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   default_backend kept
 
 backend replicas
+  # A new conversation: by its hash, but no replica gets more than ${mostLoad / 100} times the average load.
   balance hash var(txn.key)
   hash-type consistent sdbm avalanche
-  # No replica has more than ${mostLoad / 100} times the average load: what is above goes to the next one.
   hash-balance-factor ${mostLoad}
+  # Its next turns: where the last one was, while that replica runs fewer requests than it can at
+  # once, or has at most ${mostLoad / 100} times the average load.
+  stick-table type integer size 200k expire 2h
+  http-request set-var(txn.conversation) var(txn.key),xxh32
+  http-request set-var(txn.home) var(txn.conversation),table_server_id
+${replicas.map(({ name }, index) => `  http-request set-var(txn.load) srv_conn(replicas/${name}) if { var(txn.home) -m int ${index + 1} }`).join('\n')}
+  http-request set-var(txn.most) be_conn,mul(${mostLoad}),div(${100 * replicas.length})
+  acl has_room var(txn.load) -m int lt ${parallel}
+  acl has_room var(txn.load),sub(txn.most) -m int le 0
+  stick match var(txn.conversation) if has_room
+  stick store-request var(txn.conversation)
   # What a replica has not answered with a single byte goes to another one: it refused the
   # connection, it stops (503), or it died.
   retries ${retriesOf(replicas)}

@@ -20,6 +20,8 @@ export interface Cluster {
   authorities: string;
   /** The name that the certificates of all https replicas carry; '' is each one's host. */
   tlsName: string;
+  /** How many requests each replica runs at once. */
+  parallel: number;
 }
 
 /** A configuration, and what its reader should know that it cannot do. */

@@ -8,7 +8,7 @@ import { nginxConfig } from '../../../cluster/nginx.js';
 import { readListen, readReplicas, type Written } from '../../../cluster/replicas.js';
 import { command } from '../../command.js';
 import type { Arguments } from '../../flags/arguments.js';
-import { misuse, on, perCall, text } from '../../flags/flags.js';
+import { integer, misuse, on, perCall, text } from '../../flags/flags.js';
 import { print, say } from '../../terminal/output.js';
 import { check } from './check.js';
 
@@ -20,6 +20,7 @@ const configFlags = {
   listen: perCall(text(['--listen'], '[host]:port', 'Where the balancer listens; :8000 is every address of the machine', '127.0.0.1:8000')),
   authorities: perCall(text(['--ca-file'], 'path', 'Authorities that signed the certificates of https replicas, as a file on the balancer\'s machine', '/etc/ssl/certs/ca-certificates.crt')),
   tlsName: perCall(text(['--tls-name'], 'name', 'The name in the certificates of all https replicas, where it is not the host of their address')),
+  parallel: perCall(integer(['--parallel'], 'n', 'haproxy: how many requests each server runs at once, its own --parallel', { fallback: 4, min: 1, max: 256 })),
   name: perCall(text(['--name'], 'name', 'kubernetes: name of its objects', 'recua')),
   image: perCall(text(['--image'], 'image', 'kubernetes: container image that holds recua')),
   model: perCall(text(['--model', '-m'], 'model', 'kubernetes: the model that each replica serves')),
@@ -31,9 +32,10 @@ const configFlags = {
 type ConfigArguments = Arguments<typeof configFlags>;
 
 /** Flags that mean nothing to a kind: an error, since they would change nothing. */
-const onlyFor: Readonly<Record<'balancers' | 'kubernetes', readonly (keyof typeof configFlags)[]>> = {
-  balancers: ['listen', 'authorities', 'tlsName'],
-  kubernetes: ['name', 'image', 'model', 'secret'],
+const meaningless: Readonly<Record<Kind, readonly (keyof typeof configFlags)[]>> = {
+  haproxy: ['name', 'image', 'model', 'secret'],
+  nginx: ['name', 'image', 'model', 'secret', 'parallel'],
+  kubernetes: ['listen', 'authorities', 'tlsName', 'parallel'],
 };
 
 const config = command({
@@ -55,7 +57,7 @@ const config = command({
     const [named, ...surplus] = operands;
     const kind = kinds.find((one) => one === named);
     if (!kind || surplus.length > 0) throw misuse(`Expected one of ${kinds.join(', ')} after recua cluster config, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);
-    const strange = onlyFor[kind === 'kubernetes' ? 'balancers' : 'kubernetes'].find((key) => given.has(key));
+    const strange = meaningless[kind].find((key) => given.has(key));
     if (strange) throw misuse(`${configFlags[strange].names[0]} means nothing to ${kind}. Leave it out.`);
     const { text: written, notes } = write(kind, values);
     await tellCheck(kind, written);
@@ -66,13 +68,13 @@ const config = command({
   },
 });
 
-function write(kind: Kind, { replicas, listen, authorities, tlsName, name, image, model, secret }: ConfigArguments['values']): Written {
+function write(kind: Kind, { replicas, listen, authorities, tlsName, parallel, name, image, model, secret }: ConfigArguments['values']): Written {
   if (kind === 'kubernetes') {
     const count = readCount(replicas);
     checkDeployed({ name, image, model, secret });
     return kubernetesConfig({ name, replicas: count, image, model, secret });
   }
-  const cluster = { replicas: readReplicas(replicas), listen: readListen(listen), authorities, tlsName: readTlsName(tlsName) };
+  const cluster = { replicas: readReplicas(replicas), listen: readListen(listen), authorities, tlsName: readTlsName(tlsName), parallel };
   return kind === 'haproxy' ? haproxyConfig(cluster) : nginxConfig(cluster);
 }
 
