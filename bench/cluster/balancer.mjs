@@ -21,7 +21,7 @@ export function configOf(kind, replicas, port) {
 /** The same with each request to the next replica, whatever it is about. */
 export const inTurn = (kind, text) => (kind === 'haproxy'
   ? text.replace(/^ {2}balance hash .*\n {2}hash-type .*$/gm, '  balance roundrobin').replace(/^ {2}hash-balance-factor.*$/gm, '').replace(/^ {2}stick .*$/gm, '')
-  : text.replace(/^ {2}hash .*;$/m, ''));
+  : text.replace(/^ {2}hash .*;$/gm, ''));
 
 /**
  * Starts it; `change` makes another text of the configuration.

@@ -17,5 +17,5 @@ export const askingPaths = [
   '/tokenize', '/detokenize', '/apply-template', '/api/chat', '/api/generate', '/api/embed', '/api/embeddings',
 ] as const;
 
-/** Of these, those whose answer is kept for the next request, unless `store` is false. */
+/** Of these, those whose answer is kept for later requests, unless `store` is false. */
 export const keptPaths = ['/v1/responses', '/responses'] as const;

@@ -16,6 +16,13 @@ const twos = [...textAt('messages', 1), ...textAt('input', 1)];
 
 export function haproxyConfig({ replicas, listen, authorities, tlsName, parallel }: Cluster): Written {
   const hasNames = replicas.some(({ host }) => isName(host));
+  const byClient = (retryOn: string): string => `  balance hash var(txn.client)
+  hash-type consistent sdbm avalanche
+  retries ${retriesOf(replicas)}
+  option redispatch 1
+  retry-on ${retryOn}
+  default-server ${serverWords(hasNames).join(' ')}
+${replicas.map((one) => server(one, { authorities, tlsName, more: ['track', `replicas/${one.name}`] })).join('\n')}`;
   const text = `# Written by recua cluster config haproxy for HAProxy 2.6 or newer.
 # Check: haproxy -c -f FILE    Reload without a lost request: systemctl reload haproxy
 
@@ -77,47 +84,16 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   acl is_kept path ${keptPaths.join(' ')}
   acl says_store ${field('store')} -m found
   acl store ${field('store')} -m bool
-  use_backend kept if is_kept METH_POST store
-  use_backend kept if is_kept METH_POST !says_store
+  use_backend responses if is_kept METH_POST store
+  use_backend responses if is_kept METH_POST !says_store
   use_backend replicas if asks
-  default_backend kept
+  default_# Stored responses: a client finds its own where it made them.
+backend responses
+${byClient('conn-failure empty-response 503')}
 
-backend replicas
-  # A new conversation: by its hash, but no replica gets more than ${mostLoad / 100} times the average load.
-  balance hash var(txn.key)
-  hash-type consistent sdbm avalanche
-  hash-balance-factor ${mostLoad}
-  # Its next turns: where the last one was, while that replica runs fewer requests than it can at
-  # once, or has at most ${mostLoad / 100} times the average load.
-  stick-table type integer size 200k expire 2h
-  http-request set-var(txn.conversation) var(txn.key),xxh32
-  http-request set-var(txn.home) var(txn.conversation),table_server_id
-${replicas.map(({ name }, index) => `  http-request set-var(txn.load) srv_conn(replicas/${name}) if { var(txn.home) -m int ${index + 1} }`).join('\n')}
-  http-request set-var(txn.most) be_conn,mul(${mostLoad}),div(${100 * replicas.length})
-  acl has_room var(txn.load) -m int lt ${parallel}
-  acl has_room var(txn.load),sub(txn.most) -m int le 0
-  stick match var(txn.conversation) if has_room
-  stick store-request var(txn.conversation)
-  # What a replica has not answered with a single byte goes to another one: it refused the
-  # connection, it stops (503), or it died.
-  retries ${retriesOf(replicas)}
-  option redispatch 1
-  retry-on conn-failure empty-response 503
-  # A replica that stops or loads is not ready.
-  option httpchk GET /health/ready
-  http-check expect status 200
-  default-server ${serverWords(hasNames).join(' ')}
-${replicas.map((one) => server(one, { authorities, tlsName, more: ['check', 'inter', '1s', 'fall', '2', 'rise', '1'] })).join('\n')}
-
+# All else. Nothing is sent twice that a replica may have begun.
 backend kept
-  balance hash var(txn.client)
-  hash-type consistent sdbm avalanche
-  # Nothing is sent twice here that a replica may have begun.
-  retries ${retriesOf(replicas)}
-  option redispatch 1
-  retry-on conn-failure 503
-  default-server ${serverWords(hasNames).join(' ')}
-${replicas.map((one) => server(one, { authorities, tlsName, more: ['track', `replicas/${one.name}`] })).join('\n')}
+${byClient('conn-failure 503')}
 `;
   return {
     text,

@@ -1,10 +1,10 @@
 // A configuration for nginx, for its folder conf.d: conversations by a consistent hash of what
 // headers say. `nginx -t` and real replicas try it in test/service/cluster.test.ts.
 import { RecuaError } from '../errors.js';
-import { askingPaths, sessionHeaders } from './conversation.js';
+import { askingPaths, keptPaths, sessionHeaders } from './conversation.js';
 import { addressText, isName, type Cluster, type Written } from './replicas.js';
 
-export function nginxConfig({ replicas, listen, authorities, tlsName }: Cluster): Written {
+export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }: Cluster): Written {
   const { secure } = replicas[0]!;
   if (replicas.some((one) => one.secure !== secure)) throw new RecuaError('invalid_usage', 'nginx speaks either http or https with all replicas. Expected one scheme for all in --replicas, got both.');
   const hosts = new Set(replicas.map(({ host }) => host));
@@ -14,7 +14,8 @@ export function nginxConfig({ replicas, listen, authorities, tlsName }: Cluster)
   const [host] = hosts;
   const certified = tlsName === '' ? host! : tlsName;
   const variables = [...new Set(sessionHeaders.map((name) => `$http_${name.replaceAll('-', '_')}`))];
-  const proxy = `    proxy_pass ${secure ? 'https' : 'http'}://recua_replicas;
+  const kept: readonly string[] = keptPaths;
+  const proxyTo = (upstream: string): string => `    proxy_pass ${secure ? 'https' : 'http'}://${upstream};
     proxy_http_version 1.1;
     proxy_set_header Host $http_host;
     # Replicas must see that clients are not on their machine.
@@ -36,6 +37,7 @@ export function nginxConfig({ replicas, listen, authorities, tlsName }: Cluster)
     proxy_ssl_trusted_certificate ${quoted(authorities)};
     proxy_ssl_name ${certified};
     proxy_ssl_server_name ${isName(certified) ? 'on' : 'off'};` : ''}`;
+  const servers = (more: string): string => replicas.map((one) => `  server ${addressText(one.host, one.port)}${more} max_fails=1 fail_timeout=2s;`).join('\n');
   const text = `# Written by recua cluster config nginx, for the http block: /etc/nginx/conf.d/recua.conf.
 # Check: nginx -t    Reload without a lost request: nginx -s reload
 
@@ -49,10 +51,25 @@ map $http_upgrade $recua_connection {
   ''      '';
 }
 
+# A replica with as many requests as it runs at once gets no more of these: they go to the next one.
 upstream recua_replicas {
   zone recua_replicas 1m;
   hash ${keyName(0)} consistent;
-${replicas.map((one) => `  server ${addressText(one.host, one.port)} max_fails=1 fail_timeout=2s;`).join('\n')}
+${servers(` max_conns=${parallel}`)}
+  keepalive 64;
+}
+# Where all are that busy: to the one with the fewest.
+upstream recua_any {
+  zone recua_any 1m;
+  least_conn;
+${servers('')}
+  keepalive 64;
+}
+# What a replica keeps is found where it was made, however busy that is.
+upstream recua_kept {
+  zone recua_kept 1m;
+  hash ${keyName(0)} consistent;
+${servers('')}
   keepalive 64;
 }
 
@@ -69,14 +86,23 @@ server {
 
   # What any replica can answer. What one has not answered with a single byte goes to another one:
   # it refused the connection, it stops (503), or it died.
-  location ~ ^(${askingPaths.map((path) => path.replace('.', '\\.')).join('|')})$ {
-${proxy}
+  location ~ ^(${askingPaths.filter((path) => !kept.includes(path)).join('|')})$ {
+    error_page 502 = @any;
+${proxyTo('recua_replicas')}
+    proxy_next_upstream error timeout http_503 non_idempotent;
+  }
+  location @any {
+${proxyTo('recua_any')}
+    proxy_next_upstream error timeout http_503 non_idempotent;
+  }
+  location ~ ^(${kept.join('|')})$ {
+${proxyTo('recua_kept')}
     proxy_next_upstream error timeout http_503 non_idempotent;
   }
 
   # Nothing is sent twice here that a replica may have begun.
   location / {
-${proxy}
+${proxyTo('recua_kept')}
     proxy_next_upstream error timeout http_503;
   }
 }
@@ -85,7 +111,7 @@ ${proxy}
     text,
     notes: [
       `nginx cannot read JSON: it tells conversations apart by a header alone (${sessionHeaders.join(', ')}). Without one all conversations of an API key and address go to one replica; prompt_cache_key, user and the messages count for nothing. recua cluster config haproxy reads them.`,
-      'nginx bounds no replica by load where it hashes, and asks no /health/ready: it learns that a replica stops from the 503 or the refused connection of a request, which goes to another replica then.',
+      `nginx counts what a replica runs (--parallel ${parallel}) and sends more elsewhere, but knows no average load. It asks no /health/ready: it learns that a replica stops from the 503 or the refused connection of a request, which goes to another replica then.`,
       'Files, batches and stored responses stay on the replica that made them: a client that sends no such header finds its own again while that replica runs. Uploads that meet a stopping replica get its 503.',
     ],
   };

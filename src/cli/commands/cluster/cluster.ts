@@ -20,7 +20,7 @@ const configFlags = {
   listen: perCall(text(['--listen'], '[host]:port', 'Where the balancer listens; :8000 is every address of the machine', '127.0.0.1:8000')),
   authorities: perCall(text(['--ca-file'], 'path', 'Authorities that signed the certificates of https replicas, as a file on the balancer\'s machine', '/etc/ssl/certs/ca-certificates.crt')),
   tlsName: perCall(text(['--tls-name'], 'name', 'The name in the certificates of all https replicas, where it is not the host of their address')),
-  parallel: perCall(integer(['--parallel'], 'n', 'haproxy: how many requests each server runs at once, its own --parallel', { fallback: 4, min: 1, max: 256 })),
+  parallel: perCall(integer(['--parallel'], 'n', 'How many requests each server runs at once, its own --parallel', { fallback: 4, min: 1, max: 256 })),
   name: perCall(text(['--name'], 'name', 'kubernetes: name of its objects', 'recua')),
   image: perCall(text(['--image'], 'image', 'kubernetes: container image that holds recua')),
   model: perCall(text(['--model', '-m'], 'model', 'kubernetes: the model that each replica serves')),
@@ -34,7 +34,7 @@ type ConfigArguments = Arguments<typeof configFlags>;
 /** Flags that mean nothing to a kind: an error, since they would change nothing. */
 const meaningless: Readonly<Record<Kind, readonly (keyof typeof configFlags)[]>> = {
   haproxy: ['name', 'image', 'model', 'secret'],
-  nginx: ['name', 'image', 'model', 'secret', 'parallel'],
+  nginx: ['name', 'image', 'model', 'secret'],
   kubernetes: ['listen', 'authorities', 'tlsName', 'parallel'],
 };
 
@@ -45,7 +45,7 @@ const config = command({
   summary: 'Write a balancer\'s configuration: a conversation stays with the server that knows it',
   details: 'The balancer hashes what names a conversation (a session header, prompt_cache_key, user, else how it begins), so that its next turn meets what its last one computed; '
     + 'it asks /health/ready, never cuts a long stream, sends to another server what no server began to answer, and passes API keys on. '
-    + 'HAProxy also bounds each server by the load of the others. nginx reads no JSON: it hashes headers alone, and the command says so. '
+    + 'No server gets more than its share while others are free. nginx reads no JSON: it hashes headers alone, and the command says so. '
     + 'haproxy -c or nginx -t checks the text first, where installed.',
   examples: [
     ['recua cluster config haproxy --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --listen :8000 --out haproxy.cfg', 'Two servers behind HAProxy'],
