@@ -87,7 +87,36 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   use_backend responses if is_kept METH_POST store
   use_backend responses if is_kept METH_POST !says_store
   use_backend replicas if asks
-  default_# Stored responses: a client finds its own where it made them.
+  default_backend kept
+
+backend replicas
+  # A new conversation: by its hash, but no replica gets more than ${mostLoad / 100} times the average load.
+  balance hash var(txn.key)
+  hash-type consistent sdbm avalanche
+  hash-balance-factor ${mostLoad}
+  # Its next turns: where the last one was, while that replica runs fewer requests than it can at
+  # once, or has at most ${mostLoad / 100} times the average load.
+  stick-table type integer size 200k expire 2h
+  http-request set-var(txn.conversation) var(txn.key),xxh32
+  http-request set-var(txn.home) var(txn.conversation),table_server_id
+${replicas.map(({ name }, index) => `  http-request set-var(txn.load) srv_conn(replicas/${name}) if { var(txn.home) -m int ${index + 1} }`).join('\n')}
+  http-request set-var(txn.most) be_conn,mul(${mostLoad}),div(${100 * replicas.length})
+  acl has_room var(txn.load) -m int lt ${parallel}
+  acl has_room var(txn.load),sub(txn.most) -m int le 0
+  stick match var(txn.conversation) if has_room
+  stick store-request var(txn.conversation)
+  # What a replica has not answered with a single byte goes to another one: it refused the
+  # connection, it stops (503), or it died.
+  retries ${retriesOf(replicas)}
+  option redispatch 1
+  retry-on conn-failure empty-response 503
+  # A replica that stops or loads is not ready.
+  option httpchk GET /health/ready
+  http-check expect status 200
+  default-server ${serverWords(hasNames).join(' ')}
+${replicas.map((one) => server(one, { authorities, tlsName, more: ['check', 'inter', '1s', 'fall', '2', 'rise', '1'] })).join('\n')}
+
+# Stored responses: a client finds its own where it made them.
 backend responses
 ${byClient('conn-failure empty-response 503')}
 
