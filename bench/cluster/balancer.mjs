@@ -12,8 +12,8 @@ const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/usr/local/sb
 export const isInstalled = (kind) => spawnSync(kind, ['-v'], { env }).error === undefined;
 
 /** What the command prints for these replicas. */
-export function configOf(kind, replicas, port) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [recuaMain, 'cluster', 'config', kind, '--replicas', replicas.map(({ url }) => url).join(','), '--listen', `127.0.0.1:${port}`], { encoding: 'utf8', env });
+export function configOf(kind, replicas, port, flags = []) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [recuaMain, 'cluster', 'config', kind, '--replicas', replicas.map(({ url }) => url).join(','), '--listen', `127.0.0.1:${port}`, ...flags], { encoding: 'utf8', env });
   if (status !== 0) throw new Error(stderr);
   return stdout;
 }
@@ -24,15 +24,17 @@ export const inTurn = (kind, text) => (kind === 'haproxy'
   : text.replace(/^ {2}hash .*;$/gm, ''));
 
 /**
- * Starts it; `change` makes another text of the configuration.
+ * Starts it, and waits until a replica behind it is ready, or until it answers by itself.
  * @param {'haproxy' | 'nginx'} kind
+ * @param {{ change?: (text: string) => string, flags?: readonly string[], ready?: boolean }} given
+ *   `change` makes another text of the configuration, `flags` are of the command
  */
-export async function startBalancer(kind, replicas, change = (text) => text) {
+export async function startBalancer(kind, replicas, { change = (text) => text, flags = [], ready = true } = {}) {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), 'recua-balancer-'));
   const file = join(folder, 'recua.conf');
   const whole = join(folder, 'nginx.conf');
-  writeFileSync(file, change(configOf(kind, replicas, port)));
+  writeFileSync(file, change(configOf(kind, replicas, port, flags)));
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path "${folder}/${name}";`).join('\n');
   writeFileSync(whole, `daemon off;\nworker_processes 1;\npid "${folder}/pid";\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\ninclude "${file}";\n}\n`);
   const words = kind === 'haproxy' ? ['-db', '-f', file] : ['-p', folder, '-e', 'stderr', '-c', whole];
@@ -40,13 +42,17 @@ export async function startBalancer(kind, replicas, change = (text) => text) {
   let said = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { said = (said + data).slice(-4000); });
   const url = `http://127.0.0.1:${port}`;
-  while (!(await fetch(`${url}/health/ready`).then(({ ok }) => ok, () => false))) {
+  const latest = performance.now() + 20_000;
+  while (!(await fetch(`${url}/health/ready`).then(({ ok }) => ok || !ready, () => false))) {
     if (child.exitCode !== null) throw new Error(`${kind} ended: ${said}`);
+    if (performance.now() > latest) {
+      child.kill('SIGKILL');
+      throw new Error(`${kind} finds no replica ready: ${said}`);
+    }
     await wait(50);
   }
   return {
     url,
-    said: () => said,
     async stop() {
       const ended = once(child, 'exit');
       if (child.exitCode === null) {

@@ -32,10 +32,10 @@ export const sumsOf = (results) => ({
 export const busiest = (counts) => Math.max(...counts) / (counts.reduce((sum, count) => sum + count, 0) / counts.length);
 
 /** Work for replicas that have seen nothing, and how many requests came to each. */
-async function measure(kind, work, change) {
+async function measure(kind, work, change = (text) => text) {
   const { traffic, turns, pauseMs, args, count } = work;
   const { replicas, stop } = await makeReplicas({ count, args, key });
-  const balancer = await startBalancer(kind, replicas, change);
+  const balancer = await startBalancer(kind, replicas, { change });
   try {
     const results = await run(balancer.url, key, makeConversations({ ...traffic, naming: namings[kind] }), { turns, tokens, pauseMs });
     return { ...sumsOf(results), firstMs: results.filter(({ firstMs }) => firstMs !== undefined).map(({ firstMs }) => firstMs), counts: await Promise.all(replicas.map((one) => one.requests())) };

@@ -1,7 +1,7 @@
 // A configuration for HAProxy 2.6 and newer: conversations by a consistent hash, bounded by load.
 // `haproxy -c` and real replicas try it in test/service/cluster.test.ts.
 import { askingPaths, keptPaths, sessionFields, sessionHeaders } from './conversation.js';
-import { addressText, isName, type Cluster, type Replica, type Written } from './replicas.js';
+import { addressText, certifiedName, isName, type Cluster, type Replica, type Written } from './replicas.js';
 
 /** Of the average load, in per cent: above that a conversation goes to the next server. */
 const mostLoad = 130;
@@ -143,11 +143,12 @@ const retriesOf = (replicas: readonly Replica[]): number => Math.min(10, Math.ma
 /** A weight of 100 lays out enough of each server on the circle that they get even shares. */
 const serverWords = (hasNames: boolean): string[] => ['weight', '100', ...(hasNames ? ['resolvers', 'system', 'init-addr', 'last,libc,none'] : [])];
 
-function server({ name, host, port, secure }: Replica, { authorities, tlsName, more }: { authorities: string; tlsName: string; more: readonly string[] }): string {
-  const named = tlsName === '' ? host : tlsName;
-  const sni = isName(named) ? ['sni', `str(${named})`, ...(more[0] === 'check' ? ['check-sni', named] : [])] : [];
-  const tls = secure ? ['ssl', 'verify', 'required', 'verifyhost', named, 'ca-file', quoted(authorities), ...sni] : [];
-  return ['  server', name, addressText(host, port), ...tls, ...more].join(' ');
+function server(replica: Replica, { authorities, tlsName, more }: { authorities: string; tlsName: string; more: readonly string[] }): string {
+  const { name, host, port, secure } = replica;
+  return ['  server', name, addressText(host, port), ...(secure ? tlsWords(certifiedName(replica, tlsName), authorities, more[0] === 'check') : []), ...more].join(' ');
 }
+
+const tlsWords = (named: string, authorities: string, isChecked: boolean): string[] =>
+  ['ssl', 'verify', 'required', 'verifyhost', named, 'ca-file', quoted(authorities), 'sni', `str(${named})`, ...(isChecked ? ['check-sni', named] : [])];
 
 const quoted = (path: string): string => (/^[\w./@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`);

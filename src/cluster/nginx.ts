@@ -2,7 +2,7 @@
 // headers say. `nginx -t` and real replicas try it in test/service/cluster.test.ts.
 import { RecuaError } from '../errors.js';
 import { askingPaths, keptPaths, sessionHeaders } from './conversation.js';
-import { addressText, isName, type Cluster, type Written } from './replicas.js';
+import { addressText, certifiedName, type Cluster, type Written } from './replicas.js';
 
 export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }: Cluster): Written {
   const { secure } = replicas[0]!;
@@ -11,8 +11,7 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
   if (secure && tlsName === '' && hosts.size > 1) {
     throw new RecuaError('invalid_usage', 'nginx checks the certificates of all replicas against one name. Expected the name that all of them carry, --tls-name models.example.com, got none.');
   }
-  const [host] = hosts;
-  const certified = tlsName === '' ? host! : tlsName;
+  const certified = secure ? certifiedName(replicas[0]!, tlsName) : '';
   const variables = [...new Set(sessionHeaders.map((name) => `$http_${name.replaceAll('-', '_')}`))];
   const kept: readonly string[] = keptPaths;
   const proxyTo = (upstream: string): string => `    proxy_pass ${secure ? 'https' : 'http'}://${upstream};
@@ -36,7 +35,7 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
     proxy_ssl_verify_depth 3;
     proxy_ssl_trusted_certificate ${quoted(authorities)};
     proxy_ssl_name ${certified};
-    proxy_ssl_server_name ${isName(certified) ? 'on' : 'off'};` : ''}`;
+    proxy_ssl_server_name on;` : ''}`;
   const servers = (more: string): string => replicas.map((one) => `  server ${addressText(one.host, one.port)}${more} max_fails=1 fail_timeout=2s;`).join('\n');
   const text = `# Written by recua cluster config nginx, for the http block: /etc/nginx/conf.d/recua.conf.
 # Check: nginx -t    Reload without a lost request: nginx -s reload

@@ -52,7 +52,7 @@ function readReplica(part: string): Omit<Replica, 'name'> {
   const wrong = (why: string): RecuaError => misuse(`Expected addresses such as http://10.0.0.1:8080 in --replicas, got ${JSON.stringify(part)}: ${why}.`);
   if (part === '') throw wrong('there is nothing between two commas');
   const url = URL.canParse(part) ? new URL(part) : undefined;
-  if (!url || !/^https?:\/\//i.test(part)) throw wrong('that is no URL of http or https');
+  if (!url || /\s/.test(part) || !/^https?:\/\//i.test(part)) throw wrong('that is no URL of http or https');
   if (url.username !== '' || url.password !== '') throw wrong('keys are the clients\' own, the balancer passes them on');
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '' || /[?#]/.test(part)) throw wrong('only the scheme, the host and the port count, a path is not passed on');
   const host = url.hostname.replace(/^\[|\]$/g, '');
@@ -68,13 +68,22 @@ export function readListen(text: string): Cluster['listen'] {
   const [, bracketed, plain = '', digits] = /^(?:(?:\[([^\]]*)\]|([^:]*)):)?(\d{1,5})$/.exec(text.trim()) ?? [];
   const host = bracketed ?? plain;
   const port = Number(digits);
-  const isGood = digits !== undefined && port >= 1 && port <= 65_535 && (bracketed === undefined ? host === '' || isHost(host) : isIP(host) === 6);
+  const isGood = digits !== undefined && port >= 1 && port <= 65_535 && (bracketed === undefined ? host === '' || host === '*' || isHost(host) : isIP(host) === 6);
   if (!isGood) throw misuse(`Expected where the balancer listens, such as 127.0.0.1:8000 or :8000, for --listen, got ${JSON.stringify(text)}.`);
   return { host: host === '*' ? '' : host, port };
 }
 
 function isHost(host: string): boolean {
   return isIP(host) !== 0 || /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?$/i.test(host);
+}
+
+/**
+ * The name that each certificate must carry, by host. Throws `invalid_usage`: neither balancer
+ * checks a certificate against an address.
+ */
+export function certifiedName({ host }: Replica, tlsName: string): string {
+  if (tlsName === '' && isIP(host) !== 0) throw misuse(`Balancers check certificates against names, not addresses. Expected the name in the certificate of https://${host}, --tls-name models.example.com, got none.`);
+  return tlsName === '' ? host : tlsName;
 }
 
 /** Whether a resolver is asked for it. */

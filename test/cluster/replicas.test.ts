@@ -14,13 +14,10 @@ t.test('what is no address of a replica is named', (t) => {
   const wrong: [string, RegExp][] = [
     ['', /got none/], [' ', /got none/], ['http://a:1,', /nothing between two commas/], ['10.0.0.1:8080', /no URL of http/], ['ftp://a', /no URL of http/], ['http://', /no URL/],
     ['http://a:99999', /no URL/], ['http://a:0', /port 0/], ['http://a/v1', /a path is not passed on/], ['http://a?x', /a path/], ['http://a/?', /a path/], ['http://key@a', /keys are the clients/],
-    ['http://a:80,http://A', /a:80 twice/], ['http://a_%20b', /no URL|no address/], ["http://a'b", /no URL|no host name/], ['http://a b', /no URL/], ['http://a\nb', /no URL|got/],
+    ['http://a:80,http://A', /a:80 twice/], ['http://a_%20b', /no URL|no address/], ["http://a'b", /no URL|no host name/], ['http://a b', /no URL/], ['http://a\nb', /no URL/],
     [Array.from({ length: 1001 }, (_, index) => `http://a${index}`).join(','), /at most 1000/],
   ];
-  for (const [text, message] of wrong) {
-    if (text === 'http://a\nb') t.throws(() => { for (const { host } of readReplicas(text)) if (/\s/.test(host)) t.fail('a newline came through'); throw new Error('got'); }, message);
-    else t.throws(() => readReplicas(text), { code: 'invalid_usage', message }, JSON.stringify(text.slice(0, 40)));
-  }
+  for (const [text, message] of wrong) t.throws(() => readReplicas(text), { code: 'invalid_usage', message }, JSON.stringify(text.slice(0, 40)));
   t.end();
 });
 

@@ -74,13 +74,19 @@ function write(kind: Kind, { replicas, listen, authorities, tlsName, parallel, n
     checkDeployed({ name, image, model, secret });
     return kubernetesConfig({ name, replicas: count, image, model, secret });
   }
-  const cluster = { replicas: readReplicas(replicas), listen: readListen(listen), authorities, tlsName: readTlsName(tlsName), parallel };
+  const cluster = { replicas: readReplicas(replicas), listen: readListen(listen), authorities: readAuthorities(authorities), tlsName: readTlsName(tlsName), parallel };
   return kind === 'haproxy' ? haproxyConfig(cluster) : nginxConfig(cluster);
 }
 
 function readTlsName(name: string): string {
   if (name !== '' && !/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(name)) throw misuse(`Expected a host name for --tls-name, got ${JSON.stringify(name)}.`);
   return name;
+}
+
+/** Not looked at here: it lies where the balancer runs. */
+function readAuthorities(path: string): string {
+  if (path === '' || /[\u0000-\u001f\u007f]/.test(path)) throw misuse(`Expected a file of certificates for --ca-file, got ${JSON.stringify(path)}.`);
+  return path;
 }
 
 /** Throws `balancer_refused`. */
