@@ -36,7 +36,7 @@ export async function startBalancer(kind, replicas, { change = (text) => text, f
   const whole = join(folder, 'nginx.conf');
   writeFileSync(file, change(configOf(kind, replicas, port, flags)));
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path "${folder}/${name}";`).join('\n');
-  writeFileSync(whole, `daemon off;\nworker_processes 1;\npid "${folder}/pid";\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\ninclude "${file}";\n}\n`);
+  writeFileSync(whole, `${process.getuid?.() === 0 ? 'user root;\n' : ''}daemon off;\nworker_processes 1;\npid "${folder}/pid";\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${temporary}\ninclude "${file}";\n}\n`);
   const words = kind === 'haproxy' ? ['-db', '-f', file] : ['-p', folder, '-e', 'stderr', '-c', whole];
   const child = spawn(kind, words, { stdio: ['ignore', 'pipe', 'pipe'], env });
   let said = '';

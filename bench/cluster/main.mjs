@@ -1,10 +1,10 @@
 // `npm run bench -- cluster [haproxy|nginx …] [--model FILE|nano|135m] [--conversations N]
 // [--turns N] [--system-words N] [--tool-words N] [--seconds N] [--seed N] [--rounds N]`: four
-// replicas behind the stock balancers, asked by agents, each in a network namespace of its own where
-// that is allowed. Prints the tokens read and found in caches, the time to the first token beside requests
-// in turn, how evenly the replicas are used, and what is lost when one is killed and when all are
-// restarted one by one. Without a core for each replica the times are those of a crowded machine;
-// the tokens are what they are.
+// replicas behind the stock balancers, asked by agents, each in a network namespace of its own
+// where that is allowed. Prints the tokens read and found in caches, the time to the first token
+// beside requests in turn, how evenly the replicas are used, and what is lost when one is killed
+// and when all are restarted one by one. Without a core for each replica the times are those of a
+// crowded machine; the tokens are what they are.
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';

@@ -48,8 +48,9 @@ export async function ask(url, key, { messages, headers, fields }, tokens) {
     if (response.status !== 200) return { ...result, error: `${response.status} ${(await response.text()).slice(0, 200)}` };
     let rest = '';
     let isWhole = false;
-    for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + piece).split('\n');
+    const decoder = new TextDecoder();
+    for await (const piece of response.body) {
+      const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
       rest = lines.pop();
       for (const line of lines) {
         if (!line.startsWith('data: ')) continue;
