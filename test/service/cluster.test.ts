@@ -76,13 +76,19 @@ for (const kind of ['haproxy', 'nginx']) {
     const all = bench.makeConversations({ ...traffic, conversations: 24, naming: namings[kind] });
     for (const { fields } of all) fields['ignore_eos'] = true;
     const asked = Promise.all(all.map((one) => bench.run(url, key, [one], { turns: 4, tokens: 300 })));
-    for (const one of replicas.slice(0, 2)) {
-      const health = async () => (await (await fetch(`${one.url}/health`)).json()) as { running: number; waiting: number };
-      for (let at = await health(); at.running === 0 || at.waiting === 0; at = await health()) await wait(5);
-      await one.end('SIGKILL');
-      await wait(300);
-      await one.start();
+    const isBusy = async ({ url: own }: Replica) => {
+      const { running, waiting } = (await (await fetch(`${own}/health`)).json()) as { running: number; waiting: number };
+      return running > 0 && waiting > 0;
+    };
+    let busy: Replica[] = [];
+    while (busy.length < 2) {
+      const states = await Promise.all(replicas.map(isBusy));
+      busy = replicas.filter((_, index) => states[index]);
     }
+    const killed = busy.slice(0, 2);
+    await Promise.all(killed.map((one) => one.end('SIGKILL')));
+    await wait(300);
+    await Promise.all(killed.map((one) => one.start()));
     const results = (await asked).flat();
     t.strictSame(errors(results.filter(({ begun }) => !begun)), []);
     t.ok(errors(results).length <= 2, 'one on each was cut: what it was answering');
