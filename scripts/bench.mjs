@@ -1,5 +1,6 @@
 // `npm run bench`: set-up and peers where they are missing, then bench/main.mjs, to which arguments
-// are passed on; `npm run bench -- page`: bench/page.mjs.
+// are passed on; `npm run bench -- page`: bench/page.mjs;
+// `npm run bench -- cluster`: bench/cluster/main.mjs.
 import { ensurePeers } from './peers.mjs';
 import { show } from './process.mjs';
 import { program, setUp } from './setup.mjs';
@@ -10,6 +11,7 @@ await program(async () => {
   await setUp();
   // The page is measured in a browser, beside no other server.
   if (process.argv[2] === 'page') return show(process.execPath, [join(root, 'bench', 'page.mjs')]);
+  if (process.argv[2] === 'cluster') return show(process.execPath, [join(root, 'bench', 'cluster', 'main.mjs'), ...process.argv.slice(3)]);
   await ensurePeers(['llama-server', 'llama-batched-bench']);
   return show(process.execPath, [join(root, 'bench', 'main.mjs'), ...process.argv.slice(2)]);
 });

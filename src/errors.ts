@@ -97,6 +97,7 @@ export const errorTable = {
   download_changed: { status: 502, type: 'server_error', meaning: 'The file changed on the hub during its download.' },
   download_corrupt: { status: 502, type: 'server_error', meaning: 'The downloaded bytes do not have the hash that the hub states.' },
   download_removed: { status: 409, type: 'invalid_request_error', meaning: 'The model was removed by `recua rm` during its download.' },
+  balancer_refused: { status: 500, type: 'server_error', meaning: 'HAProxy or nginx does not take the configuration that `recua cluster config` made; the message has what it says.' },
   invalid_session: { status: 400, type: 'invalid_request_error', meaning: 'The file of a saved chat is damaged, or of a newer Recua.' },
   session_not_found: { status: 404, type: 'not_found_error', meaning: 'No chat of that name is saved.' },
   session_changed: { status: 412, type: 'invalid_request_error', meaning: 'The saved chat is another than the one that was read; read it again.' },

@@ -38,7 +38,7 @@ const packages = (JSON.parse(text('npm/targets.json')) as { targets?: unknown })
 const variables = new Set([...otherVariables.map(([name]) => name), ...allPlaces(all).flatMap(({ command }) => Object.values(command.flags).flatMap(variableNames))]);
 
 /** Programs of others, of which nothing is checked. */
-const foreign = ['git', 'sudo', 'journalctl', 'docker', 'gdb', 'perf', 'export', 'claude', 'cline', 'qwen', 'aider', 'source', 'coredumpctl', 'openssl', 'tr', 'sha256sum', 'systemctl'];
+const foreign = ['git', 'sudo', 'journalctl', 'docker', 'gdb', 'perf', 'export', 'claude', 'cline', 'qwen', 'aider', 'source', 'coredumpctl', 'openssl', 'tr', 'sha256sum', 'systemctl', 'kubectl'];
 
 /** Throws where a `recua` command line would be refused. */
 function readRecua(words: readonly string[]): void {
@@ -79,7 +79,7 @@ function fault(page: string, words: readonly string[]): string | undefined {
       const args = after[0] === '--' ? after.slice(1) : after;
       if (script === 'start') return fault(page, ['recua', 'api', ...args]);
       if (script !== 'bench') return undefined;
-      const told = [text('bench/main.mjs'), text('bench/loads.mjs'), text('bench/page.mjs')].join('\n');
+      const told = [text('bench/main.mjs'), text('bench/loads.mjs'), text('bench/page.mjs'), text('bench/cluster/main.mjs')].join('\n');
       return args.filter((word) => /^--/.test(word)).find((flag) => !new RegExp(`['\\s]${flag.slice(2)}'?: \\{ type`).test(told));
     }
     case 'curl': {

@@ -20,6 +20,7 @@ const entries: readonly Entry[] = [
   { names: ['api'], load: async () => (await import('./commands/api.js')).api },
   { names: ['cache'], load: async () => (await import('./commands/cache.js')).cache },
   { names: ['serve'], load: async () => (await import('./commands/serve.js')).serve },
+  { names: ['cluster'], load: async () => (await import('./commands/cluster/cluster.js')).cluster },
   { names: ['ps'], load: async () => (await import('./commands/ps.js')).ps },
   { names: ['load'], load: async () => (await import('./commands/load.js')).load },
   { names: ['unload', 'stop'], load: async () => (await import('./commands/load.js')).unload },

@@ -1,4 +1,5 @@
-// The configurations of docs/deployment.md, with other ports and files, before real servers.
+// The configuration of nginx in docs/deployment.md, with another port and files, before a real
+// server. Those of `recua cluster config` are in cluster.test.ts.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -8,7 +9,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
 import { root } from '../cli/recua.js';
-import { chat, post, startService, type Message } from './service.js';
+import { post, startService, type Message } from './service.js';
 
 const text = readFileSync(join(root, 'docs', 'deployment.md'), 'utf8');
 const blockOf = (language: string) => text.split(`\`\`\`${language}\n`)[1]!.split('```')[0]!;
@@ -68,39 +69,4 @@ t.test('behind nginx answers come piece by piece, and WebSockets open', { skip: 
   socket.send(JSON.stringify({ type: 'response.create', model: 'default', input: 'Hello!' }));
   t.equal(await last, 'response.completed');
   socket.close();
-});
-
-t.test('behind HAProxy a conversation stays with its server, and one that dies loses nothing', { skip: without('haproxy', '-v') }, async (t) => {
-  const replicas = await Promise.all(Array.from({ length: 4 }, () => startService(t)));
-  const port = await freePort();
-  let block = blockOf('haproxy').replace('bind :8000', `bind 127.0.0.1:${port}`);
-  for (const [index, { url }] of replicas.entries()) block = block.replace(`10.0.0.${index + 1}:8080`, new URL(url).host);
-  const file = join(t.testdir({}), 'haproxy.cfg');
-  writeFileSync(file, block);
-  const proxy = `http://127.0.0.1:${port}`;
-  await run(t, 'haproxy', ['-db', '-f', file], proxy);
-  const served = async () => await Promise.all(replicas.map(async ({ url }) => ((await (await fetch(`${url}/health`)).json()) as { requests: number }).requests));
-
-  const system = { role: 'system', content: 'You are terse. '.repeat(20) };
-  const conversations = Array.from({ length: 16 }, (_, index) => ({
-    messages: [...(index % 2 === 0 ? [system] : []), user(`Number ${index} tells you that it rains in the mountains.`)],
-    more: index % 4 === 1 ? { prompt_cache_key: `chat-${index}` } : {},
-  }));
-  const moved: string[] = [];
-  for (let turn = 0; turn < 3; turn++) {
-    for (const { messages, more } of conversations) {
-      const { choices: [choice], usage } = await chat(proxy, messages, { max_tokens: 16, ...more });
-      const { cached_tokens: cached } = usage.prompt_tokens_details;
-      if (turn > 0 && cached < 20) moved.push(`turn ${turn}: ${cached} of ${usage.prompt_tokens} cached`);
-      messages.push({ role: 'assistant', content: choice!.message.content }, user('And then?'));
-    }
-  }
-  // What is above 1.3 times the average load goes elsewhere, also where an answer just ended.
-  t.ok(moved.length <= 3, `of 32 turns ${moved.length} went to another server: ${moved.join('; ')}`);
-  const counts = await served();
-  t.ok(counts.filter((count) => count > 0).length >= 3, `they share the work: ${counts.join(', ')}`);
-
-  replicas[0]!.child.kill('SIGKILL');
-  const asked = await Promise.all(conversations.map(async ({ messages, more }) => (await post(proxy, '/v1/chat/completions', { messages, max_tokens: 4, ...more })).status));
-  t.ok(asked.every((status) => status === 200), asked.join(' '));
 });

@@ -1,7 +1,8 @@
 // A chat or completion in any dialect: body → engine → one JSON answer or a stream. Headers wait
 // until the engine has accepted the prompt, so that early failures have a real status; unless that
 // takes long, or loading the model does: then they go, and what fails later is a message of the
-// stream.
+// stream. A balancer asks that they wait for the first piece: it can send a request of which it has
+// not heard to another server.
 import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
@@ -36,6 +37,11 @@ interface Group {
 /** A piece that took so long to be taken waited for the client. */
 const slowReaderMs = 5;
 
+/** What a balancer asks of a stream: no byte of it before its first piece. */
+const openHeader = 'x-stream-opens';
+/** Then, however: programs on the way give up what is silent for a minute. */
+const mostHeldMs = 55_000;
+
 /** What is done with each piece of the answers. */
 type Sink = (delta: Delta, index: number) => Promise<void> | void;
 
@@ -62,13 +68,17 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   /** What the client wants to be told; the page that shows what runs may want more. */
   #tells: Telling = {};
   #model = '';
+  /** Whether the headers wait for the first piece. */
+  readonly #isHeld: boolean;
 
+  /** Throws `invalid_value`. */
   constructor(gateway: Gateway, res: Response, dialect: ChatDialect<Asked>) {
     this.#gateway = gateway;
     this.#res = res;
     this.#dialect = dialect;
     this.#client = gateway.clientOf(res);
     factsOf(res).operation = dialect.operation;
+    this.#isHeld = readsHeld(res);
   }
 
   check(body: Fields): void {
@@ -83,7 +93,8 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   #openLater(writer: () => AnswerWriter): void {
     const { pingIntervalMs } = this.#gateway.config;
     if (!this.#asked?.stream || this.#stream || pingIntervalMs <= 0) return;
-    this.#untilPing = setTimeout(() => this.#open(writer()), pingIntervalMs);
+    clearTimeout(this.#untilPing);
+    this.#untilPing = setTimeout(() => this.#open(writer()), this.#isHeld ? mostHeldMs : pingIntervalMs);
   }
 
   begin(body: Fields, { id, engine, model }: Lease, signal: AbortSignal, warnings: readonly string[]): void {
@@ -122,11 +133,11 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     try {
       this.#openLater(() => writer);
       const accepted = await Promise.all(this.#groups.map(({ first }) => first.accepted));
-      clearTimeout(this.#untilPing);
+      if (!this.#isHeld) clearTimeout(this.#untilPing);
       const promptTokens = accepted.reduce((sum, one) => sum + one.promptTokens, 0);
       const position = Math.max(...accepted.map((one) => one.position));
       if (position > 0 && !this.#res.headersSent) this.#res.set('X-Queue-Position', String(position));
-      if (this.#asked!.stream) await this.#write(writer, this.#stream ?? this.#open(writer, promptTokens));
+      if (this.#asked!.stream) await this.#write(writer, promptTokens);
       else await this.#whole(writer);
     } catch (thrown) {
       // The others end; what they say of that is not why.
@@ -160,6 +171,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   }
 
   #open(writer: AnswerWriter, promptTokens?: number): Stream {
+    clearTimeout(this.#untilPing);
     const stream = new Stream(this.#res, this.#dialect.framing);
     this.#stream = stream;
     stream.open({ afterMs: this.#gateway.config.pingIntervalMs, frame: () => writer.ping() });
@@ -174,17 +186,21 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#res.json(await writer.whole(finishes.map((_, index) => said[index] ?? new WholeAnswer()), finishes));
   }
 
-  async #write(writer: AnswerWriter, stream: Stream): Promise<void> {
+  async #write(writer: AnswerWriter, promptTokens: number): Promise<void> {
+    const opened = (): Stream => this.#stream ?? this.#open(writer, promptTokens);
+    if (!this.#isHeld) opened();
     const finishes = await this.#all(
       (delta, index) => {
+        const stream = opened();
         stream.send(...writer.deltas(delta, index));
         return stream.writable();
       },
-      (finish, index) => stream.send(...writer.ended?.(finish, index) ?? []),
+      (finish, index) => opened().send(...writer.ended?.(finish, index) ?? []),
     );
     noteFinishes(this.#res, finishes);
-    stream.send(...await writer.ending(finishes));
-    stream.end();
+    const ending = await writer.ending(finishes);
+    opened().send(...ending);
+    opened().end();
   }
 
   /** All answers to the end, in the order of their indices. */
@@ -274,6 +290,14 @@ function start(engine: Engine, request: EngineRequest, signal: AbortSignal, rele
   answer.finished.catch(() => undefined);
   answer.accepted.catch(() => undefined);
   return answer;
+}
+
+function readsHeld({ req }: Response): boolean {
+  const given = req.headers[openHeader];
+  if (given !== undefined && given !== 'first-piece') {
+    throw new RecuaError('invalid_value', `Expected first-piece for the header ${openHeader}, got ${JSON.stringify(given)}.`, { param: openHeader });
+  }
+  return given !== undefined;
 }
 
 function isIdleWork({ req }: Response): boolean {

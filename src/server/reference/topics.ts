@@ -15,6 +15,8 @@ export const aboutAll = [
   '**Errors** have a code and the field at fault, in the shape that the clients of the route know. The status comes before the first byte of a stream; what goes wrong later is its last event.',
   '**Pages.** Any web page may ask a model. Where no key is asked for, files and batches are for programs, and for pages that call the server `localhost` or by its address; models are pulled, copied and deleted '
   + 'for clients on its own machine alone.',
+  '**Balancers.** A stream opens when its prompt is accepted. With `x-stream-opens: first-piece` no byte comes before the first piece (or 55 seconds): until then a balancer may send the request '
+  + 'to another server, and a server that stops refuses it with a 503. `recua cluster config` writes balancers that ask for it.',
   '**Next turns.** The next turn of a chat reads what is new and nothing else: what the model said stays the tokens that it said.',
 ].join('\n\n');
 

@@ -1,0 +1,126 @@
+// `recua cluster config`: a configuration for the balancer before several servers, checked by the
+// balancer itself where it is installed.
+import { readFile } from 'node:fs/promises';
+import { RecuaError } from '../../../errors.js';
+import { haproxyConfig } from '../../../cluster/haproxy.js';
+import { checkDeployed, kubernetesConfig, readCount } from '../../../cluster/kubernetes.js';
+import { nginxConfig } from '../../../cluster/nginx.js';
+import { readListen, readReplicas, type Written } from '../../../cluster/replicas.js';
+import { command } from '../../command.js';
+import type { Arguments } from '../../flags/arguments.js';
+import { integer, misuse, on, perCall, text } from '../../flags/flags.js';
+import { print, say } from '../../terminal/output.js';
+import { check } from './check.js';
+
+const kinds = ['haproxy', 'nginx', 'kubernetes'] as const;
+type Kind = (typeof kinds)[number];
+
+const configFlags = {
+  replicas: perCall(text(['--replicas'], 'url,url,…', 'Addresses of the servers, such as http://10.0.0.1:8080; for kubernetes how many there are at first')),
+  listen: perCall(text(['--listen'], '[host]:port', 'Where the balancer listens; :8000 is every address of the machine', '127.0.0.1:8000')),
+  authorities: perCall(text(['--ca-file'], 'path', 'Authorities that signed the certificates of https replicas, as a file on the balancer\'s machine', '/etc/ssl/certs/ca-certificates.crt')),
+  tlsName: perCall(text(['--tls-name'], 'name', 'The name in the certificates of all https replicas, where it is not the host of their address')),
+  parallel: perCall(integer(['--parallel'], 'n', 'How many requests each server runs at once, its own --parallel', { fallback: 4, min: 1, max: 256 })),
+  name: perCall(text(['--name'], 'name', 'kubernetes: name of its objects', 'recua')),
+  image: perCall(text(['--image'], 'image', 'kubernetes: container image that holds recua')),
+  model: perCall(text(['--model', '-m'], 'model', 'kubernetes: the model that each replica serves')),
+  secret: perCall(text(['--api-key-secret'], 'name', 'kubernetes: Secret whose api-key clients must send')),
+  out: perCall(text(['--out', '-o'], 'path', 'Write the configuration to this file instead of printing it')),
+  force: perCall(on(['--force', '-f'], 'Replace a file of --out that says something else')),
+} as const;
+
+type ConfigArguments = Arguments<typeof configFlags>;
+
+/** Flags that mean nothing to a kind: an error, since they would change nothing. */
+const meaningless: Readonly<Record<Kind, readonly (keyof typeof configFlags)[]>> = {
+  haproxy: ['name', 'image', 'model', 'secret'],
+  nginx: ['name', 'image', 'model', 'secret'],
+  kubernetes: ['listen', 'authorities', 'tlsName', 'parallel'],
+};
+
+const config = command({
+  name: 'config',
+  aliases: [],
+  operands: 'haproxy|nginx|kubernetes',
+  summary: 'Write a balancer\'s configuration: a conversation stays with the server that knows it',
+  details: 'The balancer hashes what names a conversation (a session header, prompt_cache_key, user, else how it begins), so that its next turn meets what its last one computed; '
+    + 'it asks /health/ready, never cuts a long stream, sends to another server what no server began to answer, and passes API keys on. '
+    + 'No server gets more than its share while others are free. nginx reads no JSON: it hashes headers alone, and the command says so. '
+    + 'haproxy -c or nginx -t checks the text first, where installed.',
+  examples: [
+    ['recua cluster config haproxy --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --listen :8000 --out haproxy.cfg', 'Two servers behind HAProxy'],
+    ['recua cluster config nginx --replicas http://10.0.0.1:8080,http://10.0.0.2:8080 --out recua.conf', 'For nginx\'s folder conf.d'],
+    ['recua cluster config kubernetes --replicas 4 --image registry.example.com/recua:1.0 --model owner/repo:Q4_K_M', 'Objects for kubectl apply'],
+  ],
+  flags: configFlags,
+  async run({ values, operands, given }) {
+    const [named, ...surplus] = operands;
+    const kind = kinds.find((one) => one === named);
+    if (!kind || surplus.length > 0) throw misuse(`Expected one of ${kinds.join(', ')} after recua cluster config, got ${operands.length === 0 ? 'none' : operands.join(' ')}.`);
+    const strange = meaningless[kind].find((key) => given.has(key));
+    if (strange) throw misuse(`${configFlags[strange].names[0]} means nothing to ${kind}. Leave it out.`);
+    const { text: written, notes } = write(kind, values);
+    await tellCheck(kind, written);
+    if (values.out === '') await print(written);
+    else await keep(values.out, written, values.force);
+    for (const note of notes) say(`Note: ${note}`);
+    return 0;
+  },
+});
+
+function write(kind: Kind, { replicas, listen, authorities, tlsName, parallel, name, image, model, secret }: ConfigArguments['values']): Written {
+  if (kind === 'kubernetes') {
+    const count = readCount(replicas);
+    checkDeployed({ name, image, model, secret });
+    return kubernetesConfig({ name, replicas: count, image, model, secret });
+  }
+  const cluster = { replicas: readReplicas(replicas), listen: readListen(listen), authorities: readAuthorities(authorities), tlsName: readTlsName(tlsName), parallel };
+  return kind === 'haproxy' ? haproxyConfig(cluster) : nginxConfig(cluster);
+}
+
+function readTlsName(name: string): string {
+  if (name !== '' && !/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(name)) throw misuse(`Expected a host name for --tls-name, got ${JSON.stringify(name)}.`);
+  return name;
+}
+
+/** Not looked at here: it lies where the balancer runs. */
+function readAuthorities(path: string): string {
+  if (path === '' || /[\u0000-\u001f\u007f]/.test(path)) throw misuse(`Expected a file of certificates for --ca-file, got ${JSON.stringify(path)}.`);
+  return path;
+}
+
+/** Throws `balancer_refused`. */
+async function tellCheck(kind: Kind, written: string): Promise<void> {
+  if (kind === 'kubernetes') return say('Not checked by a cluster: kubectl apply --dry-run=server -f FILE does that.');
+  const program = kind === 'haproxy' ? 'haproxy -c' : 'nginx -t';
+  const result = await check(kind, written);
+  if (result.outcome === 'good') say(`${program} takes this configuration.`);
+  else if (result.outcome === 'missing') say(`Not checked: ${kind} is not installed here. Run ${program === 'nginx -t' ? program : `${program} -f FILE`} where it is.`);
+  else throw new RecuaError('balancer_refused', `${program} refuses this configuration, so nothing was written:\n${result.said}`);
+}
+
+async function keep(path: string, written: string, force: boolean): Promise<void> {
+  const before = await readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw new RecuaError('file_unreadable', `${path} cannot be read: ${cause.message}.`, { cause });
+  });
+  if (before !== undefined && before !== written && !force) throw new RecuaError('file_unreadable', `${path} is there already, and says something else. --force replaces it.`);
+  const { default: writeFileAtomic } = await import('write-file-atomic');
+  try {
+    await writeFileAtomic(path, written);
+  } catch (cause) {
+    throw new RecuaError('file_unreadable', `${path} cannot be written: ${(cause as Error).message}.`, { cause });
+  }
+  say(`Wrote ${path}.`);
+}
+
+export const cluster = command({
+  name: 'cluster',
+  aliases: [],
+  operands: '<command>',
+  summary: 'Put several servers behind a balancer: config',
+  details: 'docs/deployment.md tells how servers share work.',
+  subcommands: [config],
+  flags: {},
+  run: () => Promise.reject(misuse('Expected a command: recua cluster config.')),
+});

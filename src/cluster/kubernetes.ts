@@ -1,0 +1,202 @@
+// Objects for Kubernetes: a Deployment that drains, what finds its pods, an autoscaler on waiting
+// requests, and a pool for gateways of the Gateway API inference extension.
+import { RecuaError } from '../errors.js';
+import type { Written } from './replicas.js';
+
+export interface Deployed {
+  /** Of all objects. */
+  name: string;
+  replicas: number;
+  image: string;
+  /** As `recua api` takes it. */
+  model: string;
+  /** The Secret whose `api-key` the servers ask for; '' is none. */
+  secret: string;
+}
+
+const port = 8080;
+const drainSeconds = 120;
+/** Until every balancer has seen that a pod leaves. */
+const leaveSeconds = 10;
+/** Beyond the drain: for caches to be kept. */
+const moreSeconds = 30;
+const mostReplicas = 1000;
+const misuse = (message: string): RecuaError => new RecuaError('invalid_usage', message);
+
+/** Throws `invalid_usage` for what Kubernetes would refuse. */
+export function checkDeployed({ name, image, model, secret }: Omit<Deployed, 'replicas'>): void {
+  const isLabel = (text: string): boolean => /^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/.test(text);
+  if (!isLabel(name)) throw misuse(`Expected a name of small letters, digits and dashes, at most 52, for --name, got ${JSON.stringify(name)}.`);
+  if (image === '') throw misuse('Expected the container image that holds recua: --image registry.example.com/recua:1.0, got none. docs/deployment.md has its Dockerfile.');
+  if (!/^[a-z0-9][\w.:/@-]*$/i.test(image)) throw misuse(`Expected a container image for --image, got ${JSON.stringify(image)}.`);
+  if (model === '') throw misuse('Expected the model that each replica serves: --model owner/repo:Q4_K_M, got none.');
+  if (/[\u0000-\u001f\u007f]/.test(model) || model.startsWith('-')) throw misuse(`Expected a model for --model, got ${JSON.stringify(model)}.`);
+  if (secret !== '' && !/^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(secret)) {
+    throw misuse(`Expected the name of a Secret for --api-key-secret, got ${JSON.stringify(secret)}.`);
+  }
+}
+
+/** Of Kubernetes `--replicas` is a number: pods have no addresses yet. */
+export function readCount(text: string): number {
+  const count = /^\d{1,6}$/.test(text.trim()) ? Number(text) : NaN;
+  if (!(count >= 1 && count <= mostReplicas)) {
+    throw misuse(`Expected how many replicas Kubernetes runs at first, from 1 to ${mostReplicas}, for --replicas, got ${JSON.stringify(text)}.`);
+  }
+  return count;
+}
+
+export function kubernetesConfig({ name, replicas, image, model, secret }: Deployed): Written {
+  const labels = `app.kubernetes.io/name: recua\n@app.kubernetes.io/instance: ${name}`;
+  const labelled = (indent: number): string => labels.replaceAll('@', ' '.repeat(indent));
+  const isFetched = !model.startsWith('/') && model !== 'builtin';
+  const places = `env:
+            - { name: SERVICE_HOME, value: /models }${secret === '' ? '' : `
+            - name: RECUA_API_KEY
+              valueFrom: { secretKeyRef: { name: ${secret}, key: api-key } }`}
+          volumeMounts:
+            - { name: models, mountPath: /models }`;
+  const text = `# Written by recua cluster config kubernetes.
+# Check: kubectl apply --dry-run=server -f FILE    Apply: kubectl apply -f FILE
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: ${name}
+  labels:
+    ${labelled(4)}
+spec:
+  # The autoscaler below says how many, from then on.
+  replicas: ${replicas}
+  selector:
+    matchLabels:
+      ${labelled(6)}
+  # A new pod is ready before an old one leaves.
+  strategy:
+    type: RollingUpdate
+    rollingUpdate: { maxUnavailable: 0, maxSurge: 1 }
+  template:
+    metadata:
+      labels:
+        ${labelled(8)}
+      annotations:
+        prometheus.io/scrape: "true"
+        prometheus.io/port: "${port}"
+        prometheus.io/path: /metrics
+    spec:
+      # The pause, the drain, and what is written at the end.
+      terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + moreSeconds}
+${isFetched ? `      initContainers:
+        - name: pull
+          image: ${image}
+          command: ["recua", "pull", ${JSON.stringify(model)}]
+          ${places.replace(/\n {12}- name: RECUA_API_KEY\n.*$/m, '')}
+` : ''}      containers:
+        - name: recua
+          image: ${image}
+          command: ["recua", "api", ${JSON.stringify(model)}, "--host", "0.0.0.0", "--port", "${port}", "--drain-timeout", "${drainSeconds}"]
+          ${places}
+          ports:
+            - { name: http, containerPort: ${port} }
+          # Up to half an hour for a large model; whoever loads is alive.
+          startupProbe:
+            httpGet: { path: /health/live, port: http }
+            periodSeconds: 5
+            failureThreshold: 360
+          readinessProbe:
+            httpGet: { path: /health/ready, port: http }
+            periodSeconds: 2
+            timeoutSeconds: 2
+            failureThreshold: 2
+          livenessProbe:
+            httpGet: { path: /health/live, port: http }
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 6
+          # Balancers hear that the pod leaves; only then does it stop.
+          lifecycle:
+            preStop:
+              exec: { command: ["sleep", "${leaveSeconds}"] }
+          # Set memory to what recua show MODEL says, and nvidia.com/gpu where there is one.
+          resources:
+            requests: { cpu: "2", memory: 4Gi }
+      volumes:
+        # Or a persistentVolumeClaim, so that a new pod has its model at once.
+        - name: models
+          emptyDir: {}
+---
+# Every pod's own address, for balancers in the cluster.
+apiVersion: v1
+kind: Service
+metadata:
+  name: ${name}
+  labels:
+    ${labelled(4)}
+spec:
+  clusterIP: None
+  selector:
+    ${labelled(4)}
+  ports:
+    - { name: http, port: ${port}, targetPort: http }
+---
+# One pod at a time is moved elsewhere.
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: ${name}
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      ${labelled(6)}
+---
+# More pods where requests wait. Needs prometheus-adapter, or another source of custom metrics.
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: ${name}
+spec:
+  scaleTargetRef: { apiVersion: apps/v1, kind: Deployment, name: ${name} }
+  minReplicas: ${replicas}
+  maxReplicas: ${Math.min(mostReplicas, replicas * 4)}
+  metrics:
+    - type: Pods
+      pods:
+        metric: { name: recua_requests_waiting }
+        target: { type: AverageValue, averageValue: "2" }
+  behavior:
+    scaleUp:
+      stabilizationWindowSeconds: 30
+    # Conversations lose their cache with their pod.
+    scaleDown:
+      stabilizationWindowSeconds: 600
+      policies:
+        - { type: Pods, value: 1, periodSeconds: 300 }
+---
+# Gateways send each request to the pod that has its beginning. Needs the custom resources of the
+# Gateway API inference extension, and its endpoint picker under this name.
+apiVersion: inference.networking.k8s.io/v1
+kind: InferencePool
+metadata:
+  name: ${name}
+spec:
+  targetPorts:
+    - number: ${port}
+  selector:
+    matchLabels:
+      ${labelled(6)}
+  endpointPickerRef:
+    name: ${name}-epp
+    port:
+      number: 9002
+    failureMode: FailOpen
+`;
+  return {
+    text,
+    notes: [
+      'The autoscaler needs recua_requests_waiting as a custom metric of pods (prometheus-adapter); without one it leaves the number of pods alone.',
+      `The InferencePool needs the Gateway API inference extension, and an endpoint picker named ${name}-epp that reads vLLM's metrics.`,
+      secret === ''
+        ? 'The servers ask for no key: whoever reaches the pods may use them. --api-key-secret NAME sets one.'
+        : `Make the Secret first: kubectl create secret generic ${secret} --from-literal=api-key=… . /metrics asks for the key, too: Prometheus can send it, the endpoint picker cannot, and balances without what it would read there.`,
+    ],
+  };
+}

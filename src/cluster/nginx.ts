@@ -1,0 +1,121 @@
+// A configuration for nginx, for its folder conf.d: conversations by a consistent hash of what
+// headers say. `nginx -t` and real replicas try it in test/service/cluster.test.ts.
+import { RecuaError } from '../errors.js';
+import { askingPaths, keptPaths, sessionHeaders } from './conversation.js';
+import { addressText, certifiedName, type Cluster, type Written } from './replicas.js';
+
+export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }: Cluster): Written {
+  const { secure } = replicas[0]!;
+  if (replicas.some((one) => one.secure !== secure)) throw new RecuaError('invalid_usage', 'nginx speaks either http or https with all replicas. Expected one scheme for all in --replicas, got both.');
+  const hosts = new Set(replicas.map(({ host }) => host));
+  if (secure && tlsName === '' && hosts.size > 1) {
+    throw new RecuaError('invalid_usage', 'nginx checks the certificates of all replicas against one name. Expected the name that all of them carry, --tls-name models.example.com, got none.');
+  }
+  const certified = secure ? certifiedName(replicas[0]!, tlsName) : '';
+  const variables = [...new Set(sessionHeaders.map((name) => `$http_${name.replaceAll('-', '_')}`))];
+  const kept: readonly string[] = keptPaths;
+  const proxyTo = (upstream: string): string => `    proxy_pass ${secure ? 'https' : 'http'}://${upstream};
+    proxy_http_version 1.1;
+    proxy_set_header Host $http_host;
+    # Replicas must see that clients are not on their machine.
+    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    # No byte of a stream before its first piece: until then another replica can take it.
+    proxy_set_header x-stream-opens first-piece;
+    proxy_set_header Upgrade $http_upgrade;
+    proxy_set_header Connection $recua_connection;
+    proxy_connect_timeout 5s;
+    # Answers may be silent while they wait and while a prompt is read.
+    proxy_read_timeout 1h;
+    proxy_send_timeout 1h;
+    # Pieces of an answer leave as they come. A request is kept whole, to be sent again.
+    proxy_buffering off;
+    proxy_request_buffering on;
+    proxy_next_upstream_tries ${Math.min(10, replicas.length)};${secure ? `
+    proxy_ssl_verify on;
+    proxy_ssl_verify_depth 3;
+    proxy_ssl_trusted_certificate ${quoted(authorities)};
+    proxy_ssl_name ${certified};
+    proxy_ssl_server_name on;` : ''}`;
+  const servers = (more: string): string => replicas.map((one) => `  server ${addressText(one.host, one.port)}${more} max_fails=1 fail_timeout=2s;`).join('\n');
+  const text = `# Written by recua cluster config nginx, for the http block: /etc/nginx/conf.d/recua.conf.
+# Check: nginx -t    Reload without a lost request: nginx -s reload
+
+# Which conversation: as a header names it, else all of a client, by its API key and address.
+${variables.map((name, index) => `map ${name} ${keyName(index)} {
+  default ${name};
+  ''      ${index + 1 < variables.length ? keyName(index + 1) : '"$http_authorization$http_x_api_key$remote_addr"'};
+}`).join('\n')}
+map $http_upgrade $recua_connection {
+  default upgrade;
+  ''      '';
+}
+
+# A replica with as many requests as it runs at once gets no more of these: they go to the next one.
+upstream recua_replicas {
+  zone recua_replicas 1m;
+  hash ${keyName(0)} consistent;
+${servers(` max_conns=${parallel}`)}
+  keepalive 64;
+}
+# Where all are that busy: to the one with the fewest.
+upstream recua_any {
+  zone recua_any 1m;
+  least_conn;
+${servers('')}
+  keepalive 64;
+}
+# What a replica keeps is found where it was made, however busy that is.
+upstream recua_kept {
+  zone recua_kept 1m;
+  hash ${keyName(0)} consistent;
+${servers('')}
+  keepalive 64;
+}
+
+server {
+  listen ${listen.host === '' ? listen.port : addressText(listen.host, listen.port)};
+  server_name _;
+  # Some agents write session_id.
+  underscores_in_headers on;
+  # Replicas have a limit of their own, and say so in their own words.
+  client_max_body_size 0;
+  client_body_buffer_size 1m;
+  client_header_timeout 60s;
+  client_body_timeout 60s;
+
+  # What any replica can answer. What one has not answered with a single byte goes to another one:
+  # it refused the connection, it stops (503), or it died.
+  location ~ ^(${askingPaths.filter((path) => !kept.includes(path)).join('|')})$ {
+    error_page 502 = @any;
+${proxyTo('recua_replicas')}
+    proxy_next_upstream error timeout http_503 non_idempotent;
+  }
+  location @any {
+${proxyTo('recua_any')}
+    proxy_next_upstream error timeout http_503 non_idempotent;
+  }
+  location ~ ^(${kept.join('|')})$ {
+${proxyTo('recua_kept')}
+    proxy_next_upstream error timeout http_503 non_idempotent;
+  }
+
+  # Nothing is sent twice here that a replica may have begun.
+  location / {
+${proxyTo('recua_kept')}
+    proxy_next_upstream error timeout http_503;
+  }
+}
+`;
+  return {
+    text,
+    notes: [
+      `nginx cannot read JSON: it tells conversations apart by a header alone (${sessionHeaders.join(', ')}). Without one all conversations of an API key and address go to one replica; prompt_cache_key, user and the messages count for nothing. recua cluster config haproxy reads them.`,
+      `nginx counts what a replica runs (--parallel ${parallel}) and sends more elsewhere, but knows no average load. It asks no /health/ready: it learns that a replica stops from the 503 or the refused connection of a request, which goes to another replica then.`,
+      'Files, batches and stored responses stay on the replica that made them: a client that sends no such header finds its own again while that replica runs. Uploads that meet a stopping replica get its 503.',
+    ],
+  };
+}
+
+const keyName = (index: number): string => (index === 0 ? '$recua_conversation' : `$recua_conversation_${index + 1}`);
+
+const quoted = (path: string): string => (/^[\w./@+-]+$/.test(path) ? path : `"${path.replace(/["\\$]/g, '\\$&')}"`);
