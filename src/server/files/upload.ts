@@ -102,7 +102,8 @@ class Form {
       parser.on('partsLimit', surplus).on('filesLimit', surplus).on('fieldsLimit', surplus);
       parser.once('close', resolve);
       const gone = (): void => {
-        if (!req.complete) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));
+        // Its bytes may have come whole, and with its socket be gone before they were read.
+        if (!req.readableEnded) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));
       };
       req.once('close', gone).once('error', gone);
       if (req.destroyed) gone();

@@ -19,26 +19,28 @@ const bound = fc.oneof(fc.constantFrom(0, -1, 1, 0.1, 1e-9, 1e300, -1e300, 2 ** 
 const reference = fc.constantFrom('#', '#/', '#/d/F', '#/d/a', '#/$defs/a', '#/$defs/b', '#/properties/a', '#/properties/c/allOf/0', '#a', 'http://example.com/x', '#/d/F/properties/c', '#/%24defs/a', '#/~', '#/$defs/~1~0');
 const pattern = fc.constantFrom('^a+$', '^(a|b)*c{2,5}$', '(', '^\\d{3}-\\w+$', '^((a*)*)*$', '[', '^[^"]{0,1000}$', '^(a{999}){999}$', '\\p{L}', '^$', '(?:x|y)|z', '^[\\s\\S]+$', '^\ud800$');
 
+type Tie = (name: 'schema') => fc.Arbitrary<unknown>;
+
+const keywords = (tie: Tie): Record<string, fc.Arbitrary<unknown>> => ({
+  type: fc.oneof(fc.constantFrom('object', 'array', 'string', 'integer', 'number', 'boolean', 'null', 'nonsense'), fc.subarray(['object', 'array', 'string', 'integer', 'null'])),
+  properties: fc.dictionary(name, tie('schema'), { maxKeys: 4 }),
+  required: fc.array(name, { maxLength: 3 }),
+  additionalProperties: tie('schema'), patternProperties: fc.dictionary(pattern, tie('schema'), { maxKeys: 2 }), propertyNames: tie('schema'),
+  items: fc.oneof(tie('schema'), fc.array(tie('schema'), { maxLength: 2 })), prefixItems: fc.array(tie('schema'), { maxLength: 3 }), contains: tie('schema'),
+  minItems: count, maxItems: count, uniqueItems: fc.boolean(), minProperties: count, maxProperties: count, minLength: count, maxLength: count,
+  minimum: bound, maximum: bound, exclusiveMinimum: bound, exclusiveMaximum: bound, multipleOf: bound,
+  pattern, format: fc.constantFrom('date', 'date-time', 'time', 'uuid', 'email', 'ipv4', 'uri', 'regex', 'x'),
+  enum: fc.array(fc.jsonValue({ maxDepth: 2 }), { maxLength: 4 }), const: fc.jsonValue({ maxDepth: 2 }),
+  allOf: fc.array(tie('schema'), { maxLength: 3 }), anyOf: fc.array(tie('schema'), { maxLength: 3 }), oneOf: fc.array(tie('schema'), { maxLength: 3 }), not: tie('schema'),
+  if: tie('schema'), then: tie('schema'), else: tie('schema'), dependentSchemas: fc.dictionary(name, tie('schema'), { maxKeys: 2 }), unevaluatedProperties: tie('schema'),
+  $ref: reference, $defs: fc.dictionary(name, tie('schema'), { maxKeys: 3 }), d: fc.record({ F: tie('schema'), a: tie('schema') }, { requiredKeys: [] }), $id: reference, $anchor: name, nullable: fc.boolean(),
+});
+const keywordNames = Object.keys(keywords(() => fc.constant(true)));
+
 const { schema } = fc.letrec<{ schema: unknown; node: unknown }>((tie) => ({
   schema: fc.oneof({ depthSize: 'small', withCrossShrink: true }, fc.constantFrom<unknown>(true, false, {}, { type: 'string' }, { type: 'null' }, { const: 1 }), fc.record({ $ref: reference }), tie('node')),
-  node: fc.record({
-    type: fc.oneof(fc.constantFrom('object', 'array', 'string', 'integer', 'number', 'boolean', 'null', 'nonsense'), fc.subarray(['object', 'array', 'string', 'integer', 'null'])),
-    properties: fc.dictionary(name, tie('schema'), { maxKeys: 4 }),
-    required: fc.array(name, { maxLength: 3 }),
-    additionalProperties: tie('schema'), patternProperties: fc.dictionary(pattern, tie('schema'), { maxKeys: 2 }), propertyNames: tie('schema'),
-    items: fc.oneof(tie('schema'), fc.array(tie('schema'), { maxLength: 2 })), prefixItems: fc.array(tie('schema'), { maxLength: 3 }), contains: tie('schema'),
-    minItems: count, maxItems: count, uniqueItems: fc.boolean(), minProperties: count, maxProperties: count, minLength: count, maxLength: count,
-    minimum: bound, maximum: bound, exclusiveMinimum: bound, exclusiveMaximum: bound, multipleOf: bound,
-    pattern, format: fc.constantFrom('date', 'date-time', 'time', 'uuid', 'email', 'ipv4', 'uri', 'regex', 'x'),
-    enum: fc.array(fc.jsonValue({ maxDepth: 2 }), { maxLength: 4 }), const: fc.jsonValue({ maxDepth: 2 }),
-    allOf: fc.array(tie('schema'), { maxLength: 3 }), anyOf: fc.array(tie('schema'), { maxLength: 3 }), oneOf: fc.array(tie('schema'), { maxLength: 3 }), not: tie('schema'),
-    if: tie('schema'), then: tie('schema'), else: tie('schema'), dependentSchemas: fc.dictionary(name, tie('schema'), { maxKeys: 2 }), unevaluatedProperties: tie('schema'),
-    $ref: reference, $defs: fc.dictionary(name, tie('schema'), { maxKeys: 3 }), d: fc.record({ F: tie('schema'), a: tie('schema') }, { requiredKeys: [] }), $id: reference, $anchor: name, nullable: fc.boolean(),
-  }, { requiredKeys: [] }).chain((all) => {
-    // Of forty keywords some five stand together.
-    const keys = Object.keys(all);
-    return fc.subarray(keys, { maxLength: Math.min(6, keys.length) }).map((kept) => Object.fromEntries(kept.map((key) => [key, (all as Record<string, unknown>)[key]])));
-  }),
+  // Of forty keywords some five stand together; the others are not drawn.
+  node: fc.uniqueArray(fc.constantFrom(...keywordNames), { maxLength: 6 }).chain((kept) => fc.record(Object.fromEntries(kept.map((name) => [name, keywords(tie)[name]!])))),
 }));
 
 /** Those that are not long: one by one they are a test of their own. */
