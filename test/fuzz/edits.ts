@@ -9,13 +9,18 @@ export interface Edit {
   value: unknown;
 }
 
+const letters = fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 0, max: 0x7f }) }, fc.integer({ min: 0, max: 0x10ffff }));
+
+/** Of all characters; fast-check's own keep a map of them, of a hundred megabytes. */
+export const anyText = (maxLength: number): fc.Arbitrary<string> => fc.array(letters, { maxLength }).map((codes) => String.fromCodePoint(...codes));
+
 /** Values that no client should send. */
 export const strangeValues: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(null, true, false, 0, -1, 1, 2, 1.5, 2 ** 31, -(2 ** 31), 2 ** 53, -(2 ** 63), 1e300, 5e-324, '', 'x', '\u0000', 'auto', 'required', 'none', 'NaN', 'Infinity',
     '@raw:1e309@', '@raw:-1e309@', '@raw:1e-320@', '@raw:99999999999999999999999@', '@raw:-0@', '@raw:"\\ud800"@', '@raw:"\\udfff\\ud800x"@', '@raw:{"a":1,"a":2}@', '@raw:{"__proto__":{"stream":true}}@',
     [], [[]], [null], [1, 'a', {}], {}, { type: 'object' }, { a: { b: { c: [] } } }, { type: 'json_schema', json_schema: { name: 'n', schema: { $ref: '#' } } }, ['END', '', 5],
     '(a|b)*', '(?=x)', '[z-a]', 'root ::= root', 'root ::= "a"', 'start: "a"', { regex: '(' }, { choice: ['a'] }, { 5: 1, x: 2 }, { 99999999: 1 }),
-  fc.string({ unit: 'binary', maxLength: 20 }),
+  anyText(20),
   // Halves of pairs, too.
   fc.array(fc.integer({ min: 0, max: 0xffff }), { maxLength: 8 }).map((units) => String.fromCharCode(...units)),
   fc.jsonValue({ maxDepth: 3 }),
@@ -82,7 +87,7 @@ export interface TextEdit {
 const sharp = ['"', '\\', '{', '}', '[', ']', ',', ':', '\n', '\r\n', '\u0000', '\ufeff', '\ud800', '//', '# ', '=', '-', '1e999', 'null', '"\\u0000"', '\u2028', '"__proto__":', '\t', '../', '%'];
 
 export const textEdits = (words: readonly string[] = sharp, maxLength = 3): fc.Arbitrary<TextEdit[]> => fc.array(fc.record<TextEdit>({
-  at: fc.nat(1_000), removed: fc.oneof({ weight: 4, arbitrary: fc.nat(3) }, fc.nat(100_000)), put: fc.oneof(fc.constantFrom('', ...words), fc.string({ unit: 'binary', maxLength: 8 })),
+  at: fc.nat(1_000), removed: fc.oneof({ weight: 4, arbitrary: fc.nat(3) }, fc.nat(100_000)), put: fc.oneof(fc.constantFrom('', ...words), anyText(8)),
 }), { maxLength });
 
 export function editedText(text: string, all: readonly TextEdit[]): string {

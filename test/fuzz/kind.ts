@@ -28,6 +28,8 @@ export interface Kind<Case = unknown> {
    * process that tries them, and of those that it started.
    */
   mostMib: number;
+  /** Of JavaScript's objects alone, so that garbage is collected before it counts. */
+  heapMib?: number;
 }
 
 export const kind = <Case>(one: Kind<Case>): Kind => one as unknown as Kind;

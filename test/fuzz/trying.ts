@@ -21,7 +21,7 @@ const lastLines = 12;
 
 export class Trying {
   readonly #module: string;
-  readonly #kind: Pick<Kind, 'mostMs'>;
+  readonly #kind: Pick<Kind, 'mostMs' | 'heapMib'>;
   #child: ChildProcess | undefined;
   #said: string[] = [];
   #settle: ((reply: Reply) => void) | undefined;
@@ -31,7 +31,7 @@ export class Trying {
   beginBytes = 0;
 
   /** `module` exports the kind as its default. */
-  constructor(module: string, kind: Pick<Kind, 'mostMs'>) {
+  constructor(module: string, kind: Pick<Kind, 'mostMs' | 'heapMib'>) {
     this.#module = module;
     this.#kind = kind;
   }
@@ -64,7 +64,10 @@ export class Trying {
   #start(): Promise<Reply> {
     this.started++;
     this.#said = [];
-    const child = fork(entry, [this.#module], { serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], detached: process.platform !== 'win32' });
+    const { heapMib } = this.#kind;
+    // What is garbage does not count.
+    const execArgv = heapMib === undefined ? [] : [`--max-old-space-size=${heapMib}`, '--max-semi-space-size=1'];
+    const child = fork(entry, [this.#module], { execArgv, serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], detached: process.platform !== 'win32' });
     this.#child = child;
     for (const stream of [child.stdout!, child.stderr!]) stream.setEncoding('utf8').on('data', (text: string) => this.#said = [...this.#said, ...text.split('\n').filter(Boolean)].slice(-lastLines));
     child.on('message', (reply: Reply) => this.#settle?.(reply));

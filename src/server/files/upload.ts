@@ -88,6 +88,8 @@ class Form {
     return new Promise<void>((resolve, reject) => {
       parser.on('error', (cause: unknown) => reject(broken(cause)));
       parser.on('file', (name, file, { filename }) => {
+        // One that is passed over has no reader, and its error would end the process.
+        file.on('error', () => undefined);
         if (name !== 'file' || this.#filename !== undefined) return void file.resume();
         this.#filename = nameOf(filename);
         file.once('limit', () => reject(tooLarge(this.#mostBytes)));

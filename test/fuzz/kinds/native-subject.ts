@@ -1,12 +1,12 @@
 // The embedded model in this process, and an answer of a few tokens by a grammar: what the kinds of
 // schemas, grammars, patterns and templates are tried on.
-import type { NativeContext, NativeModel } from '#recua/addon/addon.js';
+import type { ChatInput, ChatPrompt, NativeAddon, NativeContext, NativeModel } from '#recua/addon/addon.js';
 import type { Outcome } from '../kind.js';
 
 export interface NativeSubject {
   model: NativeModel;
-  addon: typeof import('../../native/setup.js').addon;
-  chatPrompt: typeof import('../../native/setup.js').chatPrompt;
+  addon: NativeAddon;
+  chatPrompt(model: NativeModel, content: string, more?: Partial<ChatInput>): Promise<ChatPrompt>;
   /** Draws some tokens by a grammar. */
   follow(grammar: string): Promise<Outcome>;
   close(): Promise<void>;

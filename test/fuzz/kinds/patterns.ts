@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { Fields } from '#recua/request/fields.js';
 import { choiceConstraint, grammarConstraint, regexConstraint } from '#recua/request/grammar/constraint.js';
 import { readCustomFormat } from '#recua/request/grammar/custom-input.js';
-import { editedText, textEdits, unchanged, type TextEdit } from '../edits.js';
+import { anyText, editedText, textEdits, unchanged, type TextEdit } from '../edits.js';
 import { kind, outcomeOf, type Outcome } from '../kind.js';
 import { isRefusal, openNative } from './native-subject.js';
 
@@ -39,7 +39,7 @@ export default kind<Case>({
     way: fc.oneof(
       fc.record({ syntax: fc.constant('regex' as const), text: fc.oneof({ weight: 20, arbitrary: regex }, deep) }),
       fc.record({ syntax: fc.constant('lark' as const), text: fc.oneof({ weight: 20, arbitrary: lark }, deep.map((text) => `start: ${text}`)) }),
-      fc.record({ syntax: fc.constant('choice' as const), text: fc.string({ unit: 'binary' }) }),
+      fc.record({ syntax: fc.constant('choice' as const), text: anyText(12) }),
     ),
     edits: fc.oneof({ weight: 2, arbitrary: unchanged }, textEdits(['(', ')', '[', ']', '{', '|', '*', '\\', '/', '"', ':', '\n', '%', '~', '..', '\u0000', '\ud800'])),
     custom: fc.boolean(),
