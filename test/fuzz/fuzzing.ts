@@ -63,7 +63,7 @@ export async function fuzz(kind: Kind, { name, module, count, seed }: Asked): Pr
   };
   const one = async (value: unknown): Promise<void> => {
     if (failed && (smaller++ >= mostSmaller.count || performance.now() - failedMs > mostSmaller.ms)) return;
-    const reply = await trying.take(value, failed && slow ? smallerMs : kind.mostMs);
+    const reply = await trying.take(value, failed && slow ? Math.min(smallerMs, kind.mostMs) : kind.mostMs);
     const why = faultOf(reply);
     if (!failed) {
       figures.cases++;
@@ -77,8 +77,8 @@ export async function fuzz(kind: Kind, { name, module, count, seed }: Asked): Pr
       slow = reply.ms >= kind.mostMs;
     }
     failed = { smallest: value, why, after: failed?.after ?? figures.cases };
-    // What broke is not what the next one is tried on.
-    trying.end();
+    // What hangs or has grown is not what the next one is tried on.
+    if (reply.why === undefined) trying.end();
     throw new Error(why);
   };
 

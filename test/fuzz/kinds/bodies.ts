@@ -113,7 +113,7 @@ const peakOf = (pid: number): number => {
 
 export default kind<Case>({
   cases: fc.oneof(...routes.map((route) => ({ weight: route.body ? 6 : 1, arbitrary: caseOf(route) }))),
-  few: 150, mostMs: 30_000, mostMib: 600,
+  few: 100, mostMs: 30_000, mostMib: 600,
   async open() {
     const folder = mkdtempSync(join(tmpdir(), 'recua-fuzz-bodies-'));
     const slots = join(folder, 'slots');

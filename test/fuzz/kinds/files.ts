@@ -55,7 +55,7 @@ export default kind<Case>({
     file: fc.constantFrom(...names), edits: fc.oneof({ weight: 1, arbitrary: unchanged }, { weight: 5, arbitrary: edits() }),
     textEdits: fc.oneof({ weight: 4, arbitrary: unchanged }, textEdits()), encoding: fc.oneof({ weight: 20, arbitrary: fc.constant('utf8' as const) }, fc.constantFrom('latin1' as const, 'utf16le' as const)),
   }),
-  few: 500, mostMs: 10_000, mostMib: 500,
+  few: 300, mostMs: 10_000, mostMib: 500,
   async open() {
     const folder = mkdtempSync(join(tmpdir(), 'recua-fuzz-files-'));
     const places = { ...findPlaces({ HOME: folder, SERVICE_HOME: folder }), state: folder };

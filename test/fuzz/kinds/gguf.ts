@@ -28,7 +28,7 @@ export default kind<Case>({
     edits: fc.oneof({ weight: 6, arbitrary: byteEdits(small.length) }, byteEdits(200_000, 12)),
     more: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, fc.integer({ min: -600, max: 600 }), fc.constantFrom(2 ** 31, 2 ** 40)),
   }),
-  few: 600, mostMs: 10_000, mostMib: 64, heapMib: 96,
+  few: 400, mostMs: 10_000, mostMib: 64, heapMib: 96,
   async open() {
     const folder = mkdtempSync(join(tmpdir(), 'recua-fuzz-gguf-'));
     const path = join(folder, 'model-00001-of-00002.gguf');

@@ -32,7 +32,7 @@ const wrong = rules(makeWays(true));
 
 export default kind<Case>({
   cases: fc.record({ grammar: fc.oneof({ weight: 12, arbitrary: sound }, { weight: 8, arbitrary: wrong }, deep), edits: fc.oneof({ weight: 3, arbitrary: unchanged }, textEdits(['::=', '|', '(', ')', '"', '[', ']', '{', '}', '*', '\n', '#', '\\', '\u0000', '\ud800', '<[', ']>', '%llguidance {}'])) }),
-  few: 500, mostMs: 20_000, mostMib: 700,
+  few: 300, mostMs: 20_000, mostMib: 700,
   async open() {
     const subject = await openNative();
     return {

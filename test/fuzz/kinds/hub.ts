@@ -42,7 +42,7 @@ export default kind<Case>({
     status: fc.oneof({ weight: 12, arbitrary: fc.constant(200) }, fc.constantFrom(204, 206, 301, 302, 307, 400, 401, 403, 404, 407, 416, 429, 500, 503)), headers: fc.oneof({ weight: 1, arbitrary: fc.constant<Record<string, string>>({}) }, headers),
     cut: fc.oneof({ weight: 12, arbitrary: fc.constant(-1) }, fc.nat(300)),
   }),
-  few: 300, mostMs: 10_000, mostMib: 500,
+  few: 200, mostMs: 10_000, mostMib: 500,
   async open() {
     let now: Case;
     let asked = 0;

@@ -44,7 +44,7 @@ export default kind<Case>({
     edits: fc.oneof({ weight: 2, arbitrary: unchanged }, textEdits(['(', ')', '[', ']', '{', '|', '*', '\\', '/', '"', ':', '\n', '%', '~', '..', '\u0000', '\ud800'])),
     custom: fc.boolean(),
   }).map(({ way, edits, custom }) => ({ ...way, edits, custom })),
-  few: 500, mostMs: 20_000, mostMib: 700,
+  few: 300, mostMs: 20_000, mostMib: 700,
   async open() {
     const subject = await openNative();
     const grammarOf = ({ syntax, custom }: Case, text: string): string => {

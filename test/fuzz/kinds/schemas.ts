@@ -52,7 +52,7 @@ export default kind<Case>({
     edits: fc.oneof({ weight: 3, arbitrary: unchanged }, edits(fc.oneof(strangeValues, schema))),
     place: fc.constantFrom('answer', 'answer', 'tool'),
   }),
-  few: 500, mostMs: 20_000, mostMib: 700,
+  few: 300, mostMs: 20_000, mostMib: 700,
   async open() {
     const subject = await openNative();
     const grammarOf = async (text: string, place: Case['place']): Promise<string> => {

@@ -38,7 +38,7 @@ export default kind<Case>({
     pieces: fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1, maxLength: 4 }), status: fc.oneof({ weight: 12, arbitrary: fc.constant(200) }, fc.constantFrom(204, 301, 400, 401, 404, 500, 503)),
     done: fc.oneof({ weight: 4, arbitrary: fc.constant(true) }, fc.constant(false)), cut: fc.oneof({ weight: 8, arbitrary: fc.constant(1_000) }, fc.nat(1_000)), reader: fc.constantFrom('command', 'command', 'page'),
   }),
-  few: 400, mostMs: 10_000, mostMib: 500,
+  few: 200, mostMs: 10_000, mostMib: 500,
   async open() {
     let bytes = Buffer.alloc(0);
     let now: Pick<Case, 'pieces' | 'status' | 'cut'>;

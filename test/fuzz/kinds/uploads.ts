@@ -33,7 +33,7 @@ export default kind<Case>({
     type, parts: fc.oneof(fc.constant(usual), fc.array(fc.record({ head, body }), { maxLength: 4 }), fc.array(fc.record({ head, body }), { minLength: 15, maxLength: 30 })), textEdits: fc.oneof({ weight: 2, arbitrary: unchanged }, textEdits(['\r\n', '--b', '--', '\n', 'Content-Type: x\r\n', 'Content-Transfer-Encoding: base64\r\n', '"', ';', '\u0000', ':'])),
     byteEdits: fc.oneof({ weight: 2, arbitrary: unchanged }, byteEdits(2_000, 2)), length: fc.oneof({ weight: 6, arbitrary: fc.constant('right' as const) }, fc.constantFrom('chunked' as const, 'shorter' as const, 'longer' as const, 'none' as const)),
   }),
-  few: 300, mostMs: 30_000, mostMib: 500,
+  few: 200, mostMs: 30_000, mostMib: 500,
   async open() {
     const keepIn = mkdtempSync(join(tmpdir(), 'recua-fuzz-uploads-'));
     const app = await listen({ pool: singleModel(new FakeEngine(), served), config: makeConfig({ port: 0 }), log: () => undefined, keepIn });
