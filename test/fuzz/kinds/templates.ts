@@ -60,7 +60,7 @@ const message = fc.record({ role: fc.constantFrom('user', 'system', 'assistant',
 
 export default kind<Case>({
   cases: fc.record({
-    template: fc.oneof({ weight: 12, arbitrary: block.map((inner) => `{% for message in messages %}{{ message.content }}${inner}{% endfor %}`) }, { weight: 8, arbitrary: block }, { weight: 1, arbitrary: growing }, { weight: 3, arbitrary: fc.constantFrom(...vendored) }),
+    template: fc.oneof({ weight: 60, arbitrary: block.map((inner) => `{% for message in messages %}{{ message.content }}${inner}{% endfor %}`) }, { weight: 35, arbitrary: block }, { weight: 1, arbitrary: growing }, { weight: 4, arbitrary: fc.constantFrom(...vendored) }),
     edits: fc.oneof({ weight: 2, arbitrary: unchanged }, textEdits(sharpWords)),
     messages: fc.array(message, { minLength: 1, maxLength: 3 }), tools: fc.boolean(), kwargs: fc.dictionary(fc.constantFrom('kwarg', 'enable_thinking', 'x', '__proto__'), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 2 }),
   }),
