@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <unordered_set>
 #include <vector>
 
 namespace recua_jinja {
 
 namespace {
 
-// A prompt of a thousand messages takes some 100,000 of about a microsecond.
-constexpr uint64_t most_steps = 3000000;
+// Prompts of a thousand messages and forty tools take up to some millions, of about a microsecond.
+constexpr uint64_t most_steps = 10000000;
 constexpr size_t most_text = size_t(512) << 20;
 // Threads have two MiB at least.
 constexpr size_t most_stack = 512u << 10;
@@ -27,7 +28,7 @@ struct State {
   const char *stack = nullptr;
   uint64_t steps = 0;
   size_t text = 0;
-  size_t variables = 0;
+  std::unordered_set<std::string> variables;
   std::vector<jinja::value> kept;
 };
 
@@ -99,11 +100,11 @@ void made(const jinja::value &value) {
   state.kept.push_back(value);
 }
 
-void variable() {
-  if (counts()) state.variables++;
+void variable(const std::string &name) {
+  if (counts()) state.variables.insert(name);
 }
 
-void scope() { step(8 + state.variables); }
+void scope() { step(8 + state.variables.size()); }
 
 void range(int64_t start, int64_t stop, int64_t steps) {
   if (!counts()) return;

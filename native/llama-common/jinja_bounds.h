@@ -35,8 +35,8 @@ void text(const jinja::string &written);
 // What a statement gave. Containers are kept until the session ends, and are then taken apart one by
 // one: their own destructors would call each other as deep as they are nested, and never for circles.
 void made(const std::shared_ptr<jinja::value_t> &value);
-// A variable more, which each scope copies.
-void variable();
+// A variable that is set; each scope copies all.
+void variable(const std::string &name);
 void scope();
 // As Python's sandbox has it, which other servers render in.
 void range(int64_t start, int64_t stop, int64_t steps);

@@ -64,7 +64,7 @@ export default kind<Case>({
     edits: fc.oneof({ weight: 2, arbitrary: unchanged }, textEdits(sharpWords)),
     messages: fc.array(message, { minLength: 1, maxLength: 3 }), tools: fc.boolean(), kwargs: fc.dictionary(fc.constantFrom('kwarg', 'enable_thinking', 'x', '__proto__'), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 2 }),
   }),
-  few: 100, mostMs: 30_000, mostMib: 1_500,
+  few: 100, mostMs: 60_000, mostMib: 1_500,
   async open() {
     const subject = await openNative();
     const tools = JSON.stringify([{ type: 'function', function: { name: 'f', description: 'd', parameters: { type: 'object', properties: { a: { type: 'string' } } } } }]);
