@@ -8,6 +8,7 @@
 #include "chat/forced_call.h"
 
 #include "chat-auto-parser.h"
+#include "jinja_bounds.h"
 
 #include <algorithm>
 
@@ -40,8 +41,9 @@ bool takes_plain_json(const ChatShape &shape) {
 } // namespace
 
 Templates::Templates(const llama_model *model, const std::string &source)
-    : vocab(llama_model_get_vocab(model)),
-      compiled(common_chat_templates_init(model, source).release(), common_chat_templates_deleter()) {
+    : vocab(llama_model_get_vocab(model)) {
+  const recua_jinja::Session bounds;
+  compiled = std::shared_ptr<common_chat_templates>(common_chat_templates_init(model, source).release(), common_chat_templates_deleter());
   auto caps = common_chat_templates_get_caps(compiled.get());
   parallel = caps["supports_parallel_tool_calls"];
   try {
@@ -87,6 +89,7 @@ common_chat_params Templates::render_only(const common_chat_templates_inputs &in
 }
 
 std::string Templates::prompt(const common_chat_templates_inputs &inputs) const {
+  const recua_jinja::Session bounds;
   const bool continues = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
   return (continues ? common_chat_templates_apply(compiled.get(), inputs) : render_only(inputs)).prompt;
 }
@@ -224,6 +227,7 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const s
 
 RenderedChat Templates::apply(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs,
                               const std::string &shape_key, bool remember) {
+  const recua_jinja::Session bounds; // all that one prompt needs shares it
   if (!remember || inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE) return make(inputs, customs);
   // Templates take long to write large tools into the prompt: those that will be refused are not.
   if (shape_key.size() > large_shape) check_schemas(inputs);

@@ -18,6 +18,7 @@ export const hostileSchemas: Record<string, unknown> = {
   'allOf in a circle': object({ a: { $ref: '#/$defs/a' } }, { $defs: { a: { allOf: [{ $ref: '#/$defs/b' }] }, b: { allOf: [{ $ref: '#/$defs/a' }] } } }),
   'allOf of references in a circle': { allOf: [{ $ref: '#/$defs/a' }], $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } },
   'allOf that doubles at each level': object({ a: { $ref: '#/$defs/d0' } }, { $defs: Object.fromEntries(times(40, (i) => [`d${i}`, i === 39 ? object({ x: { type: 'null' } }) : object({ x: { allOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] } })])) }),
+  'allOf in a circle through a property': { $ref: '#/d/F', d: { F: { properties: { c: { allOf: [{ $ref: '#/d/F' }] } } } } },
   'allOf with itself': { allOf: [{ $ref: '#' }, { type: 'object' }] },
   'allOf that grows': { $ref: '#/$defs/a', $defs: { a: object({ x: { allOf: [{ $ref: '#/$defs/a' }, object({ y: { type: 'null' } })] } }) } },
   'anyOf beside anyOf': nested(20, (inner) => ({ anyOf: [{ type: 'string' }, inner], minLength: 1, allOf: [{ anyOf: [{ maxLength: 3 }, { maxLength: 4 }] }] })),

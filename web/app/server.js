@@ -125,6 +125,15 @@ async function* lines(response, signal) {
   if (begun.length > 0) yield begun.join('');
 }
 
+/** @param {string} text @returns {any} an object; throws where the server sent something else */
+function objectOf(text) {
+  try {
+    const value = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value;
+  } catch { /* The same. */ }
+  throw new ServerError('The server sent something that is no answer. Is it of another version?', 'strange_answer');
+}
+
 /**
  * The events of a stream; throws where the server ends it with an error, or without `[DONE]`.
  * @param {string} path @param {unknown} body @param {AbortSignal} signal
@@ -136,8 +145,8 @@ export async function* events(path, body, signal) {
     if (!line.startsWith('data: ')) continue;
     const data = line.slice('data: '.length);
     if (data === '[DONE]') return;
-    const event = JSON.parse(data);
-    if (event.error) throw new ServerError(event.error.message, event.error.code);
+    const event = objectOf(data);
+    if (event.error) throw new ServerError(String(event.error.message ?? event.error), event.error.code);
     yield event;
   }
   throw new ServerError('The connection ended before the answer was complete.', 'cut_off');
@@ -152,8 +161,8 @@ export async function* objects(path, body, signal) {
   const response = await request(path, { body, signal });
   for await (const line of lines(response, signal)) {
     if (line.trim() === '') continue;
-    const object = JSON.parse(line);
-    if (object.error) throw new ServerError(typeof object.error === 'string' ? object.error : object.error.message);
+    const object = objectOf(line);
+    if (object.error) throw new ServerError(String(object.error.message ?? object.error));
     yield object;
   }
 }

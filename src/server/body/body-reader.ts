@@ -87,7 +87,8 @@ function collect(req: IncomingMessage, source: Readable, declared: number, limit
     };
     const end = (): void => settle();
     const gone = (): void => {
-      if (!req.complete) settle(new RecuaError('cancelled', 'The client went away while its request was being read.'));
+      // Its bytes may have come whole, and with its socket be gone before they were read.
+      if (!req.readableEnded) settle(new RecuaError('cancelled', 'The client went away while its request was being read.'));
     };
     const broken = (cause: Error): void => {
       settle(source === req ? new RecuaError('cancelled', 'The client went away while its request was being read.')

@@ -88,6 +88,8 @@ class Form {
     return new Promise<void>((resolve, reject) => {
       parser.on('error', (cause: unknown) => reject(broken(cause)));
       parser.on('file', (name, file, { filename }) => {
+        // One that is passed over has no reader, and its error would end the process.
+        file.on('error', () => undefined);
         if (name !== 'file' || this.#filename !== undefined) return void file.resume();
         this.#filename = nameOf(filename);
         file.once('limit', () => reject(tooLarge(this.#mostBytes)));
@@ -102,7 +104,8 @@ class Form {
       parser.on('partsLimit', surplus).on('filesLimit', surplus).on('fieldsLimit', surplus);
       parser.once('close', resolve);
       const gone = (): void => {
-        if (!req.complete) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));
+        // Its bytes may have come whole, and with its socket be gone before they were read.
+        if (!req.readableEnded) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));
       };
       req.once('close', gone).once('error', gone);
       if (req.destroyed) gone();

@@ -43,16 +43,59 @@ function writeConstraint(constraint: Constraint): Record<string, unknown> {
   }
 }
 
-/** The data of each event of a stream. */
+/** Of one event: an answer's text comes in pieces, its end has counts. */
+const longestLine = 16 * 1024 * 1024;
+
+/** The data of each event of a stream. Throws `server_unreachable` for one without end. */
 export async function* eventsOf(body: AsyncIterable<Uint8Array | string>): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder();
-  let rest = '';
+  /** Of a line that is not whole: joined once. */
+  let begun: string[] = [];
+  let length = 0;
   for await (const bytes of body) {
     // Only a line feed ends a line: texts may hold what other readers take for one.
-    const lines = (rest + (typeof bytes === 'string' ? bytes : decoder.decode(bytes, { stream: true }))).split('\n');
-    rest = lines.pop()!;
-    for (const line of lines) if (line.startsWith('data: ')) yield line.slice('data: '.length);
+    const [first, ...others] = (typeof bytes === 'string' ? bytes : decoder.decode(bytes, { stream: true })).split('\n') as [string, ...string[]];
+    begun.push(first);
+    length += first.length;
+    if (length > longestLine) throw strange('an event without end');
+    if (others.length === 0) continue;
+    const last = others.pop()!;
+    for (const line of [begun.join(''), ...others]) if (line.startsWith('data: ')) yield line.slice('data: '.length);
+    begun = [last];
+    length = last.length;
   }
+}
+
+function strange(what: string): RecuaError {
+  return new RecuaError('server_unreachable', `The server sent ${what} in place of an answer: it is no Recua server, or of another version.`);
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isText = (value: unknown): boolean => value === undefined || value === null || typeof value === 'string';
+const isCount = (value: unknown): boolean => typeof value === 'number' && value >= 0;
+const areCounts = (value: unknown): boolean => value === undefined || (isObject(value) && Object.values(value).every(isCount));
+
+/** What ChatReader looks at; all else may be anything. */
+function isChunk(value: Record<string, unknown>): boolean {
+  const { choices, usage, timings, warnings } = value;
+  const isChoice = (one: unknown): boolean => isObject(one) && isText(one['finish_reason']) && isObject(one['delta']) && isText(one['delta']['content']) && isText(one['delta']['reasoning_content']);
+  const isUsage = (one: unknown): boolean => (
+    isObject(one) && isCount(one['prompt_tokens']) && isCount(one['completion_tokens'])
+    && isObject(one['prompt_tokens_details']) && isCount(one['prompt_tokens_details']['cached_tokens']) && areCounts(one['completion_tokens_details'])
+  );
+  return Array.isArray(choices) && choices.every(isChoice) && (usage === undefined || usage === null || isUsage(usage))
+    && areCounts(timings) && (warnings === undefined || (Array.isArray(warnings) && warnings.every((one) => typeof one === 'string')));
+}
+
+function readEvent(data: string): ChatCompletionChunk | { error: unknown } {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch {
+    throw strange('an event that is no JSON');
+  }
+  if (!isObject(value) || !('error' in value || isChunk(value))) throw strange('an event of another kind');
+  return value as unknown as ChatCompletionChunk | { error: unknown };
 }
 
 /** One streamed answer, event by event. */
@@ -61,18 +104,21 @@ export class ChatReader {
   #usage: ChatCompletionChunk['usage'];
   #whole = false;
 
-  /** What is new, if anything is. Throws the error that the event tells. */
+  /**
+   * What is new, if anything is. Throws the error that the event tells, and `server_unreachable`
+   * for an event that none of Recua's servers sends.
+   */
   read(data: string): Delta | undefined {
     if (data === '[DONE]') {
       this.#whole = true;
       return undefined;
     }
-    const chunk = JSON.parse(data) as ChatCompletionChunk | { error: unknown };
+    const chunk = readEvent(data);
     if ('error' in chunk) throw readError(chunk) ?? new RecuaError('internal_error', `The server told an error that is none of Recua's: ${data}`);
     this.#usage = chunk.usage ?? this.#usage;
     const [choice] = chunk.choices;
     if (!choice) return undefined;
-    if (choice.finish_reason !== null) this.#last = chunk;
+    if (typeof choice.finish_reason === 'string') this.#last = chunk;
     const { content, reasoning_content: reasoning } = choice.delta;
     if (!content && !reasoning) return undefined;
     return { ...(content ? { content } : {}), ...(reasoning ? { reasoning } : {}) };

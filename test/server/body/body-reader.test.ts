@@ -1,6 +1,12 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
 import { deflateSync, brotliCompressSync, gzipSync } from 'node:zlib';
+import { setTimeout as wait } from 'node:timers/promises';
 import t from 'tap';
+import type { Request, Response as Reply } from 'express';
+import { BodyMemory } from '#recua/server/body/body-memory.js';
+import { readBody } from '#recua/server/body/body-reader.js';
 import { hello, startApp, until } from '../app-under-test.js';
 
 const path = '/v1/chat/completions';
@@ -94,4 +100,22 @@ t.test('a refused short body does not stand before the next request', async (t) 
   await until(() => seen.text.includes('"finish_reason":"stop"'));
   t.notOk(seen.closed);
   socket.destroy();
+});
+
+t.test('a body whose connection ends by what stands behind it is not waited for', async (t) => {
+  const came: string[] = [];
+  const server = createServer((req, res) => void (async () => {
+    // As after whatever has to be looked up first.
+    await wait(20);
+    came.push(await readBody(req as Request, res as unknown as Reply, 1_000, new BodyMemory(10_000).open()).then((body) => `read ${body.toString()}`, ({ code }) => code));
+  })());
+  t.teardown(() => server.close());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  for (let count = 1; count <= 20; count++) {
+    client(port).socket.write(`${head('Connection: close\r\nContent-Length: 2')}{}and more`);
+    await until(() => came.length === count);
+  }
+  t.match(came.join(), /^((read \{\}|cancelled),?)+$/);
 });

@@ -1,4 +1,5 @@
 // OpenAI's files by the official client, and by those that mean no good.
+import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -65,6 +66,8 @@ const broken: [what: string, request: object, status: number, param: string | nu
   ['fields without end', form(`${purpose}${part('name="x"', 'y').repeat(100)}${file}--b--\n`), 400, 'file'],
   ['a long field', form(`${part('name="purpose"', 'b'.repeat(10_000))}${file}--b--\n`), 400, 'purpose'],
   ['no end', form(`${purpose}${file}`), 400, null],
+  ['a file of another name that does not end', form(`${purpose}${part('name="other"; filename="f"', 'x')}`), 400, null],
+  ['a second file that does not end', form(`${purpose}${file}${part('name="file"; filename="g"', 'x')}`), 400, 'file'],
   ['noise', form('noise'), 400, null],
   ['no boundary', { ...form('x'), headers: { 'content-type': 'multipart/form-data' } }, 400, null],
   ['JSON', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }, 415, null],
@@ -89,6 +92,18 @@ t.test('a client that goes away in the middle leaves nothing', async (t) => {
   socket.destroy();
   await until(() => files(folder).length === 0);
   t.pass('gone');
+});
+
+t.test('what ends its connection by what stands behind it takes no room', async (t) => {
+  const { app, client, folder } = await start(t);
+  const { body } = form(`${purpose}${file}--b--\n`);
+  for (let count = 0; count < 40; count++) {
+    const socket = connect(app.port, '127.0.0.1').on('error', () => undefined).resume();
+    socket.write(`POST /v1/files HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\nand more`);
+    await once(socket, 'close');
+  }
+  await until(() => !files(folder).some((name) => name.endsWith('.part')));
+  t.equal((await send(client, 'x')).status, 'processed', 'the half gigabyte that each may have is free');
 });
 
 function files(folder: string): string[] {

@@ -67,3 +67,17 @@ t.test('an error in the stream is thrown as what it is', (t) => {
   t.throws(() => reader.read(event({ code: 'no such', message: 'Odd.' })), { code: 'internal_error', message: 'Odd.' });
   t.end();
 });
+
+t.test('what no server of Recua sends is refused, at once where it has no end', async (t) => {
+  const delta = (more: object) => JSON.stringify({ choices: [{ index: 0, delta: { content: 'x' }, finish_reason: null, ...more }] });
+  t.strictSame(new ChatReader().read(delta({})), { content: 'x' });
+  for (const strange of ['x', 'null', '5', '[]', '{}', '{"choices":[null]}', delta({ delta: null }), delta({ delta: { content: {} } }), delta({ finish_reason: {} }), '{"choices":[],"usage":{"prompt_tokens":"5"}}', '{"choices":[],"timings":5}', '{"choices":[],"warnings":[{}]}']) {
+    t.throws(() => new ChatReader().read(strange), { code: 'server_unreachable' }, strange);
+  }
+  let sent = 0;
+  const endless = async function* () {
+    for (;; sent++) yield `data: ${'x'.repeat(1 << 20)}`;
+  };
+  await t.rejects(async () => { for await (const event of eventsOf(endless())) t.fail(event); }, { code: 'server_unreachable', message: /without end/ });
+  t.ok(sent < 32, `${sent} MiB were read`);
+});
