@@ -1,5 +1,5 @@
 // What must hold of every library of a prebuilt package, whatever built it: no path of the machine
-// it was built on, stripped, found by its neighbours beside itself, and nothing asked of the system
+// it was built on, stripped, found by its neighbors beside itself, and nothing asked of the system
 // that Node does not need too. pack.mjs refuses to pack what fails.
 import { readFileSync, readdirSync, realpathSync } from 'node:fs';
 import os from 'node:os';
@@ -39,15 +39,15 @@ export function checkBinaries(target, folder, { anyGlibc = false } = {}) {
     }
   }
   const elves = target.os === 'linux' ? names.map((name) => ({ name, ...readElf(join(folder, name)) })) : [];
-  // Names of libraries that are loaded before: a backend's neighbours are in the addon's package.
-  const neighbours = binaries(table[target.base]);
+  // Names of libraries that are loaded before: a backend's neighbors are in the addon's package.
+  const neighbors = binaries(table[target.base]);
   for (const { name, soname, needed, rpath, stripped } of elves) {
     const outside = rpath.find((path) => path !== '$ORIGIN');
     if (outside !== undefined) wrong.push(`${name} looks for libraries in ${outside || 'the current directory'}`);
     if (!stripped) wrong.push(`${name} is not stripped`);
     if (soname !== undefined && soname !== name) wrong.push(`${name} calls itself ${soname}`);
     for (const library of needed) {
-      const found = neighbours.includes(library) || ofNode.test(library) || ofBackend[target.backend]?.test(library);
+      const found = neighbors.includes(library) || ofNode.test(library) || ofBackend[target.backend]?.test(library);
       if (!found) wrong.push(`${name} needs ${library}, which neither the package nor every system has`);
       if (names.includes(library) && !rpath.includes('$ORIGIN')) wrong.push(`${name} needs ${library}, but does not look beside itself`);
     }

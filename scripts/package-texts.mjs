@@ -1,5 +1,5 @@
 // What the prebuilt packages say and hold, all derived from npm/targets.json without building
-// anything: names, package.json, README, licences, and the files in bin/. pack.mjs packs by it,
+// anything: names, package.json, README, licenses, and the files in bin/. pack.mjs packs by it,
 // test/scripts/packages.test.ts keeps a snapshot of all of it, `node scripts/package-texts.mjs`
 // prints that snapshot.
 import { readFileSync } from 'node:fs';
@@ -89,7 +89,7 @@ llama.cpp ${readPin().version} it computes with, one for each level of processor
 
 Do not install it by itself: \`npm install recua\` brings it on this platform.${system}
 
-Licences: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
+Licenses: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
 `;
   }
   return `${head}Adds ${backends[target.backend]} to Recua ${recua.version} on ${systems[target.os]} ${processors[target.cpu]}. Install it beside Recua, in the same version:
@@ -98,11 +98,11 @@ Licences: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
 
 It needs ${target.needs}.${system}
 
-Licences: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
+Licenses: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
 `;
 }
 
-/** Title and file of each licence of what is inside. */
+/** Title and file of each license of what is inside. */
 function licenses(target) {
   const vendored = (path) => join(place.vendor, path);
   const kept = (name) => join(root, 'npm', 'licenses', name);
@@ -127,7 +127,7 @@ function licenses(target) {
   return list;
 }
 
-/** A licence's text; of a source file, the comment it begins with. */
+/** A license's text; of a source file, the comment it begins with. */
 function licenseText(path) {
   const text = readFileSync(path, 'utf8');
   if (!/\.(cpp|h)$/.test(path)) return text.trim();
@@ -138,7 +138,7 @@ function licenseText(path) {
 
 export const licenseTitles = (target) => licenses(target).map(([name]) => name);
 
-/** Needs the llama.cpp tree and node_modules: their licences are copied from where they are. */
+/** Needs the llama.cpp tree and node_modules: their licenses are copied from where they are. */
 export function thirdPartyLicenses(target) {
   const rule = '='.repeat(80);
   return licenses(target).map(([name, path]) => `${rule}\n${name}\n${rule}\n\n${licenseText(path)}\n`).join('\n\n');

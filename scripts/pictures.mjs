@@ -165,9 +165,9 @@ async function say(page, text, answers = 1) {
 async function pictures(browser, url, port) {
   const context = await browser.newContext({ viewport: wide });
   const page = await context.newPage();
-  const colours = (colorScheme) => page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+  const colors = (colorScheme) => page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
   const fresh = () => page.getByRole('button', { name: 'New chat' }).first().click();
-  await colours('light');
+  await colors('light');
   await page.goto(url);
   await page.getByRole('combobox', { name: 'Model' }).selectOption(example);
   await say(page, 'Plan a week of hiking around Cusco');
@@ -178,12 +178,12 @@ async function pictures(browser, url, port) {
   await page.locator('math').first().waitFor();
   await page.locator('pre code span').first().waitFor();
   await takePicture(page, 'chat-light');
-  await colours('dark');
+  await colors('dark');
   await takePicture(page, 'chat-dark');
   await page.setViewportSize(phone);
   await takePicture(page, 'chat-phone');
   await page.setViewportSize(wide);
-  await colours('light');
+  await colors('light');
   await page.goto(`${url}#/api`);
   await page.locator('main details').first().waitFor();
   await takePicture(page, 'api');

@@ -13,7 +13,7 @@ import { webPackages } from './web-modules.mjs';
 export const sbomName = 'sbom.cdx.json';
 
 const npmPurl = (name, version) => `pkg:npm/${name.replace(/^@/, '%40')}@${version}`;
-const licence = (text) => [/ (AND|OR|WITH) /.test(text) ? { expression: text } : { license: { id: text } }];
+const licensesOf = (text) => [/ (AND|OR|WITH) /.test(text) ? { expression: text } : { license: { id: text } }];
 const sha256 = (path) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 /** In the tree of llama.cpp: the version that a header defines. */
@@ -30,7 +30,7 @@ function llamaCpp() {
   const { git } = sources.find((source) => source.git);
   const own = ownLlamaCpp() !== undefined;
   return {
-    type: 'library', 'bom-ref': 'llama.cpp', name: 'llama.cpp', ...(own ? {} : { version, purl: `pkg:github/ggml-org/llama.cpp@${version}` }), licenses: licence('MIT'),
+    type: 'library', 'bom-ref': 'llama.cpp', name: 'llama.cpp', ...(own ? {} : { version, purl: `pkg:github/ggml-org/llama.cpp@${version}` }), licenses: licensesOf('MIT'),
     externalReferences: [{ type: 'vcs', url: git }],
     // The pin names the content, which a tag could change.
     properties: own ? [{ name: 'recua:source', value: 'a tree of the builder\'s own (RECUA_LLAMA_CPP)' }] : [{ name: 'recua:git-tree', value: tree }],
@@ -39,36 +39,36 @@ function llamaCpp() {
 }
 
 const gcc = 'GPL-3.0-or-later WITH GCC-exception-3.1';
-const node = (name) => () => ({ name, version: packageVersion(name), purl: npmPurl(name, packageVersion(name)), licenses: licence('MIT') });
+const node = (name) => () => ({ name, version: packageVersion(name), purl: npmPurl(name, packageVersion(name)), licenses: licensesOf('MIT') });
 
 /**
- * By the title of its licence, so that whose licence a package carries is named here, too;
+ * By the title of its license, so that whose license a package carries is named here, too;
  * undefined for a text that belongs to another.
  */
 const parts = {
   'llama.cpp and ggml': llamaCpp,
   'JSON for Modern C++': () => {
     const version = versionIn('vendor/nlohmann/json.hpp', /#define NLOHMANN_JSON_VERSION_(?:MAJOR|MINOR|PATCH) +(\d+)/g);
-    return { name: 'nlohmann-json', version, purl: `pkg:github/nlohmann/json@v${version}`, licenses: licence('MIT') };
+    return { name: 'nlohmann-json', version, purl: `pkg:github/nlohmann/json@v${version}`, licenses: licensesOf('MIT') };
   },
   'cpp-httplib': () => {
     const version = versionIn('vendor/cpp-httplib/httplib.h', /#define CPPHTTPLIB_VERSION "([\d.]+)"/g);
-    return { name: 'cpp-httplib', version, purl: `pkg:github/yhirose/cpp-httplib@v${version}`, licenses: licence('MIT') };
+    return { name: 'cpp-httplib', version, purl: `pkg:github/yhirose/cpp-httplib@v${version}`, licenses: licensesOf('MIT') };
   },
-  'llamafile (matrix multiplication in ggml)': () => ({ name: 'llamafile-sgemm', licenses: licence('MIT'), description: 'As it is in ggml' }),
+  'llamafile (matrix multiplication in ggml)': () => ({ name: 'llamafile-sgemm', licenses: licensesOf('MIT'), description: 'As it is in ggml' }),
   'node-addon-api': node('node-addon-api'),
   'node-api-headers': node('node-api-headers'),
-  'Vulkan-Headers': () => ({ name: 'Vulkan-Headers', licenses: licence('Apache-2.0') }),
+  'Vulkan-Headers': () => ({ name: 'Vulkan-Headers', licenses: licensesOf('Apache-2.0') }),
   'CUDA runtime': () => ({ name: 'cuda-runtime', licenses: [{ license: { name: 'NVIDIA CUDA Toolkit EULA' } }], description: 'Version 12, linked statically' }),
   'Visual C++ runtime': () => ({ name: 'visual-c-runtime', licenses: [{ license: { name: 'Microsoft Visual C++ runtime' } }] }),
-  libgomp: () => ({ name: 'libgomp', licenses: licence(gcc) }),
-  'libstdc++': () => ({ name: 'libstdc++', licenses: licence(gcc), description: 'Linked statically' }),
+  libgomp: () => ({ name: 'libgomp', licenses: licensesOf(gcc) }),
+  'libstdc++': () => ({ name: 'libstdc++', licenses: licensesOf(gcc), description: 'Linked statically' }),
   'GCC Runtime Library Exception': undefined,
   'GNU General Public License': undefined,
 };
 
 function partOf(title) {
-  if (!(title in parts)) throw new Failure(`scripts/sbom.mjs does not know what "${title}" is the licence of: add it to its parts.`);
+  if (!(title in parts)) throw new Failure(`scripts/sbom.mjs does not know what "${title}" is the license of: add it to its parts.`);
   const part = parts[title]?.();
   return part ? [{ type: 'library', 'bom-ref': part.name, ...part }] : [];
 }
@@ -81,7 +81,7 @@ function document({ name, version, license, type }, components, dependencies) {
     $schema: 'http://cyclonedx.org/schema/bom-1.5.schema.json', bomFormat: 'CycloneDX', specVersion: '1.5', version: 1,
     metadata: {
       lifecycles: [{ phase: 'build' }],
-      component: { type, 'bom-ref': ref, ...(group ? { group } : {}), name: short, version, purl: npmPurl(name, version), licenses: licence(license) },
+      component: { type, 'bom-ref': ref, ...(group ? { group } : {}), name: short, version, purl: npmPurl(name, version), licenses: licensesOf(license) },
     },
     components,
     dependencies: dependencies(ref),
@@ -130,14 +130,14 @@ export function recuaSbom() {
   const { version } = manifest;
   const used = npmPart(manifest);
   const page = webPackages().map(({ name, version: of, license }) => (
-    { type: 'library', 'bom-ref': `web/${name}@${of}`, name, version: of, purl: npmPurl(name, of), licenses: licence(license), description: 'A copy for the page, in web/vendor' }
+    { type: 'library', 'bom-ref': `web/${name}@${of}`, name, version: of, purl: npmPurl(name, of), licenses: licensesOf(license), description: 'A copy for the page, in web/vendor' }
   ));
   const model = {
-    type: 'machine-learning-model', 'bom-ref': 'builtin/builtin.gguf', name: 'builtin/builtin.gguf', version, licenses: licence('MIT'),
+    type: 'machine-learning-model', 'bom-ref': 'builtin/builtin.gguf', name: 'builtin/builtin.gguf', version, licenses: licensesOf('MIT'),
     hashes: [{ alg: 'SHA-256', content: sha256(join(root, 'builtin', 'builtin.gguf')) }],
   };
   const native = Object.values(table).filter(({ isBase }) => isBase).map(platformPackage).map(({ name, license }) => (
-    { type: 'library', 'bom-ref': `${name}@${version}`, name, version, scope: 'optional', purl: npmPurl(name, version), licenses: licence(license) }
+    { type: 'library', 'bom-ref': `${name}@${version}`, name, version, scope: 'optional', purl: npmPurl(name, version), licenses: licensesOf(license) }
   ));
   const own = [...page, model];
   return document({ ...manifest, type: 'application' }, [...used.components, ...own, ...native, { ...llamaCpp(), scope: 'optional' }], (ref) => [

@@ -25,7 +25,7 @@ const scenes = [
   { type: '/exit', at: /^> ?$/ },
   { type: 'clear', quick: true },
   { type: 'recua serve start builtin --port 9000' },
-  { type: 'curl -s localhost:9000/v1/chat/completions -H \'Content-Type: application/json\' \\\n  -d \'{"messages":[{"role":"user","content":"A colour?"}],"choice":["red","blue"]}\' |\n  grep -o \'"message":{[^}]*\'' },
+  { type: 'curl -s localhost:9000/v1/chat/completions -H \'Content-Type: application/json\' \\\n  -d \'{"messages":[{"role":"user","content":"A color?"}],"choice":["red","blue"]}\' |\n  grep -o \'"message":{[^}]*\'' },
   { type: 'recua ps' },
   { type: 'recua serve stop' },
 ];

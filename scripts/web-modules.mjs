@@ -1,5 +1,5 @@
 // What the page at / uses of others, copied from node_modules to web/vendor/ as ES modules that a
-// browser loads as they are, with their licences. The published package carries the copies, so that
+// browser loads as they are, with their licenses. The published package carries the copies, so that
 // nobody who installs Recua installs these packages.
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -53,7 +53,7 @@ export function copyWebModules() {
     if (name.includes('/')) continue;
     write(name.replace(/js$/, 'd.ts'), module.types ? typesOf(module.types) : 'declare const all: any;\nexport default all;\nexport const Marked: any;\n');
   }
-  write('LICENSES.txt', licences());
+  write('LICENSES.txt', licenses());
   writeJson(stampPath, { fingerprint: currentFingerprint() });
 }
 
@@ -70,7 +70,7 @@ export function webPackages() {
   });
 }
 
-function licences() {
+function licenses() {
   return webPackages().map(({ name: from, version, license }) => {
     const file = ['LICENSE', 'LICENSE.md', 'LICENSE.txt', 'license'].map((name) => join(place.nodeModules, from, name)).find((path) => existsSync(path));
     return `${from} ${version} (${license})\n\n${file ? readFileSync(file, 'utf8').trim() : ''}\n`;

@@ -88,7 +88,7 @@ export const errorTable = {
   hub_rate_limited: { status: 429, type: 'unavailable_error', meaning: 'The model hub wants fewer requests; the message says when to come again.' },
   hub_token_missing: { status: 401, type: 'invalid_request_error', meaning: 'The repository needs an access token and none is set.' },
   hub_token_refused: { status: 401, type: 'invalid_request_error', meaning: 'The model hub does not accept the access token.' },
-  licence_not_accepted: { status: 403, type: 'invalid_request_error', meaning: "The account of the access token has not accepted the repository's licence; the message has the page." },
+  license_not_accepted: { status: 403, type: 'invalid_request_error', meaning: "The account of the access token has not accepted the repository's license; the message has the page." },
   repository_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The model hub has no repository of that name, or shows it to its members only.' },
   revision_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The repository has no such branch, tag or commit.' },
   repository_file_not_found: { status: 404, type: 'invalid_request_error', meaning: 'The repository has no such file or quantization.' },

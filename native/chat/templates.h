@@ -1,4 +1,4 @@
-// A compiled chat template that remembers. llama.cpp analyses the template anew for each request
+// A compiled chat template that remembers. llama.cpp analyzes the template anew for each request
 // and makes the parser and the grammar of its tools or schema from nothing. All that depends on the
 // request's shape (tools, schema, flags) and not on its messages is kept here; only the prompt is
 // rendered each time. Used on pool threads.

@@ -39,7 +39,7 @@ public:
     skip_space(true);
     while (!done()) rule();
     flatten();
-    analyse(
+    analyze(
         *made,
         [this](uint32_t rule) {
           return '"' + names[rule] + "\" (" + place(first_place(rule)) + ")";

@@ -109,7 +109,7 @@ bool is_endless(const GrammarRules &rules);
 
 // gbnf_analysis.cpp: fills in what follows from the rules. Throws GrammarError for left recursion;
 // `name_of` a rule is for its message.
-void analyse(GrammarRules &rules, const std::function<std::string(uint32_t)> &name_of,
+void analyze(GrammarRules &rules, const std::function<std::string(uint32_t)> &name_of,
              Effort &work);
 
 } // namespace recua

@@ -244,7 +244,7 @@ bool is_endless(const GrammarRules &rules) {
   return false;
 }
 
-void analyse(GrammarRules &rules, const std::function<std::string(uint32_t)> &name_of,
+void analyze(GrammarRules &rules, const std::function<std::string(uint32_t)> &name_of,
              Effort &work) {
   Analysis(rules, name_of, work).run();
 }

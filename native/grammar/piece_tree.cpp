@@ -1,4 +1,4 @@
-// Builds the tree by sorting the pieces: neighbours share their longest beginning.
+// Builds the tree by sorting the pieces: neighbors share their longest beginning.
 #include "grammar/piece_tree.h"
 
 #include <algorithm>

@@ -32,7 +32,7 @@ public:
     }
     const float range = largest - *std::min_element(lowest, lowest + run);
     scale = static_cast<float>(buckets) / std::max(std::min(range, deepest), 1e-6f);
-    // Two tables: neighbours often fall into one bucket, and would wait for each other's count.
+    // Two tables: neighbors often fall into one bucket, and would wait for each other's count.
     uint32_t other[buckets] = {};
     size_t sampled = 0;
     for (size_t start = 0; start + run <= count; start += every, sampled += run) {

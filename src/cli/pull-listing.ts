@@ -31,7 +31,7 @@ function fitsMemory(model: RemoteModel): boolean {
 
 export async function listingText(listed: readonly HubModel[]): Promise<string> {
   const { rows } = await import('./terminal/rows.js');
-  return rows([['FILE', 'QUANTISATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], ...listed.map(({ model, storedBytes }) => [
+  return rows([['FILE', 'QUANTIZATION', 'SIZE', 'PARTS', 'CACHED', 'FITS MEMORY'], ...listed.map(({ model, storedBytes }) => [
     model.files[0].path,
     [model.quantization || '-', ...(model.kind === 'model' ? [] : [`(${model.kind})`])].join(' '),
     sizeText(model.sizeBytes),

@@ -47,7 +47,7 @@ export function readCount(text: string): number {
 
 export function kubernetesConfig({ name, replicas, image, model, secret }: Deployed): Written {
   const labels = `app.kubernetes.io/name: recua\n@app.kubernetes.io/instance: ${name}`;
-  const labelled = (indent: number): string => labels.replaceAll('@', ' '.repeat(indent));
+  const labeled = (indent: number): string => labels.replaceAll('@', ' '.repeat(indent));
   const isFetched = !model.startsWith('/') && model !== 'builtin';
   const places = `env:
             - { name: SERVICE_HOME, value: /models }${secret === '' ? '' : `
@@ -62,13 +62,13 @@ kind: Deployment
 metadata:
   name: ${name}
   labels:
-    ${labelled(4)}
+    ${labeled(4)}
 spec:
   # The autoscaler below says how many, from then on.
   replicas: ${replicas}
   selector:
     matchLabels:
-      ${labelled(6)}
+      ${labeled(6)}
   # A new pod is ready before an old one leaves.
   strategy:
     type: RollingUpdate
@@ -76,7 +76,7 @@ spec:
   template:
     metadata:
       labels:
-        ${labelled(8)}
+        ${labeled(8)}
       annotations:
         prometheus.io/scrape: "true"
         prometheus.io/port: "${port}"
@@ -129,11 +129,11 @@ kind: Service
 metadata:
   name: ${name}
   labels:
-    ${labelled(4)}
+    ${labeled(4)}
 spec:
   clusterIP: None
   selector:
-    ${labelled(4)}
+    ${labeled(4)}
   ports:
     - { name: http, port: ${port}, targetPort: http }
 ---
@@ -146,7 +146,7 @@ spec:
   maxUnavailable: 1
   selector:
     matchLabels:
-      ${labelled(6)}
+      ${labeled(6)}
 ---
 # More pods where requests wait. Needs prometheus-adapter, or another source of custom metrics.
 apiVersion: autoscaling/v2
@@ -182,7 +182,7 @@ spec:
     - number: ${port}
   selector:
     matchLabels:
-      ${labelled(6)}
+      ${labeled(6)}
   endpointPickerRef:
     name: ${name}-epp
     port:

@@ -3,7 +3,7 @@
 
 /** An answer that another engine process had begun to write; times are in ms before now. */
 export interface BegunAnswer {
-  /** As that process read it: it may have remembered how earlier answers were spelt. */
+  /** As that process read it: it may have remembered how earlier answers were spelled. */
   prompt: Int32Array;
   /** What was generated, with so many random numbers. */
   tokens: Int32Array;

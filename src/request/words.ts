@@ -39,7 +39,7 @@ const samplers: Readonly<Record<keyof typeof samplerSettings, string>> = {
   presencePenalty: 'Penalty on tokens that came at all.',
   dryMultiplier: 'DRY, against repeated phrases; 0 is off.',
   dryBase: 'By what the penalty of DRY grows with each token that a phrase repeats.',
-  dryAllowedLength: 'Tokens that a phrase may repeat before DRY penalises it.',
+  dryAllowedLength: 'Tokens that a phrase may repeat before DRY penalizes it.',
   dryPenaltyLastN: 'Tokens that DRY looks back at; -1 is the whole context.',
   xtcProbability: 'How often XTC drops the likeliest tokens; 0 is never.',
   xtcThreshold: 'XTC drops tokens above this probability, but for the last of them.',
@@ -139,7 +139,7 @@ export const constraintWords: Words = {
   }),
 };
 
-/** What `readTelling` and its neighbours read. */
+/** What `readTelling` and its neighbors read. */
 export const tellingWords: Words = {
   n_probs: { text: "llama-server's name: so many of the likeliest tokens beside each; 0 asks for nothing.", default: 0 },
   post_sampling_probs: { text: 'Probabilities after all samplers, instead of before.', default: false },

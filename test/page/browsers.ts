@@ -45,7 +45,7 @@ interface Session {
 }
 
 /**
- * Firefox as it is published, by WebDriver BiDi. Playwright asks each new window for colours by a
+ * Firefox as it is published, by WebDriver BiDi. Playwright asks each new window for colors by a
  * command that today's ESR does not know; the tests of Firefox set none.
  */
 async function launchFirefox(): Promise<Browser> {

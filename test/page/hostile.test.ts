@@ -144,7 +144,7 @@ t.test('thoughts are folded, calls are answered by hand', { skip: missing('chrom
   t.strictSame(complaints, []);
 });
 
-t.test('Markdown, code with colours and formulas are drawn', { skip: missing('chromium') }, async (t) => {
+t.test('Markdown, code with colors and formulas are drawn', { skip: missing('chromium') }, async (t) => {
   const { url, engine } = await startApp(t);
   const { page, complaints } = await openPage(t, 'chromium', url);
   const text = '# Head\n\n1. one\n\n   ```python\n   def f(): return "x"\n   ```\n\n2. two\n\n| a | b |\n|--:|---|\n| 1 | `c` |\n\n- [x] done\n\nSum $\\frac{1}{2}$ costs $5 or $6.\n\n$$\nE = mc^2\n$$\n\nSee [docs](https://example.org).';

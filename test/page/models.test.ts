@@ -63,7 +63,7 @@ t.test('models are searched for, pulled with progress, paused, and deleted after
 
   await ask('repo');
   const found = page.getByRole('list', { name: 'Found at the hub' });
-  t.match(await found.innerText(), /owner\/repo\s*12,345 downloads, 6 likes\s*other\/gated\s*licence to accept/);
+  t.match(await found.innerText(), /owner\/repo\s*12,345 downloads, 6 likes\s*other\/gated\s*license to accept/);
   await found.getByRole('button', { name: /owner\/repo/ }).click();
   const offers = page.getByRole('region', { name: 'Models of owner/repo' });
   t.match(await offers.getByRole('row').nth(1).innerText(), /Q4_K_M recommended\s+1\.0 GiB\s+1\.5 GiB\s+fits\s+Pull/);

@@ -62,7 +62,7 @@ t.test('the levels of processors are those that llama.cpp builds', (t) => {
   t.end();
 });
 
-t.test('every package holds the licences of what is in it', (t) => {
+t.test('every package holds the licenses of what is in it', (t) => {
   for (const target of Object.values<any>(texts.table)) {
     const text: string = texts.thirdPartyLicenses(target);
     t.match(text, /The ggml authors/, target.name);

@@ -15,6 +15,6 @@ t.test('slips are refused, and other fields named, wherever a body is read', asy
     t.equal(reply.status, 400, path);
     t.match(await reply.text(), new RegExp(`${param} is no field of this request`), path);
   }
-  const shown = await post(`${url}/api/show`, { model: 'default', verbose: false, colour: 'red' });
-  t.match(await shown.json(), { warnings: [/"colour"/] });
+  const shown = await post(`${url}/api/show`, { model: 'default', verbose: false, color: 'red' });
+  t.match(await shown.json(), { warnings: [/"color"/] });
 });

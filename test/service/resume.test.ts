@@ -39,7 +39,7 @@ const kinds: Record<string, (seed: number) => Partial<ChatRequest>> = {
   greedy: () => ({ sampling: { ...sampling, ignoreEos: true, seed: 1 } }),
   drawn: (seed) => ({ sampling: drawn(seed, { ignoreEos: true }) }),
   nucleus: (seed) => ({ sampling: drawn(seed, { topK: 0, topP: 0.9, minP: 0, ignoreEos: true }) }),
-  penalised: (seed) => ({ sampling: drawn(seed, { repeatPenalty: 1.2, frequencyPenalty: 0.5, presencePenalty: 0.3, ignoreEos: true }) }),
+  penalized: (seed) => ({ sampling: drawn(seed, { repeatPenalty: 1.2, frequencyPenalty: 0.5, presencePenalty: 0.3, ignoreEos: true }) }),
   schema: (seed) => ({ sampling: drawn(seed), constraint: schema }),
   grammar: (seed) => ({ sampling: drawn(seed), constraint: { kind: 'grammar', grammar: 'root ::= ([a-z]{1,9} " "){60} "end"' } }),
   stops: (seed) => ({ sampling: drawn(seed, { ignoreEos: true }), stop: ['zq', 'The', '\n'] }),

@@ -1,4 +1,4 @@
-// The page's icons: lines on a square of 24, in the colour of the text. No file, no font.
+// The page's icons: lines on a square of 24, in the color of the text. No file, no font.
 import { html } from './html.js';
 
 /** @type {Record<string, string>} */

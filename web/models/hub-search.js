@@ -72,7 +72,7 @@ function Found({ repositories, opened, open }) {
   if (repositories.length === 0) return html`<p class="dim" role="status">No repository with GGUF files fits these words.</p>`;
   return html`<ul class="found" aria-label="Found at the hub">${repositories.map(({ name, downloads, likes, gated }) => html`<li key=${name}>
     <button type="button" class="found-head" aria-expanded=${opened === name} onClick=${() => open(opened === name ? '' : name)}>
-      <strong>${name}</strong>${gated && html`<span class="tag">licence to accept</span>`}
+      <strong>${name}</strong>${gated && html`<span class="tag">license to accept</span>`}
       <span class="dim">${count(downloads)} downloads, ${count(likes)} likes</span></button>
     ${opened === name && html`<${Offers} repository=${name} />`}
   </li>`)}</ul>`;

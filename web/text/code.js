@@ -1,4 +1,4 @@
-// A block of code: its language, a button that copies it, its colours. Colours come once the block
+// A block of code: its language, a button that copies it, its colors. Colors come once the block
 // is complete; highlight.js and each language are loaded when one is first needed.
 import { element } from './elements.js';
 import { copyText } from '../app/notice.js';
@@ -35,10 +35,10 @@ async function highlighter(language) {
  * The tree that highlight.js makes: texts, and spans of a kind with more inside.
  * @param {any} node @returns {Node[]}
  */
-function colours({ children = [] }) {
+function colors({ children = [] }) {
   return children.map((/** @type {any} */ child) => {
     if (typeof child === 'string') return document.createTextNode(child);
-    const inside = colours(child);
+    const inside = colors(child);
     return child.scope ? element('span', inside, { class: `hl-${child.scope.split('.')[0]}` }) : element('span', inside);
   });
 }
@@ -47,7 +47,7 @@ function colours({ children = [] }) {
 async function paint(code, text, language) {
   const hljs = await highlighter(language);
   const { _emitter: tree } = hljs.highlight(text, { language, ignoreIllegals: true });
-  code.replaceChildren(...colours(tree.root));
+  code.replaceChildren(...colors(tree.root));
 }
 
 /**

@@ -37,7 +37,7 @@ export const list = command({
 async function asText(inventory: Inventory, models: readonly ListedModel[]): Promise<string> {
   const [embedded, usedMs] = await Promise.all([describeBuiltin(), builtinUsedMs(inventory.places)]);
   const cells = [
-    ['NAME', 'QUANTISATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
+    ['NAME', 'QUANTIZATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
     ['builtin', embedded?.quantization ?? '', embedded ? sizeText(embedded.sizeBytes) : '', used(usedMs), '', embedded ? 'embedded' : 'missing'],
     ...models.map((model) => [model.name, model.quantization, sizeText(model.sizeBytes), used(model.lastUsedMs), model.aliases.join(', '), stateOf(model)]),
     ...inventory.repos.flatMap(accompanying),

@@ -41,6 +41,6 @@ async function tableOf(found: readonly HubRepository[]): Promise<string> {
   if (found.length === 0) return '';
   const { rows } = await import('../terminal/rows.js');
   return rows([['REPOSITORY', 'DOWNLOADS', 'LIKES', 'ACCESS'], ...found.map(({ name, downloads, likes, gated }) => [
-    name, downloads.toLocaleString('en'), likes.toLocaleString('en'), gated ? 'licence first' : 'open',
+    name, downloads.toLocaleString('en'), likes.toLocaleString('en'), gated ? 'license first' : 'open',
   ])]);
 }

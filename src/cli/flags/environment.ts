@@ -15,7 +15,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['HTTPS_PROXY', 'Proxy for downloads (also HTTP_PROXY; NO_PROXY lists hosts that need none)'],
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'Collector for traces, where --traces names none; OpenTelemetry\'s other variables count, too'],
   ['NODE_EXTRA_CA_CERTS', 'File with further certificates to trust, as for all of Node'],
-  ['NO_COLOR', 'Anything: no colours or styles; Markdown keeps its marks'],
+  ['NO_COLOR', 'Anything: no colors or styles; Markdown keeps its marks'],
   ['VISUAL', 'The editor that Ctrl-X Ctrl-E opens in a chat (also EDITOR)'],
   ['RECUA_ADDON', 'Path of a recua.node: the native addon to load, and no other'],
   ['RECUA_LLAMA_CPP', 'At build time: a llama.cpp of your own'],

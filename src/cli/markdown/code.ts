@@ -1,4 +1,4 @@
-// A fenced block of code, whose lines are coloured as they end: with those before it where a
+// A fenced block of code, whose lines are colored as they end: with those before it where a
 // string, a comment or the like is open, of which a bounded part is remembered.
 import { cellsOf } from './cells.js';
 import type { Cell } from './cells.js';
@@ -7,7 +7,7 @@ import type { HighlightNode, Libraries } from './libraries.js';
 
 /** Letters of the block that are read again for each of its lines. */
 const mostContext = 4_000;
-/** A longer line has no colours. */
+/** A longer line has no colors. */
 const mostLine = 2_000;
 
 const aliases: Readonly<Record<string, string>> = { shell: 'bash', console: 'bash', zsh: 'bash', jsonc: 'json', svg: 'xml', 'c#': 'csharp' };

@@ -1,4 +1,4 @@
-// How each kind of text looks: parameters of SGR, of the sixteen colours that the terminal's theme
+// How each kind of text looks: parameters of SGR, of the sixteen colors that the terminal's theme
 // defines. Without styles (NO_COLOR) the marks of the source stay, so that nothing is lost.
 
 export interface Looks {

@@ -101,7 +101,7 @@ async function findRepo(words: string): Promise<string | undefined> {
     return undefined;
   }
   tell('Which repository? Those that are downloaded most stand first; Esc goes back.');
-  const rows = found.slice(0, mostFound).map(({ name, downloads, gated }) => plain(`${name} (${downloads.toLocaleString('en')} downloads${gated ? ', licence first' : ''})`));
+  const rows = found.slice(0, mostFound).map(({ name, downloads, gated }) => plain(`${name} (${downloads.toLocaleString('en')} downloads${gated ? ', license first' : ''})`));
   const at = await pick(rows, { what: 'Nothing was chosen.', mayLeave: true });
   return at === undefined ? undefined : found[at]!.name;
 }

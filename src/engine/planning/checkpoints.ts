@@ -32,7 +32,7 @@ export function lastWithin(checkpoints: readonly Checkpoint[], tokens: number): 
   return checkpoints.findLast(({ length }) => length <= tokens);
 }
 
-/** Of too many the one that is missed least: its neighbours are nearest to each other. */
+/** Of too many the one that is missed least: its neighbors are nearest to each other. */
 export function superfluous(checkpoints: readonly Checkpoint[]): Checkpoint | undefined {
   if (checkpoints.length <= mostKept) return undefined;
   const span = (i: number): number => checkpoints[i + 1]!.length - (checkpoints[i - 1]?.length ?? 0);

@@ -212,7 +212,7 @@ export class PrefixCache {
 
   /**
    * The free slots a sequence may take. llama.cpp computes rows of several sequences in one pass
-   * only where their numbers follow each other, so those that run stay neighbours: gaps are filled
+   * only where their numbers follow each other, so those that run stay neighbors: gaps are filled
    * first, then the edges.
    */
   #targets(): number[] {
@@ -225,7 +225,7 @@ export class PrefixCache {
   }
 
   /**
-   * Where running sequences are no neighbours: the one at an end that is the least to move, and the
+   * Where running sequences are no neighbors: the one at an end that is the least to move, and the
    * gap it would fill.
    */
   straighten(): SlotMove | undefined {

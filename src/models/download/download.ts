@@ -46,7 +46,7 @@ const pollMs = 250;
 const wrongs: ReadonlySet<string> = new Set(['download_corrupt', 'download_changed', 'download_wrong_content']);
 /** The hub's last word: what it refused before a byte came is no download that waits to go on. */
 const refusals: ReadonlySet<string> = new Set([
-  'hub_token_missing', 'hub_token_refused', 'licence_not_accepted', 'repository_not_found', 'revision_not_found', 'repository_file_not_found',
+  'hub_token_missing', 'hub_token_refused', 'license_not_accepted', 'repository_not_found', 'revision_not_found', 'repository_file_not_found',
 ]);
 
 /** Resolves to the file's path in the cache's snapshot. */

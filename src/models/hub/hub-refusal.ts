@@ -37,12 +37,12 @@ export function refusalError(refusal: Refusal, asked: Asked): RecuaError {
   if (reason === 'GatedRepo' || status === 403) {
     if (!withToken) {
       return new RecuaError('hub_token_missing',
-        `${repo} is open only to those who accepted its licence. Accept it at ${page}, then set HUB_TOKEN to an access token of that account (${endpoint}/settings/tokens).`);
+        `${repo} is open only to those who accepted its license. Accept it at ${page}, then set HUB_TOKEN to an access token of that account (${endpoint}/settings/tokens).`);
     }
-    return new RecuaError('licence_not_accepted',
-      `${endpoint} does not let this access token read ${repo}${quoted(refusal)}. Accept the licence at ${page} with the token's account, and see that the token may read gated repositories.`);
+    return new RecuaError('license_not_accepted',
+      `${endpoint} does not let this access token read ${repo}${quoted(refusal)}. Accept the license at ${page} with the token's account, and see that the token may read gated repositories.`);
   }
-  if (status === 401) return unauthorised(refusal, asked, page);
+  if (status === 401) return unauthorized(refusal, asked, page);
   if (status === 404 || status === 410) return missing(refusal, asked);
   return new RecuaError('hub_broken', `${endpoint} answered ${status} for ${nameOf(asked)}${quoted(refusal)}; expected 200. Is HF_ENDPOINT the address of a model hub?`);
 }
@@ -52,7 +52,7 @@ export function rateLimited(endpoint: string, retryAfterMs: number | undefined):
   return new RecuaError('hub_rate_limited', `${endpoint} wants fewer requests (429). Try again ${when}; an access token in HUB_TOKEN may have a higher limit.`);
 }
 
-function unauthorised(refusal: Refusal, asked: Asked, page: string): RecuaError {
+function unauthorized(refusal: Refusal, asked: Asked, page: string): RecuaError {
   const { repo, endpoint, withToken, file } = asked;
   if (withToken && refusal.reason !== 'RepoNotFound') {
     return new RecuaError('hub_token_refused',

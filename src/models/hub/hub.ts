@@ -70,7 +70,7 @@ export interface HubRepository {
   /** Of the last month. */
   downloads: number;
   likes: number;
-  /** Its licence has to be accepted first. */
+  /** Its license has to be accepted first. */
   gated: boolean;
 }
 

@@ -7,7 +7,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return best !== undefined && best.distance <= Math.max(1, Math.floor(Math.min(word.length, best.other.length) / 3)) ? best.other : undefined;
 }
 
-/** Levenshtein's distance with a swap of neighbours counted as one. */
+/** Levenshtein's distance with a swap of neighbors counted as one. */
 function distance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {

@@ -19,7 +19,7 @@ export interface FoundRepository {
   /** Of the last month. */
   downloads: number;
   likes: number;
-  /** Its licence has to be accepted at the hub first. */
+  /** Its license has to be accepted at the hub first. */
   gated: boolean;
 }
 

@@ -29,7 +29,7 @@ export function errorType({ code }: Facts, isCutOff: boolean, status: number): s
   return status >= 400 ? String(status) : undefined;
 }
 
-/** What was learnt of it until its end; what is undefined is left out. */
+/** What was learned of it until its end; what is undefined is left out. */
 export function attributesOfFacts(facts: Facts): Attributes {
   const { operation, modelAsked, model, asked, answerId, finishes, promptTokens, completionTokens, cachedTokens, firstMs } = facts;
   if (operation === undefined) return { 'http.route': facts.route };

@@ -122,7 +122,7 @@ t.test('thinking is shown dim, and marked with words under NO_COLOR', async (t) 
   t.notOk(chat.isDim('Yes.'));
   const plain = await openChat(t, thinking, { env: { NO_COLOR: '1' } });
   t.equal(await plain.say('Is it?'), '[thinking]\nLet me see.\n[/thinking]\nYes.');
-  t.notMatch(plain.raw, /\x1b\[[\d;]*m/, 'no colours, no styles');
+  t.notMatch(plain.raw, /\x1b\[[\d;]*m/, 'no colors, no styles');
 });
 
 t.test('a model cannot drive the terminal', async (t) => {

@@ -21,7 +21,7 @@ t.test('list of an empty store has builtin, and says what to do', async (t) => {
   for (const name of ['list', 'ls']) {
     const { code, stdout, stderr } = await recua([name], '', { env: envOf(folder) });
     t.equal(code, 0);
-    t.match(stdout, /^NAME +QUANTISATION +SIZE +LAST USED +ALIAS +STATE\nbuiltin +F16 +2\.\d\d MiB +never +embedded\n$/);
+    t.match(stdout, /^NAME +QUANTIZATION +SIZE +LAST USED +ALIAS +STATE\nbuiltin +F16 +2\.\d\d MiB +never +embedded\n$/);
     t.match(stderr, /is empty\. Get a model with recua pull .*recua import/);
   }
 });

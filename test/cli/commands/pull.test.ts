@@ -23,7 +23,7 @@ t.test('without a file the models of a repository are listed', async (t) => {
   const result = await pull(hub, folder, ['owner/model']);
   t.equal(result.code, 0, result.stderr);
   t.equal(result.stdout, [
-    'FILE                                QUANTISATION     SIZE        PARTS  CACHED  FITS MEMORY',
+    'FILE                                QUANTIZATION     SIZE        PARTS  CACHED  FITS MEMORY',
     'BF16/tiny-BF16-00001-of-00003.gguf  BF16             586 KiB     3      no      yes',
     'tiny-Q4_K_M.gguf                    Q4_K_M           2.29 MiB    1      no      yes',
     'mmproj-F16.gguf                     F16 (projector)  1000 bytes  1      no      -',

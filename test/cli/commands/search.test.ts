@@ -14,7 +14,7 @@ t.test('search lists repositories that fit, and what to do next', async (t) => {
   t.equal(found.stdout, [
     'REPOSITORY         DOWNLOADS  LIKES  ACCESS',
     'owner/tiny-GGUF    1,000      0      open',
-    'gates/Tiny-2-GGUF  999        1      licence first',
+    'gates/Tiny-2-GGUF  999        1      license first',
     '',
   ].join('\n'));
   const json = await recua(['search', 'tiny', '--limit', '1', '--json'], '', { env });

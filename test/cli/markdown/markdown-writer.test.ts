@@ -53,7 +53,7 @@ t.test('Markdown is laid out, the same wherever the pieces of it end', async (t)
   for (const size of [1, 2, 3, 5, 7, 20]) t.strictSame(await rendered(text, { columns: 50, size }), shown, `pieces of ${size}`);
 });
 
-t.test('styles and colours are those of the kind of text', async (t) => {
+t.test('styles and colors are those of the kind of text', async (t) => {
   const screen = new Screen({ columns: 50 });
   screen.push(text, 3);
   screen.end();
@@ -63,11 +63,11 @@ t.test('styles and colours are those of the kind of text', async (t) => {
   t.match(await screen.look('old and'), { strike: true });
   t.match(await screen.look('link ('), { underline: true });
   t.match(await screen.look('(https'), { dim: true, underline: false });
-  t.match(await screen.look('code, old'), { colour: 6 });
-  t.match(await screen.look('def f'), { colour: 5 }, 'a keyword');
-  t.match(await screen.look('string"""'), { colour: 2 }, 'a string goes on over its lines');
-  t.match(await screen.look('# comment'), { colour: 8 });
-  t.match(await screen.look('end'), { bold: false, italic: false, underline: false, dim: false, strike: false, colour: -1 });
+  t.match(await screen.look('code, old'), { color: 6 });
+  t.match(await screen.look('def f'), { color: 5 }, 'a keyword');
+  t.match(await screen.look('string"""'), { color: 2 }, 'a string goes on over its lines');
+  t.match(await screen.look('# comment'), { color: 8 });
+  t.match(await screen.look('end'), { bold: false, italic: false, underline: false, dim: false, strike: false, color: -1 });
 });
 
 t.test('without styles the marks say what they said, and no escape sequence changes the look', async (t) => {

@@ -66,13 +66,13 @@ export class Screen {
   }
 
   /** How the first letter of a text looks. */
-  async look(text: string): Promise<{ bold: boolean; italic: boolean; underline: boolean; dim: boolean; strike: boolean; colour: number }> {
+  async look(text: string): Promise<{ bold: boolean; italic: boolean; underline: boolean; dim: boolean; strike: boolean; color: number }> {
     const lines = await this.lines();
     const row = lines.findIndex((line) => line.includes(text));
     if (row < 0) throw new Error(`${text} is not on the screen:\n${lines.join('\n')}`);
     const cell = this.#terminal.buffer.active.getLine(row)!.getCell(lines[row]!.indexOf(text))!;
     const [bold, italic, underline, dim, strike] = [cell.isBold(), cell.isItalic(), cell.isUnderline(), cell.isDim(), cell.isStrikethrough()].map((flag) => flag !== 0) as [boolean, boolean, boolean, boolean, boolean];
-    return { bold, italic, underline, dim, strike, colour: cell.isFgDefault() ? -1 : cell.getFgColor() };
+    return { bold, italic, underline, dim, strike, color: cell.isFgDefault() ? -1 : cell.getFgColor() };
   }
 }
 

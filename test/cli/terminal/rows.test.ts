@@ -29,13 +29,13 @@ t.test('a text that fits is never cut, however little room there is for others',
 
 t.test('a screen too narrow for a row shows its name on a line of its own, and leaves out columns that are empty', (t) => {
   const cells = [
-    ['NAME', 'QUANTISATION', 'SIZE', 'ALIAS', 'STATE'],
+    ['NAME', 'QUANTIZATION', 'SIZE', 'ALIAS', 'STATE'],
     ['builtin', 'F16', '2.5 MiB', '', 'embedded'],
     ['owner/a-repository-with-a-very-long-name:Q4_K_M', 'Q4_K_M', '760 MiB', '', ''],
   ];
   t.equal(rows(cells, 60), [
     'NAME',
-    '  QUANTISATION  SIZE     STATE',
+    '  QUANTIZATION  SIZE     STATE',
     'builtin',
     '  F16           2.5 MiB  embedded',
     'owner/a-repository-with-a-very-long-name:Q4_K_M',
@@ -48,13 +48,13 @@ t.test('a screen too narrow for a row shows its name on a line of its own, and l
 
 t.test('a screen too narrow for the rest of a row gives that several lines, and cuts no cell that fits on one', (t) => {
   const cells = [
-    ['NAME', 'QUANTISATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
+    ['NAME', 'QUANTIZATION', 'SIZE', 'LAST USED', 'ALIAS', 'STATE'],
     ['owner/gated', 'Q4_0', '0 bytes', 'never', '', '0 % downloaded'],
     ['owner/model', 'F16', '2.29 MiB', '3 minutes ago', 'tiny', ''],
   ];
   t.equal(rows(cells, 50), [
     'NAME',
-    '  QUANTISATION  SIZE      LAST USED      ALIAS',
+    '  QUANTIZATION  SIZE      LAST USED      ALIAS',
     '  STATE',
     'owner/gated',
     '  Q4_0          0 bytes   never',

@@ -18,7 +18,7 @@ t.test('the last within the common beginning serves', async (t) => {
   t.equal(lastWithin(at(10), 9), undefined);
 });
 
-t.test('of too many the one between near neighbours goes, never the last', async (t) => {
+t.test('of too many the one between near neighbors goes, never the last', async (t) => {
   t.equal(superfluous(at(1, 2, 3, 4, 5, 6, 7, 8)), undefined);
   t.equal(superfluous(at(100, 200, 300, 310, 320, 500, 600, 700, 800))!.length, 310);
   t.equal(superfluous(at(100, 200, 300, 400, 500, 600, 700, 800, 801))!.length, 800);

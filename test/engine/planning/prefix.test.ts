@@ -115,7 +115,7 @@ t.test('only the owner may release a slot', async (t) => {
   t.throws(() => cache.release(sequence), /does not own/);
 });
 
-t.test('those that run stay neighbours: gaps first, then the edges', async (t) => {
+t.test('those that run stay neighbors: gaps first, then the edges', async (t) => {
   const cache = new PrefixCache(6, { ...plain }, 0);
   const start = (fill: number) => {
     const sequence = sequenceOf(words([fill, 30]));

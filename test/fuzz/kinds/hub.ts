@@ -90,7 +90,7 @@ export default kind<Case>({
         await answer(one.ask);
         return 'accepted';
       } catch (thrown) {
-        return outcomeOf(thrown, (code) => /^(hub_|repository_|revision_|licence_|download_|invalid_name)/.test(code));
+        return outcomeOf(thrown, (code) => /^(hub_|repository_|revision_|license_|download_|invalid_name)/.test(code));
       }
     };
     return {

@@ -142,7 +142,7 @@ t.test('an ambiguous grammar costs no more than another', async (t) => {
   }
 });
 
-t.test('a token whose mask takes too much work is decided apart, and its neighbour does not wait', async (t) => {
+t.test('a token whose mask takes too much work is decided apart, and its neighbor does not wait', async (t) => {
   const letters = ['ab', 'cd', 'ef', 'gh', 'ij', 'kl', 'mn', 'op', 'qr', 'st', 'uv', 'wx', 'yz'];
   const grammar = `root ::= ${letters.map((pair, at) => `[${pair}] root "${String.fromCharCode(65 + at)}"`).join(' | ')} | "."`;
   const context = await model.createContext(contextOptions({ sequences: 2 }));
@@ -153,7 +153,7 @@ t.test('a token whose mask takes too much work is decided apart, and its neighbo
   const { tokens, failures } = await step(context, both);
   t.equal(failures, undefined);
   t.equal(tokens[0], -3);
-  t.ok(tokens[1]! >= 0, 'its neighbour has its token');
+  t.ok(tokens[1]! >= 0, 'its neighbor has its token');
   t.match(Buffer.from(model.piece(await many.decide(), true)).toString(), /^([a-z]+|\.)$/);
   await t.rejects(many.decide(), { code: 'closed' }, 'once for each such token');
   // Closed meanwhile. Another grammar: masks of the first are known by now.

@@ -59,8 +59,8 @@ t.test('a repeat penalty counts the prompt', async (t) => {
   const free = await model.createSampler({ temperature: 0 }, new Int32Array());
   const [first] = await generate(context, free, prompt, 1);
   await context.removeSequence(0, 0, -1);
-  const penalised = await model.createSampler({ temperature: 0, presencePenalty: 1000, penaltyLastN: 512 }, Int32Array.of(first!));
-  const [second] = await generate(context, penalised, prompt, 1);
+  const penalized = await model.createSampler({ temperature: 0, presencePenalty: 1000, penaltyLastN: 512 }, Int32Array.of(first!));
+  const [second] = await generate(context, penalized, prompt, 1);
   t.not(second, first);
 });
 

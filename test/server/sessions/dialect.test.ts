@@ -26,13 +26,13 @@ async function start(t: Test, config: object = {}) {
 t.test('a chat is saved, read, gone on with, renamed and deleted', async (t) => {
   const { folder, ask } = await start(t);
   t.strictSame((await ask('GET', '/sessions')).body, { object: 'list', data: [] });
-  const made = await ask('POST', '/sessions', { session: { model: 'builtin', messages: messages.slice(0, 1), colour: 'red' } });
-  t.match(made, { status: 200, body: { name: /^\d{4}-\d\d-\d\d-tell-me-of-cusco$/, open: false, session: { colour: 'red', sampling: { top_p: 0.9, max_tokens: 2048 }, template: 'auto' } } });
+  const made = await ask('POST', '/sessions', { session: { model: 'builtin', messages: messages.slice(0, 1), color: 'red' } });
+  t.match(made, { status: 200, body: { name: /^\d{4}-\d\d-\d\d-tell-me-of-cusco$/, open: false, session: { color: 'red', sampling: { top_p: 0.9, max_tokens: 2048 }, template: 'auto' } } });
   const { name } = made.body;
   t.equal(statSync(join(folder, `${name}.json`)).mode & 0o777, 0o600);
   const session = { ...made.body.session, messages };
   const written = await ask('PUT', `/sessions/${name}`, { session }, { 'If-Match': made.etag });
-  t.match(written, { status: 200, body: { session: { colour: 'red', messages } } });
+  t.match(written, { status: 200, body: { session: { color: 'red', messages } } });
   t.not(written.etag, made.etag);
   const read = await ask('GET', `/sessions/${name}`);
   t.strictSame(read.body, written.body);
@@ -46,7 +46,7 @@ t.test('a chat is saved, read, gone on with, renamed and deleted', async (t) => 
     const loaded = await loadSession(path);
     await keeper.save({ ...loaded, exchanges: [...loaded.exchanges, { message: 'And Lima?', sentAt: '2026-01-31T11:00:00.000Z' }] });
     await keeper.release();
-    t.match(JSON.parse(readFileSync(path, 'utf8')), { colour: 'red', messages: [messages[0], messages[1], { content: 'And Lima?', unanswered: true }] });
+    t.match(JSON.parse(readFileSync(path, 'utf8')), { color: 'red', messages: [messages[0], messages[1], { content: 'And Lima?', unanswered: true }] });
   });
 });
 
