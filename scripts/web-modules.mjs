@@ -1,7 +1,7 @@
 // What the page at / uses of others, copied from node_modules to web/vendor/ as ES modules that a
 // browser loads as they are, with their licenses. The published package carries the copies, so that
 // nobody who installs Recua installs these packages.
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { place, root } from './place.mjs';
 import { Failure } from './process.mjs';
@@ -26,8 +26,16 @@ const modules = {
   // The small file is a script that makes a variable.
   'temml.js': { from: 'temml', file: 'dist/temml.min.js', ending: 'export default temml;\n' },
   'highlight.js': { from: '@highlightjs/cdn-assets', file: 'es/core.min.js' },
+  // For browsers of some years ago, too. Loaded with the first PDF that somebody attaches.
+  'pdf.js': { from: 'pdfjs-dist', file: 'legacy/build/pdf.min.mjs', types: 'pdfjs-dist' },
+  'pdf-worker.js': { from: 'pdfjs-dist', file: 'legacy/build/pdf.worker.min.mjs' },
   ...Object.fromEntries(languages.map((name) => [`languages/${name}.js`, { from: '@highlightjs/cdn-assets', file: `es/languages/${name}.min.js` }])),
 };
+
+/**
+ * What the letters of East Asian fonts are that do not say it: files that PDF's reader asks for.
+ */
+const letterTables = join(place.nodeModules, 'pdfjs-dist', 'cmaps');
 
 const sourceOf = ({ from, file }) => join(place.nodeModules, from, file);
 
@@ -53,6 +61,7 @@ export function copyWebModules() {
     if (name.includes('/')) continue;
     write(name.replace(/js$/, 'd.ts'), module.types ? typesOf(module.types) : 'declare const all: any;\nexport default all;\nexport const Marked: any;\n');
   }
+  cpSync(letterTables, join(folder, 'cmaps'), { recursive: true });
   write('LICENSES.txt', licenses());
   writeJson(stampPath, { fingerprint: currentFingerprint() });
 }

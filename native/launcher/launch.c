@@ -1,12 +1,13 @@
 /* Starts a program that can do no more than compute: it reads and writes what it is named, runs no
-   other program, has no network and no powers of a superuser. Linux only: Landlock for files and TCP, seccomp for the rest. It
-   stays so for the program's whole life, whatever code runs in it.
+   other program, has no network and no powers of a superuser. Linux only: Landlock for files and
+   TCP, seccomp for the rest. It stays so for the program's whole life, whatever code runs in it.
 
      recua-launch [--need] [--read PATH]... [--write PATH]... [--device PATH]... [--run PATH]... -- PROGRAM [ARGUMENT]...
 
    A path stands for all that is below it; one that is not there is passed over. --device also takes
-   ioctl(). The program finds what holds in its environment: RECUA_CONFINED=landlock:7,seccomp. With
-   --need it is not started where the kernel has no Landlock. Exit codes: 125 for wrong arguments,
+   ioctl(). The program finds what holds in its environment: RECUA_CONFINED=landlock:7,seccomp.
+   NODE_OPTIONS is left out: modules that it loads and debuggers want files and ports. With --need
+   the program is not started where the kernel has no Landlock. Exit codes: 125 for wrong arguments,
    126 where it could not be confined, 127 where the program does not start.
 
    Freestanding: no C library, so that one file runs with every one of them. */
@@ -73,6 +74,11 @@ static size_t length(const char *text) {
 static int is(const char *a, const char *b) {
   while (*a != '\0' && *a == *b) a++, b++;
   return *a == *b;
+}
+
+static int begins(const char *text, const char *with) {
+  while (*with != '\0' && *text == *with) text++, with++;
+  return *with == '\0';
 }
 
 static void say(const char *text) { call(SYS_write, 2, (long)text, (long)length(text), 0, 0); }
@@ -244,7 +250,8 @@ __attribute__((used, noreturn)) void launch(long *stack) {
 
   static char *changed[65536];
   size_t names = 0;
-  for (char **name = environment; *name != NULL && names < sizeof changed / sizeof *changed - 2; name++) changed[names++] = *name;
+  for (char **name = environment; *name != NULL && names < sizeof changed / sizeof *changed - 2; name++)
+    if (!begins(*name, "NODE_OPTIONS=")) changed[names++] = *name;
   changed[names] = told;
   char **program = arguments + at + 1;
   call(SYS_execve, (long)program[0], (long)program, (long)changed, 0, 0);

@@ -207,9 +207,6 @@ t.test('a file goes into the chat that it was given to, also when that was left 
   await say(page, 'what is in it?');
   await page.locator('article.answer').nth(1).locator('.numbers').waitFor();
   t.match(JSON.parse(engine.requests.at(-1)!.messages).at(-1).content, /^File table\.csv:\n```\na,b\n1,2\n\n```\n\nwhat is in it\?$/);
-  await page.reload();
-  await page.getByLabel('Files to attach').setInputFiles({ name: 'paper.pdf', mimeType: 'application/pdf', buffer: Buffer.from('%PDF-1.7\n') });
-  await page.getByText('paper.pdf is a PDF').waitFor();
   t.strictSame(complaints, []);
 });
 

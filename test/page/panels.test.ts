@@ -139,7 +139,7 @@ t.test('everything is reached by the keyboard, on a phone too', { skip: missing(
     reached.add(String(await page.evaluate('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent')));
     await page.keyboard.press('Tab');
   }
-  for (const name of ['Menu', 'New chat', 'Settings of this chat', 'Message', 'Attach files of text']) t.ok(reached.has(name), name);
+  for (const name of ['Menu', 'New chat', 'Settings of this chat', 'Message', 'Attach PDFs and files of text']) t.ok(reached.has(name), name);
   t.notOk(reached.has('Search conversations'), 'the menu is closed');
   await page.getByRole('button', { name: 'Menu' }).press('Enter');
   await page.getByRole('link', { name: 'Models' }).press('Enter');

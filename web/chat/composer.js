@@ -16,7 +16,9 @@ const maxLines = 12;
 
 /** @typedef {import('../app/models.js').Model} Model */
 /** @typedef {import('./tree.js').Attached} Attached */
+/** @typedef {{ key: number, chat: string, name: string, how: string, stop: AbortController }} Reading */
 
+let readings = 0;
 /** @type {Attached[]} */
 const none = [];
 
@@ -25,8 +27,8 @@ export function Composer({ model }) {
   const { conversation, busy } = session;
   const [text, setText] = useState(session.drafts.get(conversation.id) ?? '');
   const [files, showFiles] = useState(session.attached.get(conversation.id) ?? none);
-  /** The chats of files that are being read. */
-  const [reading, setReading] = useState(/** @type {string[]} */ ([]));
+  /** Files that are being read, of all chats. */
+  const [reading, setReading] = useState(/** @type {Reading[]} */ ([]));
   /** @type {{ current: HTMLTextAreaElement | null }} */
   const box = useRef(null);
   /** @type {{ current: HTMLInputElement | null }} */
@@ -55,24 +57,27 @@ export function Composer({ model }) {
   /** @param {Iterable<File>} given */
   const attach = async (given) => {
     const { id } = session.conversation;
-    setReading((ids) => [...ids, id]);
-    for (const file of given) {
+    const all = [...given].map((file) => ({ file, key: readings++, chat: id, name: file.name, how: '', stop: new AbortController() }));
+    setReading((others) => [...others, ...all]);
+    for (const { file, key, stop } of all) {
       try {
-        const read = await readAttached(file);
+        stop.signal.throwIfAborted();
+        const read = await readAttached(file, (how) => setReading((list) => list.map((one) => (one.key === key ? { ...one, how } : one))), stop.signal);
         setFiles([...session.attached.get(id) ?? [], read], id);
       } catch (thrown) {
-        notify(sentenceOf(thrown));
+        if (!stop.signal.aborted) notify(sentenceOf(thrown));
       }
+      setReading((list) => list.filter((one) => one.key !== key));
     }
-    setReading((ids) => ids.toSpliced(ids.indexOf(id), 1));
   };
-  const canSend = !busy && !reading.includes(conversation.id) && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
+  const isReading = reading.some(({ chat }) => chat === conversation.id);
+  const canSend = !busy && !isReading && (text.trim() !== '' || files.length > 0) && conversation.model !== '';
   // What is typed and which model there is may be newer than what is on screen.
   const send = () => {
     const { id, model: to } = session.conversation;
     const said = session.drafts.get(id) ?? '';
     const given = session.attached.get(id) ?? none;
-    if (session.busy || reading.includes(id) || (said.trim() === '' && given.length === 0)) return;
+    if (session.busy || reading.some(({ chat }) => chat === id) || (said.trim() === '' && given.length === 0)) return;
     waits.current = to === '';
     if (waits.current) {
       askAgain();
@@ -110,17 +115,20 @@ export function Composer({ model }) {
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); send(); }}
       onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
       onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); void attach(event.dataTransfer?.files ?? []); }}>
-    ${files.length > 0 && html`<ul class="files" aria-label="Files of this message">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
+    ${(files.length > 0 || isReading) && html`<ul class="files" aria-label="Files of this message">${files.map((file, at) => html`<li key=${`${at} ${file.name}`}>
       <${Icon} name="file" /><span>${file.name}</span> <span class="dim">${count(file.text.length)}</span>
       ${file.name.startsWith('pasted-') && html`<button type="button" class="quiet" onClick=${() => { write(text + file.text); setFiles(files.filter((one) => one !== file)); }}>as text</button>`}
       <${IconButton} icon="close" label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))} />
+    </li>`)}${reading.filter(({ chat }) => chat === conversation.id).map(({ key, name, how, stop }) => html`<li key=${`reading ${key}`} aria-busy="true">
+      <${Icon} name="file" /><span>${name}</span> <span class="dim">${how || 'is read'}</span>
+      <${IconButton} icon="close" label=${`Do not read ${name}`} onClick=${() => stop.abort()} />
     </li>`)}</ul>`}
     <textarea ref=${box} rows="1" aria-label="Message" placeholder="Say something to the model" value=${text}
       onInput=${(/** @type {Event} */ event) => write(/** @type {HTMLTextAreaElement} */ (event.currentTarget).value)} onKeyDown=${onKey} onPaste=${onPaste}></textarea>
     <div class="composer-row">
-      <input ref=${picker} type="file" multiple hidden aria-label="Files to attach" accept="text/*,.csv,.md,.json,.jsonl,.yaml,.yml,.toml,.log,.js,.ts,.py,.rs,.go,.c,.h,.cpp,.java,.sh,.sql,.html,.css"
+      <input ref=${picker} type="file" multiple hidden aria-label="Files to attach" accept="text/*,application/pdf,.pdf,.csv,.md,.json,.jsonl,.yaml,.yml,.toml,.log,.js,.ts,.py,.rs,.go,.c,.h,.cpp,.java,.sh,.sql,.html,.css"
         onChange=${(/** @type {Event} */ event) => { const field = /** @type {HTMLInputElement} */ (event.currentTarget); void attach([...field.files ?? []]); field.value = ''; }} />
-      <${IconButton} icon="attach" label="Attach files of text" onClick=${() => picker.current?.click()} />
+      <${IconButton} icon="attach" label="Attach PDFs and files of text" onClick=${() => picker.current?.click()} />
       <${Gauge} text=${text} files=${files} model=${model} />
       ${busy
         ? html`<button type="button" class="send" aria-label="Stop" title="Stop (Escape)" onClick=${() => session.stop()}><${Icon} name="stop" /></button>`

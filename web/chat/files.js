@@ -1,29 +1,42 @@
 // Files that go into a message as text, and conversations that come from and go to files.
 import { sentenceOf } from '../app/server.js';
+import { count } from '../app/units.js';
 import { messagesOf } from './database.js';
 import { childrenOf, newId, pathOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Conversation} Conversation */
 /** @typedef {import('./tree.js').Message} Message */
 
-const mostBytes = 4 * 2 ** 20;
+const mib = 2 ** 20;
+const mostText = 4 * mib;
+/** Of a PDF most are pictures and fonts. */
+const mostPdf = 64 * mib;
 
 /**
+ * A file as text. A PDF is read page by page, which `told` learns of.
+ *
  * @param {File} file
+ * @param {(text: string) => void} told
+ * @param {AbortSignal} signal
  * @returns {Promise<import('./tree.js').Attached>}
  */
-export async function readAttached(file) {
-  if (file.size > mostBytes) throw new Error(`${file.name} has ${Math.ceil(file.size / 2 ** 20)} MiB; files of up to ${mostBytes / 2 ** 20} MiB go into a message.`);
+export async function readAttached(file, told, signal) {
+  const isPdf = new TextDecoder('latin1').decode(await file.slice(0, 1024).arrayBuffer()).includes('%PDF-');
+  const most = isPdf ? mostPdf : mostText;
+  if (file.size > most) throw new Error(`${file.name} has ${Math.ceil(file.size / mib)} MiB; ${isPdf ? 'PDFs' : 'files'} of up to ${most / mib} MiB go into a message.`);
   const bytes = await file.arrayBuffer();
-  if (new TextDecoder('latin1').decode(bytes.slice(0, 5)) === '%PDF-') {
-    throw new Error(`${file.name} is a PDF, which this page does not read. Make text of it, for example by pdftotext, and attach that.`);
+  if (isPdf) {
+    const { readPdf } = await import('./pdf.js');
+    const text = await readPdf(file.name, bytes, told, signal);
+    if (text.length > mostText) throw new Error(`${file.name} has ${count(text.length)} characters of text; up to ${count(mostText)} go into a message.`);
+    return { name: file.name, text };
   }
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     if (text.includes('\0')) throw new Error('a zero byte');
     return { name: file.name, text };
   } catch {
-    throw new Error(`${file.name} is no text. Files of text (UTF-8) go into a message: .txt, .md, .csv, .json, code.`);
+    throw new Error(`${file.name} is no text. PDFs and files of text (UTF-8) go into a message: .txt, .md, .csv, .json, code.`);
   }
 }
 

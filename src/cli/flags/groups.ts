@@ -16,7 +16,7 @@ const groups: readonly (readonly [title: string, keys: readonly string[]])[] = [
   ['Who may ask', ['apiKey', 'apiKeyFile', 'corsOrigins', 'allowedHosts', 'tlsCert', 'tlsKey', 'socketMode', 'sandbox']],
   ['Requests', ['alias', 'parallel', 'queueSize', 'queueTimeoutSeconds', 'drainSeconds', 'pingSeconds', 'bodyLimitMib', 'bodyMemoryMib', 'slotSavePath', 'responseDays', 'ui', 'uiSessions']],
   ['Several models', ['models', 'keepAliveSeconds', 'maxModels', 'maxMemoryMib', 'sleepCacheMib']],
-  ['Logs and state', ['logLevel', 'logFile', 'stateFile', 'json', 'quiet', 'print', 'force']],
+  ['Logs and state', ['logLevel', 'logFormat', 'logFile', 'traces', 'stateFile', 'json', 'quiet', 'print', 'force']],
   ['Devices', ['local', 'gpuLayers', 'device', 'requireGpu', 'listDevices', 'threads', 'threadsBatch', 'numa']],
   ['Memory and speed', [
     'contextSize', 'batchSize', 'microBatchSize', 'maxStallMs', 'flashAttention', 'attention', 'cacheTypeK', 'cacheTypeV', 'cacheRamMib', 'cacheDiskMib', 'specType', 'specDraftMax', 'mmap', 'mlock', 'pooling',

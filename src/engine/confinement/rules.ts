@@ -47,7 +47,7 @@ export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment 
     read: [
       ...inside('/', (name) => !othersFolders.has(name)), ...inside('/etc', (name) => systemSettings.test(name)), ...driverFolders,
       process.execPath, nodeLibraries, installation.root, ...packageFolders(installation),
-      ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)), ...optionPaths(environment['NODE_OPTIONS'] ?? ''),
+      ...(addon ? [dirname(addon)] : []), ...namedByVariables.flatMap((name) => (environment[name] ?? '').split(delimiter)),
       ...reads.flatMap(withTargets),
     ].filter((path) => isAbsolute(path) && existsSync(path)),
     write: ['/dev/null', '/dev/zero', ...(cores === '' ? [] : [dirname(cores)]), ...(gpu ? driverCaches(environment) : []), ...writes].filter((path) => existsSync(path)),
@@ -99,11 +99,6 @@ function entriesOf(folder: string): string[] {
   } catch {
     return [];
   }
-}
-
-/** Files that Node itself is told to load: --require PATH, --import=PATH. */
-function optionPaths(options: string): string[] {
-  return options.split(/[\s=]+/).map((word) => word.replace(/^["']|["']$/g, '').replace(/^file:\/\//, '')).filter((word) => isAbsolute(word));
 }
 
 /** Drivers compile shaders and kernels once, and keep them. */

@@ -61,9 +61,17 @@ export function forkEngine(entry: string, wanted: Wanted): ChildProcess {
     // Another guess than this one there will not be.
     dropSpare();
   }
-  // Only what is there can be allowed.
-  for (const folder of wanted?.writes ?? []) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  wanted?.writes.forEach(make);
   return forkEntry(entry, wanted && confine(wanted, wanted.hasTo));
+}
+
+/** Only what is there can be allowed. Who then cannot write to it says why. */
+function make(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch {
+    // A disk that nobody may write to.
+  }
 }
 
 /** Whether the spare process lives, and was started so that it does for what is wanted. */

@@ -8,10 +8,13 @@ import { encodings, readWebFiles, type WebFile } from './web-files.js';
 
 const folder = fileURLToPath(new URL('../../../web', import.meta.url));
 
-/** No code and no style but our files, no request to anywhere else, in nobody's frame. */
+/**
+ * No code and no style but our files, no request to anywhere else, in nobody's frame. Of trusted
+ * types there is the one that names the file of PDF's reader (web/chat/pdf.js).
+ */
 const policy = [
   "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'", "manifest-src 'self'",
-  "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+  "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", 'trusted-types recua-pdf',
 ].join('; ');
 
 const headers = {

@@ -14,6 +14,7 @@ const types: Readonly<Record<string, string>> = {
   '.png': 'image/png',
   '.txt': 'text/plain; charset=utf-8',
   '.webmanifest': 'application/manifest+json',
+  '.bcmap': 'application/octet-stream',
 };
 
 /** In the order in which the server would rather send them. */
@@ -37,9 +38,9 @@ export class WebFile {
     this.etag = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
   }
 
-  /** Pictures are compressed already. */
+  /** Pictures and tables of letters are compressed already. */
   get packs(): boolean {
-    return this.type !== 'image/png';
+    return this.type !== 'image/png' && this.type !== 'application/octet-stream';
   }
 
   packed(encoding: Encoding): Promise<Buffer> {

@@ -1,6 +1,6 @@
 // Typing, pasting and stopping on a real terminal.
 import t from 'tap';
-import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { always, endless, openChat, readSaved } from '../chats.js';
 
@@ -59,7 +59,7 @@ t.test('a paste of 500 lines is one message, and can be edited before it is sent
   const lines = Array.from({ length: 500 }, (_, i) => `${i}\t\x01x\x03\x04`);
   chat.type(`before \x1b[200~${lines.join('\r\n')}\x1b[201~`);
   await chat.until(/499    x/);
-  t.notOk(existsSync(join(chat.home, 'sessions')), 'nothing was sent yet');
+  t.strictSame(readdirSync(join(chat.home, 'sessions')), [], 'nothing was sent yet');
   await chat.say('\x7f!');
   await chat.leave();
   t.same(sent(chat.home), [`before ${lines.map((line) => line.replace(/[\x01\x03\x04]/g, '')).join('\n').slice(0, -1)}!`]);
@@ -137,7 +137,7 @@ t.test('Ctrl-X Ctrl-E opens the message in an editor, and Enter sends what comes
   // The editor has the terminal, line by line and with an echo.
   chat.type('typed there\n');
   await chat.until(/> draft\n +typed there\n +seen: draft\n +--flag/);
-  t.notOk(existsSync(join(folder, 'home', 'sessions')), 'nothing is sent yet');
+  t.strictSame(readdirSync(join(folder, 'home', 'sessions')), [], 'nothing is sent yet');
   await chat.say('!');
   await chat.leave();
   t.same(sent(chat.home), ['draft\ntyped there\nseen: draft\n--flag!']);
