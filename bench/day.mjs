@@ -5,7 +5,7 @@
 // %), and what else the machine does. No load may end below 0.98 of what it was.
 import { loads } from './loads.mjs';
 import { timesOf } from './report.mjs';
-import { mix, soakKinds } from './soak.mjs';
+import { mix, mixKinds } from './mix.mjs';
 import { runClients, withServer } from './servers.mjs';
 
 /** All loads run on servers with the same settings. */
@@ -53,7 +53,7 @@ async function pairs(name, servers, rounds, when) {
 
 async function liveThrough(server, minutes) {
   const failures = [];
-  await mix(server.url, soakKinds, minutes * 60_000, (error) => failures.push(error.message));
+  await mix(server.url, mixKinds, minutes * 60_000, (error) => failures.push(error.message));
   for (const name of large) await runClients(server, { ...workOf(name), round: 'day' });
   if (failures.length > 0) {
     console.log(`${failures.length} requests of the mix failed, the last: ${failures.at(-1)}`);

@@ -6,9 +6,9 @@
 // --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads;
 // `--growth [clients|context|conversations …] [--sizes N,N,…]` prints what numbers become as these
 // grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with
-// node-llama-cpp; `--soak MINUTES [KIND …]` lets one server live through a mix and prints what it
-// holds; `--day MINUTES [LOAD …]` then measures it beside one that has not. `--two-models` lets two
-// servers share the cores; `--templates [TEMPLATE …]` compares the prompts that both make of chats.
+// node-llama-cpp; `--day MINUTES [LOAD …]` lets one server live through a mix and measures it beside
+// one that has not; `--two-models` lets two servers share the cores; `--templates [TEMPLATE …]`
+// compares the prompts that both make of chats.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
@@ -24,7 +24,6 @@ import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarize } from './report.mjs';
 import { compareTemplates } from './templates.mjs';
 import { resources } from './resources.mjs';
-import { soak, soakKinds } from './soak.mjs';
 import { twoModels } from './two-models.mjs';
 import { runClients, startServer, withServer } from './servers.mjs';
 
@@ -94,7 +93,7 @@ const { values, positionals } = parseArgs({
   options: {
     model: { type: 'string' }, rounds: { type: 'string' },
     threads: { type: 'string', default: String(os.availableParallelism()) }, 'gpu-layers': { type: 'string' }, compare: { type: 'boolean' }, list: { type: 'boolean' }, growth: { type: 'boolean' }, sizes: { type: 'string' },
-    'in-process': { type: 'boolean' }, soak: { type: 'string' }, 'two-models': { type: 'boolean' }, day: { type: 'string' }, flags: { type: 'boolean' }, templates: { type: 'boolean' },
+    'in-process': { type: 'boolean' }, 'two-models': { type: 'boolean' }, day: { type: 'string' }, flags: { type: 'boolean' }, templates: { type: 'boolean' },
   },
 });
 if (values.list) {
@@ -113,14 +112,6 @@ if (values.growth) {
   if (sizes?.some((size) => !(Number.isInteger(size) && size >= 1))) misuse(`--sizes takes numbers with commas between, not ${values.sizes}.`);
   const settings = { model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), ...(sizes ? { sizes } : {}) };
   await growth(positionals.length > 0 ? positionals : Object.keys(tables), settings);
-  process.exit(0);
-}
-if (values.soak !== undefined) {
-  const minutes = Number(values.soak);
-  if (!(minutes > 0)) misuse(`--soak takes minutes, not ${values.soak}.`);
-  const unknown = positionals.find((name) => !soakKinds.includes(name));
-  if (unknown) misuse(`Unknown kind ${unknown}. There are: ${soakKinds.join(', ')}.`);
-  await soak({ model: modelFile(values.model ?? 'nano'), threads: Number(values.threads), minutes, only: positionals });
   process.exit(0);
 }
 if (values.templates) {

@@ -1,44 +1,17 @@
 // Far more clients than a server can serve at once, some of whom leave or hardly read; and requests
 // with secrets while models are swapped and engines die. On real servers.
 import t, { type Test } from 'tap';
-import { copyFileSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
-import { once } from 'node:events';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { builtinPath } from '#recua/models/store.js';
+import { enginesOf, lookAt, metric, residentMib, socketsOf } from './observing.js';
 import { post, startService, type Reply } from './service.js';
 
 const path = '/v1/chat/completions';
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** A number of metrics, summed over their labels. */
-async function metric(url: string, name: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  return text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `)).reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
-}
-
-/** Children of a process, and theirs. */
-function processTree(pid: number): number[] {
-  const children = readdirSync(`/proc/${pid}/task`).flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number));
-  return [pid, ...children.flatMap(processTree)];
-}
-
-function socketsOf(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
-    try {
-      return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:');
-    } catch {
-      return false;
-    }
-  }).length;
-}
-
-function residentMib(pid: number): number {
-  return processTree(pid).reduce((sum, one) => sum + Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? 0) / 1024, 0);
-}
 
 /** On a connection of its own, which it closes. */
 function postOnce(url: string, body: object, signal?: AbortSignal): Promise<{ status: number; text: string }> {
@@ -50,27 +23,6 @@ function postOnce(url: string, body: object, signal?: AbortSignal): Promise<{ st
     sent.on('error', reject).end(JSON.stringify(body));
   });
 }
-
-/** Asks again and again, on a thread of its own, which 500 clients do not hold up. */
-const lookOn = `
-  const { parentPort, workerData: url } = require('node:worker_threads');
-  const looked = [];
-  let over = false;
-  parentPort.once('message', () => { over = true; });
-  (async () => {
-    while (!over) {
-      for (const at of ['/health', '/metrics']) {
-        const startMs = performance.now();
-        const response = await fetch(url + at);
-        await response.text();
-        looked.push(performance.now() - startMs);
-        if (!response.ok) throw new Error(at + ': ' + response.status);
-      }
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    parentPort.postMessage(looked);
-  })();
-`;
 
 /** A stream of which a byte a second is read, as one that a bad line has. */
 async function slowReader(url: string, body: string): Promise<Socket> {
@@ -96,7 +48,7 @@ t.test('500 clients, of whom 50 leave and 25 hardly read: the others get what th
   for (let i = 0; i < 40; i++) solo.push(await ask(i));
   t.ok(new Set(solo).size > 30, 'the answers differ');
 
-  const looking = new Worker(lookOn, { eval: true, workerData: url });
+  const over = lookAt(url);
   const round = async (): Promise<void> => {
     const slow = await Promise.all(Array.from({ length: 25 }, (_, i) => slowReader(url, JSON.stringify(body(i, { stream: true, max_tokens: 400, ignore_eos: true })))));
     const leaving = Array.from({ length: 50 }, async (_, i) => {
@@ -126,19 +78,12 @@ t.test('500 clients, of whom 50 leave and 25 hardly read: the others get what th
   await round();
   const first = await settled();
   await round();
-  looking.postMessage('over');
-  const [looked] = await once(looking, 'message') as [number[]];
+  const looked = await over();
   const last = await settled();
   t.ok(last.sockets <= first.sockets + 4, `sockets: ${first.sockets}, then ${last.sockets}`);
   t.ok(last.mib < first.mib * 1.25 + 16, `memory: ${first.mib.toFixed(0)} MiB, then ${last.mib.toFixed(0)}`);
-  looked.sort((a, b) => a - b);
   t.comment(`/health and /metrics, ${looked.length} times: median ${looked[looked.length >> 1]!.toFixed(0)} ms, 99 % within ${looked[Math.floor(looked.length * 0.99)]!.toFixed(0)}, longest ${looked.at(-1)!.toFixed(0)}`);
 });
-
-/** The engine processes of a server. */
-function enginesOf(pid: number): number[] {
-  return processTree(pid).filter((one) => one !== pid && readFileSync(`/proc/${one}/cmdline`, 'utf8').includes('engine/process/main.js'));
-}
 
 t.test('1,000 secrets, with cancels, shared beginnings, two models for one place, and engines that are killed', { skip: process.platform !== 'linux' && 'it looks into /proc' }, async (t: Test) => {
   const folder = mkdtempSync(join(tmpdir(), 'recua-overload-'));

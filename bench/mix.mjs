@@ -1,9 +1,4 @@
-// `npm run bench -- --soak MINUTES [--model FILE|nano|135m]`: one server lives through a mix of all
-// kinds of load (chat, embeddings, one schema, new schemas, grammars, tools, cancels) and prints
-// each minute what its processes hold of their own. What is held should level off. Linux only.
-import { readFileSync } from 'node:fs';
-import { processTree } from './resources.mjs';
-import { withServer } from './servers.mjs';
+// A mix of all kinds of load: chat, embeddings, one schema, new schemas, grammars, tools, cancels.
 
 const clients = 6;
 
@@ -50,41 +45,4 @@ export async function mix(url, names, milliseconds, onFailure, onSent = () => {}
   await Promise.all(Array.from({ length: clients }, client));
 }
 
-/** RssAnon of each process: what is mapped from files comes and goes as the kernel likes. MiB. */
-function ownMib(pid) {
-  return processTree(pid).map((one) => {
-    try {
-      return Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? 0) / 1024;
-    } catch {
-      return 0;
-    }
-  });
-}
-
-/** @param {{ model: string, threads: number, minutes: number, only?: string[] }} settings */
-export async function soak({ model, threads, minutes, only = [] }) {
-  const names = only.length > 0 ? only : Object.keys(kinds);
-  await withServer('recua', { model, threads, parallel: 4, context: 1024, flags: ['--cache-ram', 0] }, async ({ url, pid }) => {
-    let sent = 0;
-    const failures = [];
-    const all = mix(url, names, minutes * 60_000, (error) => failures.push(error.message), (count) => { sent = count; });
-    console.log('minute   requests   gateway MiB   engine MiB   grown MiB');
-    let before = 0;
-    const print = (minute) => {
-      const [gateway = 0, ...rest] = ownMib(pid);
-      const engine = rest.reduce((sum, one) => sum + one, 0);
-      const total = gateway + engine;
-      console.log(`${minute.toFixed(1).padStart(6)}${String(sent).padStart(11)}${gateway.toFixed(1).padStart(14)}${engine.toFixed(1).padStart(13)}${(before ? total - before : 0).toFixed(1).padStart(12)}`);
-      before = total;
-    };
-    let minute = 0;
-    print(minute);
-    const timer = setInterval(() => print(++minute), 60_000);
-    await all;
-    clearInterval(timer);
-    print(minutes);
-    if (failures.length > 0) console.log(`${failures.length} requests failed, the last: ${failures.at(-1)}`);
-  });
-}
-
-export const soakKinds = Object.keys(kinds);
+export const mixKinds = Object.keys(kinds);

@@ -1,0 +1,66 @@
+// What a server's processes hold, and how soon it answers who looks after it. Linux only.
+import { once } from 'node:events';
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+
+/** A number of metrics, summed over their labels. */
+export async function metric(url: string, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return text.split('\n').filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `)).reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+}
+
+/** A process with its children, and theirs. */
+export function processTree(pid: number): number[] {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').split(' ').filter(Boolean).map(Number));
+  return [pid, ...children.flatMap(processTree)];
+}
+
+export function socketsOf(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:');
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+export function residentMib(pid: number): number {
+  return processTree(pid).reduce((sum, one) => sum + Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? 0) / 1024, 0);
+}
+
+/** The engine processes of a server. */
+export function enginesOf(pid: number): number[] {
+  return processTree(pid).filter((one) => one !== pid && readFileSync(`/proc/${one}/cmdline`, 'utf8').includes('engine/process/main.js'));
+}
+
+/** Asks again and again, on a thread of its own, which many clients do not hold up. */
+const lookOn = `
+  const { parentPort, workerData: url } = require('node:worker_threads');
+  const looked = [];
+  let over = false;
+  parentPort.once('message', () => { over = true; });
+  (async () => {
+    while (!over) {
+      for (const at of ['/health', '/metrics']) {
+        const startMs = performance.now();
+        const response = await fetch(url + at);
+        await response.text();
+        looked.push(performance.now() - startMs);
+        if (!response.ok) throw new Error(at + ': ' + response.status);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    parentPort.postMessage(looked);
+  })();
+`;
+
+/** Milliseconds of each look at /health and /metrics, sorted, when it is told that it is over. */
+export function lookAt(url: string): () => Promise<number[]> {
+  const looking = new Worker(lookOn, { eval: true, workerData: url });
+  return async () => {
+    looking.postMessage('over');
+    const [looked] = await once(looking, 'message') as [number[]];
+    return looked.sort((a, b) => a - b);
+  };
+}
