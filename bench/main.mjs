@@ -6,9 +6,9 @@
 // --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads;
 // `--growth [clients|context|conversations …] [--sizes N,N,…]` prints what numbers become as these
 // grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with
-// node-llama-cpp; `--day MINUTES [LOAD …]` lets one server live through a mix and measures it beside
-// one that has not; `--two-models` lets two servers share the cores; `--templates [TEMPLATE …]`
-// compares the prompts that both make of chats.
+// node-llama-cpp; `--day MINUTES [LOAD …]` lets one server live through a mix and measures it
+// beside one that has not; `--two-models` lets two servers share the cores; `--templates [TEMPLATE
+// …]` compares the prompts that both make of chats.
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';

@@ -1,5 +1,6 @@
 // `npm run test:soak [-- --minutes N --clients N --kills N] [-- FLAG...]`: all kinds of traffic on
-// one living server (test/soak/), with set-up where it is missing. Ends with 1 where a promise broke.
+// one living server (test/soak/), with set-up where it is missing. Ends with 1 where a promise
+// broke.
 import { join } from 'node:path';
 import { place } from './place.mjs';
 import { show } from './process.mjs';

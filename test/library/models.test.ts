@@ -57,7 +57,8 @@ t.test('a model is leased by name, works as a loaded one, and is given back', as
   t.match(await models.list(), [{ state: 'ready', leases: 1 }, {}]);
   long.cancel();
   t.equal(await codeOf(long), 'cancelled', 'the other lease went on');
-  const drained = same.chat('Hello!', { maxTokens: 4 });
+  // Long enough to be kept.
+  const drained = same.chat('Hello! Tell me of the llamas that carry salt.', { temperature: 0, maxTokens: 24 });
   await drained[Symbol.asyncIterator]().next();
   await same.dispose({ drainMs: 600_000 });
   t.ok((await drained).content);
