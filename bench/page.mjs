@@ -119,7 +119,8 @@ async function sizes(browser, url) {
   const later = ['vendor/highlight.js', 'vendor/languages/javascript.js', 'vendor/languages/python.js', 'vendor/temml.js'].map((name) => `${url}ui/${name}`).filter((address) => !asked.has(address));
   const sum = async (addresses) => (await Promise.all(addresses.map(sizeOf))).reduce((total, bytes) => total + bytes, 0) / 1_000;
   await page.close();
-  return { files: first.length, firstKb: await sum(first), laterKb: await sum(later) };
+  const pdf = ['chat/pdf.js', 'vendor/pdf.js', 'vendor/pdf-worker.js'].map((name) => `${url}ui/${name}`);
+  return { files: first.length, firstKb: await sum(first), laterKb: await sum(later), pdfKb: await sum(pdf) };
 }
 
 async function firstPaint(browser, url) {
@@ -227,9 +228,10 @@ async function main() {
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
   try {
     const url = `http://127.0.0.1:${port}/`;
-    const { files, firstKb, laterKb } = await sizes(browser, url);
+    const { files, firstKb, laterKb, pdfKb } = await sizes(browser, url);
     print(`First load, brotli (goal ${goals.firstLoadKb} kB)`, `${firstKb.toFixed(1)} kB in ${files} files`, firstKb <= goals.firstLoadKb);
     print('With code and formulas', `${(firstKb + laterKb).toFixed(1)} kB`, firstKb + laterKb <= goals.firstLoadKb);
+    console.log(`The first PDF that somebody attaches brings ${pdfKb.toFixed(0)} kB more.`);
     const { medianMs, worstMs } = await firstPaint(browser, url);
     print(`First paint (goal ${goals.firstPaintMs} ms)`, `${medianMs.toFixed(0)} ms, at worst ${worstMs.toFixed(0)} of ${loads}`, medianMs < goals.firstPaintMs);
     const { long, worstFrameMs, shown } = await scrolling(browser, url);

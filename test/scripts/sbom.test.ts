@@ -83,7 +83,7 @@ t.test('the archive of recua holds one, with all that npm installs beside it', a
   t.match(of('llama.cpp'), { version: pin.version, properties: [{ name: 'recua:git-tree', value: pin.tree }] });
   t.match(of('builtin/builtin.gguf')?.hashes, [{ alg: 'SHA-256', content: sha256(readFileSync(join(root, 'builtin', 'builtin.gguf'))) }]);
   t.match(of(`@recua/linux-x64@${version}`), { scope: 'optional' });
-  t.strictSame(sbom.components.filter(({ 'bom-ref': ref }) => ref.startsWith('web/')).map(({ name }) => name).sort(), ['@highlightjs/cdn-assets', 'htm', 'marked', 'preact', 'temml']);
+  t.strictSame(sbom.components.filter(({ 'bom-ref': ref }) => ref.startsWith('web/')).map(({ name }) => name).sort(), ['@highlightjs/cdn-assets', 'htm', 'marked', 'pdfjs-dist', 'preact', 'temml']);
 });
 
 t.test('each package with native code has one, with llama.cpp and the hash of every file', async (t) => {
