@@ -34,8 +34,9 @@ export function makeConversations({ conversations, kinds, systemWords, toolWords
 }
 
 /**
- * One turn, streamed. `begun`: whether a first piece of the answer came. `error`: what went wrong;
- * undefined where the answer came whole.
+ * One turn, streamed. `begun`: whether the stream was open: a server opens it with its first
+ * piece, which may be lost on the way where that is killed. `error`: what went wrong; undefined where
+ * the answer came whole.
  */
 export async function ask(url, key, { messages, headers, fields }, tokens) {
   const startedAt = performance.now();
@@ -46,6 +47,7 @@ export async function ask(url, key, { messages, headers, fields }, tokens) {
       body: JSON.stringify({ messages, temperature: 0, max_tokens: tokens, stream: true, stream_options: { include_usage: true }, ...fields }),
     });
     if (response.status !== 200) return { ...result, error: `${response.status} ${(await response.text()).slice(0, 200)}` };
+    result.begun = true;
     let rest = '';
     let isWhole = false;
     const decoder = new TextDecoder();
@@ -60,7 +62,6 @@ export async function ask(url, key, { messages, headers, fields }, tokens) {
         const content = event.choices?.[0]?.delta?.content;
         if (content) {
           result.firstMs ??= performance.now() - startedAt;
-          result.begun = true;
           result.text += content;
         }
         if (event.usage) Object.assign(result, { prompt: event.usage.prompt_tokens, cached: event.usage.prompt_tokens_details.cached_tokens });

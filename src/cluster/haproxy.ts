@@ -110,11 +110,12 @@ ${replicas.map(({ name }, index) => `  http-request set-var(txn.load) srv_conn(r
   retries ${retriesOf(replicas)}
   option redispatch 1
   retry-on conn-failure empty-response 503
-  # A replica that stops or loads is not ready.
+  # A replica that stops or loads is not ready; one that refuses connections is down at once, so
+  # that retries reach those that live.
   option httpchk GET /health/ready
   http-check expect status 200
   default-server ${serverWords(hasNames).join(' ')}
-${replicas.map((one) => server(one, { authorities, tlsName, more: ['check', 'inter', '1s', 'fall', '2', 'rise', '1'] })).join('\n')}
+${replicas.map((one) => server(one, { authorities, tlsName, more: ['check', 'inter', '1s', 'fall', '2', 'rise', '1', 'observe', 'layer4', 'error-limit', '2', 'on-error', 'mark-down'] })).join('\n')}
 
 # Stored responses: a client finds its own where it made them.
 backend responses
@@ -138,7 +139,8 @@ const field = (name: string): string => `req.body,json_query('$.${name}')`;
 /** The first kilobyte of a text. */
 const beginning = (name: string): string => `${field(name)},bytes(0,1024)`;
 
-const retriesOf = (replicas: readonly Replica[]): number => Math.min(10, Math.max(3, replicas.length - 1));
+/** Enough to meet each replica that is down as often as it takes to know that. */
+const retriesOf = (replicas: readonly Replica[]): number => Math.min(20, 3 * replicas.length);
 
 /** A weight of 100 lays out enough of each server on the circle that they get even shares. */
 const serverWords = (hasNames: boolean): string[] => ['weight', '100', ...(hasNames ? ['resolvers', 'system', 'init-addr', 'last,libc,none'] : [])];

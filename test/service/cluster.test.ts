@@ -80,18 +80,17 @@ for (const kind of ['haproxy', 'nginx']) {
       const { running, waiting } = (await (await fetch(`${own}/health`)).json()) as { running: number; waiting: number };
       return running > 0 && waiting > 0;
     };
-    let busy: Replica[] = [];
-    while (busy.length < 2) {
+    let killed: Replica | undefined;
+    while (!killed) {
       const states = await Promise.all(replicas.map(isBusy));
-      busy = replicas.filter((_, index) => states[index]);
+      killed = replicas.find((_, index) => states[index]);
     }
-    const killed = busy.slice(0, 2);
-    await Promise.all(killed.map((one) => one.end('SIGKILL')));
+    await killed.end('SIGKILL');
     await wait(300);
-    await Promise.all(killed.map((one) => one.start()));
+    await killed.start();
     const results = (await asked).flat();
     t.strictSame(errors(results.filter(({ begun }) => !begun)), []);
-    t.ok(errors(results).length <= 2, 'one on each was cut: what it was answering');
+    t.ok(errors(results).length <= 1, 'one was cut: what it was answering');
   });
 
   t.test(`behind ${kind} a restart of all replicas, one by one under load, fails no request`, { skip: without(kind) }, async (t) => {
