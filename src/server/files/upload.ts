@@ -2,8 +2,9 @@
 // nothing of them is held in memory.
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import busboy from 'busboy';
+import { Busboy } from '@fastify/busboy';
 import type { Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, wrongType, wrongValue } from '../../request/fields.js';
@@ -46,12 +47,15 @@ export async function upload(req: Request, res: Response, store: FileStore, { na
   }
 }
 
+type Parser = InstanceType<typeof Busboy>;
+
 class Form {
   readonly #req: Request;
   readonly #path: string;
   readonly #mostBytes: number;
   readonly #fields: Record<string, string> = {};
   #filename: string | undefined;
+  #file: Readable | undefined;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(req: Request, path: string, mostBytes: number) {
@@ -69,40 +73,42 @@ class Form {
       // Not the request: its client is to hear why.
       this.#req.unpipe(parser);
       parser.destroy();
+      this.#file?.destroy(thrown as Error);
       await this.#writing.catch(() => undefined);
       throw thrown;
     }
     return { fields: Fields.of(this.#fields), filename: this.#filename };
   }
 
-  #parser(): busboy.Busboy {
+  #parser(): Parser {
     try {
-      return busboy({ headers: this.#req.headers, limits: { ...limits, fileSize: this.#mostBytes }, defParamCharset: 'utf8' });
+      return new Busboy({ headers: { ...this.#req.headers, 'content-type': this.#req.headers['content-type'] ?? '' }, limits: { ...limits, fileSize: this.#mostBytes } });
     } catch (cause) {
       throw broken(cause);
     }
   }
 
-  #feed(parser: busboy.Busboy): Promise<void> {
+  #feed(parser: Parser): Promise<void> {
     const req = this.#req;
     return new Promise<void>((resolve, reject) => {
       parser.on('error', (cause: unknown) => reject(broken(cause)));
-      parser.on('file', (name, file, { filename }) => {
+      parser.on('file', (name, file, filename) => {
         // One that is passed over has no reader, and its error would end the process.
         file.on('error', () => undefined);
         if (name !== 'file' || this.#filename !== undefined) return void file.resume();
         this.#filename = nameOf(filename);
+        this.#file = file;
         file.once('limit', () => reject(tooLarge(this.#mostBytes)));
         this.#writing = pipeline(file, createWriteStream(this.#path, { flags: 'wx', mode: 0o600 }));
         this.#writing.catch(reject);
       });
-      parser.on('field', (name, value, { valueTruncated }) => {
+      parser.on('field', (name, value, _, valueTruncated) => {
         if (valueTruncated) reject(wrongValue(name, `at most ${limits.fieldSize} bytes`, value));
         Object.defineProperty(this.#fields, name, { value, enumerable: true, configurable: true, writable: true });
       });
       const surplus = (): void => reject(new RecuaError('invalid_value', 'The form has more parts than a file and what it is for.', { param: 'file' }));
       parser.on('partsLimit', surplus).on('filesLimit', surplus).on('fieldsLimit', surplus);
-      parser.once('close', resolve);
+      parser.once('finish', resolve);
       const gone = (): void => {
         // Its bytes may have come whole, and with its socket be gone before they were read.
         if (!req.readableEnded) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));

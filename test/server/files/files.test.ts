@@ -68,6 +68,7 @@ const broken: [what: string, request: object, status: number, param: string | nu
   ['no end', form(`${purpose}${file}`), 400, null],
   ['a file of another name that does not end', form(`${purpose}${part('name="other"; filename="f"', 'x')}`), 400, null],
   ['a second file that does not end', form(`${purpose}${file}${part('name="file"; filename="g"', 'x')}`), 400, 'file'],
+  ['an end, and a file behind it that has none', form(`${purpose}--b--\n${part('name="file"; filename="f"', 'x')}`.trimEnd()), 400, 'file'],
   ['noise', form('noise'), 400, null],
   ['no boundary', { ...form('x'), headers: { 'content-type': 'multipart/form-data' } }, 400, null],
   ['JSON', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }, 415, null],
