@@ -177,11 +177,11 @@ std::vector<const Kernel *> kernels() {
   return all;
 }
 
-const Kernel &best_kernel() {
+const Kernel *best_kernel() {
   const std::lock_guard<std::mutex> lock(refusing);
   const std::vector<const Kernel *> all = kernels();
   const auto best = std::find_if(all.begin(), all.end(), [](const Kernel *kernel) { return refused.count(kernel) == 0; });
-  return best == all.end() ? *all.back() : **best;
+  return best == all.end() ? nullptr : *best;
 }
 
 void refuse_kernel(const Kernel &kernel) {
