@@ -18,7 +18,7 @@ export class ProofGate {
   constructor(options: EngineOptions, log: Log) {
     this.#families = familiesOf(options);
     this.#log = log;
-    // What tries a library needs no file of anybody's, so it is confined where an engine need not be.
+    // What tries a library needs no file of anybody's: it is confined where an engine need not be.
     this.#confined = ({ on: 'has to be', auto: 'if it can be', off: 'no' } as const)[options.sandbox];
   }
 

@@ -45,11 +45,14 @@ export function remember(proof: Proof, beside = false): boolean {
   const begun = `${path}.${process.pid}`;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeFileSync(begun, `${JSON.stringify({ version: 1, entries }, null, 1)}\n`, { mode: 0o600, flag: 'wx' });
-    renameSync(begun, path);
+    try {
+      writeFileSync(begun, `${JSON.stringify({ version: 1, entries }, null, 1)}\n`, { mode: 0o600, flag: 'wx' });
+      renameSync(begun, path);
+    } finally {
+      rmSync(begun, { force: true });
+    }
     return true;
   } catch {
-    rmSync(begun, { force: true });
     return false;
   }
 }
