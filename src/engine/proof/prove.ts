@@ -42,8 +42,13 @@ export function isProved(families: readonly string[]): boolean {
   return isProofOff() || lacking(families).length === 0;
 }
 
-function lacking(families: readonly string[]): string[] {
-  const known = remembered();
+/** The same by what lies with a clone's build, which set-up writes. */
+export function isProvedBeside(families: readonly string[]): boolean {
+  return isProofOff() || lacking(families, true).length === 0;
+}
+
+function lacking(families: readonly string[], beside = false): string[] {
+  const known = remembered(beside);
   return known ? families.filter((family) => !known.proved.includes(family)) : [];
 }
 

@@ -18,26 +18,29 @@ export interface Proof {
   /** Families that the library which is used now has proved. */
   proved: readonly string[];
   refused: Refused;
+  /** When it was found out, in milliseconds since 1970. */
+  timeMs: number;
 }
 
 const fileName = 'cpu-proof.json';
 const mostBytes = 256 * 1024;
 const mostEntries = 16;
 
-/** Undefined where there is no addon to prove anything of. */
-export function remembered(): Proof | undefined {
+/** Undefined where there is no addon to prove anything of. `beside`: what lies with a build alone. */
+export function remembered(beside = false): Proof | undefined {
   const place = addonPlace();
   if (place === undefined) return undefined;
   const key = keyOf(place.folder);
-  const known = files(place).flatMap(readEntries).filter((entry) => entry.key === key);
-  // What is refused in one of the files is refused; what the other says then is of another library.
-  const refused = known.find((entry) => Object.keys(entry.refused).length > 0);
-  if (refused) return refused;
-  return { key, proved: [...new Set(known.flatMap(({ proved }) => proved))], refused: {} };
+  const known = files(place).slice(beside ? 1 : 0).flatMap(readEntries).filter((entry) => entry.key === key).sort((a, b) => b.timeMs - a.timeMs);
+  const [newest = { key, proved: [], refused: {}, timeMs: 0 }] = known;
+  // What another says of other libraries than are used now counts no more.
+  const same = known.filter(({ refused }) => Object.keys(refused).sort().join('\n') === Object.keys(newest.refused).sort().join('\n'));
+  return { ...newest, proved: [...new Set(same.flatMap(({ proved }) => proved))] };
 }
 
 /** Returns false where it could not be written: then it is found out again by the next process. */
-export function remember(proof: Proof, beside = false): boolean {
+export function remember(found: Omit<Proof, 'timeMs'>, beside = false): boolean {
+  const proof: Proof = { ...found, timeMs: Date.now() };
   const place = addonPlace();
   if (place === undefined) return false;
   const path = beside ? join(place.folder, fileName) : stateFile();
@@ -153,7 +156,7 @@ function readEntries(path: string): Proof[] {
 
 function isProof(value: unknown): value is Proof {
   if (typeof value !== 'object' || value === null) return false;
-  const { key, proved, refused } = value as Record<string, unknown>;
-  return typeof key === 'string' && Array.isArray(proved) && proved.every((one) => typeof one === 'string')
+  const { key, proved, refused, timeMs } = value as Record<string, unknown>;
+  return typeof key === 'string' && typeof timeMs === 'number' && Array.isArray(proved) && proved.every((one) => typeof one === 'string')
     && typeof refused === 'object' && refused !== null && Object.values(refused).every((one) => typeof one === 'string');
 }

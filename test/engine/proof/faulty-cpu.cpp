@@ -1,9 +1,12 @@
 // A CPU library for the tests: the checkout's own, with a fault in it. Compiled by faulty.ts beside
 // this file; FAULT is one of the table below, POINTS how well it says that it suits this machine.
-// Each time it is made ready it adds a line to the file that the variable FAULTY_LOG names.
+// With LINKED it goes before the library that an addon is linked with (LD_PRELOAD). Each time it is
+// made ready it adds a line to the file that the variable FAULTY_LOG names.
 #include "ggml-backend-impl.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
+
+#include <dlfcn.h>
 
 #include <csignal>
 #include <cstdio>
@@ -70,6 +73,13 @@ static ggml_backend_reg_t spoiled(ggml_backend_reg_t reg) {
 }
 
 extern "C" {
+#ifdef LINKED
+__attribute__((visibility("default"))) ggml_backend_reg_t ggml_backend_cpu_reg(void) {
+  using Reg = ggml_backend_reg_t (*)();
+  return spoiled(reinterpret_cast<Reg>(dlsym(RTLD_NEXT, "ggml_backend_cpu_reg"))());
+}
+#else
 __attribute__((visibility("default"))) ggml_backend_reg_t ggml_backend_init(void) { return spoiled(ggml_backend_cpu_reg()); }
 __attribute__((visibility("default"))) int ggml_backend_score(void) { return POINTS; }
+#endif
 }

@@ -25,10 +25,17 @@ function compiled(name: string, sources: readonly string[], options: readonly st
   return library;
 }
 
+const source = join(root, 'test', 'engine', 'proof', 'faulty-cpu.cpp');
+const around = [`-L${release}`, '-Wl,--no-as-needed', '-lggml-cpu', '-lggml-base', `-Wl,-rpath,${release}`, '-Wl,--disable-new-dtags'];
+
 /** A CPU library with a fault. */
 export function faultyCpu(fault: Fault, points: number): string {
-  return compiled('libggml-cpu-faulty.so', [join(root, 'test', 'engine', 'proof', 'faulty-cpu.cpp')],
-    [`-DFAULT=${faults[fault]}`, `-DPOINTS=${points}`, `-L${release}`, '-lggml-cpu', '-lggml-base', `-Wl,-rpath,${release}`, '-Wl,--disable-new-dtags']);
+  return compiled('libggml-cpu-faulty.so', [source], [`-DFAULT=${faults[fault]}`, `-DPOINTS=${points}`, ...around]);
+}
+
+/** For LD_PRELOAD: the library that an addon is linked with has this fault then. */
+export function faultyLinked(fault: Fault): string {
+  return compiled('libfaulty-linked.so', [source], ['-DLINKED', `-DFAULT=${faults[fault]}`, ...around]);
 }
 
 /** Places the addon in a folder, with a library for each level: its name, fault and points. */
