@@ -19,21 +19,26 @@ export interface Attempt {
   reason: string;
 }
 
-export interface OpenedAddon {
+interface OpenedFile {
   addon: NativeAddon;
-  place: AddonPlace;
-  /** Places before it that did not work. */
-  attempts: Attempt[];
   /**
    * Its backends are compiled in, as in the build of a clone: none is to be looked for in its
    * folder.
    */
   linked: boolean;
+  /** What of the CPU's libraries and kernels it does without. */
+  refused: Refused;
+}
+
+export interface OpenedAddon extends OpenedFile {
+  place: AddonPlace;
+  /** Places before it that did not work. */
+  attempts: Attempt[];
 }
 
 const target = { platform: process.platform, arch: process.arch };
 /** By path: a second import of the same file would be a second set of classes. */
-const opened = new Map<string, { addon: NativeAddon; linked: boolean }>();
+const opened = new Map<string, OpenedFile>();
 
 /**
  * @throws RecuaError `addon_missing` with every place, why it does not work, and the command that
@@ -58,7 +63,7 @@ export function openAddonAlone(refused: Refused): OpenedAddon {
 
 function openFirst(
   installation: Installation, environment: Readonly<Record<string, string | undefined>>,
-  open: (place: AddonPlace, needs: { glibc: string }) => { addon: NativeAddon; linked: boolean },
+  open: (place: AddonPlace, needs: { glibc: string }) => OpenedFile,
 ): OpenedAddon {
   const packages = findPackages(installation, target);
   const attempts: Attempt[] = [];
@@ -75,7 +80,7 @@ function openFirst(
 }
 
 /** The addon in one file, with its CPU backend. Throws what is wrong, in words. */
-export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string } = { glibc: '' }, installation = ownInstallation(), refused = refusedIn()): { addon: NativeAddon; linked: boolean } {
+export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string } = { glibc: '' }, installation = ownInstallation(), refused = refusedIn()): OpenedFile {
   const known = opened.get(path);
   if (known) return known;
   const result = openModule({ path, source }, needs, installation, refused);
@@ -84,7 +89,7 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   return result;
 }
 
-function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string }, installation: Installation, refused: Refused): { addon: NativeAddon; linked: boolean } {
+function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string }, installation: Installation, refused: Refused): OpenedFile {
   const fault = fileFault(path, target);
   if (fault !== '') throw new Error(fault);
   const module = { exports: {} as NativeAddon };
@@ -105,7 +110,7 @@ function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs
   }
   const { kernels } = addon.attention();
   for (const kernel of kernelsAmong(refused)) if (kernels.includes(kernel)) addon.refuseAttention(kernel);
-  return { addon, linked: backends.length > 0 };
+  return { addon, linked: backends.length > 0, refused };
 }
 
 function isOurs(addon: Partial<NativeAddon>): addon is NativeAddon {

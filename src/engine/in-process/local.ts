@@ -131,7 +131,8 @@ class LocalEngine extends EngineRequests {
 
   async #openProved(options: EngineOptions, log: Log): Promise<OpenedNative> {
     this.#proof = new ProofGate(options, log);
-    await this.#proof.pass();
+    // In Electron another process may be another window: what is not known stays so.
+    if (!process.versions['electron']) await this.#proof.pass();
     if (this.#closing) throw new RecuaError('shutting_down', 'The engine was closed while it loaded.');
     return await openOwnNative(options, this.#proof.refused);
   }

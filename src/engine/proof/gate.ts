@@ -13,7 +13,7 @@ export class ProofGate {
   readonly #confined: 'has to be' | 'if it can be' | 'no';
   readonly #stop = new AbortController();
   /** What of the CPU's libraries is not to be used, once it has passed. */
-  refused: Refused = {};
+  refused: Refused = knownRefused();
 
   constructor(options: EngineOptions, log: Log) {
     this.#families = familiesOf(options);

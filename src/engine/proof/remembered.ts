@@ -49,7 +49,7 @@ export function remember(found: Omit<Proof, 'timeMs'>, beside = false): boolean 
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     try {
-      writeFileSync(begun, `${JSON.stringify({ version: 1, entries }, null, 1)}\n`, { mode: 0o600, flag: 'wx' });
+      writeFileSync(begun, `${JSON.stringify({ version: 1, entries }, null, 1)}\n`, { mode: beside ? 0o644 : 0o600, flag: 'wx' });
       renameSync(begun, path);
     } finally {
       rmSync(begun, { force: true });

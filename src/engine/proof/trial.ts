@@ -1,5 +1,5 @@
 // One process in which the CPU library proves itself (addon/proof-main), and what came of it.
-import { spawn } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { refusedEnvironment, type Refused } from '../../addon/refused.js';
 import type { ErrorCode, PlainError } from '../../errors.js';
@@ -59,9 +59,9 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
   const launch = confined === 'no' ? undefined : confine({ reads: [], writes: [], gpu: false }, confined === 'has to be');
   const request = JSON.stringify({ families, refused, limitMs } satisfies TrialRequest);
   return new Promise((resolve) => {
-    const child = spawn(launch?.program ?? process.execPath, [...launch?.arguments ?? [], entry, request], {
-      stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true, env: { ...process.env, ...refusedEnvironment(refused) },
-    });
+    const how = launch ? { execPath: launch.program, execArgv: launch.arguments } : { execArgv: [] };
+    // Its lines come by stdout, since a message may not be sent any more when the process dies.
+    const child = fork(entry, [request], { ...how, stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, ...refusedEnvironment(refused) } });
     let begun = '';
     let said = '';
     let late = false;
@@ -81,12 +81,12 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
         if (line.wrong !== undefined) result = broken(line.wrong);
       }
     };
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       const lines = (begun + text).split('\n');
       begun = lines.pop()!;
       for (const line of lines) if (isLine(line)) read(JSON.parse(line) as TrialLine);
     });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-2048)));
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-2048)));
     const kill = (): void => void child.kill('SIGKILL');
     const timer = setTimeout(() => {
       late = true;

@@ -4,7 +4,11 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { allFamilies, familiesOf } from '#recua/engine/proof/families.js';
 import { proveNow } from '#recua/engine/proof/prove.js';
+import { tensorTypes } from '#recua/models/gguf/tensor-types.js';
+import { engineConfigSettings as engineSettings } from '#recua/settings/config.js';
+import { kernelsOf } from '#recua/models/needs/kernels.js';
 import { root } from '../../native/fake-backend.js';
 import { packagedAddon } from './faulty.js';
 
@@ -140,6 +144,40 @@ t.test('RECUA_CPU_CHECK=off checks nothing and notes nothing', { skip }, (t) => 
   t.equal(initsOf(here), 1);
   t.notOk(existsSync(join(here.home, 'recua', 'cpu-proof.json')));
   t.end();
+});
+
+t.test('a process that dies of an illegal instruction makes what was proved count no more', { skip }, (t) => {
+  const folder = t.testdir();
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5]]));
+  const { content } = start(here);
+  // As if it had been another processor: a machine that was moved while it ran.
+  const file = join(here.home, 'recua', 'cpu-proof.json');
+  const memory = JSON.parse(readFileSync(file, 'utf8')) as { entries: { refused: object }[] };
+  memory.entries[0]!.refused = {};
+  writeFileSync(file, JSON.stringify(memory));
+  const later = start(here);
+  t.equal(later.content, content, 'the request goes on in the next process');
+  t.match(later.log.at(-1), /^warn libggml-cpu-best\.so is not used, .*SIGILL/);
+  t.end();
+});
+
+t.test('what one model of GGUF has, in any type, is a family that is known', async (t) => {
+  for (const { name: type } of tensorTypes.values()) {
+    const families = kernelsOf({ parts: [{ tensors: ['blk.0.ffn_up.weight', 'blk.0.ffn_up_exps.weight'].map((name) => ({ name, type })) }] } as never);
+    if (/^(I\d+|F64|Q8_1|Q8_K)$/.test(type)) t.strictSame(families, [], type);
+    else t.strictSame(families.filter((family) => !allFamilies.includes(family)), [], type);
+  }
+  t.strictSame(familiesOf({ kernels: ['products q4_K'], cacheTypeK: 'f16', cacheTypeV: 'q8_0' }), [
+    'elements', 'products q4_K', 'products f16', 'products q8_0', 'attention f16 q8_0']);
+  t.ok(allFamilies.every((family) => familiesOf({ cacheTypeK: 'f16', cacheTypeV: 'f16' }).includes(family) || family.startsWith('attention')));
+  const { addon } = await import('../../native/setup.js');
+  for (const [wrong, message] of [['products q4_9', /a type such as q4_K/], ['products i32', /No products of i32/], ['nothing', /family of kernels/]] as const) {
+    t.throws(() => addon.proveCpu(wrong), { code: 'invalid_argument', message });
+  }
+  t.throws(() => addon.refuseAttention('none'), { code: 'invalid_argument' });
+  // The types of the cache that --cache-type-k offers, which attention has.
+  const cacheTypes = engineSettings.cacheTypeK.choices;
+  for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
 });
 
 t.test('a library that hangs is refused when it did so twice', { skip }, async (t) => {
