@@ -4,6 +4,7 @@
 #include "machine/backends.h"
 #include "machine/heap.h"
 #include "machine/numa.h"
+#include "proof/proof.h"
 #include "schema/schema.h"
 #include "thread/machine_turn.h"
 
@@ -66,6 +67,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.DefineProperty(Napi::PropertyDescriptor::Accessor<version>("version", napi_enumerable));
   exports.Set("loadBackends", Napi::Function::New(env, backends::load_folder, "loadBackends"));
   exports.Set("loadBackend", Napi::Function::New(env, backends::load_file, "loadBackend"));
+  exports.Set("rateBackend", Napi::Function::New(env, backends::rate_file, "rateBackend"));
+  exports.Set("proveCpu", Napi::Function::New(env, proof::run, "proveCpu"));
+  exports.Set("refuseAttention", Napi::Function::New(env, attention::refuse, "refuseAttention"));
   exports.Set("backends", Napi::Function::New(env, backends::list, "backends"));
   exports.Set("devices", Napi::Function::New(env, backends::devices, "devices"));
   exports.Set("setNuma", Napi::Function::New(env, numa::set, "setNuma"));

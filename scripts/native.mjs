@@ -2,6 +2,7 @@
 import { cmakeBuild } from './cmake-build.mjs';
 import { place } from './place.mjs';
 import { Failure } from './process.mjs';
+import { withoutOptions } from './processor.mjs';
 
 /** Options of the user's own for cmake, e.g. RECUA_CMAKE_ARGS="-DGGML_CUDA=ON", without `-D`. */
 export function cmakeOptions() {
@@ -11,7 +12,7 @@ export function cmakeOptions() {
   return given.map((option) => option.slice(2));
 }
 
-const local = () => cmakeBuild({ folder: place.build, options: cmakeOptions(), product: place.addon });
+const local = () => cmakeBuild({ folder: place.build, options: [...withoutOptions(), ...cmakeOptions()], product: place.addon });
 
 export function nativePending() {
   return local().pending();

@@ -3,6 +3,7 @@
 // it.
 import { installPackages, packagesPending } from './packages.mjs';
 import { buildNative, nativePending } from './native.mjs';
+import { processorPending, proveProcessor } from './processor-check.mjs';
 import { isProgram, ownLlamaCpp, readPin } from './place.mjs';
 import { Failure } from './process.mjs';
 import { say, seconds, step } from './progress.mjs';
@@ -22,6 +23,7 @@ const parts = [
   { label: 'Building the native addon (the long part, once)', native: true, pending: nativePending, make: buildNative },
   { label: 'Copying the modules of the page', pending: webModulesPending, make: async () => copyWebModules() },
   { label: 'Compiling TypeScript', pending: typescriptPending, make: () => compileTypescript() },
+  { label: 'Checking what the processor computes', native: true, pending: processorPending, make: proveProcessor },
 ];
 
 /**
@@ -33,15 +35,16 @@ export async function setUp({ install = true, native = true } = {}) {
   const start = Date.now();
   // A part is asked only after the parts before it are made: a new node_modules can make a build
   // stale.
-  const first = wanted.findIndex((part) => part.pending());
-  if (first < 0) return false;
+  let first = 0;
+  while (first < wanted.length && !await wanted[first].pending()) first++;
+  if (first === wanted.length) return false;
   const total = wanted.length + 1;
   await step(`[1/${total}] Checking tools`, async () => checkTools());
   const own = ownLlamaCpp();
   if (own) say(`      llama.cpp is your own checkout, ${own}, not the pinned ${readPin().version}`);
   for (const [index, part] of wanted.entries()) {
     const label = `[${index + 2}/${total}] ${part.label}`;
-    if (index < first || !part.pending()) say(`${label}: up to date`);
+    if (index < first || !await part.pending()) say(`${label}: up to date`);
     else await step(label, part.make);
   }
   say(`Set-up done in ${seconds(Date.now() - start)}`);

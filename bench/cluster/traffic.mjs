@@ -35,8 +35,8 @@ export function makeConversations({ conversations, kinds, systemWords, toolWords
 
 /**
  * One turn, streamed. `begun`: whether the stream was open: a server opens it with its first
- * piece, which may be lost on the way where that is killed. `error`: what went wrong; undefined where
- * the answer came whole.
+ * piece, which may be lost on the way where that is killed. `error`: what went wrong; undefined
+ * where the answer came whole.
  */
 export async function ask(url, key, { messages, headers, fields }, tokens) {
   const startedAt = performance.now();

@@ -27,8 +27,9 @@ public:
   Wanted &operator=(const Wanted &) = delete;
 };
 
-// attention(), attend(options): described in src/addon/addon.ts.
+// attention(), attend(options), refuseAttention(kernel): described in src/addon/addon.ts.
 Napi::Value describe(const Napi::CallbackInfo &info);
 Napi::Value attend(const Napi::CallbackInfo &info);
+Napi::Value refuse(const Napi::CallbackInfo &info);
 
 } // namespace recua::attention

@@ -138,6 +138,13 @@ Napi::Value describe(const Napi::CallbackInfo &info) {
   return result;
 }
 
+Napi::Value refuse(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    refuse_kernel(*kernel_named(info[0].As<Napi::String>().Utf8Value()));
+    return info.Env().Undefined();
+  });
+}
+
 Napi::Value attend(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&] { return run(info.Env(), Call(Options(info[0]))); });
 }

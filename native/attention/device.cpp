@@ -18,7 +18,7 @@ const char *name(ggml_backend_dev_t) { return "recua-attention"; }
 
 // A context's, or the one that is registered, which has no work.
 struct Own {
-  explicit Own(ggml_backend_dev_t registered, int32_t threads) : device(*registered), backend{}, work(best_kernel(), threads) {
+  Own(ggml_backend_dev_t registered, const Kernel &kernel, int32_t threads) : device(*registered), backend{}, work(kernel, threads) {
     device.context = &work;
   }
   ggml_backend_device device;
@@ -50,8 +50,9 @@ ggml_backend_device_i device_functions() {
     props->type = GGML_BACKEND_DEVICE_TYPE_ACCEL;
   };
   functions.init_backend = [](ggml_backend_dev_t registered, const char *) -> ggml_backend_t {
-    auto *own = new Own(registered, wanted_threads);
-    own->backend = {guid(), backend_functions(), wanted_threads > 0 ? &own->device : registered, own};
+    const Kernel *kernel = best_kernel();
+    auto *own = new Own(registered, kernel == nullptr ? *kernels().back() : *kernel, wanted_threads);
+    own->backend = {guid(), backend_functions(), kernel != nullptr && wanted_threads > 0 ? &own->device : registered, own};
     return &own->backend;
   };
   functions.get_buffer_type = [](ggml_backend_dev_t) { return ggml_backend_cpu_buffer_type(); };

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <set>
 
 #if defined(_MSC_VER) && defined(_M_X64)
 #define WIN32_LEAN_AND_MEAN
@@ -128,6 +130,9 @@ Task task_of(const ggml_tensor *node, const Params &params, float *slopes) {
 
 int32_t parts_of(int32_t whole, int32_t part) { return (whole + part - 1) / part; }
 
+std::mutex refusing; // guards what follows
+std::set<const Kernel *> refused;
+
 } // namespace
 
 // An item is some tokens of one KV head; each is one unit, or several, of a part of the keys each.
@@ -172,9 +177,16 @@ std::vector<const Kernel *> kernels() {
   return all;
 }
 
-const Kernel &best_kernel() {
-  static const Kernel &best = *kernels().front();
-  return best;
+const Kernel *best_kernel() {
+  const std::lock_guard<std::mutex> lock(refusing);
+  const std::vector<const Kernel *> all = kernels();
+  const auto best = std::find_if(all.begin(), all.end(), [](const Kernel *kernel) { return refused.count(kernel) == 0; });
+  return best == all.end() ? nullptr : *best;
+}
+
+void refuse_kernel(const Kernel &kernel) {
+  const std::lock_guard<std::mutex> lock(refusing);
+  refused.insert(&kernel);
 }
 
 bool Work::reserve(const Task &task) {

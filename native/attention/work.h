@@ -13,8 +13,10 @@
 
 namespace recua::attention {
 
-// The fastest that this processor has.
-const Kernel &best_kernel();
+// The fastest that this processor has and that is not refused; null where all are.
+const Kernel *best_kernel();
+// Any thread. Contexts that are made from now on do without it.
+void refuse_kernel(const Kernel &kernel);
 // All that it has, the fastest first.
 std::vector<const Kernel *> kernels();
 

@@ -152,6 +152,7 @@ std::string load_best_cpu(const std::vector<fs::path> &variants) {
   fs::path best;
   int most = 0;
   for (const auto &variant : variants) {
+    if (refused.count(variant.u8string()) > 0) continue;
     std::string reason;
     const int points = score(variant, reason);
     if (points == 0) refused[variant.u8string()] = reason;
@@ -237,6 +238,7 @@ Napi::Value load_folder(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&]() -> Napi::Value {
     const fs::path folder = absolute_path(info[0]);
     const bool cpu_only = info[1].ToBoolean();
+    const auto without = info[2].IsObject() ? info[2].As<Napi::Object>() : Napi::Object::New(info.Env());
     std::vector<fs::path> variants, others;
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -252,7 +254,13 @@ Napi::Value load_folder(const Napi::CallbackInfo &info) {
     const auto add = [&](const std::string &name) {
       if (!name.empty()) loaded.push_back(name);
     };
-    if (find_cpu() == nullptr) add(load_best_cpu(variants));
+    if (find_cpu() == nullptr) {
+      for (const auto &variant : variants) {
+        const Napi::Value reason = without.Get(variant.u8string());
+        if (reason.IsString()) refused[variant.u8string()] = reason.As<Napi::String>().Utf8Value();
+      }
+      add(load_best_cpu(variants));
+    }
     if (find_cpu() == nullptr) {
       throw CodedError("backend_unusable", "No CPU backend of " + folder.u8string() + " can be used" +
                                                (variants.empty() ? ": it has none" : describe_refused()));
@@ -275,6 +283,13 @@ Napi::Value load_file(const Napi::CallbackInfo &info) {
     const std::lock_guard<std::mutex> lock(mutex);
     const std::string name = load(file);
     return make_texts(info.Env(), name.empty() ? std::vector<std::string>{} : std::vector<std::string>{name});
+  });
+}
+
+Napi::Value rate_file(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    std::string reason;
+    return Napi::Number::New(info.Env(), score(absolute_path(info[0]), reason));
   });
 }
 

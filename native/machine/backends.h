@@ -27,10 +27,11 @@ std::vector<ggml_backend_dev_t> named(const std::vector<std::string> &names);
 // when they are first used and lets a second thread use what is half done.
 void ready(const std::vector<ggml_backend_dev_t> &devices);
 
-// loadBackends(folder, cpuOnly), loadBackend(file), backends(), devices(): described in
-// src/addon/addon.ts.
+// loadBackends(folder, cpuOnly, refused), loadBackend(file), rateBackend(file), backends(),
+// devices(): described in src/addon/addon.ts.
 Napi::Value load_folder(const Napi::CallbackInfo &info);
 Napi::Value load_file(const Napi::CallbackInfo &info);
+Napi::Value rate_file(const Napi::CallbackInfo &info);
 Napi::Value list(const Napi::CallbackInfo &info);
 Napi::Value devices(const Napi::CallbackInfo &info);
 std::vector<std::string> names();

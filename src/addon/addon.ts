@@ -2,6 +2,7 @@
 // engine process and its like only. Nothing here validates: callers pass checked numbers, native
 // code trusts them and throws coded errors.
 import type { AttendOptions } from './attend.js';
+import type { ProvingAddon } from './proving-types.js';
 import type { NativeSampler, SamplerOptions } from './sampling-types.js';
 import type { StepInput, StepResult } from './step-types.js';
 import type { CancelFlag, ChatInput, ChatPrompt, NativeParser, PrepareInput, Unenforced } from './chat-types.js';
@@ -336,7 +337,7 @@ export interface ModelLoad {
   cancel(): void;
 }
 
-export interface NativeAddon {
+export interface NativeAddon extends ProvingAddon {
   /**
    * llama.cpp's version text, the ggml backends there are by now, and the threads it thinks best
    * for arithmetic: one per physical (performance) core.
@@ -346,9 +347,10 @@ export interface NativeAddon {
    * Registers the backends whose libraries lie in a folder, of the CPU's variants the one that
    * suits this machine best. Returns the names of those that are new. Throws `backend_unusable`
    * where no CPU backend is there in the end; another that fails is told by `backends()`. A library
-   * that ends the process does so here.
+   * that ends the process does so here. `refused`: paths of variants that are not to be used, each
+   * with its reason.
    */
-  loadBackends(folder: string, cpuOnly?: boolean): string[];
+  loadBackends(folder: string, cpuOnly?: boolean, refused?: Readonly<Record<string, string>>): string[];
   /**
    * Registers the backend of one library, given by its absolute path. Throws `backend_unusable`.
    * Returns [] if it was there already.

@@ -58,11 +58,11 @@ export function installedBackends(opened: OpenedAddon, installation: Installatio
 }
 
 async function loadAll(opened: OpenedAddon, installation: Installation, limitMs: number): Promise<BackendReport[]> {
-  const { addon, place } = opened;
+  const { addon, place, refused } = opened;
   const candidates = findCandidates(opened, installation);
   const results = await Promise.all(candidates.map(async (one) => {
     const fault = one.refusal || fileFault(one.file, target);
-    return fault !== '' ? { ok: false as const, reason: fault } : await probe({ addon: place.path, source: place.source, file: one.file }, limitMs);
+    return fault !== '' ? { ok: false as const, reason: fault } : await probe({ addon: place.path, source: place.source, file: one.file, refused }, limitMs);
   }));
   return candidates.map((one, at): BackendReport => {
     const { backend, package: name, file, glibc } = one;

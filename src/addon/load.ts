@@ -11,6 +11,7 @@ import { explainFault, fileFault, machineFacts } from './machine.js';
 import { machineText } from '../system/machine-text.js';
 import { addonPlaces, baseName, findPackages, packageFolders, strangePackages } from './places.js';
 import type { AddonPlace, NativePackage } from './places.js';
+import { kernelsAmong, refusedIn, type Refused } from './refused.js';
 
 /** A place that was tried in vain. */
 export interface Attempt {
@@ -18,21 +19,26 @@ export interface Attempt {
   reason: string;
 }
 
-export interface OpenedAddon {
+interface OpenedFile {
   addon: NativeAddon;
-  place: AddonPlace;
-  /** Places before it that did not work. */
-  attempts: Attempt[];
   /**
    * Its backends are compiled in, as in the build of a clone: none is to be looked for in its
    * folder.
    */
   linked: boolean;
+  /** What of the CPU's libraries and kernels it does without. */
+  refused: Refused;
+}
+
+export interface OpenedAddon extends OpenedFile {
+  place: AddonPlace;
+  /** Places before it that did not work. */
+  attempts: Attempt[];
 }
 
 const target = { platform: process.platform, arch: process.arch };
 /** By path: a second import of the same file would be a second set of classes. */
-const opened = new Map<string, { addon: NativeAddon; linked: boolean }>();
+const opened = new Map<string, OpenedFile>();
 
 /**
  * @throws RecuaError `addon_missing` with every place, why it does not work, and the command that
@@ -43,13 +49,29 @@ export function loadAddon(): NativeAddon {
 }
 
 export function openAddon(installation: Installation = ownInstallation(), environment: Readonly<Record<string, string | undefined>> = process.env): OpenedAddon {
+  return openFirst(installation, environment, (place, needs) => openFile(place, needs, installation, refusedIn(environment)));
+}
+
+/**
+ * Without the CPU library that lies beside it, for who tries libraries: once per process. @throws
+ * as `openAddon`
+ */
+export function openAddonAlone(refused: Refused): OpenedAddon {
+  const installation = ownInstallation();
+  return openFirst(installation, process.env, (place, needs) => openModule(place, needs, installation, refused));
+}
+
+function openFirst(
+  installation: Installation, environment: Readonly<Record<string, string | undefined>>,
+  open: (place: AddonPlace, needs: { glibc: string }) => OpenedFile,
+): OpenedAddon {
   const packages = findPackages(installation, target);
   const attempts: Attempt[] = [];
   for (const place of addonPlaces(installation, packages, environment)) {
     const needs = packages.find(({ folder }) => place.path.startsWith(folder)) ?? { glibc: '' };
     try {
       if (place.refusal !== '') throw new Error(place.refusal);
-      return { ...openFile(place, needs, installation), place, attempts };
+      return { ...open(place, needs), place, attempts };
     } catch (error) {
       attempts.push({ name: place.name, reason: (error as Error).message });
     }
@@ -58,9 +80,16 @@ export function openAddon(installation: Installation = ownInstallation(), enviro
 }
 
 /** The addon in one file, with its CPU backend. Throws what is wrong, in words. */
-export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string } = { glibc: '' }, installation = ownInstallation()): { addon: NativeAddon; linked: boolean } {
+export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string } = { glibc: '' }, installation = ownInstallation(), refused = refusedIn()): OpenedFile {
   const known = opened.get(path);
   if (known) return known;
+  const result = openModule({ path, source }, needs, installation, refused);
+  if (!result.linked) result.addon.loadBackends(dirname(path), true, refused);
+  opened.set(path, result);
+  return result;
+}
+
+function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string }, installation: Installation, refused: Refused): OpenedFile {
   const fault = fileFault(path, target);
   if (fault !== '') throw new Error(fault);
   const module = { exports: {} as NativeAddon };
@@ -79,15 +108,13 @@ export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, 
   if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {
     throw new Error(`it runs on llama.cpp ${llamaCpp}, but this Recua is for ${installation.llamaCpp}; another Recua may be loaded in this process`);
   }
-  const linked = backends.length > 0;
-  if (!linked) addon.loadBackends(dirname(path), true);
-  const result = { addon, linked };
-  opened.set(path, result);
-  return result;
+  const { kernels } = addon.attention();
+  for (const kernel of kernelsAmong(refused)) if (kernels.includes(kernel)) addon.refuseAttention(kernel);
+  return { addon, linked: backends.length > 0, refused };
 }
 
 function isOurs(addon: Partial<NativeAddon>): addon is NativeAddon {
-  return addon.loadModel !== undefined && addon.loadBackends !== undefined && addon.backends !== undefined;
+  return addon.loadModel !== undefined && addon.loadBackends !== undefined && addon.backends !== undefined && addon.proveCpu !== undefined;
 }
 
 function sameVersion(a: string, b: string): boolean {

@@ -126,6 +126,9 @@ function readPackage(name: string, folder: string, { version: wanted, llamaCpp: 
   }
 }
 
+/** The names of ggml's CPU libraries: one that is linked, or one for each level of processors. */
+export const cpuLibrary = /^(lib)?ggml-cpu(-[^.]+)?\.(so|dylib|dll)$/;
+
 /** The library of a backend in a folder, as ggml names it. */
 export function backendLibrary(folder: string, backend: string, platform: string): string {
   return join(folder, platform === 'win32' ? `ggml-${backend}.dll` : `libggml-${backend}.so`);

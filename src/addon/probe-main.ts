@@ -6,7 +6,7 @@ import { openFile } from './load.js';
 import { explainFault, machineFacts } from './machine.js';
 import type { ProbeRequest, ProbeResult } from './probe.js';
 
-const { addon: path, source, file, limitMs } = JSON.parse(process.argv[2]!) as ProbeRequest;
+const { addon: path, source, file, refused, limitMs } = JSON.parse(process.argv[2]!) as ProbeRequest;
 
 // A library that hangs holds this thread, also when the process that waits for it is gone: another
 // thread ends it all.
@@ -15,7 +15,7 @@ watch.unref();
 
 function attempt(): ProbeResult {
   try {
-    const { addon } = openFile({ path, source });
+    const { addon } = openFile({ path, source }, undefined, undefined, refused);
     const before = new Set(addon.devices().map(({ name }) => name));
     addon.loadBackend(file);
     const devices = addon.devices().map(({ name }) => name).filter((name) => !before.has(name));

@@ -3,6 +3,7 @@
 // backends.ts before the library is loaded for good.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import type { Refused } from './refused.js';
 
 /** What the probe's process is told, as JSON in its first argument. */
 export interface ProbeRequest {
@@ -10,6 +11,8 @@ export interface ProbeRequest {
   source: 'RECUA_ADDON' | 'build' | 'package';
   /** Of the library that is tried. */
   file: string;
+  /** CPU libraries that are not to be used there either. */
+  refused: Refused;
   limitMs: number;
 }
 

@@ -24,6 +24,8 @@ export type EngineOptions = {
    * checked again before it is loaded.
    */
   checked?: readonly { path: string; mark: string }[] | undefined;
+  /** Families of kernels that the weights need (engine/proof); without it all are proved. */
+  kernels?: readonly string[] | undefined;
   /** For gpuLayers 'auto'; without it all layers are tried. */
   layerNeed?: LayerNeed | undefined;
   /** Without it conversations end with the process. */

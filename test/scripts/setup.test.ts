@@ -34,7 +34,7 @@ t.test('setup works when it is called through a symbolic link', (t) => {
   const link = join(checkout.folder, '..', 'link');
   symlinkSync(checkout.folder, link);
   const result = spawnSync(process.execPath, [join(link, 'scripts', 'setup.mjs')], { encoding: 'utf8', env: { ...process.env, PATH: '' } });
-  t.match(result.stderr, /\[1\/6\] Checking tools/);
+  t.match(result.stderr, /\[1\/7\] Checking tools/);
   t.end();
 });
 

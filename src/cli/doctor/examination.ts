@@ -18,6 +18,7 @@ import type { Status } from '../serve/status.js';
 import { FlagSettings, configPath } from '../flags/settings.js';
 import { findGraphics, fittingBackend } from './graphics.js';
 import type { Graphics } from './graphics.js';
+import { proveProcessor, type ProcessorFacts } from './processor.js';
 
 export interface Finding {
   /** 'fatal': Recua cannot do its work; 'warning': it can, but not all that it could. */
@@ -42,6 +43,8 @@ export interface Examination {
   installation: Installation;
   node: string;
   survey: Survey | undefined;
+  /** Undefined where there is no addon to check. */
+  processor: ProcessorFacts | undefined;
   graphics: Graphics;
   /** The package that would make use of this machine's GPU, where none does. */
   advice: GpuAdvice | undefined;
@@ -65,6 +68,10 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
   if (Number(process.versions.node.split('.')[0]) < leastNode) fatal(`Recua needs Node ${leastNode} or newer, this is ${process.version}. Install a newer one.`);
 
   const graphics = findGraphics();
+  // In front of the survey, which then leaves out what is found wrong.
+  const processor = await proveProcessor();
+  if (processor?.broken) fatal(processor.broken);
+  for (const text of processor?.texts ?? []) warn(`${text}.`);
   const survey = await takeSurvey().catch((thrown: unknown) => {
     fatal(RecuaError.from(thrown).message);
     return undefined;
@@ -96,7 +103,7 @@ export async function examine(commands: readonly AnyCommand[]): Promise<Examinat
     return undefined;
   });
   if (server && server.problem !== '') warn(`The managed server: ${server.problem}`);
-  return { installation, node: process.version, survey, graphics, advice, store, config, server, sandbox: whatHolds(), findings };
+  return { installation, node: process.version, survey, processor, graphics, advice, store, config, server, sandbox: whatHolds(), findings };
 }
 
 /**

@@ -1,4 +1,5 @@
 // The result of an examination as text for people and as JSON for programs.
+import { basename } from 'node:path';
 import type { NativeBackend } from '../../addon/addon.js';
 import { sizeText } from '../../models/byte-size.js';
 import { machineText } from '../../system/machine-text.js';
@@ -6,18 +7,20 @@ import type { Survey } from '../../engine/gateway/survey.js';
 import { deviceObjects } from '../devices.js';
 import { plain } from '../terminal/wording.js';
 import type { Examination } from './examination.js';
+import type { ProcessorFacts } from './processor.js';
 import type { Graphics } from './graphics.js';
 
 const labelWidth = 14;
 
 export function asText(result: Examination): string {
-  const { installation, node, survey, graphics, advice, store, config, server, sandbox, findings } = result;
+  const { installation, node, survey, processor, graphics, advice, store, config, server, sandbox, findings } = result;
   const lines = [
     row('Recua', `${installation.version} in ${installation.root}`),
     row('Node', `${node}${survey ? `, ${machineText(survey.machine)}` : ''}`),
     row('llama.cpp', survey?.addon?.llamaCpp ?? `${installation.llamaCpp} (not loaded)`),
     row('Addon', survey?.addon ? `${survey.addon.path} (${sourceText(survey.addon)})` : 'none that loads'),
     ...(survey ? backendRows(survey) : []),
+    ...(processor ? [row('Processor', processorText(processor))] : []),
     ...(survey?.devices ?? []).map(({ name, description, memoryTotalBytes, memoryFreeBytes }) => (
       row('Device', `${name}: ${plain(description)}${memoryTotalBytes > 0 ? `, ${sizeText(memoryTotalBytes)}, ${sizeText(memoryFreeBytes)} free` : ''}`))),
     row('Graphics', graphicsText(graphics)),
@@ -40,6 +43,13 @@ function sandboxText(sandbox: string): string {
   if (sandbox === 'none') return 'none on this system: engine processes may do what you may';
   const parts = sandbox.split(',').map((part) => part.replace(/^landlock:(\d)$/, 'Landlock $1'));
   return `${parts.join(' and ')}: without a GPU, engine processes do no more than compute`;
+}
+
+function processorText({ library, families, ms, refused, off }: ProcessorFacts): string {
+  if (off) return 'not checked: RECUA_CPU_CHECK=off';
+  if (library === '') return 'no CPU library could be checked, see below';
+  const left = refused.length === 0 ? '' : `; ${refused.length} not used, see below`;
+  return `${basename(library)} computes what it should (${families} families of kernels in ${ms} ms)${left}`;
 }
 
 function sourceText({ source, linked }: NonNullable<Survey['addon']>): string {
@@ -83,7 +93,7 @@ function verdict(findings: Examination['findings']): string[] {
 }
 
 export function asJson(result: Examination): string {
-  const { installation, node, survey, graphics, advice, store, config, server, sandbox, findings } = result;
+  const { installation, node, survey, processor, graphics, advice, store, config, server, sandbox, findings } = result;
   return `${JSON.stringify({
     ok: !findings.some(({ level }) => level === 'fatal'),
     version: installation.version,
@@ -99,6 +109,9 @@ export function asJson(result: Examination): string {
       ...(survey?.optional.filter(({ loaded }) => !loaded).map(({ backend, package: name, file, reason }) => (
         { name: backend, file, package: name || null, loaded: false, features: {}, reason })) ?? []),
     ],
+    processor: processor ? {
+      library: processor.library || null, families: processor.families, checked: !processor.off, refused: processor.refused,
+    } : null,
     devices: survey ? deviceObjects(survey) : [],
     graphics: {
       makers: graphics.makers, nvidia_driver: graphics.nvidiaDriver || null, nvidia_smi: graphics.nvidiaSmi || null,

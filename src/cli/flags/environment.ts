@@ -18,6 +18,7 @@ export const otherVariables: readonly (readonly [name: string, meaning: string])
   ['NO_COLOR', 'Anything: no colors or styles; Markdown keeps its marks'],
   ['VISUAL', 'The editor that Ctrl-X Ctrl-E opens in a chat (also EDITOR)'],
   ['RECUA_ADDON', 'Path of a recua.node: the native addon to load, and no other'],
+  ['RECUA_CPU_CHECK', 'off: a CPU library is used without having shown that it computes what it should'],
   ['RECUA_LLAMA_CPP', 'At build time: a llama.cpp of your own'],
   ['RECUA_CMAKE_ARGS', 'At build time: options for cmake'],
   ['RECUA_TEST_URL', 'For the tests: a server to run them on'],

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
 import { needsOf } from '../confinement/launch.js';
 import type { Engine, EngineSettings, EngineState } from '../api.js';
+import { ProofGate } from '../proof/gate.js';
 import { EngineRequests, type PendingRequest } from './requests.js';
 import { Child } from './child.js';
 import { engineEntry, type Wanted } from './spare-process.js';
@@ -68,6 +69,7 @@ class EngineClient extends EngineRequests {
   readonly #keepAlive: boolean;
   readonly #entry: string;
   readonly #wanted: Wanted;
+  readonly #proof: ProofGate | undefined;
   readonly #policy: RestartPolicy;
   readonly #watchPolicy: WatchPolicy;
   #watch: Watch | undefined;
@@ -99,6 +101,7 @@ class EngineClient extends EngineRequests {
     this.#watchPolicy = settings.watch ?? defaultWatch;
     const needs = settings.entry === undefined && (options.sandbox === 'on' || settings.autoSandbox !== false) ? needsOf(options, settings.stateFolder) : undefined;
     this.#wanted = needs && { ...needs, hasTo: options.sandbox === 'on' };
+    this.#proof = settings.entry === undefined ? new ProofGate(options, this.#log) : undefined;
     this.#spawn();
   }
 
@@ -187,7 +190,18 @@ class EngineClient extends EngineRequests {
     return undefined;
   }
 
+  /** At once, or as soon as the CPU library has proved what the model needs of it. */
   #spawn(): void {
+    const proving = this.#proof?.pass();
+    if (!proving) return this.#start();
+    proving.then(() => {
+      if (!this.#closing) this.#start();
+    }, (thrown: unknown) => {
+      if (!this.#closing) this.#giveUp(RecuaError.from(thrown));
+    });
+  }
+
+  #start(): void {
     this.#output = [];
     const child = this.#fork();
     if (!child) return;
@@ -304,6 +318,7 @@ class EngineClient extends EngineRequests {
 
   #crashed(how: string): void {
     this.crashes++;
+    if (how === 'signal SIGILL') this.#proof?.doubt();
     const output = this.#output.length > 0 ? `; its last output: ${this.#output.join(' | ')}` : '';
     this.#log('error', `the engine process died (${how})${output}`);
     const stuck = this.#stuck;
@@ -337,6 +352,7 @@ class EngineClient extends EngineRequests {
     this.#turn({ state: 'closed' });
     this.#watch?.stop();
     clearTimeout(this.#restartTimer);
+    this.#proof?.stop();
     const stopped = new RecuaError('shutting_down', 'The engine is stopping.');
     for (const { reject } of this.#readyWaiters.splice(0)) reject(stopped);
     const child = this.#child;

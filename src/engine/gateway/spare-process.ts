@@ -7,6 +7,8 @@ import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { confine, type Launch } from '../confinement/launch.js';
 import { suffices, type Needs } from '../confinement/rules.js';
+import { refusedEnvironment } from '../../addon/refused.js';
+import { knownRefused } from '../proof/prove.js';
 import { spinCount } from '../../system/open-mp.js';
 
 /** What is forked unless a test gives something else. */
@@ -21,13 +23,14 @@ const engineFlags = ['--max-semi-space-size=4'];
 /** What a process is confined to; undefined where it is free. `hasTo`: else it is not started. */
 export type Wanted = (Needs & { hasTo: boolean }) | undefined;
 
-let spare: { process: ChildProcess; launch: Launch | undefined } | undefined;
+/** `told`: of CPU libraries that it is not to use. */
+let spare: { process: ChildProcess; launch: Launch | undefined; told: string } | undefined;
 
-function forkEntry(entry: string, launch: Launch | undefined): ChildProcess {
+function forkEntry(entry: string, launch: Launch | undefined, refused = refusedEnvironment({})): ChildProcess {
   // execArgv: the gateway's own (--inspect, loaders) are not the engine's. stdout is data: nothing
   // of the child goes there.
   const how = launch ? { execPath: launch.program, execArgv: [...launch.arguments, ...engineFlags] } : { execArgv: engineFlags };
-  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...spinCount() }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...spinCount(), ...refused }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
 }
 
 /**
@@ -38,7 +41,8 @@ function forkEntry(entry: string, launch: Launch | undefined): ChildProcess {
 export function forkSpare(needs: Needs | undefined): number | undefined {
   if (spare) return spare.process.pid;
   const launch = needs && confine(needs, false);
-  spare = { process: forkEntry(engineEntry, launch), launch };
+  const refused = refusedEnvironment(knownRefused());
+  spare = { process: forkEntry(engineEntry, launch, refused), launch, told: JSON.stringify(refused) };
   // It may end unused, and what is wrong with it is told by the one that is forked instead.
   spare.process.on('error', () => {});
   return spare.process.pid;
@@ -52,8 +56,9 @@ export function dropSpare(): void {
 
 /** An engine process that nobody has sent anything yet. @throws RecuaError `sandbox_unavailable` */
 export function forkEngine(entry: string, wanted: Wanted): ChildProcess {
+  const refused = refusedEnvironment(entry === engineEntry ? knownRefused() : {});
   if (entry === engineEntry && spare) {
-    if (fits(spare, wanted)) {
+    if (spare.told === JSON.stringify(refused) && fits(spare, wanted)) {
       const { process } = spare;
       spare = undefined;
       return process;
@@ -62,7 +67,7 @@ export function forkEngine(entry: string, wanted: Wanted): ChildProcess {
     dropSpare();
   }
   wanted?.writes.forEach(make);
-  return forkEntry(entry, wanted && confine(wanted, wanted.hasTo));
+  return forkEntry(entry, wanted && confine(wanted, wanted.hasTo), refused);
 }
 
 /** Only what is there can be allowed. Who then cannot write to it says why. */

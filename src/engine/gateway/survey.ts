@@ -6,7 +6,9 @@ import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Device, NativeBackend } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
+import { refusedEnvironment } from '../../addon/refused.js';
 import { wantsGpu } from '../offload.js';
+import { knownRefused } from '../proof/prove.js';
 import type { PlainError } from '../../errors.js';
 import type { BackendReport } from '../../addon/backends.js';
 import type { Attempt } from '../../addon/load.js';
@@ -44,7 +46,8 @@ const limitMs = 60_000;
 
 export function takeSurvey(): Promise<Survey> {
   return new Promise((resolve, reject) => {
-    const child = fork(entry, [], { execArgv: [], serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+    const env = { ...process.env, ...refusedEnvironment(knownRefused()) };
+    const child = fork(entry, [], { env, execArgv: [], serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
     let survey: Survey | undefined;
     let output = '';
     const timer = setTimeout(() => child.kill('SIGKILL'), limitMs);

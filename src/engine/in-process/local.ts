@@ -2,7 +2,7 @@
 // Used by library/ where a program asks for it. llama.cpp's aborts end this process then; what is
 // computed still runs on threads of its own.
 import { RecuaError } from '../../errors.js';
-import type { Engine as EngineFace, EngineSettings, EngineState } from '../api.js';
+import type { Engine as EngineFace, EngineSettings, EngineState, Log } from '../api.js';
 import { EngineRequests, type PendingRequest } from '../gateway/requests.js';
 import { TokenRate } from '../gateway/token-rate.js';
 import { deliver } from '../process/delivery.js';
@@ -11,6 +11,7 @@ import { load } from '../process/load.js';
 import { listenToNative } from '../process/native-log.js';
 import { skippedText, wantsGpu } from '../offload.js';
 import { openOwnNative, type OpenedNative } from '../process/own-native.js';
+import { ProofGate } from '../proof/gate.js';
 import type { EngineOptions, EngineStatus, ModelDescription } from '../protocol.js';
 
 export interface LocalSettings extends EngineSettings {
@@ -32,6 +33,7 @@ class LocalEngine extends EngineRequests {
   #engine: EngineLoop | undefined;
   #stopLoading: (() => void) | undefined;
   #deafen = (): void => {};
+  #proof: ProofGate | undefined;
   #closing: Promise<void> | undefined;
   /** It has no process that could die. */
   readonly crashes = 0;
@@ -91,11 +93,11 @@ class LocalEngine extends EngineRequests {
   }
 
   async #load(options: EngineOptions): Promise<ModelDescription> {
-    const { log = () => {}, openNative = openOwnNative } = this.#settings;
+    const { log = () => {}, openNative } = this.#settings;
     // Not in the constructor's turn: who starts an engine hears of every state.
     await Promise.resolve();
     try {
-      const { addon, backends = [] } = await openNative(options);
+      const { addon, backends = [] } = await (openNative ? openNative(options) : this.#openProved(options, log));
       this.#deafen = listenToNative(addon, log);
       if (wantsGpu(options)) for (const one of backends) if (!one.loaded) log('warn', skippedText(one));
       const opening = load(addon, options, (fraction) => {
@@ -127,6 +129,14 @@ class LocalEngine extends EngineRequests {
     }
   }
 
+  async #openProved(options: EngineOptions, log: Log): Promise<OpenedNative> {
+    this.#proof = new ProofGate(options, log);
+    // In Electron another process may be another window: what is not known stays so.
+    if (!process.versions['electron']) await this.#proof.pass();
+    if (this.#closing) throw new RecuaError('shutting_down', 'The engine was closed while it loaded.');
+    return await openOwnNative(options, this.#proof.refused);
+  }
+
   #broke(error: RecuaError): void {
     this.#settings.log?.('error', `the engine's loop broke: ${error.stack ?? error.message}`);
     this.failAll(error);
@@ -137,6 +147,7 @@ class LocalEngine extends EngineRequests {
     // Only now is #closing set, which loading looks at.
     await Promise.resolve();
     this.#turn({ state: 'closed' });
+    this.#proof?.stop();
     this.#stopLoading?.();
     await this.#ready.catch(() => {});
     const cancelTimer = setTimeout(() => {

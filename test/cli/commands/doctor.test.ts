@@ -4,6 +4,7 @@ import { mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fakeBackend } from '../../native/fake-backend.js';
 import { base, basePackage, flatLayout, ownVersion } from '../../native/installed.js';
+import { packagedAddon } from '../../engine/proof/faulty.js';
 import { makeHome } from '../home.js';
 import { recua, root } from '../recua.js';
 
@@ -18,7 +19,7 @@ t.test('doctor tells what there is, and exits 0 where all is well', async (t) =>
   t.equal(code, 0, stdout + stderr);
   for (const line of [
     new RegExp(`^Recua +${ownVersion} in ${root.replace(/\/$/, '')}$`, 'm'), /^Node +v\d+.*(linux|darwin|win32)-\w+/m, /^llama\.cpp +\d/m, /^Addon +\S.*recua\.node \(built here, backends compiled in\)$/m,
-    /^Backend +CPU: \w/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
+    /^Backend +CPU: \w/m, /^Processor +libggml-cpu\.\w+ computes what it should \(\d\d families of kernels in \d+ ms\)$/m, /^Device +CPU: .* GiB free$/m, /^Graphics +\S/m, new RegExp(`^Model store +${folder}/models/hub \\(not made yet\\), writable, .* free$`, 'm'),
     new RegExp(`^Config file +${folder}/config/recua/config\\.json: there is none, so that the defaults hold$`, 'm'), /^Server +stopped$/m,
   ]) t.match(stdout, line);
   t.match(stdout, /(Nothing is wrong\.|Recua can work\.)\n$/);
@@ -39,6 +40,7 @@ t.test('doctor --json is the same for programs', async (t) => {
   t.match(JSON.parse(stdout), {
     ok: true, version: ownVersion, node: process.versions.node, machine: { platform: process.platform, arch: process.arch },
     addon: { source: 'build', linked: true }, attempts: [], backends: [{ name: 'CPU', loaded: true, reason: null }], devices: [{ name: 'CPU' }],
+    processor: { library: /ggml-cpu/, families: Number, checked: true, refused: [] },
     store: { exists: false, writable: true, free_bytes: Number }, config: { exists: false, error: null }, server: { state: 'stopped' }, findings: Array,
   });
   t.match(await recua(['doctor', 'now'], '', { env }), { code: 2, stderr: /Expected no argument/ });
@@ -81,4 +83,21 @@ t.test('doctor tries GPU backends, and outlives those that break', { skip: proce
   t.match(stdout, /^Backend +FAKE from \S.*libggml-fake\.so$/m);
   t.match(stdout, /^Device +FAKE0: A GPU that is none, 8\.00 GiB, 8\.00 GiB free$/m);
   t.match(stdout, /^- The odd backend .* is not used: loading it ended the process \(signal SIGABRT\)/m);
+});
+
+t.test('doctor names a CPU library that does not compute what it should, and whether one is left', { skip: process.platform !== 'linux' }, async (t) => {
+  const { env, folder } = makeHome(t);
+  const RECUA_ADDON = packagedAddon(join(folder, 'bin'), [['best', 'q4_K', 9], ['good', 'none', 5]]);
+  const { code, stdout } = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON } });
+  t.equal(code, 0, stdout);
+  t.match(stdout, /^Processor +libggml-cpu-good\.so computes what it should \(.*\); 1 not used, see below$/m);
+  t.match(stdout, /^Backend +CPU from \S+libggml-cpu-good\.so/m);
+  t.match(stdout, /^- Libggml-cpu-best\.so is not used, since it does not compute what it should here: products of q4_K weights: /im);
+  t.match(await recua(['doctor'], '', { env: { ...env, RECUA_ADDON, RECUA_CPU_CHECK: 'off' } }), { code: 0, stdout: /^Processor +not checked: RECUA_CPU_CHECK=off$/m });
+
+  const broken = packagedAddon(join(folder, 'other'), [['only', 'illegal', 9]]);
+  const none = await recua(['doctor'], '', { env: { ...env, RECUA_ADDON: broken } });
+  t.equal(none.code, 1);
+  t.match(none.stdout, /^Processor +no CPU library could be checked, see below$/m);
+  t.match(none.stdout, /^- Expected a CPU library that computes what it should on this processor, .*SIGILL/m);
 });

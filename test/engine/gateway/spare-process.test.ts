@@ -25,6 +25,8 @@ t.test('the spare process is given once, and loads and answers like any other', 
   t.equal(forkSpare(undefined), pid, 'twice is once');
   const engine = startEngine(load);
   t.teardown(() => engine.close(0));
+  // It may wait until the processor's library has proved itself.
+  await engine.ready();
   t.equal(engine.pid, pid);
   const other = forkEngine(engineEntry, undefined);
   t.teardown(() => other.kill('SIGKILL'));

@@ -1,0 +1,62 @@
+// Whether the CPU backend that is loaded computes what it should: what a model would have it
+// compute, compared with plain code. One family of kernels at a time, since one that is broken may
+// end the process: whoever calls this has to know where it was. All of it runs on the thread that
+// calls.
+#include "proof/proof.h"
+
+#include "attention/work.h"
+#include "proof/cpu.h"
+
+#include <sstream>
+
+namespace recua::proof {
+
+namespace {
+
+ggml_type type_named(const std::string &name) {
+  for (int type = 0; type < GGML_TYPE_COUNT; type++) {
+    const char *known = ggml_type_name(static_cast<ggml_type>(type));
+    if (known != nullptr && name == known) return static_cast<ggml_type>(type);
+  }
+  throw CodedError("invalid_argument", "Expected a type such as q4_K, got " + name + ".");
+}
+
+const attention::Kernel &kernel_named(const std::string &name) {
+  for (const attention::Kernel *kernel : attention::kernels()) {
+    if (name == kernel->name) return *kernel;
+  }
+  throw CodedError("invalid_argument", "This processor has no kernel " + name + ".");
+}
+
+void check(const std::string &family) {
+  std::istringstream words(family);
+  std::string kind, first, second, third;
+  words >> kind >> first >> second >> third;
+  const Cpu cpu;
+  if (kind == "elements") return check_elements(cpu);
+  if (kind == "products") return check_products(cpu, type_named(first));
+  if (kind == "experts") return check_experts(cpu, type_named(first));
+  if (kind == "attention") {
+    check_store(cpu, type_named(first));
+    check_store(cpu, type_named(second));
+    return check_attention(cpu, nullptr, type_named(first), type_named(second));
+  }
+  if (kind == "own-attention") return check_attention(cpu, &kernel_named(first), type_named(second), type_named(third));
+  throw CodedError("invalid_argument", "Expected a family of kernels, got " + family + ".");
+}
+
+} // namespace
+
+Napi::Value run(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&]() -> Napi::Value {
+    const std::string family = info[0].As<Napi::String>().Utf8Value();
+    try {
+      check(family);
+      return Napi::String::New(info.Env(), "");
+    } catch (const Wrong &wrong) {
+      return Napi::String::New(info.Env(), wrong.what());
+    }
+  });
+}
+
+} // namespace recua::proof

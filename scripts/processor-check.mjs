@@ -1,0 +1,67 @@
+// The last part of set-up: the CPU library of the local build shows that it computes what it should
+// with every family of kernels (src/engine/proof). Where it does not, it is built again without the
+// newest instructions that it uses, until it does.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { buildNative } from './native.mjs';
+import { place } from './place.mjs';
+import { Failure } from './process.mjs';
+import { nextWithout, readChoice, writeChoice } from './processor.mjs';
+import { say } from './progress.mjs';
+
+const compiled = ['families.js', 'prove.js'].map((name) => join(place.dist, 'engine', 'proof', name));
+
+/** Of the build, whatever addon the user has named. */
+async function ofBuild(work) {
+  const [{ allFamilies }, proof] = await Promise.all(compiled.map((path) => import(pathToFileURL(path).href)));
+  const named = process.env.RECUA_ADDON;
+  delete process.env.RECUA_ADDON;
+  try {
+    return await work(allFamilies, proof);
+  } finally {
+    if (named !== undefined) process.env.RECUA_ADDON = named;
+  }
+}
+
+export async function processorPending() {
+  if (![place.addon, ...compiled].every((path) => existsSync(path))) return true;
+  return await ofBuild((families, { isProvedBeside }) => !isProvedBeside(families));
+}
+
+/** What came of trying the library; `texts` are worth saying. */
+async function prove() {
+  return await ofBuild(async (families, { proveNow, refusedTexts }) => {
+    const texts = [];
+    const outcome = await proveNow(families, {
+      anew: true, beside: true, confined: 'if it can be',
+      log: (level, text) => {
+        if (level === 'warn') texts.push(text);
+      },
+    });
+    return { ...outcome, texts: [...texts, ...refusedTexts(outcome.refused)] };
+  });
+}
+
+const here = { prove, rebuild: buildNative, read: readChoice, write: writeChoice, say, next: nextWithout };
+
+/** Tests try it with parts of their own. @throws Failure where nothing is left to do without */
+export async function proveProcessor(report = () => {}, { prove, rebuild, read, write, say, next } = here) {
+  for (;;) {
+    const { broken, chosen, texts } = await prove();
+    for (const text of texts) say(`      ${text}`);
+    if (!broken) break;
+    const without = read();
+    const level = next(chosen?.features, without.map(({ name }) => name));
+    if (!level) {
+      throw new Failure(`The CPU library does not compute what it should on this processor, with the least instructions, too: ${broken.reason}. `
+        + 'Try another compiler (CC, CXX). RECUA_CPU_CHECK=off uses it all the same.');
+    }
+    say(`      ${broken.reason}`);
+    say(`      The library uses ${level.text}; it is built again without.`);
+    write([...without, { name: level.name, reason: broken.reason }]);
+    await rebuild(report);
+  }
+  const left = read().map(({ name }) => name);
+  return left.length === 0 ? '' : `without ${left.join(', ')}`;
+}

@@ -1,0 +1,70 @@
+// Entry of the process in which the CPU library proves itself, started by engine/proof/trial.ts:
+// opens the addon, chooses the library as an engine will, and computes with each family of kernels.
+// Before everything that may end the process it says on stdout what it begins, a line of JSON each.
+import { readdirSync, writeSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { RecuaError } from '../errors.js';
+import type { Blamed, TrialLine, TrialRequest } from '../engine/proof/trial.js';
+import { openAddonAlone } from './load.js';
+import type { OpenedAddon } from './load.js';
+import { cpuLibrary } from './places.js';
+import { kernelsAmong } from './refused.js';
+
+const { families, refused, limitMs } = JSON.parse(process.argv[2]!) as TrialRequest;
+
+function say(line: TrialLine): void {
+  writeSync(1, `${JSON.stringify(line)}\n`);
+}
+
+/** A library that hangs holds this thread, also when the process that waits for it is gone. */
+function watch(): void {
+  new Worker(`setTimeout(() => process.kill(${process.pid}, 'SIGKILL'), ${limitMs})`, { eval: true }).unref();
+}
+
+/** As native code chooses, but told of each library before it is touched. */
+function chooseLibrary({ addon, place, linked }: OpenedAddon): string {
+  const folder = dirname(place.path);
+  if (linked) {
+    const name = readdirSync(folder).find((one) => cpuLibrary.test(one));
+    return name === undefined ? place.path : join(folder, name);
+  }
+  let best = { file: '', points: 0 };
+  for (const name of readdirSync(folder).sort()) {
+    const file = join(folder, name);
+    if (!cpuLibrary.test(name) || file in refused) continue;
+    say({ at: 'loading', library: file });
+    const points = addon.rateBackend(file);
+    if (points > best.points) best = { file, points };
+  }
+  say({ at: 'loading', library: best.file });
+  addon.loadBackends(folder, true, refused);
+  return best.file;
+}
+
+function prove(): void {
+  const opened = openAddonAlone(refused);
+  watch();
+  const { addon, linked } = opened;
+  const library = chooseLibrary(opened);
+  say({ chosen: library, linked, features: addon.backends().find(({ name }) => name === 'CPU')?.features ?? {} });
+  const kernel = addon.attention().kernels.find((name) => !kernelsAmong(refused).includes(name));
+  for (const family of families) {
+    const ours = kernel !== undefined && family.startsWith('attention ') ? [`own-${family.replace(' ', ` ${kernel} `)}`] : [];
+    for (const one of [family, ...ours]) {
+      const blamed: Blamed = one === family ? { library } : { kernel: kernel! };
+      say({ at: one, ...blamed });
+      const wrong = addon.proveCpu(one);
+      if (wrong !== '') return say({ wrong, at: one, ...blamed });
+    }
+  }
+  say({ done: true });
+}
+
+try {
+  say({ at: 'loading' });
+  prove();
+} catch (error) {
+  say({ failed: RecuaError.from(error).toPlain() });
+}
+process.exit(0);

@@ -1,0 +1,45 @@
+// Whether the CPU library computes what it should on this processor, with every family of kernels:
+// found out anew, whatever is remembered.
+import { RecuaError } from '../../errors.js';
+import { allFamilies } from '../../engine/proof/families.js';
+import { isProofOff, proveNow, refusedTexts, unusable } from '../../engine/proof/prove.js';
+import { remembered } from '../../engine/proof/remembered.js';
+
+export interface ProcessorFacts {
+  /** Path of the CPU library that is used; '' where none could be checked. */
+  library: string;
+  families: number;
+  ms: number;
+  /** Libraries and kernels that are not used. */
+  refused: { name: string; reason: string }[];
+  /** RECUA_CPU_CHECK=off. */
+  off: boolean;
+  /** What is wrong, in sentences. */
+  texts: string[];
+  /** Nothing is left to compute with; '' otherwise. */
+  broken: string;
+}
+
+export async function proveProcessor(): Promise<ProcessorFacts | undefined> {
+  if (remembered() === undefined) return undefined;
+  const nothing = { library: '', families: 0, ms: 0, refused: [], off: isProofOff(), texts: [], broken: '' };
+  if (nothing.off) return nothing;
+  const startMs = performance.now();
+  const texts: string[] = [];
+  try {
+    const { refused, chosen, broken } = await proveNow(allFamilies, {
+      anew: true, confined: 'if it can be',
+      log: (level, text) => {
+        if (level === 'warn') texts.push(`${text[0]!.toUpperCase()}${text.slice(1)}`);
+      },
+    });
+    const library = broken ? '' : chosen?.library ?? '';
+    return {
+      library, families: library === '' ? 0 : allFamilies.length, ms: Math.round(performance.now() - startMs), off: false,
+      refused: Object.entries(refused).map(([name, reason]) => ({ name, reason })),
+      texts: [...texts, ...refusedTexts(refused)], broken: broken ? unusable(broken) : '',
+    };
+  } catch (thrown) {
+    return { ...nothing, broken: RecuaError.from(thrown).message };
+  }
+}

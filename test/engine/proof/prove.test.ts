@@ -1,0 +1,212 @@
+// CPU libraries with a fault: real libraries, loaded by real engines.
+import t from 'tap';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { allFamilies, familiesOf } from '#recua/engine/proof/families.js';
+import { proveNow } from '#recua/engine/proof/prove.js';
+import { tensorTypes } from '#recua/models/gguf/tensor-types.js';
+import { engineConfigSettings as engineSettings } from '#recua/settings/config.js';
+import { kernelsOf } from '#recua/models/needs/kernels.js';
+import { root } from '../../native/fake-backend.js';
+import { packagedAddon } from './faulty.js';
+
+const skip = process.platform === 'linux' ? false : 'the libraries of this test are for Linux';
+
+interface Start {
+  content?: string;
+  code?: string;
+  message?: string;
+  /** Lines of the log that are about CPU libraries. */
+  log: string[];
+}
+
+interface World {
+  home: string;
+  env: Record<string, string>;
+}
+
+function world(folder: string, addon: string): World {
+  const home = join(folder, 'home');
+  mkdirSync(home, { recursive: true });
+  return { home, env: { RECUA_ADDON: addon, SERVICE_HOME: home, FAULTY_LOG: join(folder, 'inits') } };
+}
+
+const initsOf = ({ env }: World): number => (existsSync(env['FAULTY_LOG']!) ? readFileSync(env['FAULTY_LOG']!, 'utf8').trim().split('\n').length : 0);
+
+/** A program that loads the embedded model and asks it something. */
+function start({ env }: World, options: object = {}, more: Record<string, string> = {}): Start {
+  const body = `
+    const { loadModel } = await import(${JSON.stringify(pathToFileURL(join(root, 'dist', 'index.js')).href)});
+    const log = [];
+    try {
+      const model = await loadModel('builtin', { sandbox: 'off', gpuLayers: 0, ...${JSON.stringify(options)}, onLog: (level, text) => {
+        if (/libggml-cpu|CPU library|attention (avx|plain|neon)/.test(text)) log.push(level + ' ' + text);
+      } });
+      const { content } = await model.chat('Hello!', { maxTokens: 8, temperature: 0 });
+      await model.dispose();
+      console.log(JSON.stringify({ content, log }));
+    } catch (error) {
+      console.log(JSON.stringify({ code: error.code, message: error.message, log }));
+    }`;
+  const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', body], { encoding: 'utf8', cwd: '/', env: { ...process.env, ...env, ...more } });
+  if (status !== 0 || stdout === '') throw new Error(`no outcome: ${stderr}`);
+  return JSON.parse(stdout) as Start;
+}
+
+t.test('a library that meets an illegal instruction gives way to the next best, and that is remembered', { skip }, (t) => {
+  const folder = t.testdir();
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5], ['worse', 'none', 1]]));
+  const first = start(here);
+  t.type(first.content, 'string');
+  t.match(first.log, [/^debug libggml-cpu-good\.so computes what it should: \d+ families/, /^warn libggml-cpu-best\.so is not used, .*products of f16 weights: it ended the process \(signal SIGILL\)/]);
+  t.equal(initsOf(here), 3, 'two checks and an engine');
+
+  const second = start(here);
+  t.equal(second.content, first.content);
+  t.strictSame(second.log, [first.log[1]], 'nothing is checked, and the log says again what is not used');
+  t.equal(initsOf(here), 4, 'no process but the engine');
+
+  const file = join(here.home, 'recua', 'cpu-proof.json');
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  const path = join(folder, 'bin', 'libggml-cpu-best.so');
+  utimesSync(path, 1, 1);
+  start(here);
+  t.equal(initsOf(here), 7, 'another file is checked again');
+
+  writeFileSync(file, '{"version": 1, "entries": [{"key": 7');
+  start(here);
+  t.equal(initsOf(here), 10, 'a damaged memory is an empty one');
+  t.match(JSON.parse(readFileSync(file, 'utf8')), { version: 1, entries: [{ refused: { [path]: String } }] });
+  t.end();
+});
+
+t.test('a wrong number is found, in the process and in the program alike', { skip }, (t) => {
+  const folder = t.testdir();
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'wrong', 9], ['good', 'none', 5]]));
+  const refusal = /^warn libggml-cpu-best\.so is not used, .*products of f16 weights: product of \d+ rows: value \d+ of row \d+ is \S+ instead of \S+$/;
+  const isolated = start(here, {}, { SERVICE_HOME: join(folder, 'one') });
+  t.type(isolated.content, 'string');
+  t.match(isolated.log.at(-1), refusal);
+  const local = start(here, { isolated: false }, { SERVICE_HOME: join(folder, 'two') });
+  t.equal(local.content, isolated.content);
+  t.match(local.log.at(-1), refusal);
+  const confined = start(here, { sandbox: 'auto' }, { SERVICE_HOME: join(folder, 'three') });
+  t.match(confined.log.at(-1), refusal);
+  t.end();
+});
+
+t.test('so are faults of loading, of attention, and of a type that only some models have', { skip }, (t) => {
+  const folder = t.testdir();
+  const of = (name: string, levels: Parameters<typeof packagedAddon>[1]): Start & { there: World } => {
+    const there = world(join(folder, name), packagedAddon(join(folder, name, 'bin'), levels));
+    return { ...start(there), there };
+  };
+  const loading = of('loading', [['best', 'load', 9], ['good', 'none', 5]]);
+  t.type(loading.content, 'string');
+  t.match(loading.log.at(-1), /libggml-cpu-best\.so is not used, .*: loading it: it ended the process \(signal SIGILL\)/);
+  const attention = of('attention', [['best', 'attention', 9], ['good', 'none', 5]]);
+  t.match(attention.log.at(-1), /libggml-cpu-best\.so is not used, .*: attention over f16 keys and f16 values: attention of \d+ rows/);
+  // The embedded model has none of it, so that the library serves it.
+  const other = of('q4_K', [['best', 'q4_K', 9], ['good', 'none', 5]]);
+  t.match(other.log, [/^debug libggml-cpu-best\.so computes/]);
+  t.end();
+});
+
+t.test("a kernel of Recua's own attention that is wrong is left out, and the library stays", { skip }, (t) => {
+  const folder = t.testdir();
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'own', 9]]));
+  const { content, log } = start(here);
+  t.type(content, 'string');
+  t.match(log[0], /^debug libggml-cpu-only\.so computes/);
+  const left = log.slice(1);
+  t.match(left.at(-1), /^warn attention plain is not used, .*Recua's attention \(plain\) over f16 keys and f16 values/);
+  t.strictSame(left.filter((line) => !/^warn attention \w+ is not used/.test(line)), [], 'each of them, until ggml attends');
+  t.end();
+});
+
+t.test('where no library is left, the error says what to do', { skip }, (t) => {
+  const folder = t.testdir();
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['worse', 'wrong', 5]]));
+  for (const isolated of [true, false]) {
+    t.match(start(here, { isolated }), { code: 'backend_unusable', message: /SIGILL.*; .*instead of.*`npm run setup`.*RECUA_CPU_CHECK=off/ });
+  }
+  t.end();
+});
+
+t.test('RECUA_CPU_CHECK=off checks nothing and notes nothing', { skip }, (t) => {
+  const folder = t.testdir();
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'wrong', 9], ['good', 'none', 5]]));
+  const off = start(here, {}, { RECUA_CPU_CHECK: 'off' });
+  t.type(off.content, 'string');
+  t.strictSame(off.log, []);
+  t.equal(initsOf(here), 1);
+  t.notOk(existsSync(join(here.home, 'recua', 'cpu-proof.json')));
+  t.end();
+});
+
+t.test('a process that dies of an illegal instruction makes what was proved count no more', { skip }, (t) => {
+  const folder = t.testdir();
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['good', 'none', 5]]));
+  const { content } = start(here);
+  // As if it had been another processor: a machine that was moved while it ran.
+  const file = join(here.home, 'recua', 'cpu-proof.json');
+  const memory = JSON.parse(readFileSync(file, 'utf8')) as { entries: { refused: object }[] };
+  memory.entries[0]!.refused = {};
+  writeFileSync(file, JSON.stringify(memory));
+  const later = start(here);
+  t.equal(later.content, content, 'the request goes on in the next process');
+  t.match(later.log.at(-1), /^warn libggml-cpu-best\.so is not used, .*SIGILL/);
+  t.end();
+});
+
+t.test('what one model of GGUF has, in any type, is a family that is known', async (t) => {
+  for (const { name: type } of tensorTypes.values()) {
+    const families = kernelsOf({ parts: [{ tensors: ['blk.0.ffn_up.weight', 'blk.0.ffn_up_exps.weight'].map((name) => ({ name, type })) }] } as never);
+    if (/^(I\d+|F64|Q8_1|Q8_K)$/.test(type)) t.strictSame(families, [], type);
+    else t.strictSame(families.filter((family) => !allFamilies.includes(family)), [], type);
+  }
+  t.strictSame(familiesOf({ kernels: ['products q4_K'], cacheTypeK: 'f16', cacheTypeV: 'q8_0' }), [
+    'elements', 'products q4_K', 'products f16', 'products q8_0', 'attention f16 q8_0']);
+  t.ok(allFamilies.every((family) => familiesOf({ cacheTypeK: 'f16', cacheTypeV: 'f16' }).includes(family) || family.startsWith('attention')));
+  const { addon } = await import('../../native/setup.js');
+  for (const [wrong, message] of [['products q4_9', /a type such as q4_K/], ['products i32', /No products of i32/], ['nothing', /family of kernels/]] as const) {
+    t.throws(() => addon.proveCpu(wrong), { code: 'invalid_argument', message });
+  }
+  t.throws(() => addon.refuseAttention('none'), { code: 'invalid_argument' });
+  // The types of the cache that --cache-type-k offers, which attention has.
+  const cacheTypes = engineSettings.cacheTypeK.choices;
+  for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
+});
+
+t.test('a library that hangs is refused when it did so twice', { skip }, async (t) => {
+  const folder = t.testdir();
+  const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'hang', 9], ['good', 'none', 5]]));
+  const before = { ...process.env };
+  Object.assign(process.env, env);
+  t.teardown(() => (process.env = before));
+  const lines: string[] = [];
+  const { refused, chosen } = await proveNow(['elements', 'products f16'], { confined: 'if it can be', limitMs: 2000, log: (level, text) => lines.push(`${level} ${text}`) });
+  t.strictSame(refused, { [join(folder, 'bin', 'libggml-cpu-best.so')]: 'products of f16 weights: it did not end within 2 s' });
+  t.equal(chosen?.library, join(folder, 'bin', 'libggml-cpu-good.so'));
+  t.match(lines, [/^debug .*2 families/]);
+  t.match(JSON.parse(readFileSync(join(home, 'recua', 'cpu-proof.json'), 'utf8')), { entries: [{ proved: ['elements', 'products f16'], refused }] });
+
+  const stop = new AbortController();
+  const begun = performance.now();
+  const stopped = proveNow(['products q4_0'], { confined: 'no', signal: stop.signal, log: () => {} });
+  stop.abort();
+  t.match(await stopped, { chosen: undefined });
+  t.ok(performance.now() - begun < 5000, 'who is stopped waits for nothing');
+});
+
+t.test('a state folder that cannot be written: each start checks', { skip }, (t) => {
+  const folder = t.testdir({ home: { recua: 'a file where the folder would be' } });
+  const here = world(folder, packagedAddon(join(folder, 'bin'), [['good', 'none', 5]]));
+  for (const inits of [2, 4]) {
+    t.match(start(here).log, [/could not be noted/, /^debug libggml-cpu-good\.so computes/]);
+    t.equal(initsOf(here), inits);
+  }
+  t.end();
+});
