@@ -5,6 +5,7 @@ import type { Request, RequestHandler, Response, NextFunction } from 'express';
 import { RecuaError } from '../../errors.js';
 import { bytesPerByte, bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
 import { readBody } from './body-reader.js';
+import { Rounds } from './rounds.js';
 
 /**
  * Objects and arrays inside each other. JSON schemas, the deepest thing clients send, stay under
@@ -46,6 +47,7 @@ export function takeBody(req: Request): unknown {
 /** `takesAnyType`: whether this request may have a body that does not say that it is JSON. */
 export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
   const most = Math.min(limitBytes, memory.largestBody);
+  const rounds = new Rounds();
   const typed: RequestHandler = (req, res, next) => (takesAnyType(req) ? next() : requireJson(req, res, next));
   return [typed, async (req: Request, res: Response, next: NextFunction) => {
     const share = memory.open();
@@ -53,6 +55,7 @@ export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (
     res.once('close', () => share.release());
     try {
       const bytes = await readBody(req, res, most, share);
+      await rounds.next();
       share.arrived();
       req.body = parse(bytes, share);
     } catch (thrown) {
