@@ -28,7 +28,7 @@ const cells = ({ seconds, requests, wrong, gatewayMib, enginesMib, sockets, medi
 try {
   if (process.platform !== 'linux') throw new Error('test:soak looks into /proc, so it needs Linux.');
   const { minutes, clients, kills, model, flags } = read();
-  const server = spawn(process.execPath, [command, 'api', model, '--port', '0', '--parallel', '4', '--context-size', '1024', '--queue-size', '1000', ...flags], { stdio: ['ignore', 'inherit', 'pipe'] });
+  const server = spawn(process.execPath, [command, 'api', model, '--port', '0', '--parallel', '4', '--context-size', '1024', '--queue-size', '1000', '--cache-ram', '64', ...flags], { stdio: ['ignore', 'inherit', 'pipe'] });
   let url = '';
   for await (const line of createInterface(server.stderr)) {
     url = /listens on (http:\S+)/.exec(line)?.[1] ?? '';
