@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { builtWithout } from '#recua/engine/proof/built-without.js';
 import { allFamilies, familiesOf } from '#recua/engine/proof/families.js';
 import { proveNow } from '#recua/engine/proof/prove.js';
 import { tensorTypes } from '#recua/models/gguf/tensor-types.js';
@@ -178,6 +179,16 @@ t.test('what one model of GGUF has, in any type, is a family that is known', asy
   // The types of the cache that --cache-type-k offers, which attention has.
   const cacheTypes = engineSettings.cacheTypeK.choices;
   for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
+});
+
+t.test("what a clone's build does without is told", (t) => {
+  const build = { 'cpu-without.json': JSON.stringify({ key: {}, without: [{ name: 'amx', reason: 'products of q4_0 weights: signal SIGILL' }] }) };
+  const clone = { root: t.testdir({ 'CMakeLists.txt': '', build }), version: '1.0.0', llamaCpp: 'v1' };
+  t.match(builtWithout(clone, {}), [/^the CPU library is built without amx, since .*: products of q4_0 weights: signal SIGILL$/]);
+  t.strictSame(builtWithout(clone, { RECUA_ADDON: '/elsewhere/recua.node' }), []);
+  writeFileSync(join(clone.root, 'build', 'cpu-without.json'), '{"without": 3}');
+  t.strictSame(builtWithout(clone, {}), []);
+  t.end();
 });
 
 t.test('a library that hangs is refused when it did so twice', { skip }, async (t) => {
