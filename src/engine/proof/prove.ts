@@ -6,7 +6,7 @@ import { refusedKernel, type Refused } from '../../addon/refused.js';
 import { RecuaError } from '../../errors.js';
 import { isClone, ownInstallation } from '../../system/installation.js';
 import type { Log } from '../api.js';
-import { remember, remembered } from './remembered.js';
+import { forget, remember, remembered } from './remembered.js';
 import { tryLibrary, type Chosen, type TrialResult, type TrialSettings } from './trial.js';
 
 export interface ProveSettings extends TrialSettings {
@@ -98,7 +98,10 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
     wasLate = false;
     const name = result.blamed.kernel !== undefined ? refusedKernel(result.blamed.kernel) : result.blamed.library;
     const isOnly = result.blamed.kernel === undefined && result.chosen?.linked === true;
-    if (name === undefined || isOnly || name in refused) return { refused, chosen: result.chosen, broken: result };
+    if (name === undefined || isOnly || name in refused) {
+      forget();
+      return { refused, chosen: result.chosen, broken: result };
+    }
     refused = { ...refused, [name]: result.reason };
     // Another library has proved nothing yet.
     if (result.blamed.kernel === undefined) proved = [];

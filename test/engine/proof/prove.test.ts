@@ -181,6 +181,20 @@ t.test('what one model of GGUF has, in any type, is a family that is known', asy
   for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
 });
 
+t.test('a process that could not try a library says nothing of it', { skip }, async (t) => {
+  const folder = t.testdir();
+  const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'none', 9]]));
+  const before = { ...process.env };
+  // Node ends by a signal, as a broken library might.
+  Object.assign(process.env, env, { NODE_OPTIONS: '--max-old-space-size=1' });
+  t.teardown(() => (process.env = before));
+  const lines: string[] = [];
+  const log = (level: string, text: string): void => void lines.push(`${level} ${text}`);
+  t.match(await proveNow(['elements'], { confined: 'no', log }), { refused: {}, chosen: undefined });
+  t.match(lines, [/^warn the CPU library could not be checked: the process that tries it ended \(signal SIG(ABRT|TRAP)\)/]);
+  t.notOk(existsSync(join(home, 'recua', 'cpu-proof.json')));
+});
+
 t.test("what a clone's build does without is told", (t) => {
   const build = { 'cpu-without.json': JSON.stringify({ key: {}, without: [{ name: 'amx', reason: 'products of q4_0 weights: signal SIGILL' }] }) };
   const clone = { root: t.testdir({ 'CMakeLists.txt': '', build }), version: '1.0.0', llamaCpp: 'v1' };
