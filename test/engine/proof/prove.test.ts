@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { builtWithout } from '#recua/engine/proof/built-without.js';
 import { allFamilies, familiesOf } from '#recua/engine/proof/families.js';
-import { proveNow } from '#recua/engine/proof/prove.js';
+import { proveNow, unusable } from '#recua/engine/proof/prove.js';
 import { tensorTypes } from '#recua/models/gguf/tensor-types.js';
 import { engineConfigSettings as engineSettings } from '#recua/settings/config.js';
 import { kernelsOf } from '#recua/models/needs/kernels.js';
@@ -131,8 +131,11 @@ t.test('where no library is left, the error says what to do', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['worse', 'wrong', 5]]));
   for (const isolated of [true, false]) {
-    t.match(start(here, { isolated }), { code: 'backend_unusable', message: /SIGILL.*; .*instead of.*`npm run setup`.*RECUA_CPU_CHECK=off/ });
+    t.match(start(here, { isolated }), { code: 'backend_unusable', message: /, found none: No CPU backend of .*SIGILL.*; .*instead of.*RECUA_ADDON names.*RECUA_CPU_CHECK=off/ });
   }
+  const linked = { library: '/clone/build/Release/libggml-cpu.so', linked: true, features: {} };
+  t.match(unusable({ kind: 'broken', chosen: linked, blamed: { library: linked.library }, family: 'elements', reason: 'why', late: false }, {}),
+    /, but libggml-cpu\.so does not: why\. Run `npm run setup`, which rebuilds it/);
   t.end();
 });
 
@@ -212,8 +215,8 @@ t.test('a library that hangs is refused when it did so twice', { skip }, async (
   Object.assign(process.env, env);
   t.teardown(() => (process.env = before));
   const lines: string[] = [];
-  const { refused, chosen } = await proveNow(['elements', 'products f16'], { confined: 'if it can be', limitMs: 2000, log: (level, text) => lines.push(`${level} ${text}`) });
-  t.strictSame(refused, { [join(folder, 'bin', 'libggml-cpu-best.so')]: 'products of f16 weights: it did not end within 2 s' });
+  const { refused, chosen } = await proveNow(['elements', 'products f16'], { confined: 'if it can be', limitMs: 4000, log: (level, text) => lines.push(`${level} ${text}`) });
+  t.strictSame(refused, { [join(folder, 'bin', 'libggml-cpu-best.so')]: 'products of f16 weights: it did not end within 4 s' });
   t.equal(chosen?.library, join(folder, 'bin', 'libggml-cpu-good.so'));
   t.match(lines, [/^debug .*2 families/]);
   t.match(JSON.parse(readFileSync(join(home, 'recua', 'cpu-proof.json'), 'utf8')), { entries: [{ proved: ['elements', 'products f16'], refused }] });
