@@ -50,9 +50,7 @@ function processorText() {
   return lines.filter((line) => /^(vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+|isa|uarch)\s*:/.test(line)).join('\n');
 }
 
-/**
- * The names of what the build does without, each with why; none where the choice is for another.
- */
+/** What the build does without, each with why; nothing where the choice is for another machine. */
 export function readChoice(path = choicePath, key = choiceKey) {
   const found = readJson(path);
   return Array.isArray(found?.without) && JSON.stringify(found.key) === JSON.stringify(key()) ? found.without : [];

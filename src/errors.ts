@@ -69,7 +69,7 @@ export const errorTable = {
   answer_incomplete: { status: 500, type: 'server_error', meaning: 'The answer to a request of the library was cut off before its JSON ended; `details.content` has what there is.' },
   answer_invalid: { status: 500, type: 'server_error', meaning: "The answer to a request of the library is JSON, but the schema's own check refuses it." },
   addon_missing: { status: 500, type: 'server_error', meaning: 'The native addon is not built or cannot be loaded on this machine.' },
-  backend_unusable: { status: 500, type: 'server_error', meaning: 'The library of a backend cannot be used on this machine.' },
+  backend_unusable: { status: 500, type: 'server_error', meaning: 'The library of a backend cannot be used on this machine, or does not compute what it should there.' },
   device_not_found: { status: 400, type: 'invalid_request_error', meaning: 'There is no device of that name to compute on; the message lists those there are.' },
   gpu_unavailable: { status: 500, type: 'server_error', meaning: 'A GPU was required and none can be used; the message says why.' },
   closed: { status: 500, type: 'server_error', meaning: 'A model, context or sampler was used after it was closed or disposed of.' },

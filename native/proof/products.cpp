@@ -15,7 +15,7 @@ namespace {
 #if defined(__x86_64__) || defined(_M_X64)
 constexpr double half_bound = 1e-4;
 #else
-constexpr double half_bound = 2e-3;
+constexpr double half_bound = 5e-4;
 #endif
 constexpr double product_bound = 1e-4;
 

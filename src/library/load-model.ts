@@ -22,8 +22,8 @@ import { readLoadOptions, type LoadOptions } from './options.js';
  *   (`owner/repo`, `owner/repo:Q4_K_M`, a file's name, an alias; `recua pull` puts models there),
  *   or `builtin`, the small model that comes with Recua
  * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `invalid_gguf`,
- *   `model_unusable`, `addon_missing`, `cancelled`, and `invalid_type` or `invalid_value` for
- *   options
+ *   `model_unusable`, `addon_missing`, `backend_unusable`, `cancelled`, and `invalid_type` or
+ *   `invalid_value` for options
  */
 export async function loadModel(name: string, options: LoadOptions = {}): Promise<Model> {
   if (typeof name !== 'string') throw new RecuaError('invalid_type', `Expected the name of a model, got ${typeof name}.`, { param: 'name' });

@@ -12,7 +12,7 @@ export interface Places {
   hub: string;
   /** Saved chats. */
   sessions: string;
-  /** Aliases, times of use, the managed server's state and logs, chat history. */
+  /** Aliases, times of use, the managed server's state and logs, chat history, CPU's proof. */
   state: string;
   /** The file that Python's `login` writes the access token to. */
   tokenFile: string;

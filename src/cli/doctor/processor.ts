@@ -1,6 +1,7 @@
 // Whether the CPU library computes what it should on this processor, with every family of kernels:
 // found out anew, whatever is remembered.
 import { RecuaError } from '../../errors.js';
+import { builtWithout } from '../../engine/proof/built-without.js';
 import { allFamilies } from '../../engine/proof/families.js';
 import { isProofOff, proveNow, refusedTexts, unusable } from '../../engine/proof/prove.js';
 import { remembered } from '../../engine/proof/remembered.js';
@@ -30,14 +31,14 @@ export async function proveProcessor(): Promise<ProcessorFacts | undefined> {
     const { refused, chosen, broken } = await proveNow(allFamilies, {
       anew: true, confined: 'if it can be',
       log: (level, text) => {
-        if (level === 'warn') texts.push(`${text[0]!.toUpperCase()}${text.slice(1)}`);
+        if (level === 'warn') texts.push(text);
       },
     });
     const library = broken ? '' : chosen?.library ?? '';
     return {
       library, families: library === '' ? 0 : allFamilies.length, ms: Math.round(performance.now() - startMs), off: false,
       refused: Object.entries(refused).map(([name, reason]) => ({ name, reason })),
-      texts: [...texts, ...refusedTexts(refused)], broken: broken ? unusable(broken) : '',
+      texts: [...texts, ...refusedTexts(refused), ...builtWithout()].map((text) => `${text[0]!.toUpperCase()}${text.slice(1)}`), broken: broken ? unusable(broken) : '',
     };
   } catch (thrown) {
     return { ...nothing, broken: RecuaError.from(thrown).message };

@@ -37,6 +37,8 @@ export class Generation {
   #lastNoted: Noted | undefined;
   /** What the last text was part of. */
   #part: ToldToken['part'];
+  /** Of what was told of it, in all text. */
+  #contentEnd = 0;
   #remembered = false;
   /** 'done' was among the events. */
   answered = false;
@@ -221,11 +223,31 @@ export class Generation {
     return this.#prepared.predicted ? { draftedTokens: 0, acceptedTokens: 0, ...usage } : usage;
   }
 
+  /** What a token belongs to whose text begins there: one delta may hold several of them. */
+  #partAt(start: number, delta: Delta | undefined): ToldToken['part'] {
+    if (!delta?.content) return delta ? delta.reasoning ? 'reasoning' : 'call' : this.#part;
+    const from = this.#contentStart(delta.content);
+    if (start < from) return delta.reasoning ? 'reasoning' : this.#part;
+    return delta.toolCalls && start >= from + delta.content.length ? 'call' : undefined;
+  }
+
+  /** In all text; thoughts and marks come before it. */
+  #contentStart(content: string): number {
+    const { whole } = this.#text;
+    const { reasoning } = this.#prepared.parser;
+    const behind = this.#contentEnd || (reasoning === '' ? 0 : whole.indexOf(reasoning) + reasoning.length);
+    return Math.max(behind, whole.indexOf(content, behind));
+  }
+
   #emit(delta: Delta | undefined, events: EngineEvent[], isEnd = false): void {
-    const tokens = this.#told?.release(this.#text.whole.length, isEnd) ?? [];
-    if (!delta && tokens.length === 0) return;
-    if (delta) this.#part = delta.content ? undefined : delta.reasoning ? 'reasoning' : 'call';
-    if (this.#part) for (const token of tokens) token.part = this.#part;
+    const released = this.#told?.release(this.#text.whole.length, isEnd) ?? [];
+    if (!delta && released.length === 0) return;
+    const tokens = released.map(({ token, start }) => {
+      const part = this.#partAt(start, delta);
+      return part ? { ...token, part } : token;
+    });
+    if (delta) this.#part = delta.toolCalls ? 'call' : delta.content ? undefined : 'reasoning';
+    if (this.#told && delta?.content) this.#contentEnd = this.#contentStart(delta.content) + delta.content.length;
     const soFar = this.#prepared.tells.timings ? { soFar: { usage: this.#usage(), timings: this.#timings() } } : {};
     events.push({ id: this.id, kind: 'delta', delta: { ...delta, ...(tokens.length > 0 ? { tokens } : {}), ...soFar } });
   }

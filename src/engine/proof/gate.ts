@@ -3,6 +3,7 @@
 import type { Refused } from '../../addon/refused.js';
 import type { Log } from '../api.js';
 import type { EngineOptions } from '../protocol.js';
+import { builtWithout } from './built-without.js';
 import { familiesOf } from './families.js';
 import { isProved, knownRefused, prove, refusedTexts } from './prove.js';
 import { forget } from './remembered.js';
@@ -39,7 +40,7 @@ export class ProofGate {
 
   #tell(refused: Refused): void {
     this.refused = refused;
-    for (const text of refusedTexts(refused)) this.#log('warn', text);
+    for (const text of [...refusedTexts(refused), ...builtWithout()]) this.#log('warn', text);
   }
 
   /** A process met an instruction that the processor has not: what was proved counts no more. */

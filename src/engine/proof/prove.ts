@@ -6,7 +6,7 @@ import { refusedKernel, type Refused } from '../../addon/refused.js';
 import { RecuaError } from '../../errors.js';
 import { isClone, ownInstallation } from '../../system/installation.js';
 import type { Log } from '../api.js';
-import { remember, remembered } from './remembered.js';
+import { forget, remember, remembered } from './remembered.js';
 import { tryLibrary, type Chosen, type TrialResult, type TrialSettings } from './trial.js';
 
 export interface ProveSettings extends TrialSettings {
@@ -81,7 +81,7 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
     const result = await tryLibrary(wanted, refused, settings);
     if (signal?.aborted) return { refused, chosen: undefined };
     if (result.kind === 'untried') {
-      if (result.code === 'backend_unusable' && Object.keys(refused).length > 0) return { refused, chosen: undefined, broken: noneLeft(refused, result.reason) };
+      if (result.code === 'backend_unusable' && Object.keys(refused).length > 0) return { refused, chosen: undefined, broken: { kind: 'broken', chosen: undefined, blamed: {}, family: 'loading', reason: result.reason, late: false } };
       log('warn', `the CPU library could not be checked: ${result.reason}`);
       return { refused, chosen: undefined };
     }
@@ -98,7 +98,10 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
     wasLate = false;
     const name = result.blamed.kernel !== undefined ? refusedKernel(result.blamed.kernel) : result.blamed.library;
     const isOnly = result.blamed.kernel === undefined && result.chosen?.linked === true;
-    if (name === undefined || isOnly || name in refused) return { refused, chosen: result.chosen, broken: result };
+    if (name === undefined || isOnly || name in refused) {
+      forget();
+      return { refused, chosen: result.chosen, broken: result };
+    }
     refused = { ...refused, [name]: result.reason };
     // Another library has proved nothing yet.
     if (result.blamed.kernel === undefined) proved = [];
@@ -106,19 +109,16 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
   }
 }
 
-/** Every library of a package was refused, or is for another processor. */
-function noneLeft(refused: Refused, reason: string): Broken {
-  return { kind: 'broken', chosen: undefined, blamed: {}, family: 'loading', reason: `${Object.values(refused).join('; ')}; ${reason}`, late: false };
-}
-
 /** Those that are not used, each with its reason, for logs. */
 export function refusedTexts(refused: Refused): string[] {
   return Object.entries(refused).map(([name, reason]) => `${basename(name)} is not used, since it does not compute what it should here: ${reason}`);
 }
 
-export function unusable({ blamed, chosen, reason }: Broken): string {
-  const name = blamed.kernel !== undefined ? `the kernel ${blamed.kernel}` : basename(blamed.library ?? chosen?.library ?? 'the CPU library');
-  const mend = isClone(ownInstallation()) ? 'Run `npm run setup`, which rebuilds it without what breaks.'
-    : 'Install Recua again; if that does not help, build it in a clone of the repository: `npm run setup`.';
-  return `Expected a CPU library that computes what it should on this processor, but ${name} does not: ${reason}. ${mend} RECUA_CPU_CHECK=off uses it all the same.`;
+export function unusable({ blamed, chosen, reason }: Broken, environment: Readonly<Record<string, string | undefined>> = process.env): string {
+  const library = blamed.library ?? chosen?.library;
+  const found = library === undefined ? 'found none' : `but ${basename(library)} does not`;
+  const mend = environment['RECUA_ADDON'] ? 'RECUA_ADDON names the addon; correct it or unset it.'
+    : isClone(ownInstallation()) ? 'Run `npm run setup`, which rebuilds it without what breaks.'
+      : 'Install Recua again; if that does not help, build it in a clone of the repository: `npm run setup`.';
+  return `Expected a CPU library that computes what it should on this processor, ${found}: ${reason}. ${mend} RECUA_CPU_CHECK=off uses it all the same.`;
 }

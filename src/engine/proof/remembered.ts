@@ -26,9 +26,7 @@ const fileName = 'cpu-proof.json';
 const mostBytes = 256 * 1024;
 const mostEntries = 16;
 
-/**
- * Undefined where there is no addon to prove anything of. `beside`: what lies with a build alone.
- */
+/** Undefined where there is no addon to prove. `beside`: by what lies with a build alone. */
 export function remembered(beside = false): Proof | undefined {
   const place = addonPlace();
   if (place === undefined) return undefined;

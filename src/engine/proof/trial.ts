@@ -49,7 +49,9 @@ export interface TrialSettings {
 }
 
 /** What kills a process for what it executed, not for what others want. */
-const faultSignals = new Set(['SIGILL', 'SIGSEGV', 'SIGBUS', 'SIGFPE', 'SIGABRT', 'SIGTRAP', 'SIGSYS']);
+const faultSignals = new Set(['SIGILL', 'SIGSEGV', 'SIGBUS', 'SIGFPE', 'SIGABRT', 'SIGTRAP']);
+/** Without memory nothing computes, which is no library's fault. */
+const noMemory = /out of memory|\bOOM\b|Allocation failed|bad_alloc/;
 /** On the slowest machine all families take a second. */
 const usualLimitMs = 20_000;
 const entry = fileURLToPath(new URL('../../addon/proof-main.js', import.meta.url));
@@ -65,6 +67,7 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
     let begun = '';
     let said = '';
     let late = false;
+    let heard = false;
     let at: { at: string } & Blamed = { at: 'loading' };
     let chosen: Chosen | undefined;
     let result: TrialResult | undefined;
@@ -73,6 +76,7 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
       return { kind: 'broken', chosen, blamed, family, late, reason: `${family === 'loading' ? 'loading it' : familyText(family)}: ${reason}` };
     };
     const read = (line: TrialLine): void => {
+      heard = true;
       if ('chosen' in line) chosen = { library: line.chosen, linked: line.linked, features: line.features };
       else if ('failed' in line) result = { kind: 'untried', reason: line.failed.message, code: line.failed.code };
       else if ('done' in line) result = { kind: 'proved', chosen: chosen! };
@@ -101,9 +105,10 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
     child.on('error', (error) => end({ kind: 'untried', reason: error.message }));
     child.on('close', (code, killer) => {
       if (result) return end(result);
-      if (late) return end(broken(`it did not end within ${limitMs / 1000} s`));
-      if (killer !== null ? faultSignals.has(killer) : code !== 0) return end(broken(`it ended the process (${killer === null ? `exit code ${code}` : `signal ${killer}`})${lastWords(said)}`));
-      return end({ kind: 'untried', reason: `the process that tries it ended (${killer === null ? `exit code ${code}` : `signal ${killer}`})${lastWords(said)}` });
+      if (late && heard) return end(broken(`it did not end within ${limitMs / 1000} s`));
+      const how = `${killer === null ? `exit code ${code}` : `signal ${killer}`})${lastWords(said)}`;
+      const isFault = heard && !noMemory.test(said) && (killer !== null ? faultSignals.has(killer) : code !== 0);
+      return end(isFault ? broken(`it ended the process (${how}`) : { kind: 'untried', reason: `the process that tries it ended (${how}` });
     });
     if (signal?.aborted) kill();
   });

@@ -53,16 +53,17 @@ export class ToldTokens {
 
   /**
    * Those whose text is within the first `length` characters. What has no text of its own, as the
-   * first bytes of a character, comes with what follows; at the end without.
+   * first bytes of a character, comes with what follows; at the end without. Each with where its
+   * text begins.
    */
-  release(length: number, isEnd: boolean): ToldToken[] {
+  release(length: number, isEnd: boolean): { token: ToldToken; start: number }[] {
     let count = 0;
     for (const [index, { start }] of this.#waiting.entries()) {
       const end = this.#waiting[index + 1]?.start ?? this.#textLength;
       if (isEnd ? start > length || (start === length && end > start) : end > length) break;
       if (isEnd || end > start) count = index + 1;
     }
-    return this.#waiting.splice(0, count).map(({ token }) => token);
+    return this.#waiting.splice(0, count);
   }
 
   #tell(id: number): ToldToken {

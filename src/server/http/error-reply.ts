@@ -15,7 +15,7 @@ export interface ErrorBody {
 const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1, queue_timeout: 5, body_memory_full: 1 };
 
 /** Coming again cannot help: OpenAI's clients retry every 5xx twice unless told so. */
-const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'not_implemented', 'invalid_argument', 'closed', 'internal_error']);
+const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'backend_unusable', 'not_implemented', 'invalid_argument', 'closed', 'internal_error']);
 
 /** The body of an error's reply, as a dialect has it. */
 export type ErrorShape = (error: RecuaError, requestId: string) => object;

@@ -6,24 +6,25 @@ import { Sequence } from '#recua/engine/planning/sequence.js';
 import { chat, openEngine } from '../requests.js';
 
 /** An answer whose tokens come at times of the test's own. */
-async function answering(generateMs: number | undefined, parser?: AnswerParser) {
+async function answering(generateMs: number | undefined, parser?: AnswerParser, tells: PreparedPrompt['tells'] = {}) {
   const { loaded, engine } = await openEngine();
   const { model, pieces } = loaded;
   const prepared: PreparedPrompt = await prepareChat({ model, contextSize: 2_000, cancelled: new Int32Array(1), guesses: false }, '', chat('x', generateMs === undefined ? {} : { generateMs }));
   const sequence = new Sequence(prepared.tokens, 1_000, 2_000);
-  const request = new Generation(1, sequence, parser ? { ...prepared, parser } : prepared, 0);
+  const request = new Generation(1, sequence, { ...prepared, ...(parser ? { parser } : {}), tells: { ...prepared.tells, ...tells } }, 0);
   sequence.join(0, 0);
   sequence.advance(prepared.tokens.length);
   request.start(1);
   const events: EngineEvent[] = [];
   return {
     engine, events, sequence,
-    give: (text: string, atMs: number): void => {
+    give: (text: string, atMs: number, atOnce = false): void => {
       for (const byte of Buffer.from(text)) {
         if (sequence.state === 'finished') return;
         request.accept(Int32Array.of(byte), 0, pieces.flags, atMs);
-        request.render(pieces, events);
+        if (!atOnce) request.render(pieces, events);
       }
+      if (atOnce) request.render(pieces, events);
     },
   };
 }
@@ -65,4 +66,31 @@ t.test('tokens of thoughts are counted, with the mark before them', async (t) =>
     t.equal(done?.kind === 'done' ? done.usage.reasoningTokens : 'no end', tokens);
     await engine.close();
   }
+});
+
+t.test('a token belongs to what it is part of, however many come at once', async (t) => {
+  const found: string[][] = [];
+  for (const atOnce of [true, false]) {
+    let thought = 0;
+    let said = 0;
+    const parser: AnswerParser = {
+      reasoning: '',
+      push(whole) {
+        const [, reasoning = '', content = ''] = /^<t>([^<]*)(?:<\/t>\s*(.*))?$/s.exec(whole) ?? [];
+        const delta = { ...(reasoning.length > thought ? { reasoning: reasoning.slice(thought) } : {}), ...(content.length > said ? { content: content.slice(said) } : {}) };
+        thought = Math.max(thought, reasoning.length);
+        said = Math.max(said, content.length);
+        if (reasoning) (parser as { reasoning: string }).reasoning = reasoning;
+        return delta.reasoning || delta.content ? delta : undefined;
+      },
+      end: (_whole, finishReason) => ({ delta: undefined, finishReason, warnings: [] }), close: () => undefined,
+    };
+    const { give, events, engine } = await answering(1_000, parser, { tokens: true });
+    give('<t>abc</t> yes', 500, atOnce);
+    const tokens = events.flatMap((event) => (event.kind === 'delta' ? event.delta.tokens ?? [] : []));
+    found.push(tokens.filter(({ part }) => part === undefined).map(({ bytes }) => String.fromCharCode(...bytes)));
+    await engine.close();
+  }
+  t.strictSame(found[0], ['y', 'e', 's']);
+  t.strictSame(found[1]!.join('').replace('<t>', ''), 'yes', 'what comes before the first thought may be of either');
 });

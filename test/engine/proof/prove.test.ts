@@ -4,8 +4,9 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { builtWithout } from '#recua/engine/proof/built-without.js';
 import { allFamilies, familiesOf } from '#recua/engine/proof/families.js';
-import { proveNow } from '#recua/engine/proof/prove.js';
+import { proveNow, unusable } from '#recua/engine/proof/prove.js';
 import { tensorTypes } from '#recua/models/gguf/tensor-types.js';
 import { engineConfigSettings as engineSettings } from '#recua/settings/config.js';
 import { kernelsOf } from '#recua/models/needs/kernels.js';
@@ -130,8 +131,11 @@ t.test('where no library is left, the error says what to do', { skip }, (t) => {
   const folder = t.testdir();
   const here = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'illegal', 9], ['worse', 'wrong', 5]]));
   for (const isolated of [true, false]) {
-    t.match(start(here, { isolated }), { code: 'backend_unusable', message: /SIGILL.*; .*instead of.*`npm run setup`.*RECUA_CPU_CHECK=off/ });
+    t.match(start(here, { isolated }), { code: 'backend_unusable', message: /, found none: No CPU backend of .*SIGILL.*; .*instead of.*RECUA_ADDON names.*RECUA_CPU_CHECK=off/ });
   }
+  const linked = { library: '/clone/build/Release/libggml-cpu.so', linked: true, features: {} };
+  t.match(unusable({ kind: 'broken', chosen: linked, blamed: { library: linked.library }, family: 'elements', reason: 'why', late: false }, {}),
+    /, but libggml-cpu\.so does not: why\. Run `npm run setup`, which rebuilds it/);
   t.end();
 });
 
@@ -180,6 +184,30 @@ t.test('what one model of GGUF has, in any type, is a family that is known', asy
   for (const k of cacheTypes) for (const v of cacheTypes) t.equal(addon.proveCpu(`attention ${k} ${v}`), '', `${k} ${v}`);
 });
 
+t.test('a process that could not try a library says nothing of it', { skip }, async (t) => {
+  const folder = t.testdir();
+  const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['only', 'none', 9]]));
+  const before = { ...process.env };
+  // Node ends by a signal, as a broken library might.
+  Object.assign(process.env, env, { NODE_OPTIONS: '--max-old-space-size=1' });
+  t.teardown(() => (process.env = before));
+  const lines: string[] = [];
+  const log = (level: string, text: string): void => void lines.push(`${level} ${text}`);
+  t.match(await proveNow(['elements'], { confined: 'no', log }), { refused: {}, chosen: undefined });
+  t.match(lines, [/^warn the CPU library could not be checked: the process that tries it ended \(signal SIG(ABRT|TRAP)\)/]);
+  t.notOk(existsSync(join(home, 'recua', 'cpu-proof.json')));
+});
+
+t.test("what a clone's build does without is told", (t) => {
+  const build = { 'cpu-without.json': JSON.stringify({ key: {}, without: [{ name: 'amx', reason: 'products of q4_0 weights: signal SIGILL' }] }) };
+  const clone = { root: t.testdir({ 'CMakeLists.txt': '', build }), version: '1.0.0', llamaCpp: 'v1' };
+  t.match(builtWithout(clone, {}), [/^the CPU library is built without amx, since .*: products of q4_0 weights: signal SIGILL$/]);
+  t.strictSame(builtWithout(clone, { RECUA_ADDON: '/elsewhere/recua.node' }), []);
+  writeFileSync(join(clone.root, 'build', 'cpu-without.json'), '{"without": 3}');
+  t.strictSame(builtWithout(clone, {}), []);
+  t.end();
+});
+
 t.test('a library that hangs is refused when it did so twice', { skip }, async (t) => {
   const folder = t.testdir();
   const { env, home } = world(folder, packagedAddon(join(folder, 'bin'), [['best', 'hang', 9], ['good', 'none', 5]]));
@@ -187,8 +215,8 @@ t.test('a library that hangs is refused when it did so twice', { skip }, async (
   Object.assign(process.env, env);
   t.teardown(() => (process.env = before));
   const lines: string[] = [];
-  const { refused, chosen } = await proveNow(['elements', 'products f16'], { confined: 'if it can be', limitMs: 2000, log: (level, text) => lines.push(`${level} ${text}`) });
-  t.strictSame(refused, { [join(folder, 'bin', 'libggml-cpu-best.so')]: 'products of f16 weights: it did not end within 2 s' });
+  const { refused, chosen } = await proveNow(['elements', 'products f16'], { confined: 'if it can be', limitMs: 4000, log: (level, text) => lines.push(`${level} ${text}`) });
+  t.strictSame(refused, { [join(folder, 'bin', 'libggml-cpu-best.so')]: 'products of f16 weights: it did not end within 4 s' });
   t.equal(chosen?.library, join(folder, 'bin', 'libggml-cpu-good.so'));
   t.match(lines, [/^debug .*2 families/]);
   t.match(JSON.parse(readFileSync(join(home, 'recua', 'cpu-proof.json'), 'utf8')), { entries: [{ proved: ['elements', 'products f16'], refused }] });

@@ -1,0 +1,16 @@
+// What a clone's build does without, because set-up found that it does not compute what it should
+// with it: scripts/processor.mjs writes the file.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isClone, ownInstallation } from '../../system/installation.js';
+
+/** Sentences without an end, for logs; none where the addon that is used is no build of a clone. */
+export function builtWithout(installation = ownInstallation(), environment: Readonly<Record<string, string | undefined>> = process.env): string[] {
+  if (environment['RECUA_ADDON'] || !isClone(installation)) return [];
+  try {
+    const { without } = JSON.parse(readFileSync(join(installation.root, 'build', 'cpu-without.json'), 'utf8')) as { without: { name: string; reason: string }[] };
+    return without.map(({ name, reason }) => `the CPU library is built without ${name}, since it does not compute what it should here with it: ${reason}`);
+  } catch {
+    return [];
+  }
+}
