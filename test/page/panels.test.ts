@@ -132,10 +132,11 @@ for (const colorScheme of ['light', 'dark'] as const) {
 t.test('everything is reached by the keyboard, on a phone too', { skip: missing('chromium') }, async (t) => {
   const { url } = await startApp(t);
   const { page } = await openPage(t, 'chromium', url, { viewport: { width: 380, height: 700 } });
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
   t.equal(await page.evaluate('document.documentElement.scrollWidth'), 380, 'nothing is cut off at the side');
   await page.keyboard.press('Tab');
   const reached = new Set<string>();
-  for (let at = 0; at < 15; at++) {
+  for (let at = 0; at < 30; at++) {
     reached.add(String(await page.evaluate('document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent')));
     await page.keyboard.press('Tab');
   }
