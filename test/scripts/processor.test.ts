@@ -1,5 +1,5 @@
 // What set-up does where the library that it built does not compute what it should.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -73,14 +73,14 @@ t.test("the compiler takes away what cmake's list names", { skip: noX64 }, (t) =
 });
 
 /** The last part of set-up, with the build of this checkout and a rebuild that is told of. */
-function settingUp(fault: 'illegal' | 'wrong', mendedBy: string): { said: string[]; without: Choice[]; error?: string; note?: string } {
+function settingUp(t: Test, fault: 'illegal' | 'wrong', mendedBy: string): { said: string[]; without: Choice[]; error?: string; note?: string } {
   const body = `
     const { proveProcessor } = await import(${JSON.stringify(`${scripts}processor-check.mjs`)});
     const { nextWithout } = await import(${JSON.stringify(`${scripts}processor.mjs`)});
     const { proveNow } = await import(${JSON.stringify(new URL(`file://${join(root, 'dist', 'engine', 'proof', 'prove.js')}`).href)});
     const said = [];
     let without = [];
-    process.env.LD_PRELOAD = ${JSON.stringify(faultyLinked(fault))};
+    process.env.LD_PRELOAD = ${JSON.stringify(faultyLinked(t, fault))};
     const parts = {
       prove: async () => ({ ...await proveNow(['elements', 'products f16'], { anew: true, confined: 'if it can be', log() {} }), texts: [] }),
       read: () => without, write: (now) => { without = now; }, say: (text) => said.push(text), next: nextWithout,
@@ -101,13 +101,13 @@ t.test('the build is made again until it computes what it should', { skip: noX64
   const has = Object.fromEntries(features.map((name) => [name, '1']));
   const first = nextWithout(has, [], x64)!.name;
   const second = nextWithout(has, [first], x64)?.name ?? first;
-  const { said, without, note } = settingUp('illegal', second);
+  const { said, without, note } = settingUp(t, 'illegal', second);
   t.strictSame(without.map(({ name }) => name), [...new Set([first, second])]);
   t.match(without[0], { reason: /^products of f16 weights: it ended the process \(signal SIGILL\)/ });
   t.match(said, [/products of f16 weights/, /^ +The library uses .*; it is built again without\.$/]);
   t.equal(note, `without ${[...new Set([first, second])].join(', ')}`);
 
-  const never = settingUp('wrong', 'nothing');
+  const never = settingUp(t, 'wrong', 'nothing');
   t.match(never, { error: /with the least instructions, too: products of f16 weights: product of \d+ rows.*RECUA_CPU_CHECK=off/ });
   t.equal(never.without.at(-1)!.name, 'avx2');
   t.end();

@@ -2,8 +2,10 @@
 // libraries of several levels, some of them with a fault. What is compiled is kept for other tests.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Test } from 'tap';
 import { release, root } from '../../native/fake-backend.js';
 
 const faults = { none: 0, illegal: 1, wrong: 2, hang: 3, load: 4, attention: 5, own: 6, q4_K: 7 } as const;
@@ -34,8 +36,15 @@ export function faultyCpu(fault: Fault, points: number): string {
 }
 
 /** For LD_PRELOAD: the library that an addon is linked with has this fault then. */
-export function faultyLinked(fault: Fault): string {
-  return compiled('libfaulty-linked.so', [source], ['-DLINKED', `-DFAULT=${faults[fault]}`, ...around]);
+export function faultyLinked(t: Test, fault: Fault): string {
+  const library = compiled('libfaulty-linked.so', [source], ['-DLINKED', `-DFAULT=${faults[fault]}`, ...around]);
+  // A blank or a colon ends a path there.
+  if (!/[\s:]/.test(library)) return library;
+  const folder = mkdtempSync(join(tmpdir(), 'recua-faulty-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const copy = join(folder, 'libfaulty-linked.so');
+  copyFileSync(library, copy);
+  return copy;
 }
 
 /** Places the addon in a folder, with a library for each level: its name, fault and points. */
