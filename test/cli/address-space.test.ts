@@ -35,7 +35,7 @@ t.test('a model that loads with few addresses survives all requests at once', { 
     const url = await running.saw(/Recua listens on (\S+)/).then(([, url]) => url!, () => undefined);
     if (url === undefined) {
       refused++;
-      t.match((await running.ended).stderr, /too little memory|could not|failed to allocate|out of memory|\bOOM\b/i, `${more} MiB more: it says why`);
+      t.match((await running.ended).stderr, /too little memory|could not|failed to allocate|out of memory|\bOOM\b|bad_alloc/i, `${more} MiB more: it says why`);
       continue;
     }
     served++;
