@@ -41,10 +41,10 @@ t.test('a pattern is a file, a compiled file or a part of a path; one that fits 
 });
 
 t.test('what was changed concerns the tests that import it, also through others', async (t) => {
-  const byPace = await testsConcerning(['src/engine/planning/pace.ts']);
-  t.ok(byPace.includes('test/engine/planning/pace.test.ts'), 'by its name');
-  t.ok(byPace.includes('test/engine/loop/engine-loop.test.ts'), 'through engine-loop.ts, which imports it');
-  t.notOk(byPace.includes('test/models/gguf/gguf.test.ts'));
+  const byCosts = await testsConcerning(['src/engine/planning/step-costs.ts']);
+  t.ok(byCosts.includes('test/engine/planning/step-costs.test.ts'), 'by its name');
+  t.ok(byCosts.includes('test/engine/loop/engine-loop.test.ts'), 'through engine-loop.ts, which imports it');
+  t.notOk(byCosts.includes('test/models/gguf/gguf.test.ts'));
   t.ok((await testsConcerning(['test/models/gguf-bytes.ts'])).includes('test/models/gguf/gguf.test.ts'), 'a file of tests that tests import');
   t.strictSame(await testsConcerning(['test/scripts/packages.snapshot.txt']), ['test/imports.test.ts', ...allTests().filter((path) => path.startsWith('test/scripts/'))], 'data of tests');
   t.ok((await testsConcerning(['src/cli/commands/rm.ts'])).includes('test/cli/commands/rm.test.ts'), 'one that starts the built program');

@@ -6,25 +6,23 @@ import type { Checkpoint } from '../planning/checkpoints.js';
 import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
 import { joinFromQueue } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
+import type { StepCosts } from '../planning/step-costs.js';
 import { discard } from './sleep-files.js';
 import type { WaitingQueue } from './waiting-queue.js';
 
-/** A move pays off where it takes no longer than about so many steps … */
-const worthSteps = 2;
-/** … and where at least so many tokens are still to come. */
-const leastToCome = 16;
-/** Milliseconds per token moved, before any was: a small model on a slow machine. */
-const firstMoveCost = 0.01;
+/** A move pays off where it takes less than it saves in so many steps; more may never come. */
+const foreseen = 16;
 
 export class Admission {
   readonly #context: NativeContext;
   readonly #cache: PrefixCache;
   readonly #log: (text: string) => void;
-  #moveMsPerToken = firstMoveCost;
+  readonly #costs: StepCosts;
 
-  constructor(context: NativeContext, cache: PrefixCache, log: (text: string) => void) {
+  constructor(context: NativeContext, cache: PrefixCache, costs: StepCosts, log: (text: string) => void) {
     this.#context = context;
     this.#cache = cache;
+    this.#costs = costs;
     this.#log = log;
   }
 
@@ -57,17 +55,14 @@ export class Admission {
     for (const { id } of this.#cache.dropped.splice(0)) await this.#context.dropStash(id);
   }
 
-  /**
-   * Closes one gap among the running sequences, if that costs less than steps in two passes.
-   * `stepMs` is what a step takes.
-   */
-  async straighten(stepMs: number): Promise<void> {
+  /** Closes one gap among the running sequences, if that costs less than steps in two passes. */
+  async straighten(running: readonly Sequence[]): Promise<void> {
     const move = this.#cache.straighten();
     if (!move) return;
-    const { sequence } = move;
-    const length = sequence.evaluated;
-    if (sequence.limit - sequence.length < leastToCome || length * this.#moveMsPerToken > worthSteps * stepMs) return;
-    await this.#move(move);
+    const { sequence, to } = move;
+    const stepMs = (slot: number): number => this.#costs.stepMs(running.map((one) => ({ slot: one === sequence ? slot : one.slot, depth: one.evaluated, rows: 1 })));
+    const steps = Math.min(foreseen, sequence.limit - sequence.length);
+    if (steps * (stepMs(sequence.slot) - stepMs(to)) > this.#costs.copyMs(sequence.evaluated)) await this.#move(move);
   }
 
   async #move(move: SlotMove): Promise<void> {
@@ -82,7 +77,7 @@ export class Admission {
       await this.#context.removeSequence(to, 0, -1);
       return this.#cannot('copy between sequences', 'copies');
     }
-    if (length > 0) this.#moveMsPerToken = (performance.now() - start) / length;
+    this.#costs.copied(length, performance.now() - start);
     await this.#context.removeSequence(from, 0, -1);
     this.#cache.moved(move);
   }

@@ -5,11 +5,8 @@ import type { Wakeup } from './wakeup.js';
 
 /** Nothing is waited for longer than this, nor after an answer has ended so long ago. */
 const mostMs = 20;
-/**
- * For a client that may or may not come back, the others wait no longer than this part of what
- * reading them takes.
- */
-const worthWaiting = 1 / 16;
+/** Of the clients whose answer has ended, so many come back at once. */
+const returning = 1 / 2;
 
 export class Arrivals {
   readonly wakeup: Wakeup;
@@ -40,16 +37,16 @@ export class Arrivals {
   }
 
   /**
-   * Waits for those who may be read together with what takes `readMs`; `room` is for how many more
-   * there are sequences.
+   * Waits for those who may be read together with what is there, which saves `savedMs`; `room` is
+   * for how many more there are sequences.
    */
-  async gather(readMs: number, room: number): Promise<void> {
+  async gather(savedMs: number, room: number): Promise<void> {
     const startMs = performance.now();
     for (let nowMs = startMs; room > 0; nowMs = performance.now()) {
       let untilMs = startMs + mostMs;
       if (this.#preparing === 0) {
         if (this.#leaving === 0) return;
-        untilMs = Math.min(startMs + Math.min(mostMs, readMs * worthWaiting), this.#leftMs + mostMs);
+        untilMs = Math.min(startMs + Math.min(mostMs, savedMs * returning), this.#leftMs + mostMs);
       }
       if (nowMs >= untilMs) return;
       await this.wakeup.sleep(untilMs - nowMs);

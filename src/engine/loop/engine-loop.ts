@@ -12,15 +12,15 @@ import { Decisions, undecided } from './decisions.js';
 import { notPooled } from '../capabilities.js';
 import { Embeddings } from '../pooled/embeddings.js';
 import { canRemoveParts, type LoadedModel } from './loaded.js';
-import { Pace } from '../planning/pace.js';
 import { PoolShare } from '../prompts/pool-share.js';
 import { PrefixCache } from '../planning/prefix.js';
 import type { BegunAnswer, ChatRequest, CompletionRequest, EmbedRequest, EngineOptions, EngineStatus, RerankRequest, SavedState } from '../protocol.js';
 import type { Generation } from './generation.js';
 import { Intake } from './intake.js';
 import { Outbox, type EngineHooks } from './outbox.js';
-import { isIdle, isStreaming, Plan, planStep, stepsAhead } from '../planning/scheduler.js';
+import { isIdle, isStreaming, Plan, planStep, stepsAhead, unread } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
+import { StepCosts } from '../planning/step-costs.js';
 import { SleepFiles } from './sleep-files.js';
 import { scored, StepBatch } from './step-batch.js';
 import { StateKeeper, type BetweenSteps } from './state-keeper.js';
@@ -57,7 +57,7 @@ export class EngineLoop {
   readonly #outbox: Outbox;
   readonly #intake: Intake;
   #inFlight = false;
-  readonly #pace = new Pace();
+  readonly #costs = new StepCosts();
   readonly wakeup = new Wakeup();
   readonly #arrivals = new Arrivals(this.wakeup);
   readonly vitals: Vitals;
@@ -71,7 +71,7 @@ export class EngineLoop {
     this.#hooks = hooks;
     const { context, model, embedderOptions, options } = loaded;
     const partial = canRemoveParts(model.info);
-    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: partial }, stashBudget(options.cacheRamMib));
+    this.#cache = new PrefixCache(context?.sequences ?? 0, { partial, copies: partial }, stashBudget(options.cacheRamMib), this.#costs);
     this.#batch = new StepBatch(context?.batchSize ?? 0, context?.sequences ?? 0, partial);
     this.#waiting = new WaitingQueue(options.queueTimeoutMs, (sequence, error) => this.#giveUp(this.#requests.get(sequence)!, error));
     this.#keeper = new StateKeeper(loaded, this.#cache);
@@ -148,7 +148,7 @@ export class EngineLoop {
     this.#fail(id, error);
     if (!request) return;
     request.sequence.finish();
-    if (this.#inFlight && this.#plan.rows > this.#pace.tokensPerMs * worthAbortingMs && this.#plan.rows > 1) {
+    if (this.#inFlight && this.#plan.rows > 1 && this.#costs.stepMs(this.#plan.parts()) > worthAbortingMs) {
       const wanted = this.#plan.sequences.some((other) => this.#active.has(this.#requests.get(other)!.id));
       if (!wanted) this.#loaded.context?.abort();
     }
@@ -180,7 +180,7 @@ export class EngineLoop {
     const sound = await this.ended.then(() => true, () => false);
     await this.#embeddings?.close();
     this.#waiting.close();
-    if (sleeps && sound && context) await this.#sleep?.write(context, this.#pace.tokensPerMs);
+    if (sleeps && sound && context) await this.#sleep?.write(context, this.#costs);
     await context?.close();
     await this.#loaded.model.close();
     this.#outbox.flush();
@@ -210,18 +210,18 @@ export class EngineLoop {
   }
 
   async #run(context: NativeContext): Promise<void> {
-    const admission = new Admission(context, this.#cache, (text) => this.#hooks.log('info', text));
+    const admission = new Admission(context, this.#cache, this.#costs, (text) => this.#hooks.log('info', text));
     await this.#sleep?.open(context.contextSize);
     for (;;) {
       await this.#retire(context);
       for (const job of this.#jobs.splice(0)) await job();
       const present = [...this.#waiting.sequences, ...this.#running]; // gathered before prompts are read with nothing beside them
-      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#pace.unreadMs(present), context.sequences - present.length);
+      if (present.length > 0 && !isStreaming(present)) await this.#arrivals.gather(this.#costs.known && unread(present) > 0 ? this.#costs.passMs : 0, context.sequences - present.length);
       if (this.#waiting.length > 0) {
         await admission.join(this.#waiting, this.#running);
         this.#sleep?.fetch(context);
       } else await this.#sleep?.settle(context);
-      await admission.straighten(this.#pace.stepMs);
+      await admission.straighten(this.#running);
       await admission.takeCheckpoints(this.#running);
       const step = this.#submit(context);
       this.#text.render();
@@ -274,8 +274,7 @@ export class EngineLoop {
   #submit(context: NativeContext): Promise<StepResult[]> | undefined {
     const plan = this.#plan;
     const { maxStallMs } = this.#loaded.options;
-    const budget = this.#pace.promptRows(this.#running, context.batchSize, maxStallMs);
-    planStep(this.#running, context.batchSize, budget, plan, (sequence, most) => this.#pace.part(sequence, most, maxStallMs));
+    planStep(this.#running, context.batchSize, this.#costs, maxStallMs, plan);
     if (plan.rows === 0) return undefined;
     const nowMs = performance.now();
     let begun = false;
@@ -321,7 +320,7 @@ export class EngineLoop {
   #take(result: StepResult): void {
     const plan = this.#plan;
     this.vitals.stepped();
-    this.#pace.note(plan, result.decodeMs, result.guesses);
+    this.#costs.learn(plan.parts(result.guesses), result.decodeMs);
     for (let i = 0; i < plan.sequences.length; i++) plan.sequences[i]!.advance(plan.counts[i]!);
     const nowMs = performance.now();
     for (const request of this.#watched) this.#tellProgress(request, nowMs);

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { NativeContext, NativeModel } from '../../addon/addon.js';
 import type { EngineHooks } from './outbox.js';
 import type { PrefixCache } from '../planning/prefix.js';
+import type { StepCosts } from '../planning/step-costs.js';
 import { commonPrefix, nearlyBegins, type Stashed } from '../planning/stash-pool.js';
 import type { SleepPlace } from '../protocol.js';
 import { makeRoom, stateEnding } from '../sleep/room.js';
@@ -105,7 +106,7 @@ export class SleepFiles {
   /** Where nothing comes for a while what outlives the process is written. */
   async rest(context: NativeContext, wakeup: Wakeup, vitals: Vitals, isBusy: () => boolean): Promise<void> {
     await wakeup.sleep(writeAfterMs);
-    if (!isBusy()) await vitals.unhurried(this.write(context, 0, isBusy));
+    if (!isBusy()) await vitals.unhurried(this.write(context, undefined, isBusy));
   }
 
   /** A prompt waits for a file that is being read. */
@@ -166,18 +167,18 @@ export class SleepFiles {
 
   /**
    * Writes what no file has, the conversation used last first, until the limit or the time is
-   * reached, or there is something better to do. `tokensPerMs` is how fast prompts are evaluated; 0
-   * is unknown. Only while nothing else uses the context. Never rejects.
+   * reached, or there is something better to do. `costs` tell what reading again would take.
+   * Only while nothing else uses the context. Never rejects.
    */
-  async write(context: NativeContext, tokensPerMs: number, isBusy = (): boolean => false): Promise<void> {
+  async write(context: NativeContext, costs: StepCosts | undefined, isBusy = (): boolean => false): Promise<void> {
     const { limitBytes, mostMs, root, folder } = this.#place;
     await this.#reading;
     const startMs = performance.now();
     const usedMs = Date.now();
     const candidates = this.#candidates();
-    const unwritten = candidates.reduce((sum, { tokens, stash }) => (stash?.file === undefined ? sum + tokens.length : sum), 0);
+    const rereadMs = (known: StepCosts): number => candidates.reduce((sum, { tokens, stash }) => (stash?.file === undefined ? sum + known.readMs(tokens.length) : sum), 0);
     // Longer than evaluating it all again, and writing costs more than it saves.
-    const untilMs = startMs + Math.min(mostMs, Math.max(leastMs, tokensPerMs > 0 ? unwritten / tokensPerMs : mostMs));
+    const untilMs = startMs + Math.min(mostMs, Math.max(leastMs, costs?.known ? rereadMs(costs) : mostMs));
     const inTime = (): void => {
       if (isBusy()) throw interrupted;
       if (performance.now() > untilMs) throw new Error(`writing took longer than ${Math.round(untilMs - startMs)} ms`);

@@ -3,6 +3,7 @@
 // the engine does the KV calls.
 import { beyond, goingBack, lastWithin, nextCheckpoint, superfluous, type Checkpoint, type Holder } from './checkpoints.js';
 import type { Sequence } from './sequence.js';
+import { StepCosts } from './step-costs.js';
 import { commonPrefix, StashPool, type Stashed } from './stash-pool.js';
 
 /** What the model's memory can do. */
@@ -65,11 +66,6 @@ interface Slot {
 
 /** A shorter common beginning (a template's opening words) is cheaper to evaluate than to copy. */
 const leastShared = 16;
-/**
- * A copy moves all that the source holds, and moving a token costs about this much of evaluating
- * one.
- */
-const copyCost = 1 / 16;
 /** Tokens that a sequence must gain before it lets a running prefill go first. */
 const leastGain = 64;
 /** Losing so few tokens of a conversation that goes on is no reason to copy it. */
@@ -101,12 +97,14 @@ export class PrefixCache {
   readonly memory: Memory;
   readonly pool: StashPool;
   readonly #checkpointBytes: number;
+  readonly #costs: StepCosts;
   /** Checkpoints that nobody needs any more: whoever gets them here forgets their bytes. */
   readonly dropped: Checkpoint[] = [];
   #admissions = 0;
   freeSlots: number;
 
-  constructor(slots: number, memory: Memory, stashBytes: number) {
+  constructor(slots: number, memory: Memory, stashBytes: number, costs = new StepCosts()) {
+    this.#costs = costs;
     this.#checkpointBytes = memory.partial ? 0 : stashBytes * checkpointShare;
     this.pool = new StashPool(stashBytes - this.#checkpointBytes);
     this.#slots = Array.from({ length: slots }, () => ({ owner: undefined, tokens: none, salt: '', kept: 0, usedAt: 0, checkpoints: [] }));
@@ -158,8 +156,8 @@ export class PrefixCache {
     if (targets.includes(source)) {
       const back = goingBack(this.#slots[source]!.checkpoints, reused, this.held(source));
       const loss = this.held(source) - reused;
-      const copies = this.memory.copies && !back.checkpoint && reused >= this.held(source) * copyCost && slot !== source;
-      const elsewhere = this.#worth(slot, this.held(slot)) + (copies ? this.held(source) * copyCost : reused);
+      const copies = this.memory.copies && !back.checkpoint && this.#paysCopy(reused, this.held(source)) && slot !== source;
+      const elsewhere = this.#worth(slot, this.held(slot)) + (copies ? this.#costs.copyMs(this.held(source)) : this.#costs.readMs(reused));
       if (loss <= smallLoss || this.#worth(source, loss) <= elsewhere) {
         return { slot: source, source, stash: 0, reused, held: this.held(source), keep: this.#toStash(source, reused), ...back };
       }
@@ -190,7 +188,7 @@ export class PrefixCache {
       if (!inPlace && !this.memory.copies) continue;
       const held = this.held(i);
       const common = this.#reusable(sequence, inPlace ? slot : { ...slot, checkpoints: [] }, held);
-      if (slot.owner && common < held * copyCost) continue;
+      if (slot.owner && !this.#paysCopy(common, held)) continue;
       const better = inPlace ? 3 : slot.owner ? 1 : 2;
       if (common > reused || (common === reused && common > 0 && better > rank)) {
         source = i;
@@ -207,7 +205,7 @@ export class PrefixCache {
       }
     }
     // Bringing it back must pay beside what a slot gives.
-    return stash && most - reused > stash.tokens.length * copyCost ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
+    return stash && this.#costs.readMs(most - reused, reused) > this.#costs.copyMs(stash.tokens.length) ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
   }
 
   /**
@@ -261,10 +259,7 @@ export class PrefixCache {
     this.freeSlots--;
   }
 
-  /**
-   * Those before the point where a conversation is gone on with stay with it; the others go to its
-   * stash, if it gets or has one.
-   */
+  /** Those before the point where it is gone on with stay; others go to its stash, if it has one. */
   #passCheckpoints(placement: Placement, slot: Slot): void {
     const { source, stash, reused, keep } = placement;
     const stays = source === placement.slot ? slot.checkpoints.filter(({ length }) => length <= reused) : [];
@@ -380,9 +375,12 @@ export class PrefixCache {
     return false;
   }
 
-  /** What throwing away `tokens` of a slot costs, less the longer it has not been used. */
+  /** A copy moves all that the source holds. */
+  #paysCopy = (reused: number, held: number): boolean => this.#costs.readMs(reused) >= this.#costs.copyMs(held);
+
+  /** Milliseconds lost with `tokens` of a slot, less the longer it has not been used. */
   #worth(slot: number, tokens: number): number {
-    return tokens / 2 ** ((this.#admissions - this.#slots[slot]!.usedAt) / halfLife);
+    return this.#costs.readMs(tokens) / 2 ** ((this.#admissions - this.#slots[slot]!.usedAt) / halfLife);
   }
 
   /** The free slot whose KV is worth least; of equals the one unused for longest. */

@@ -1,8 +1,9 @@
-// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. How much
-// in all, pace.ts says. Pure: no await, no clock, no I/O. The engine calls it between two steps,
-// when nothing is in flight.
+// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. What that
+// takes, step-costs.ts says. Pure: no await, no clock, no I/O. The engine calls it between two
+// steps, when nothing is in flight.
 import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
+import type { Costs, Part } from './step-costs.js';
 
 /** A step's choice: `counts[i]` tokens of `sequences[i]`. One object is filled again and again. */
 export class Plan {
@@ -25,6 +26,11 @@ export class Plan {
     this.rows += count;
   }
 
+  /** What it costs depends on these; with guesses, a row more for each of those that decode. */
+  parts(guesses = 0): Part[] {
+    return this.sequences.map((sequence, i) => part(sequence, this.counts[i]! + (sequence.state === 'decode' ? guesses : 0)));
+  }
+
   /**
    * By slot, rising: llama.cpp computes rows of several sequences in one pass only where their ids
    * follow each other.
@@ -44,12 +50,6 @@ export class Plan {
     }
   }
 }
-
-/**
- * llama.cpp's attention on the CPU works in tiles of so many rows; a pass with fewer goes row by
- * row, which may cost as much as the tile.
- */
-export const tileRows = 64;
 
 /**
  * Rows of a prompt in one step where each row's logits are asked, which are as large as the
@@ -81,18 +81,39 @@ export function unread(sequences: readonly Sequence[]): number {
   return sequences.reduce((sum, { state, pending }) => (state === 'waiting' || state === 'prefill' ? sum + pending : sum), 0);
 }
 
+/** So many tokens of a stream are its beginning: what came with it is not held up for its sake. */
+const beginning = 4;
+/** A step without streams takes no longer: it bounds how late a cancel or a newcomer is seen. */
+const longestMs = 1250;
+/** Of a prompt a step reads so many rows or all: few sizes, so that small changes move no bound. */
+const sizes = [8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 /**
- * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize`, at most
- * `budget` or a little more, goes to prompts. llama.cpp takes rows of several sequences in
- * lockstep: parts of different lengths are passes of their own over the weights, and behind a long
- * context a pass of less than a tile is slow. So a step reads whole prompts, the oldest and then
- * the shortest, or a part of one that is longer than the budget. Those two kinds take turns, so
- * that a short prompt is not stuck behind a long one, nor a long one behind many short ones. `part`
- * says how much of a long one is read, of so many tokens at most.
+ * Fewer rows are a choice only where they are read at this part of the best rate of up to so many:
+ * else the weights are read in vain.
  */
-export function planStep(
-  running: readonly Sequence[], batchSize: number, budget: number, plan: Plan, part: (sequence: Sequence, most: number) => number = (_, most) => most,
-): void {
+const usual = 128;
+const leastRate = 3 / 4;
+/** Prompt rows beside streams before any step was measured. */
+const firstRows = 128;
+
+const part = ({ slot, evaluated }: Sequence, rows: number, from = evaluated): Part => ({ slot, depth: from, rows });
+
+interface Choice {
+  rows: number;
+  /** At most. */
+  stepMs: number;
+  /** Prompt tokens per millisecond, those of the steps that follow it included. */
+  rate: number;
+}
+
+/**
+ * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize` goes to
+ * prompts: whole ones, the oldest and then the shortest, or a part of a long one. Those two kinds
+ * take turns, so that a short prompt is not stuck behind a long one, nor a long one behind many
+ * short ones. Of each kind that choice is taken which reads fastest, of those that streams can
+ * wait for.
+ */
+export function planStep(running: readonly Sequence[], batchSize: number, costs: Costs, maxStallMs: number, plan: Plan): void {
   plan.clear();
   const prompts: Sequence[] = [];
   let scored: Sequence | undefined;
@@ -103,17 +124,24 @@ export function planStep(
       if (!sequence.isScored || sequence === scored) prompts.push(sequence);
     }
   }
-  if (prompts.length === 0 || budget === 0) return plan.order();
-  // The pass with the decoding rows takes a row of the prompt along, which costs next to nothing
-  // there. With it on top, the pass that follows has the whole budget, and that is whole tiles.
-  const besides = plan.rows > 0 ? 1 : 0;
   const room = batchSize - plan.rows;
-  const most = Math.min(budget + besides, room);
-  const whole = wholePrompts(prompts, most, Math.min(room, most + Math.floor(most * slack)));
+  if (prompts.length === 0 || room <= 0) return plan.order();
+  const streaming = running.filter(streams);
+  const limitMs = streaming.some(({ generated }) => generated > beginning) ? Math.min(maxStallMs, longestMs) : longestMs;
+  const most = costs.known || streaming.length === 0 ? room : Math.min(room, firstRows);
+  const decoding = plan.parts();
+
+  const parts = partsOf(prompts[0]!, most, decoding, costs);
+  // Where even the least takes longer than it may, as long as that.
+  const allowedMs = Math.max(limitMs, chosen(parts, limitMs).stepMs);
+  const whole = wholePrompts(prompts, most, decoding, costs, allowedMs);
   const long = whole.includes(prompts[0]!) ? undefined : nextLong(prompts.filter((one) => !whole.includes(one)), plan.longBefore);
+  const piece = long && chosen(long === prompts[0] ? parts : partsOf(long, most, decoding, costs), limitMs);
+  if (costs.known && endSooner(streaming, decoding, prompts, piece?.rows ?? unread(whole), costs, maxStallMs)) return plan.order();
+
   plan.wholeBefore = long === undefined || (whole.length > 0 && !plan.wholeBefore);
-  if (long && !plan.wholeBefore) {
-    plan.add(long, Math.min(room, readable(long), part(long, most - besides) + besides));
+  if (piece && !plan.wholeBefore) {
+    plan.add(long, piece.rows);
     plan.longBefore = long;
   } else {
     for (const sequence of whole) plan.add(sequence, readable(sequence));
@@ -121,25 +149,60 @@ export function planStep(
   plan.order();
 }
 
-/**
- * So much over the budget is fine where it ends a prompt: what is left would be a pass of its own.
- */
-const slack = 1 / 8;
+/** The fastest of those that take no longer than they may; where none does, what is soonest done. */
+function chosen(choices: readonly Choice[], limitMs: number): Choice {
+  const fitting = choices.filter(({ stepMs }) => stepMs <= limitMs);
+  if (fitting.length > 0) return fitting.reduce((best, one) => (one.rate >= best.rate ? one : best));
+  return choices.reduce((best, one) => (one.stepMs < best.stepMs ? one : best));
+}
+
+/** How much of a prompt a step may read; its rate is that of all steps, to the prompt's end. */
+function partsOf(prompt: Sequence, most: number, decoding: readonly Part[], costs: Costs): Choice[] {
+  const all = readable(prompt);
+  const choices: Choice[] = [];
+  // A row more beside those that decode: their pass takes it along.
+  const extra = decoding.length > 0 ? 1 : 0;
+  for (const wanted of [...sizes, all]) {
+    const rows = Math.min(wanted + (wanted < all ? extra : 0), most, all);
+    if (choices.some((one) => one.rows === rows)) continue;
+    const added = (count: number, from: number): Part[] => [...decoding, part(prompt, count, from)];
+    const steps = Math.floor(all / rows);
+    const rest = all - steps * rows;
+    const halfway = prompt.evaluated + Math.floor(((steps - 1) * rows) / 2);
+    const allMs = steps * costs.stepMs(added(rows, halfway)) + (rest > 0 ? costs.stepMs(added(rest, prompt.evaluated + all - rest)) : 0);
+    choices.push({ rows, stepMs: costs.mostMs(added(rows, prompt.evaluated)), rate: all / allMs });
+  }
+  const best = Math.max(...choices.flatMap(({ rows, rate }, i) => (i === 0 || rows <= usual + extra ? [rate] : [])));
+  return choices.filter(({ rate }) => rate >= leastRate * best);
+}
+
+/** Of the oldest and then the shortest as many as a step may read to their ends. */
+function wholePrompts([oldest, ...others]: readonly Sequence[], most: number, decoding: readonly Part[], costs: Costs, limitMs: number): Sequence[] {
+  const whole: Sequence[] = [];
+  const parts = [...decoding];
+  let rows = 0;
+  for (const sequence of [oldest!, ...others.sort((a, b) => readable(a) - readable(b))]) {
+    if (rows + readable(sequence) > most) continue;
+    parts.push(part(sequence, readable(sequence)));
+    if (costs.mostMs(parts) > limitMs) {
+      parts.pop();
+      continue;
+    }
+    whole.push(sequence);
+    rows += readable(sequence);
+  }
+  return whole;
+}
 
 /**
- * Those that a step can read to their ends: the oldest and then the shortest, up to `most` tokens;
- * the last may go up to `atMost`.
+ * Whether all answers end before the prompts could be read beside them: reading waits for that, no
+ * longer than a stream would. It is the same work in fewer passes.
  */
-function wholePrompts(prompts: readonly Sequence[], most: number, atMost: number): Sequence[] {
-  const [oldest, ...others] = prompts;
-  const found: Sequence[] = [];
-  let total = 0;
-  for (const sequence of [oldest!, ...others.sort((a, b) => readable(a) - readable(b))]) {
-    if (total >= most || total + readable(sequence) > atMost) continue;
-    found.push(sequence);
-    total += readable(sequence);
-  }
-  return found;
+function endSooner(streaming: readonly Sequence[], decoding: readonly Part[], prompts: readonly Sequence[], rows: number, costs: Costs, maxStallMs: number): boolean {
+  if (decoding.length === 0 || rows === 0) return false;
+  const steps = streaming.reduce((last, { limit, length }) => Math.max(last, limit - length), 0);
+  const needed = unread(prompts) / rows;
+  return steps <= needed && steps * costs.stepMs(decoding) <= maxStallMs;
 }
 
 /** Of the long ones the oldest and the shortest in turns. */

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { PrefixCache } from '#recua/engine/planning/prefix.js';
-import { Pace } from '#recua/engine/planning/pace.js';
 import { isStreaming, joinFromQueue, Plan, planStep, stepsAhead, unread } from '#recua/engine/planning/scheduler.js';
 import { Sequence } from '#recua/engine/planning/sequence.js';
+import type { Costs, Part } from '#recua/engine/planning/step-costs.js';
 import { random } from '../requests.js';
 
 const prompt = (length: number, fill = 1) => new Int32Array(length).fill(fill);
@@ -11,28 +11,34 @@ function running(length: number, state: 'prefill' | 'decode' = 'prefill') {
   sequence.join(0, 0);
   if (state === 'decode') {
     sequence.advance(length);
-    sequence.accept(7, false);
+    for (let i = 0; i < 5; i++) sequence.accept(7, false);
+    sequence.evaluated += 4;
   }
   return sequence;
+}
+/** Each row takes so long, and each step. */
+function flat(rowMs: number, weightsMs = 0, known = true): Costs {
+  const stepMs = (parts: readonly Part[]) => weightsMs + rowMs * parts.reduce((sum, { rows }) => sum + rows, 0);
+  return { known, stepMs, mostMs: stepMs };
 }
 const counts = (plan: Plan) => plan.sequences.map((sequence, i) => [sequence.state, plan.counts[i]]);
 
 t.test('decoding sequences go first, one token each, and prompts get what is left and a row of that pass', async (t) => {
   const plan = new Plan();
-  planStep([running(100), running(5, 'decode'), running(100), running(5, 'decode')], 64, 32, plan);
+  planStep([running(100), running(5, 'decode'), running(100), running(5, 'decode')], 64, flat(1), 35, plan);
   t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['prefill', 33]]);
   t.equal(plan.rows, 35);
-  planStep([running(100), running(5, 'decode')], 20, 32, plan);
+  planStep([running(100), running(5, 'decode')], 20, flat(1), 35, plan);
   t.strictSame(counts(plan), [['decode', 1], ['prefill', 19]], 'never more than the batch');
 });
 
 t.test('short prompts are read whole, a few in each step, not all in pieces', async (t) => {
   const plan = new Plan();
   const prompts = Array.from({ length: 7 }, () => running(29));
-  planStep([...prompts, running(5, 'decode')], 512, 96, plan);
+  planStep([...prompts, running(5, 'decode')], 512, flat(1), 97, plan);
   t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'the beginning of another is left');
-  planStep([...prompts, running(5, 'decode')], 512, 110, plan);
-  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'the end of another is read, too');
+  planStep([...prompts, running(5, 'decode')], 512, flat(1), 117, plan);
+  t.strictSame(counts(plan), [['decode', 1], ['prefill', 29], ['prefill', 29], ['prefill', 29], ['prefill', 29]], 'whole ones only');
 });
 
 t.test('rows come in the order of their slots, whatever came first', async (t) => {
@@ -42,7 +48,7 @@ t.test('rows come in the order of their slots, whatever came first', async (t) =
     sequence.slot = slot;
     return sequence;
   });
-  planStep(slots, 64, 32, plan);
+  planStep(slots, 64, flat(1), 35, plan);
   t.strictSame(plan.sequences.map(({ slot }) => slot), [0, 1, 3, 4]);
   t.strictSame(counts(plan), [['decode', 1], ['decode', 1], ['decode', 1], ['prefill', 7]]);
 });
@@ -50,11 +56,11 @@ t.test('rows come in the order of their slots, whatever came first', async (t) =
 t.test('steps follow each other while all decode, until the first limit', async (t) => {
   const plan = new Plan();
   const [one, two] = [running(5, 'decode'), running(5, 'decode')];
-  planStep([one, two], 64, 32, plan);
+  planStep([one, two], 64, flat(1), 35, plan);
   t.equal(stepsAhead(plan, [one, two]), 64);
-  for (let i = 0; i < 90; i++) two.accept(7, false);
+  for (let i = 0; i < 86; i++) two.accept(7, false);
   t.equal(stepsAhead(plan, [one, two]), 9);
-  planStep([one, running(50)], 64, 32, plan);
+  planStep([one, running(50)], 64, flat(1), 35, plan);
   t.equal(stepsAhead(plan, [one]), 1, 'a prompt is read beside it');
 });
 
@@ -63,7 +69,7 @@ t.test('short prompts and a long one take turns', async (t) => {
   const long = running(5000);
   const short = [running(10), running(20), running(300)];
   const next = () => {
-    planStep([long, ...short].filter(({ state }) => state === 'prefill'), 512, 64, plan);
+    planStep([long, ...short].filter(({ state }) => state === 'prefill'), 512, flat(19), 250, plan);
     const taken = plan.sequences.map((sequence, i) => [sequence.promptLength, plan.counts[i]]);
     for (const [i, sequence] of plan.sequences.entries()) {
       sequence.advance(plan.counts[i]!);
@@ -84,7 +90,7 @@ t.test('a finished sequence gets nothing', async (t) => {
   const plan = new Plan();
   const cancelled = running(10);
   cancelled.finish();
-  planStep([cancelled], 64, 64, plan);
+  planStep([cancelled], 64, flat(1), 35, plan);
   t.equal(plan.rows, 0);
 });
 
@@ -101,9 +107,10 @@ t.test('every plan keeps within its bounds, moves all that decode, and soon the 
     const moved = new Set<Sequence>();
     for (let step = 0; step < 12; step++) {
       const decoding = sequences.filter(({ state }) => state === 'decode').length;
-      planStep(sequences, batchSize, budget, plan);
+      const begun = sequences.some(({ generated }) => generated > 4);
+      planStep(sequences, batchSize, flat(1, 3), budget, plan);
       const total = plan.counts.reduce((sum, count) => sum + count, 0);
-      const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= (budget + 1) * 9 / 8
+      const fits = total === plan.rows && plan.rows <= batchSize && plan.rows - decoding <= (begun ? Math.max(budget, 129) : batchSize)
         && plan.sequences.every((sequence, i) => plan.counts[i]! >= 1 && plan.counts[i]! <= sequence.pending);
       const all = sequences.every((sequence) => sequence.state === 'prefill' || plan.sequences.includes(sequence));
       const some = room <= 0 || sequences.every(({ state }) => state === 'decode') || plan.rows > decoding;
@@ -120,61 +127,42 @@ t.test('every plan keeps within its bounds, moves all that decode, and soon the 
   t.end();
 });
 
-/** A pace after such a step: so many prompt tokens beside so many that decode, in milliseconds. */
-function note(pace: Pace, tokens: number, decoding: number, ms: number, guesses = 0) {
+/** How many rows of prompts the next step reads. */
+function promptRows(running: readonly Sequence[], costs: Costs, maxStallMs = 250, batchSize = 2048) {
   const plan = new Plan();
-  planStep([...Array.from({ length: decoding }, () => running(5, 'decode')), ...(tokens > 0 ? [running(tokens)] : [])], 5000, 5000, plan);
-  pace.note(plan, ms, guesses);
-}
-function paceOf(tokensPerMs: number) {
-  const pace = new Pace();
-  if (tokensPerMs > 0) note(pace, 1000, 0, 1000 / tokensPerMs);
-  return pace;
+  planStep(running, batchSize, costs, maxStallMs, plan);
+  return plan.rows - plan.sequences.filter(({ state }) => state === 'decode').length;
 }
 
-t.test('the budget is the whole batch without streams, less with them, and follows the measured speed', async (t) => {
-  t.equal(paceOf(0).budget(false, 2048, 150), 2048);
-  t.equal(paceOf(0).budget(true, 2048, 150), 128);
-  t.equal(paceOf(0).budget(true, 64, 150), 64);
-  t.equal(paceOf(0.1).budget(true, 2048, 150), 32);
-  t.equal(paceOf(1).budget(true, 2048, 150), 128);
-  t.equal(paceOf(1).budget(true, 2048, 250), 192, 'whole tiles of 64, not powers of two only');
-  t.equal(paceOf(0.2).budget(false, 2048, 150), 192);
-  t.equal(paceOf(100).budget(true, 2048, 150), 2048);
-  t.equal(paceOf(1).budget(true, 2048, 20), 32, 'fewer tokens would read the weights in vain');
-  t.equal(paceOf(10).budget(true, 2048, 20), 192);
-  t.equal(paceOf(1).budget(true, 2048, 60_000), 768, 'as without streams');
-  t.ok(isStreaming([running(3), running(3, 'decode')]));
+t.test('beside streams a step reads as much as they can wait for, alone as much as a cancel can', async (t) => {
+  const beside = (rowMs: number, weightsMs = 0, maxStallMs = 250) => promptRows([running(5, 'decode'), running(9000)], flat(rowMs, weightsMs), maxStallMs);
+  t.equal(beside(1), 193, 'few sizes, and a row of the pass that decodes');
+  t.equal(beside(0.99), 193, 'no bound moves with a small change');
+  t.equal(beside(0.01), 2047);
+  t.equal(beside(1, 100), 129);
+  t.equal(beside(6, 100), 65, 'where all is too slow, the least that does not read the weights in vain');
+  t.equal(beside(1, 0, 60_000), 1025, 'no longer than alone');
+  t.equal(promptRows([running(9000)], flat(1)), 1024);
+  t.equal(promptRows([running(600), running(600)], flat(1)), 1200, 'all at once');
+  t.equal(promptRows([running(600), running(600)], flat(1), 250, 700), 600, 'no more than a batch holds');
+});
+
+t.test('before anything is known little is read beside streams, and all without', async (t) => {
+  const unknown = flat(1, 0, false);
+  t.equal(promptRows([running(5, 'decode'), running(9000)], unknown, 1000), 128);
+  t.equal(promptRows([running(1200)], unknown), 1200);
+});
+
+t.test('answers whose next token is decided apart count as streams', async (t) => {
   const decided = running(3, 'decode');
   decided.defer(0);
   t.ok(isStreaming([running(3), decided]), 'its next token would wait for the step');
   t.notOk(isStreaming([running(3)]));
-});
-
-t.test('what decodes has its part of the time that a stream may wait', async (t) => {
-  const pace = paceOf(1);
-  note(pace, 0, 4, 100);
-  t.equal(pace.decodeMs, 100);
-  t.equal(pace.budget(true, 2048, 250), 128);
-  note(pace, 128, 4, 228);
-  t.equal(pace.tokensPerMs, 1, 'and is no part of the prompt\'s rate');
-  note(pace, 0, 4, 900);
-  t.equal(pace.budget(true, 2048, 250), 32);
-});
-
-t.test('a step with guesses tells nothing of a plain one', (t) => {
-  const pace = paceOf(1);
-  note(pace, 0, 4, 300, 7);
-  t.equal(pace.decodeMs, 0);
-  note(pace, 0, 4, 100);
-  note(pace, 0, 4, 300, 7);
-  t.equal(pace.decodeMs, 100);
-  t.equal(pace.stepMs, 300);
-  t.end();
+  t.equal(promptRows([decided, running(9000)], flat(1)), 192);
 });
 
 /** A sequence that decodes, has given so many tokens and has so many to come. */
-function ending(toCome: number, given = 1) {
+function ending(toCome: number, given = 20) {
   const sequence = new Sequence(prompt(5), toCome + given, 10_000);
   sequence.join(0, 0);
   sequence.advance(5);
@@ -183,87 +171,19 @@ function ending(toCome: number, given = 1) {
 }
 
 t.test('a stream is protected when it has begun, and those that begin together are read together', async (t) => {
-  const pace = paceOf(0.5);
-  note(pace, 0, 4, 50);
-  const young = ending(90);
-  const rows = () => pace.promptRows([young, running(400)], 2048, 250);
-  for (let i = 1; i < 4; i++) young.accept(7, false);
-  t.equal(young.generated, 4);
-  t.equal(rows(), 400, 'as if nothing ran');
-  t.equal(pace.promptRows([young, running(900)], 2048, 250), 384);
-  t.equal(paceOf(0).promptRows([young, running(5000)], 2048, 250), 128, 'nobody knows how long more would take');
-  young.accept(7, false);
-  t.equal(rows(), 64);
+  t.equal(promptRows([ending(90, 4), running(900)], flat(1)), 900, 'as if nothing ran');
+  t.equal(promptRows([ending(90, 5), running(900)], flat(1)), 193);
 });
 
-t.test('prompts wait for the last tokens of what decodes where they lose nothing by it', async (t) => {
-  const pace = paceOf(0.5);
-  t.equal(pace.promptRows([ending(3, 20), running(600)], 2048, 250), 64, 'a step in which all decode was not seen yet');
-  note(pace, 0, 4, 50);
-  t.equal(pace.promptRows([ending(3, 20), running(600)], 2048, 250), 0, '150 ms, of 1,200 to read');
-  t.equal(pace.promptRows([ending(1, 20), ending(9, 20), running(600)], 2048, 250), 64, 'the last of them takes too long');
-  t.equal(pace.promptRows([ending(3, 20), running(200)], 2048, 250), 64, 'of 400 ms it is too much');
-  t.equal(pace.promptRows([ending(6, 20), running(6000)], 2048, 250), 64, 'longer than a stream would wait for the prompt');
-  t.equal(pace.promptRows([ending(1, 20), running(200)], 2048, 250), 0);
-  t.equal(paceOf(0).promptRows([ending(1, 20), running(200)], 2048, 250), 128, 'as long as no speed is known');
-
-  const plan = new Plan();
-  planStep([ending(3, 20), running(600)], 2048, 0, plan);
-  t.same(counts(plan), [['decode', 1]]);
-  planStep([ending(3, 20), running(600)], 2048, 96, plan);
-  t.equal(plan.rows, 98);
-});
-
-t.test('prompts alone are read to their end where that takes little longer than a step aims at', async (t) => {
-  const pace = paceOf(0.5);
-  t.equal(pace.promptRows([running(300), running(300)], 2048, 250), 600, '1,200 ms');
-  t.equal(pace.promptRows([running(300), running(300)], 512, 250), 512, 'no more than a batch holds');
-  t.equal(pace.promptRows([running(300), running(400)], 2048, 250), 384, 'a second of 1,400 ms');
-  t.equal(paceOf(0).promptRows([running(3000)], 2048, 250), 2048);
+t.test('prompts wait for the last tokens of what decodes where these end before they could be read', async (t) => {
+  const costs = flat(2, 40);
+  t.equal(promptRows([ending(3), running(600)], costs), 0, 'three steps, of ten or so');
+  t.equal(promptRows([ending(9), running(600)], costs), 97, 'longer than a stream would wait');
+  t.equal(promptRows([ending(3), running(60)], costs), 60, 'it joins them sooner');
+  t.equal(promptRows([ending(1), running(600)], flat(2, 40, false), 1000), 128, 'as long as no speed is known');
   const read = running(50);
   read.advance(30);
-  t.equal(unread([read, running(7), ending(3, 20), new Sequence(prompt(11), 5, 100)]), 20 + 7 + 11);
-});
-
-t.test('many short prompts are each behind their own tokens only', async (t) => {
-  const pace = new Pace();
-  for (const depth of [0, 1000, 2000, 3000]) {
-    const prompt = running(depth + 128);
-    prompt.advance(depth);
-    const plan = new Plan();
-    plan.add(prompt, 128);
-    pace.note(plan, 128 + depth * 0.128);
-  }
-  const short = Array.from({ length: 20 }, () => running(50));
-  t.ok(Math.abs(pace.unreadMs(short) - 1000) < 100, `${pace.unreadMs(short)} ms`);
-  t.equal(pace.promptRows(short, 2048, 250), 1000, 'all at once: a second');
-  t.equal(pace.promptRows([running(1000)], 2048, 250), 512, 'one as long takes longer');
-});
-
-t.test('less than a tile is read only where that is sooner done, which is tried again later', async (t) => {
-  const pace = paceOf(0.2);
-  const stream = running(5, 'decode');
-  /** A step beside a stream: so many rows of a prompt behind so many. */
-  const noteAt = (depth: number, rows: number, ms: number) => {
-    const prompt = running(depth + rows);
-    prompt.advance(depth);
-    const plan = new Plan();
-    plan.add(stream, 1);
-    plan.add(prompt, rows + 1);
-    pace.note(plan, ms);
-  };
-  note(pace, 0, 1, 10);
-  const size = () => pace.budget(true, 2048, 150, 1000);
-  noteAt(3000, 64, 660);
-  t.equal(size(), 8, 'not known yet: a few rows do not take long');
-  noteAt(1000, 8, 86);
-  t.equal(size(), 16, 'in proportion');
-  for (let i = 0; i < 8; i++) noteAt(1000, 16, 300);
-  t.equal(size(), 64, 'a quarter of the rows takes nearly as long');
-  let steps = 0;
-  for (; size() === 64 && steps < 1000; steps++) noteAt(1000, 64, 400);
-  t.ok(steps > 10 && steps < 100, `${steps} steps`);
-  t.equal(size(), 8);
+  t.equal(unread([read, running(7), ending(3), new Sequence(prompt(11), 5, 100)]), 20 + 7 + 11);
 });
 
 t.test('the queue is served in order, as far as slots are free', async (t) => {
@@ -298,7 +218,7 @@ t.test('a prompt that others wait for is read up to what they share, then all en
   const plan = new Plan();
   const step = () => {
     for (const { sequence } of joinFromQueue(waiting, cache)) running.push(sequence);
-    planStep(running, 2048, 2048, plan);
+    planStep(running, 2048, flat(0.1), 250, plan);
     for (const [i, sequence] of plan.sequences.entries()) sequence.advance(plan.counts[i]!);
     return plan.sequences.map((sequence, i) => [running.indexOf(sequence), plan.counts[i]]);
   };

@@ -1,0 +1,79 @@
+import t from 'tap';
+import { StepCosts, type Part } from '#recua/engine/planning/step-costs.js';
+import { random } from '../requests.js';
+import { machines, stepMs } from './machines.js';
+
+/** Steps as they come: some decode behind some tokens, and often a prompt is read beside them. */
+function* steps(count: number, seed: number): Generator<Part[]> {
+  const next = random(seed);
+  for (let i = 0; i < count; i++) {
+    const decoding = Array.from({ length: Math.floor(next() * 9) }, (_, slot) => ({ slot, depth: Math.floor(next() * 3000), rows: 1 }));
+    const rows = 2 + Math.floor(2 ** (2 + next() * 8));
+    yield decoding.length === 0 || next() < 0.5 ? [...decoding, { slot: decoding.length, depth: Math.floor(next() * 3000), rows }] : decoding;
+  }
+}
+
+for (const [name, machine] of Object.entries(machines)) {
+  t.test(`what any step takes is known after some, with noise and outliers: ${name}`, async (t) => {
+    const costs = new StepCosts();
+    const next = random(7);
+    for (const parts of steps(400, 1)) costs.learn(parts, stepMs(machine, parts) * (0.9 + 0.2 * next()) * (next() < 0.01 ? 5 : 1));
+    const off = [...steps(200, 2)].map((parts) => Math.abs(costs.stepMs(parts) / stepMs(machine, parts) - 1)).sort((a, b) => a - b);
+    t.ok(off[100]! < 0.1, `half of all are off by less than ${off[100]}`);
+    t.ok(off[180]! < 0.35, `nine in ten by less than ${off[180]}`);
+  });
+}
+
+const decode = [{ slot: 0, depth: 100, rows: 1 }];
+const prompt = (rows: number, slot = 1) => ({ slot, depth: 100, rows });
+
+t.test('more rows are not sooner done but for their tiles, nothing is for less than nothing, and the first step says how long all takes', async (t) => {
+  const costs = new StepCosts();
+  t.notOk(costs.known);
+  costs.learn([prompt(300)], 3000);
+  t.ok(costs.known);
+  t.ok(Math.abs(costs.stepMs([prompt(300)]) - 3000) < 300, `${costs.stepMs([prompt(300)])} ms`);
+  for (let i = 0; i < 50; i++) costs.learn([prompt(32)], 4000);
+  for (let i = 0; i < 50; i++) costs.learn([prompt(64)], 10);
+  let before = 0;
+  for (let rows = 1; rows <= 2048; rows *= 2) {
+    const ms = costs.stepMs([{ slot: 0, depth: 0, rows }]);
+    t.ok(ms >= before * 0.95 && ms > 0, `${rows} rows: ${ms} ms`);
+    before = ms;
+  }
+});
+
+t.test('what was not tried yet counts as dear', async (t) => {
+  const costs = new StepCosts();
+  for (let i = 0; i < 20; i++) costs.learn(decode, 10);
+  t.ok(costs.mostMs([prompt(512)]) > 1.3 * costs.stepMs([prompt(512)]));
+  for (let i = 0; i < 20; i++) costs.learn([prompt(512)], 700);
+  t.ok(costs.mostMs([prompt(512)]) < 1.1 * costs.stepMs([prompt(512)]));
+});
+
+t.test('another program that is busy for a step changes little, a machine that became slower all', async (t) => {
+  const costs = new StepCosts();
+  for (let i = 0; i < 50; i++) costs.learn(decode, 10);
+  costs.learn(decode, 1000);
+  t.ok(costs.stepMs(decode) < 13, `${costs.stepMs(decode)} ms`);
+  for (let i = 0; i < 60; i++) costs.learn(decode, 20);
+  t.ok(Math.abs(costs.stepMs(decode) - 20) < 2, `${costs.stepMs(decode)} ms`);
+});
+
+t.test('rows of neighbors go together, others apart', async (t) => {
+  const costs = new StepCosts();
+  for (let i = 0; i < 20; i++) costs.learn(decode, 10);
+  const at = (...slots: number[]) => costs.stepMs(slots.map((slot) => ({ slot, depth: 0, rows: 1 })));
+  t.ok(at(0, 2) > 1.5 * at(0, 1), `${at(0, 2)} and ${at(0, 1)} ms`);
+  t.equal(at(2, 1, 3), at(1, 2, 3), 'in any order');
+});
+
+t.test('copies are learned from copies', async (t) => {
+  const costs = new StepCosts();
+  t.ok(costs.copyMs(1000) < costs.readMs(1000));
+  for (let i = 0; i < 20; i++) costs.copied(100, 50);
+  t.ok(Math.abs(costs.copyMs(1000) - 500) < 10);
+  costs.copied(0, 50);
+  costs.copied(100, 50_000);
+  t.ok(costs.copyMs(1000) < 1000, 'one that had to wait says little');
+});
