@@ -259,7 +259,7 @@ export class PrefixCache {
     this.freeSlots--;
   }
 
-  /** Those before the point where it is gone on with stay; others go to its stash, if it has one. */
+  /** Those before the point where it goes on stay; others go to its stash, if it has one. */
   #passCheckpoints(placement: Placement, slot: Slot): void {
     const { source, stash, reused, keep } = placement;
     const stays = source === placement.slot ? slot.checkpoints.filter(({ length }) => length <= reused) : [];

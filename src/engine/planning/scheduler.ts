@@ -1,5 +1,5 @@
-// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. What that
-// takes, step-costs.ts says. Pure: no await, no clock, no I/O. The engine calls it between two
+// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. What
+// that takes, step-costs.ts says. Pure: no await, no clock, no I/O. The engine calls it between two
 // steps, when nothing is in flight.
 import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
@@ -149,7 +149,7 @@ export function planStep(running: readonly Sequence[], batchSize: number, costs:
   plan.order();
 }
 
-/** The fastest of those that take no longer than they may; where none does, what is soonest done. */
+/** The fastest of those that take no longer than they may; else the one soonest done. */
 function chosen(choices: readonly Choice[], limitMs: number): Choice {
   const fitting = choices.filter(({ stepMs }) => stepMs <= limitMs);
   if (fitting.length > 0) return fitting.reduce((best, one) => (one.rate >= best.rate ? one : best));

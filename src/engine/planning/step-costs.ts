@@ -39,7 +39,7 @@ const attention = 0.0003;
 const attentionError = 0.003;
 /** How much steps of one kind differ, as a part of their time. */
 const noise = 0.1;
-/** The first steps are slow for other reasons: so much more in the first, half of it in the next. */
+/** The first steps are slow for other reasons: so much more in the first, half in the next. */
 const firstNoise = 0.5;
 /** How much what was learned may have changed with each step that could show it. */
 const drift = 0.01;

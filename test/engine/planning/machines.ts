@@ -54,8 +54,8 @@ export function stepMs(machine: Machine, parts: readonly Part[]): number {
 }
 
 /**
- * So many tokens of answer to a prompt; the turns of one conversation follow each other. `at` counts
- * tokens that a stream alone would have got.
+ * So many tokens of answer to a prompt; the turns of one conversation follow each other. `at`
+ * counts tokens that a stream alone would have got.
  */
 export interface Turn {
   at: number;
