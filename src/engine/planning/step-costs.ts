@@ -113,9 +113,13 @@ export class StepCosts implements Costs {
     if (this.#steps === 0) this.#begin((ms / this.#expected()) * firstRowMs);
     this.#steps++;
     const expected = this.#expected(this.#learned);
-    const spread = this.#share() + ((noise + firstNoise / this.#steps) * Math.max(expected, ms / farthest)) ** 2;
-    const bound = farthest * Math.sqrt(spread);
-    const news = Math.max(-bound, Math.min(bound, ms - expected));
+    const share = this.#share();
+    const noisy = ((noise + firstNoise / this.#steps) * Math.max(expected, ms / farthest)) ** 2;
+    const news = Math.min(ms - expected, farthest * Math.sqrt(share + noisy));
+    // Others make a step slower, never faster: then what was learned is less sure than it seemed.
+    const unsure = news < 0 ? Math.max(1, ((news / farthest) ** 2 - noisy) / share) : 1;
+    const spread = unsure * share + noisy;
+    if (unsure > 1) this.#doubt(unsure);
     for (let i = 0; i < size; i++) {
       const gain = this.#shared[i]! / spread;
       this.#learned[i]! += gain * news;
@@ -124,6 +128,15 @@ export class StepCosts implements Costs {
       if (this.#terms[i]! > 0) row[i]! += (drift * this.#used[i]!) ** 2;
     }
     this.#clamp();
+  }
+
+  /** So many times the square of each error. */
+  #doubt(times: number): void {
+    for (let i = 0; i < size; i++) {
+      this.#shared[i]! *= times;
+      const row = this.#errors[i]!;
+      for (let j = 0; j < size; j++) row[j]! *= times;
+    }
   }
 
   /** As if nothing were known but what a row takes. */
