@@ -45,6 +45,8 @@ const firstNoise = 0.5;
 const drift = 0.01;
 /** What is this many times as far off as expected says no more: another program was busy. */
 const farthest = 3;
+/** … and what turns out faster makes errors at most so many times as large, squared. */
+const largestDoubt = 100;
 /** Milliseconds per row before anything was measured, where tokens to read and to copy compare. */
 const firstRowMs = 0.16;
 /** … and of a copied token. */
@@ -116,27 +118,17 @@ export class StepCosts implements Costs {
     const share = this.#share();
     const noisy = ((noise + firstNoise / this.#steps) * Math.max(expected, ms / farthest)) ** 2;
     const news = Math.min(ms - expected, farthest * Math.sqrt(share + noisy));
-    // Others make a step slower, never faster: then what was learned is less sure than it seemed.
-    const unsure = news < 0 ? Math.max(1, ((news / farthest) ** 2 - noisy) / share) : 1;
+    // Others make a step slower, never faster: then what it shows is less sure than it seemed.
+    const unsure = news < 0 && share > 0 ? Math.max(1, Math.min(largestDoubt, ((news / farthest) ** 2 - noisy) / share)) : 1;
     const spread = unsure * share + noisy;
-    if (unsure > 1) this.#doubt(unsure);
+    const shrink = unsure ** 2 / spread - (unsure > 1 ? (unsure - 1) / share : 0);
     for (let i = 0; i < size; i++) {
-      const gain = this.#shared[i]! / spread;
-      this.#learned[i]! += gain * news;
+      this.#learned[i]! += ((unsure * this.#shared[i]!) / spread) * news;
       const row = this.#errors[i]!;
-      for (let j = 0; j < size; j++) row[j]! -= gain * this.#shared[j]!;
+      for (let j = 0; j < size; j++) row[j]! -= shrink * this.#shared[i]! * this.#shared[j]!;
       if (this.#terms[i]! > 0) row[i]! += (drift * this.#used[i]!) ** 2;
     }
     this.#clamp();
-  }
-
-  /** So many times the square of each error. */
-  #doubt(times: number): void {
-    for (let i = 0; i < size; i++) {
-      this.#shared[i]! *= times;
-      const row = this.#errors[i]!;
-      for (let j = 0; j < size; j++) row[j]! *= times;
-    }
   }
 
   /** As if nothing were known but what a row takes. */

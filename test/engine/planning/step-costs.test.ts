@@ -77,3 +77,28 @@ t.test('copies are learned from copies', async (t) => {
   costs.copied(100, 50_000);
   t.ok(costs.copyMs(1000) < 1000, 'one that had to wait says little');
 });
+
+for (const [name, of] of Object.entries({
+  'as they come': () => [...steps(60, 3)],
+  'of one kind': () => [decode],
+  'of two kinds': () => [decode, [prompt(40)]],
+})) {
+  t.test(`a hundred thousand steps, ${name}, whose times vary by a hundred, leave it sound`, async (t) => {
+    const costs = new StepCosts();
+    const next = random(9);
+    const kinds = of();
+    const asked = [...steps(20, 4)];
+    let unsound = '';
+    for (let i = 0; i < 100_000 && !unsound; i++) {
+      const parts = kinds[i % kinds.length]!;
+      const rows = parts.reduce((sum, part) => sum + part.rows, 0);
+      costs.learn(parts, (2 + rows) * 10 ** (2 * next() - 1));
+      if (i % 100 > 0) continue;
+      for (const one of asked) {
+        const [ms, most] = [costs.stepMs(one), costs.mostMs(one)];
+        if (!(ms > 0 && most >= ms && most < 1e6)) unsound = `after ${i}: ${ms}, at most ${most} ms, of ${JSON.stringify(one)}`;
+      }
+    }
+    t.equal(unsound, '');
+  });
+}
