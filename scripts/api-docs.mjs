@@ -8,7 +8,7 @@ import { place, root } from './place.mjs';
 
 const intro = `# The library
 
-The reference of \`import … from 'recua'\` and \`require('recua')\`. The [README](../README.md#as-a-library) says how to begin, [examples](../examples) has programs that run,
+The reference of \`import … from 'recua'\` and \`require('recua')\`. [library.md](library.md) says how to begin, [examples](../examples) has programs that run,
 [errors.md](errors.md) every error code. Durations are in milliseconds, sizes in bytes, lengths in tokens. \`npm run docs\` writes this page from the sources.
 `;
 

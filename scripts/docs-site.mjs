@@ -15,9 +15,9 @@ const siteFolder = join(place.build, 'docs-site');
 
 /** The menu: the first heading of each page is its name. */
 const menu = [
-  ['Use it', ['README.md', 'docs/models.md', 'docs/clients.md', 'docs/deployment.md', 'docs/security.md', 'docs/watching.md', 'docs/troubleshooting.md']],
+  ['Use it', ['README.md', 'docs/getting-started.md', 'docs/models.md', 'docs/clients.md', 'docs/configuration.md', 'docs/gpu.md', 'docs/library.md', 'docs/deployment.md', 'docs/security.md', 'docs/watching.md', 'docs/troubleshooting.md']],
   ['Reference', ['docs/cli.md', 'docs/http.md', 'docs/api.md', 'docs/errors.md']],
-  ['Compare', ['docs/performance.md', 'docs/comparison.md']],
+  ['How well', ['docs/performance.md', 'docs/reliability.md', 'docs/comparison.md']],
   ['How it works', ['docs/architecture.md', 'docs/history.md', 'docs/design']],
   ['Change it', ['CONTRIBUTING.md', 'docs/vendor.md', 'docs/packages.md', 'CHANGELOG.md']],
 ];

@@ -136,10 +136,11 @@ t.test('the Express example serves, as its own line says', async (t) => {
   t.equal(await ended, 0);
 });
 
-t.test('the README names every example, and its first one runs', async (t) => {
-  const readme = readFileSync(join(root, 'README.md'), 'utf8');
-  for (const file of [...Object.keys(examples), 'express.js']) t.ok(readme.includes(`(examples/${file})`), file);
-  const [, source] = /## As a library[\s\S]*?```js\n([\s\S]*?)```/.exec(readme)!;
+t.test('docs/library.md names every example; its first one runs, and stands in the README', async (t) => {
+  const page = readFileSync(join(root, 'docs', 'library.md'), 'utf8');
+  for (const file of [...Object.keys(examples), 'express.js']) t.ok(page.includes(`(../examples/${file})`), file);
+  const [, source] = /## Load a model[\s\S]*?```js\n([\s\S]*?)```/.exec(page)!;
+  t.ok(readFileSync(join(root, 'README.md'), 'utf8').includes(source));
   const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', source], { cwd: root, encoding: 'utf8' });
   t.match(stdout, /\S/);
   t.match(source, /loadModel/);

@@ -18,7 +18,7 @@ t.test('the pages of the site are README, docs and what they link to, with links
   const read = (path: string) => readFileSync(join(folder, path), 'utf8');
   t.match(read('index.md'), /!\[The page, light\]\(\/docs\/images\/chat-light\.png\)/);
   t.ok(existsSync(join(folder, 'public/docs/images/chat-light.png')));
-  t.match(read('docs/api.md'), '(../index.md#as-a-library)');
+  t.match(read('docs/getting-started.md'), '(../index.md#install)');
   t.match(read('examples/index.md'), '[commonjs.cjs](/examples/commonjs.cjs.txt)');
   t.match(read('docs/design/index.md'), /- \[.+\]\(attention\.md\)/);
   t.end();
