@@ -1,8 +1,8 @@
-// Weights that are no numbers: the answer says which file is to blame, and show finds it out.
+// Files that llama.cpp ends the process for, and weights that are no numbers: what is said then.
 import t from 'tap';
 import { copyFileSync, openSync, closeSync, writeSync, renameSync, mkdirSync } from 'node:fs';
 import { createHash } from 'node:crypto';
-import { readFileSync, symlinkSync } from 'node:fs';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readModelFile } from '#recua/models/gguf/model-file.js';
 import { builtinPath } from '#recua/models/store.js';
@@ -16,6 +16,18 @@ async function damage(path: string): Promise<void> {
   writeSync(file, Buffer.alloc(sizeBytes, 0xff), 0, sizeBytes, dataOffset + offset);
   closeSync(file);
 }
+
+t.test('a file that llama.cpp gives up on is refused with its reason, without the stack', async (t) => {
+  const path = join(t.testdir(), 'layers.gguf');
+  const bytes = readFileSync(builtinPath);
+  const name = 'block_count';
+  bytes.writeUInt32LE(60_000, bytes.indexOf(name) + name.length + 4);
+  writeFileSync(path, bytes);
+  const { code, stderr } = await recua(['run', path, '-p', 'Hello']);
+  t.equal(code, 1);
+  t.match(stderr, /^recua: The engine process died while loading the model \(signal SIGABRT\); its last output: .*GGML_ASSERT\(\S.*\) failed\.$/m);
+  t.notMatch(stderr, /\[0x|^#\d/m);
+});
 
 t.test('damaged weights end with the name of the file, whatever samples', async (t) => {
   const path = join(t.testdir(), 'broken.gguf');

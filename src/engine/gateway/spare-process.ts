@@ -20,6 +20,12 @@ export const engineEntry = fileURLToPath(new URL('../process/main.js', import.me
  */
 const engineFlags = ['--max-semi-space-size=4'];
 
+/**
+ * Where llama.cpp gives up, ggml would start gdb on the process and print a hundred lines, behind
+ * which the reason is lost, and who waits for the next process waits for that. A core file has it.
+ */
+const withoutStack = { GGML_NO_BACKTRACE: '1' };
+
 /** What a process is confined to; undefined where it is free. `hasTo`: else it is not started. */
 export type Wanted = (Needs & { hasTo: boolean }) | undefined;
 
@@ -30,7 +36,7 @@ function forkEntry(entry: string, launch: Launch | undefined, refused = refusedE
   // execArgv: the gateway's own (--inspect, loaders) are not the engine's. stdout is data: nothing
   // of the child goes there.
   const how = launch ? { execPath: launch.program, execArgv: [...launch.arguments, ...engineFlags] } : { execArgv: engineFlags };
-  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...spinCount(), ...refused }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  return fork(entry, [], { ...how, serialization: 'advanced', env: { ...process.env, ...withoutStack, ...spinCount(), ...refused }, stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
 }
 
 /**
