@@ -7,7 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+// The choice is made while the library is loaded, when ThreadSanitizer's part cannot be called yet.
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
 #define RECUA_VECTORS __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define RECUA_VECTORS
