@@ -13,6 +13,9 @@ add_compile_options(-fsanitize=${RECUA_SANITIZE} -fno-omit-frame-pointer)
 add_link_options(-fsanitize=${RECUA_SANITIZE})
 if(RECUA_SANITIZE STREQUAL "thread")
   add_compile_options(-g1)
+  # node exports what it has of the C++ library, counts of shared_ptr among it, and is not compiled
+  # for this: without, ours would use its.
+  add_link_options(-Wl,-Bsymbolic-functions)
 else()
   add_compile_options(-gline-tables-only)
   # The one runtime that node preloads, not one for each library.
