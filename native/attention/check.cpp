@@ -1,5 +1,5 @@
-// One attention by a kernel of ours or by ggml, from arrays of JavaScript: how tests compare them
-// with what is right, and how long each takes.
+// Runs one attention by one of our kernels or by ggml, on arrays from JavaScript. Tests compare the
+// results with a reference and measure the time.
 #include "attention/attention.h"
 #include "attention/work.h"
 #include "thread/compute_thread.h"
@@ -54,7 +54,7 @@ ggml_type type_named(const std::string &name) {
   throw CodedError("invalid_argument", "Expected a type such as f16, got " + name + ".");
 }
 
-// Fills a tensor of any type, and the array with what came of its values there.
+// Fills a tensor of any type, and writes the rounded values back to the array.
 void fill(ggml_tensor *tensor, const Napi::Float32Array &from) {
   float *values = const_cast<Napi::Float32Array &>(from).Data();
   const int64_t count = ggml_nelements(tensor);
@@ -78,7 +78,7 @@ Napi::Value run(Napi::Env env, const Call &call) {
   ggml_backend_ptr backend(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
   if (!backend) throw CodedError("backend_unusable", "No CPU backend is loaded.");
   ggml_context_ptr context(ggml_init({ggml_tensor_overhead() * 32 + ggml_graph_overhead(), nullptr, true}));
-  // As llama.cpp has them: heads of a token, or of a key, lie beside each other.
+  // llama.cpp's layout: the heads of a token, or of a key, are adjacent.
   ggml_tensor *q = ggml_new_tensor_4d(context.get(), GGML_TYPE_F32, call.dk, call.heads, call.tokens, call.streams);
   ggml_tensor *k = ggml_new_tensor_4d(context.get(), type_named(call.type_k), call.dk, call.kv_heads, call.keys, call.streams);
   ggml_tensor *v = ggml_new_tensor_4d(context.get(), type_named(call.type_v), call.dv, call.kv_heads, call.keys, call.streams);

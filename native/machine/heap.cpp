@@ -1,5 +1,5 @@
-// glibc's own account of its heaps, looked up at run time: it is not in every version, and not
-// elsewhere.
+// glibc's account of its heaps, looked up at run time: older versions and other C libraries lack
+// it.
 #include "machine/heap.h"
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace recua::heap {
 namespace {
 
 #if defined(__GLIBC__)
-// struct mallinfo2, which glibc declares from 2.33 on. Sums over all arenas.
+// struct mallinfo2, declared by glibc since 2.33. Sums over all arenas.
 struct Account {
   size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
@@ -39,7 +39,7 @@ Napi::Value measure(const Napi::CallbackInfo &info) {
 }
 
 void require(size_t bytes, const char *what) {
-  // The compiler may leave out a pair of malloc and free that nothing looks at.
+  // Volatile, because the compiler may remove a malloc and free whose result is unused.
   void *volatile probe = std::malloc(bytes);
   const bool there = probe != nullptr;
   std::free(probe);
