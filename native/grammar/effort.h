@@ -13,7 +13,7 @@ namespace recua {
 struct TooMuchWork : std::runtime_error {
   TooMuchWork()
       : std::runtime_error(
-            "the grammar leaves too many ways to go on at once; make it less ambiguous") {}
+            "the grammar has too many possible continuations at once; make it less ambiguous") {}
 };
 
 struct WorkCancelled : std::runtime_error {
