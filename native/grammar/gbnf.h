@@ -1,6 +1,5 @@
-// GBNF, the grammar language of llama.cpp: text → rules. Linear in the text, without recursion,
-// with bounds on what it makes of it. Called on pool threads; the rules are never changed once
-// made.
+// GBNF, llama.cpp's grammar language: text → rules. Linear in the text, without recursion, with
+// limits on the size of the result. Called on pool threads; the rules are immutable.
 #pragma once
 
 #include "grammar/effort.h"
@@ -14,7 +13,7 @@
 
 namespace recua {
 
-// The text is no grammar; the message has line and column, what was expected and what came.
+// The text is not a grammar. The message has line and column, what was expected and what was found.
 struct GrammarError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -22,12 +21,12 @@ struct GrammarError : std::runtime_error {
 struct GrammarRules {
   enum class Kind : uint8_t {
     end,         // of a rule
-    alternative, // the end of one alternative, behind which the next begins
-    rule,        // value: its number
+    alternative, // end of one alternative; the next one follows
+    rule,        // value: the rule's number
     character,   // value: a code point
     set,         // value: index in `sets`
-    token,       // value: a token, whole
-    other_token, // value: the one token that it is not
+    token,       // value: a token
+    other_token, // any token except this value
   };
   struct Element {
     Kind kind;
@@ -36,21 +35,21 @@ struct GrammarRules {
   struct Range {
     uint32_t first, last;
   };
-  // Ranges [begin, end) in rising order, none touching another; `negated` is all that is not in
-  // them.
+  // Ranges [begin, end) in rising order, none touching another; `negated`: all characters outside
+  // of them.
   struct Set {
     uint32_t begin, end;
     bool negated;
   };
 
-  std::vector<Element> elements; // all rules one after the other
-  std::vector<uint32_t> starts;  // of the rules in `elements`
+  std::vector<Element> elements; // all rules, one after the other
+  std::vector<uint32_t> starts;  // index of each rule in `elements`
   std::vector<Set> sets;
   std::vector<Range> ranges;
   uint32_t root = 0;
   bool names_tokens = false;
 
-  // What follows from them.
+  // Derived from the rules.
   std::vector<uint32_t>
       alternatives; // where each that is not empty begins, of one rule after the other,
   std::vector<uint32_t> alternative_ends; // which end here
