@@ -14,7 +14,7 @@ namespace recua {
 // already have that form.
 std::string usual_turns(const std::string &messages);
 
-// The index of the first message that a template refuses, found by rendering ever longer beginnings
+// The index of the first message that a template refuses, found by a binary search over beginnings
 // of the list; -1 if it cannot be found. `refuses` renders such a beginning.
 int32_t refused_turn(const std::string &messages, const std::function<bool(const std::string &)> &refuses);
 

@@ -51,35 +51,35 @@ struct GrammarRules {
 
   // Derived from the rules.
   std::vector<uint32_t>
-      alternatives; // where each that is not empty begins, of one rule after the other,
-  std::vector<uint32_t> alternative_ends; // which end here
-  std::vector<bool> nullable;             // by rule: the empty text is one of its texts
-  std::vector<bool> nullable_tail; // by element: so is all from it to the end of its alternative
+      alternatives; // starts of the non-empty alternatives, rule by rule
+  std::vector<uint32_t> alternative_ends; // by rule: where its alternatives end
+  std::vector<bool> nullable;             // by rule: can be empty
+  std::vector<bool> nullable_tail; // by element: all from it to the end of its alternative can be empty
   std::vector<uint32_t>
-      component; // by rule: rising from a rule to those that its texts may begin with
-  std::vector<uint32_t> component_rules; // the rules by component,
-  std::vector<uint32_t> component_ends;  // which end here: one each, or those of a loop that comes
-                                         // back to itself without having read
-  // Characters that no element tells apart are one class: the first of each.
+      component; // by rule: rises from a rule to the rules that it may begin with
+  // A component is one rule, or a loop of rules that returns to itself without reading.
+  std::vector<uint32_t> component_rules; // the rules, ordered by component
+  std::vector<uint32_t> component_ends;  // by component: where its rules end
+  // The first character of each class. A class is the characters that no element distinguishes.
   std::vector<uint32_t> bounds;
 
   bool ends(uint32_t element) const { return elements[element].kind <= Kind::alternative; }
   size_t bytes() const;
 };
 
-// What `<name>` means: the token, or -1 where it is none.
+// The token that `<name>` means, or -1.
 using TokenNamed = std::function<int32_t(const std::string &name)>;
 
-// Whether tokens can spell any of the characters from the first to the last.
+// Whether tokens can spell any of the characters from `first` to `last`.
 using Spelled = std::function<bool(uint32_t first, uint32_t last, Effort &work)>;
 
-// Throws GrammarError, TooMuchWork, WorkCancelled. `vocab_size` bounds the tokens that may be named
-// by number.
+// Throws GrammarError, TooMuchWork, WorkCancelled. Tokens named by number must be below
+// `vocab_size`.
 std::shared_ptr<const GrammarRules> parse_gbnf(const std::string &text,
                                                const TokenNamed &token_named, int32_t vocab_size,
                                                const Spelled &spelled, Effort &work);
 
-// Rules that have no name in the text: made first, defined then, so that they may refer to
+// Makes rules without a name in the text: created first, defined later, so that they may refer to
 // themselves.
 struct NewParts {
   std::function<uint32_t()> make;
@@ -87,27 +87,27 @@ struct NewParts {
 };
 constexpr uint64_t unlimited = UINT64_MAX;
 
-// gbnf_repetition.cpp: an item, at least and at most (or unlimited) so many times.
+// gbnf_repetition.cpp: repeats an item at least `least` and at most `most` (or unlimited) times.
 std::vector<GrammarRules::Element> repeat_item(std::vector<GrammarRules::Element> item,
                                                uint64_t least, uint64_t most, const NewParts &parts,
                                                Effort &work);
 
-// gbnf_sharing.cpp: makes a tree of a rule's alternatives where there are very many. `definitions`
-// are the elements of each rule; new_part() adds one to them.
+// gbnf_sharing.cpp: turns the alternatives of a rule into a tree if there are very many.
+// `definitions` holds the elements of each rule; new_part() appends to it.
 void share_beginnings(std::vector<std::vector<GrammarRules::Element>> &definitions, uint32_t rule,
                       const std::function<uint32_t()> &new_part, Effort &work);
 
-// gbnf_spelling.cpp: takes away the alternatives that no tokens can spell. Throws GrammarError
-// where nothing else is left of the root.
+// gbnf_spelling.cpp: removes the alternatives that no tokens can spell. Throws GrammarError if that
+// leaves nothing of the root.
 void keep_spelled(std::vector<std::vector<GrammarRules::Element>> &definitions,
                   const GrammarRules &sets, const Spelled &spelled, Effort &work);
 
-// gbnf_analysis.cpp: whether the root's texts are of endless number, or so many that they may as
-// well be: it comes round to a rule that it is within.
+// gbnf_analysis.cpp: whether the root has endlessly many texts, or as good as endlessly many: some
+// rule refers back to itself.
 bool is_endless(const GrammarRules &rules);
 
-// gbnf_analysis.cpp: fills in what follows from the rules. Throws GrammarError for left recursion;
-// `name_of` a rule is for its message.
+// gbnf_analysis.cpp: fills in the derived properties. Throws GrammarError for left recursion;
+// `name_of` gives a rule's name for the message.
 void analyze(GrammarRules &rules, const std::function<std::string(uint32_t)> &name_of,
              Effort &work);
 

@@ -14,7 +14,7 @@ using Kind = GrammarRules::Kind;
 constexpr uint32_t last_character = 0x10FFFF;
 constexpr uint32_t none = UINT32_MAX;
 
-// The first such character of the element; `none` if tokens can spell it.
+// The lowest character of the element if tokens can spell none of its characters; otherwise `none`.
 uint32_t unspelled(const GrammarRules &rules, const Element &element, const Spelled &spelled,
                    Effort &work) {
   if (element.kind == Kind::character)

@@ -25,7 +25,7 @@ bool Cpu::supports(const ggml_tensor *node) const { return ggml_backend_dev_supp
 
 bool Cpu::takes(ggml_backend_buffer_type_t memory, ggml_tensor *weights, const ggml_tensor *node) const {
   if (memory == ggml_backend_cpu_buffer_type()) return supports(node);
-  // As llama.cpp asks: of weights that seem to lie there.
+  // llama.cpp asks the same way: with weights that appear to be in that memory.
   const ggml_backend_buffer_ptr nothing(ggml_backend_buft_alloc_buffer(memory, 0));
   weights->buffer = nothing.get();
   const bool taken = nothing && supports(node);
