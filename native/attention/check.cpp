@@ -58,7 +58,7 @@ ggml_type type_named(const std::string &name) {
 void fill(ggml_tensor *tensor, const Napi::Float32Array &from) {
   float *values = const_cast<Napi::Float32Array &>(from).Data();
   const int64_t count = ggml_nelements(tensor);
-  if (static_cast<int64_t>(from.ElementLength()) != count) throw CodedError("invalid_argument", "An array has another length than the shape says.");
+  if (static_cast<int64_t>(from.ElementLength()) != count) throw CodedError("invalid_argument", "Expected an array of the shape's length, got another length.");
   if (tensor->type == GGML_TYPE_F32) {
     std::memcpy(tensor->data, values, ggml_nbytes(tensor));
     return;
@@ -89,7 +89,7 @@ Napi::Value run(Napi::Env env, const Call &call) {
   ggml_flash_attn_ext_add_sinks(node, sinks);
   ggml_prec_set_acc(node, GGML_PREC_F32);
   ggml_backend_buffer_ptr buffer(ggml_backend_alloc_ctx_tensors(context.get(), backend.get()));
-  if (!buffer) throw CodedError("out_of_memory", "There is no memory for so large a check.");
+  if (!buffer) throw CodedError("out_of_memory", "There is not enough memory for a check this large.");
   fill(q, call.q);
   fill(k, call.k);
   fill(v, call.v);

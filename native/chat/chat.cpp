@@ -67,9 +67,9 @@ void check_texts(const ChatInput &input) {
   schema::check_json(input.messages, "invalid_messages", "the messages");
   for (const auto &[name, value] : input.kwargs) {
     schema::check_json(value, "invalid_value", "the chat template's arguments");
-    if (name == "messages" || name == "tools") throw CodedError("invalid_value", "Expected arguments of the chat template other than messages and tools, which the request has fields for, got " + name + ".");
+    if (name == "messages" || name == "tools") throw CodedError("invalid_value", "Expected chat template arguments other than messages and tools, which have their own request fields, got " + name + ".");
   }
-  if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " arguments of the chat template, got " + std::to_string(input.kwargs.size()) + ".");
+  if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " chat template arguments, got " + std::to_string(input.kwargs.size()) + ".");
 }
 
 // A lower bound before the messages are rendered: megabytes of them take seconds. Templates may
@@ -172,7 +172,7 @@ constexpr const char *refused = "invalid_messages";
 void render_as(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
   const auto inputs = to_inputs(input, templates);
   for (const auto &custom : input.customs) {
-    if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs of tools that there are.");
+    if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs for existing tools only.");
   }
   auto rendered = templates.apply(inputs, input.customs, input.shape_key(), input.remember);
   check_wanted(cancelled);
@@ -282,9 +282,9 @@ Napi::Function Parser::define(Napi::Env env) {
 
 Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) {
   guarded(info.Env(), [&] {
-    if (!info[0].IsExternal()) throw CodedError("invalid_argument", "createParser() takes what applyChatTemplate() gave.");
+    if (!info[0].IsExternal()) throw CodedError("invalid_argument", "Expected the result of applyChatTemplate() for createParser().");
     answer = *info[0].As<HeldShape>().Data();
-    if (!answer->shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
+    if (!answer->shape) throw CodedError("invalid_argument", "The parser of this prompt is already closed.");
     params.generation_prompt = answer->shape->params.generation_prompt;
     params.is_continuation = answer->continuation;
     params.format = answer->shape->params.format;

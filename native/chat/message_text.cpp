@@ -63,7 +63,7 @@ public:
         }();
         if (!used) return next++;
       }
-      throw CodedError("invalid_messages", "Expected messages without so many private characters (U+F000 to U+F8FF).");
+      throw CodedError("invalid_messages", "Expected messages with fewer private-use characters (U+F000 to U+F8FF).");
     };
     for (const std::string &character : specials.mark_starts()) {
       Twin twin{character};
@@ -266,7 +266,7 @@ Prompt keep_text(const Specials &specials, const std::string &rendered, const Me
     // A template that inspects the text may have produced something else.
     if (!every || restored.text == prompt.text) return restored;
   }
-  throw CodedError("invalid_messages", "Expected messages without the text of control tokens: this chat template fails without them (" + reason + ").");
+  throw CodedError("invalid_messages", "Expected messages that do not contain the text of control tokens: this chat template fails when they are replaced (" + reason + ").");
 }
 
 } // namespace recua

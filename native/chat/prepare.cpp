@@ -65,7 +65,7 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
     out.parts = sampling.make(model, out.tokens);
   }, "generation_failed");
   if (outcome.code != nullptr && begun && std::strcmp(outcome.code, "invalid_grammar") == 0) {
-    throw CodedError("chat_unsupported", "With this chat template the answer that the last message begins cannot go on as tools or a schema demand. "
+    throw CodedError("chat_unsupported", "This chat template cannot continue the last message as tools or a schema require. "
                                          "Leave out that message, tool_choice or the schema.");
   }
   if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);

@@ -110,8 +110,8 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
                                        "Leave out the schema or the tools, or send tool_choice \"none\".");
   }
   if (!takes_plain_json(shape)) {
-    throw CodedError("invalid_schema", "The JSON schema cannot be enforced: answers of this chat template begin with something else than JSON. "
-                                       "If that is a thinking block, switch thinking off; else leave the schema out.");
+    throw CodedError("invalid_schema", "The JSON schema cannot be enforced: answers of this chat template do not begin with JSON. "
+                                       "If they begin with a thinking block, turn thinking off; otherwise leave out the schema.");
   }
   shape.schema_grammar = std::move(grammar);
   params.grammar.clear();
@@ -188,7 +188,7 @@ static void force(const common_chat_templates_inputs &inputs, ChatShape &shape) 
   const bool continues = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
   const std::string begun = continues ? inputs.messages.back().render_content() : "";
   if (!shape.params.grammar.empty() && force_call(shape.parser, begun, shape.params.grammar)) return;
-  throw CodedError("chat_unsupported", "A call of a tool cannot be required: this chat template has no form for calls. Leave out tool_choice.");
+  throw CodedError("chat_unsupported", "A tool call cannot be required: this chat template has no form for calls. Leave out tool_choice.");
 }
 
 RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const {

@@ -218,10 +218,10 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         core->compute_in_turn(turn_file, params.n_threads);
         const auto type = llama_pooling_type(core->context);
         if (type == LLAMA_POOLING_TYPE_NONE) {
-          throw CodedError("embeddings_unsupported", "Expected a model with pooled vectors, this one's pooling is none.");
+          throw CodedError("embeddings_unsupported", "Expected a model with pooled vectors, got one whose pooling is none.");
         }
         if (type == LLAMA_POOLING_TYPE_RANK && !has_rank_head(core->model->path)) {
-          throw CodedError("rerank_unsupported", "Expected a reranker, this model has no classification head (no tensor cls.weight or cls.output.weight).");
+          throw CodedError("rerank_unsupported", "Expected a reranker, but this model has no classification head (no tensor cls.weight or cls.output.weight).");
         }
       },
       [=](Napi::Env env) -> Napi::Value {

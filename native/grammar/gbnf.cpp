@@ -249,7 +249,7 @@ private:
     if (peek(1) == '[') {
       advance(2);
       id = static_cast<int64_t>(number("the number of a token"));
-      if (peek() != ']' || peek(1) != '>') fail("\"]>\" behind the number of a token");
+      if (peek() != ']' || peek(1) != '>') fail("\"]>\" after the number of a token");
       advance(2);
       if (vocab_size > 0 && id >= vocab_size) {
         fail_at(from, "expected a token from 0 to " + std::to_string(vocab_size - 1) + ", got " +

@@ -190,10 +190,10 @@ private:
         if (rules.component[to.rule()] != rules.component[rule]) continue;
         if (to.last() && !to.first) continue;
         throw GrammarError(
-            "expected rules that read something before they come to themselves, but " +
+            "expected rules that read something before they refer to themselves, but " +
             name_of(rule) +
-            " can begin with itself (left recursion); write the repetition with * or + or behind "
-            "what it begins with");
+            " can begin with itself (left recursion); write the repetition with * or +, or as "
+            "right recursion");
       }
     }
   }

@@ -109,9 +109,9 @@ void keep_spelled(std::vector<std::vector<Element>> &definitions, const GrammarR
     }
   }
   if (!sound[rules.root]) {
-    throw GrammarError("expected a root that tokens of this model can spell, but all of its texts "
+    throw GrammarError("expected a root that this model's tokens can spell, but all of its texts "
                        "need " +
-                       name_of(missing) + " or another character that none has");
+                       name_of(missing) + " or another character that no token has");
   }
   std::vector<std::vector<Element>> kept(count);
   for (const auto &one : all) {

@@ -24,7 +24,7 @@ Grammar::Grammar(std::shared_ptr<const GrammarRules> rules, Effort &work)
     : stacks(std::move(rules)) {
   first_state = stacks.start(work);
   if (first_state == Stacks::nothing) {
-    throw GrammarError("expected a root with a text, got one that goes on for ever");
+    throw GrammarError("expected a root with a text, got one that never ends");
   }
   first_bytes = stacks.size();
   note_size();

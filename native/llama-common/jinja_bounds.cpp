@@ -74,20 +74,20 @@ void enter() {
   if (!counts()) return;
   const char here = 0;
   const auto used = state.stack > &here ? state.stack - &here : &here - state.stack;
-  if (static_cast<size_t>(used) > most_stack) refuse("nests too deep: a macro may call itself without end");
+  if (static_cast<size_t>(used) > most_stack) refuse("nests too deep: a macro may call itself endlessly");
   step(1);
 }
 
 void step(uint64_t steps) {
   if (!counts()) return;
   state.steps += std::min(steps, most_steps);
-  if (state.steps > most_steps) refuse("does not come to an end within the steps that one may take");
+  if (state.steps > most_steps) refuse("does not finish within the allowed number of steps");
 }
 
 void text(size_t bytes) {
   if (!counts()) return;
   state.text += std::min(bytes, most_text);
-  if (state.text > most_text) refuse("writes more text than one may");
+  if (state.text > most_text) refuse("writes more text than allowed");
 }
 
 void text(const jinja::string &written) { text(written.length() + bytes_of_part * written.parts.size()); }
@@ -123,7 +123,7 @@ void divisor(int64_t number, int64_t by) {
 }
 
 void width(int64_t columns) {
-  if (columns < 0 || columns > static_cast<int64_t>(most_width)) refuse("indents by more than 1000 columns, or by less than none");
+  if (columns < 0 || columns > static_cast<int64_t>(most_width)) refuse("indents by more than 1000 columns, or by a negative number");
 }
 
 void rewrite(const std::string &text, const std::string &from, size_t put) {
@@ -133,12 +133,12 @@ void rewrite(const std::string &text, const std::string &from, size_t put) {
     for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + from.size())) found++;
   }
   step(found * (1 + text.size() / bytes_moved_in_a_step));
-  if (put > 0 && found > most_text / put) refuse("writes more text than one may");
+  if (put > 0 && found > most_text / put) refuse("writes more text than allowed");
   recua_jinja::text(text.size() + found * put);
 }
 
 void tokens(size_t count) {
-  if (counts() && count > most_tokens) refuse("is too long: it has more than 30000 words and marks");
+  if (counts() && count > most_tokens) refuse("is too long: it has more than 30000 words and symbols");
 }
 
 } // namespace recua_jinja

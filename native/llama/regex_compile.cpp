@@ -67,7 +67,7 @@ public:
 
 private:
   [[noreturn]] void unknown() const {
-    throw std::runtime_error("The pre-tokenizer's pattern has what Recua does not know at character " + std::to_string(at) + ".");
+    throw std::runtime_error("The pre-tokenizer's pattern has unsupported syntax at character " + std::to_string(at) + ".");
   }
   bool next_is(uint32_t c) const { return at < pattern.size() && pattern[at] == c; }
   bool take(uint32_t c) {

@@ -40,7 +40,7 @@ Napi::Value set(const Napi::CallbackInfo &info) {
     backends::require_cpu();
     const std::lock_guard<std::mutex> lock(mutex);
     if (!chosen.empty() && chosen != name) {
-      throw CodedError("invalid_argument", "This process places its threads by NUMA strategy " + chosen + " already, which cannot be changed to " + name + ".");
+      throw CodedError("invalid_argument", "This process already places its threads by NUMA strategy " + chosen + ", which cannot be changed to " + name + ".");
     }
     if (chosen.empty()) {
       of_cpu<decltype(&ggml_numa_init)>("ggml_backend_cpu_numa_init")(strategy);

@@ -47,7 +47,7 @@ ggml_context_ptr new_context() { return ggml_context_ptr(ggml_init({ggml_tensor_
 
 ggml_backend_buffer_ptr allocate(const ggml_context_ptr &context, ggml_backend_buffer_type_t type) {
   ggml_backend_buffer_ptr buffer(ggml_backend_alloc_ctx_tensors_from_buft(context.get(), type));
-  if (!buffer) throw CodedError("out_of_memory", "There is no memory for a check of the CPU backend.");
+  if (!buffer) throw CodedError("out_of_memory", "There is not enough memory to check the CPU backend.");
   return buffer;
 }
 

@@ -132,7 +132,7 @@ Weights::Weights(ggml_type type, int64_t columns, int64_t rows) : columns(column
   values = to_floats(type, bytes.data(), columns * rows);
   for (int64_t i = 0; i < columns * rows; i++) {
     const double value = std::abs(values[i]);
-    if (!std::isfinite(value)) throw CodedError("internal_error", std::string("A check of ") + ggml_type_name(type) + " has a weight that is no number.");
+    if (!std::isfinite(value)) throw CodedError("internal_error", std::string("A check of ") + ggml_type_name(type) + " has a weight that is not a number.");
     largest[i / columns] = std::max(largest[i / columns], value);
   }
 }

@@ -105,7 +105,7 @@ void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &para
   params.grammar_lazy = chat.grammar_lazy;
   if (!chat.grammar_lazy && !after_thoughts) return;
   for (const auto &trigger : chat.grammar_triggers) params.grammar_triggers.push_back(by_token(vocab, trigger));
-  if (chat.grammar_lazy && params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "A lazy grammar needs a trigger.");
+  if (chat.grammar_lazy && params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "Expected a trigger for the lazy grammar, got none.");
   // A grammar is suspended inside a thinking block; this sampler knows where the block is.
   read_tags(vocab, chat, params);
 }
@@ -131,7 +131,7 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
   const Napi::Value shape = options.get("shape");
   if (!shape.IsExternal()) return;
   const auto answer = *shape.As<HeldShape>().Data();
-  if (!answer->shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
+  if (!answer->shape) throw CodedError("invalid_argument", "The parser of this prompt is already closed.");
   grammar = GrammarSource(*answer);
 }
 
