@@ -120,7 +120,7 @@ public:
   bool contended() const { return worker.contended(); }
   // Compute thread, from such work: calls `what` on the JS thread while the work goes on.
   void tell(std::function<void(Napi::Env)> what) { worker.tell(std::move(what)); }
-  // JS thread. Waits for the step in flight, then frees the context and lets go of the model.
+  // JS thread. Waits for the step in flight, then frees the context and releases the model.
   // Idempotent.
   void close(Napi::Env env, std::function<void(Napi::Env)> done);
   Napi::Promise close(Napi::Env env);
@@ -178,7 +178,7 @@ struct SamplerParts {
   std::vector<llama_logit_bias> biases;
   Penalties penalties;
   std::unique_ptr<Logprobs> logprobs;      // null if not requested
-  std::vector<llama_token> ends;           // end tokens, held back while before_end > 0
+  std::vector<llama_token> ends;           // end tokens to hold back
   int32_t before_end = 0;                  // tokens that must come before an end token
 
   SamplerParts() = default;

@@ -7,7 +7,7 @@
 // Sums restart at 0 in each block and are then added up, so errors do not grow with the context.
 
 // V load(const float *), void store(float *, V), V zero(), V all(float), V fma(a, b, c): a * b + c,
-// add, sub, mul, div, most(a, b): b where either is no number; float largest(V), float sum(V);
+// add, sub, mul, div, most(a, b): b if either is NaN; float largest(V), float sum(V);
 // V from_f16(const uint16_t *), V from_bf16(const uint16_t *), V from_i8(const int8_t *);
 // V rounded(V), V times_power(V, n): v * 2^n for whole n >= -126;
 // V where_less(a, b, x, y): a < b ? x : y;

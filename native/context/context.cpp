@@ -5,7 +5,7 @@
 #include "machine/heap.h"
 #include "thread/machine_turn.h"
 
-#include "../src/llama-ext.h" // private header, in the folder beside llama.h's: the devices of a model
+#include "../src/llama-ext.h" // a private header, for the devices of a model
 #include "ggml.h"
 
 #include <algorithm>
@@ -227,7 +227,7 @@ Napi::Value Context::pause(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Context::abort(const Napi::CallbackInfo &info) {
-  core->interrupted = true; // cleared by the next step()
+  core->interrupted = true; // cleared by the next steps()
   return info.Env().Undefined();
 }
 

@@ -12,7 +12,7 @@
 
 namespace recua::backends {
 
-// Once per process, when the addon is imported. Does not change the registry that the linker made.
+// Call once per process, when the addon is imported. Loads no library.
 void start();
 
 // Throws `backend_unusable` if no CPU backend is registered; llama.cpp would search for one.
