@@ -1,4 +1,5 @@
-// The addon's entry: versions, the log sink, the backends of backends.h and the classes of addon.h.
+// The addon's entry point: versions, the log sink, the backends of backends.h and the classes of
+// addon.h.
 #include "addon.h"
 #include "attention/attention.h"
 #include "machine/backends.h"
@@ -14,7 +15,7 @@ namespace recua {
 
 namespace {
 
-// Told anew each time: backends are loaded after the import.
+// Computed at each access: backends are loaded after the import.
 Napi::Value version(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   auto object = Napi::Object::New(env);

@@ -1,7 +1,7 @@
-// The addon's whole surface on one page; src/addon/addon.ts is its TypeScript twin. Tokens, bytes
-// and KV memory live here. No roles beyond what a chat template needs, no HTTP, no stop strings.
-// Lifetime: a Model owns its contexts, embedders and samplers; close() is explicit and waits for
-// work in flight. JS validates, C++ trusts: callers pass checked numbers.
+// The addon's whole surface on one page; src/addon/addon.ts is its TypeScript twin. The addon deals
+// in tokens, bytes and KV memory: no HTTP, no stop strings, and no roles beyond those that a chat
+// template needs. Lifetime: a Model owns its contexts, embedders and samplers; close() is explicit
+// and waits for work in flight. JavaScript validates numbers, C++ trusts them.
 #pragma once
 
 #include "js.h"
@@ -29,18 +29,18 @@
 
 namespace recua {
 
-// One per JS environment (main thread, worker thread): the classes' constructors.
+// One per JS environment (main thread or worker thread): the constructors of the classes.
 struct AddonData {
   Napi::FunctionReference model, context, embedder, sampler, parser;
   bool log_hook = false; // log.cpp cleans up after this environment
-  // A JS object of class `constructor` around `state`.
+  // Makes a JS object of class `constructor` around `state`.
   template <typename State>
   static Napi::Object wrap(Napi::Env env, const Napi::FunctionReference &constructor, std::shared_ptr<State> state) {
     return constructor.New({Napi::External<std::shared_ptr<State>>::New(env, &state)});
   }
 };
 
-// A loaded model; freed when the last holder lets go, which fulfils `released`.
+// A loaded model. Freed when its last holder releases it; that fulfills `released`.
 struct ModelState {
   llama_model *model = nullptr;
   const llama_vocab *vocab = nullptr;
@@ -48,25 +48,25 @@ struct ModelState {
   std::promise<void> released;
 
   std::mutex templates_mutex; // guards `templates`
-  std::list<std::pair<std::string, std::shared_ptr<Templates>>> templates; // by source, the last used first
+  std::list<std::pair<std::string, std::shared_ptr<Templates>>> templates; // by source, most recent first
 
   GrammarCache grammars;
 
-  // Any thread. The tokens that end a generation: looked for once, among all.
+  // Any thread. The tokens that end a generation. The vocabulary is searched once.
   const std::vector<llama_token> &end_tokens();
-  // Any thread. Tokens that are looked for in a text before the others; made at the first call.
+  // Any thread. The tokens to find in a text before all others; made at the first call.
   const Specials &special_tokens();
   // Any thread. Made at the first call.
   const LengthBound &length_bound();
   // Any thread. Made at the first call.
   History &history();
-  // Any thread. Compiled templates of `source` ('' is the file's own).
+  // Any thread. The compiled template `source`; '' is the model file's own template.
   std::shared_ptr<Templates> chat_templates(const std::string &source);
-  // Any thread. What to tell where outputs are no numbers; without the folder, since clients hear
-  // it.
+  // Any thread. The message for outputs that are not numbers. It omits the folder, because clients
+  // see the message.
   std::string damaged() const {
     return "The outputs of " + path.substr(path.find_last_of("/\\") + 1) +
-           " are not numbers, so its weights are damaged. Look with recua show --verify, and get the file again.";
+           " are not numbers, so its weights are damaged. Check the file with recua show --verify, then download it again.";
   }
   ~ModelState();
 
@@ -81,14 +81,15 @@ private:
   std::vector<llama_token> ends;
 };
 
-// The KV of one sequence, outside the context.
+// The KV of one sequence, copied out of the context.
 struct Stash {
   std::unique_ptr<uint8_t[]> bytes;
   size_t size = 0;
 };
 
-// All of a context, by number. Any thread: the compute thread fills and uses them, JS reads and
-// writes their bytes for files. A stash is written before its number is used elsewhere.
+// All stashes of one context, by number. Any thread: the compute thread fills and uses stashes, the
+// JS thread reads and writes their bytes for files. JS finishes writing a stash before it uses the
+// number elsewhere.
 class Stashes {
 public:
   int32_t add(Stash stash); // never 0
@@ -102,56 +103,57 @@ private:
   int32_t last = 0;
 };
 
-// A llama_context and its turns on the compute thread: what contexts and embedders have in common.
+// A llama_context and its turns on the compute thread: the common part of contexts and embedders.
 class ContextCore : public std::enable_shared_from_this<ContextCore> {
 public:
   ContextCore(Napi::Env env, std::shared_ptr<ModelState> model);
   ~ContextCore();
 
-  // Posts work to the compute thread; the promise is rejected with `closed` after close().
+  // Posts work to the compute thread. After close() the promise is rejected with `closed`.
   Napi::Promise run(Napi::Env env, const char *fallback, std::function<void()> work,
                     std::function<Napi::Value(Napi::Env)> convert);
-  // The same for work that is long: called again and again while it returns true, with other
-  // contexts' work between.
+  // Like run(), for long work: calls `slice` until it returns false. Other contexts may compute
+  // between two slices.
   Napi::Promise run_slices(Napi::Env env, const char *fallback, std::function<bool()> slice,
                            std::function<Napi::Value(Napi::Env)> convert);
-  // From such work: whether another context waits for its turn.
+  // From such work: whether another context is waiting for its turn.
   bool contended() const { return worker.contended(); }
-  // Thread, from such work: what is to happen on the JS thread meanwhile.
+  // Compute thread, from such work: calls `what` on the JS thread while the work goes on.
   void tell(std::function<void(Napi::Env)> what) { worker.tell(std::move(what)); }
-  // JS thread. Waits for the step in flight, then frees the context and lets go of the model.
+  // JS thread. Waits for the step in flight, then frees the context and releases the model.
   // Idempotent.
   void close(Napi::Env env, std::function<void(Napi::Env)> done);
   Napi::Promise close(Napi::Env env);
-  // From now on its work waits for its turn at that many cores (thread/machine_turn.h). An empty
-  // path: it never waits.
+  // From now on, work waits for its turn at `cores` cores (thread/machine_turn.h). With an empty
+  // path it never waits.
   void compute_in_turn(const std::string &turn_file, int32_t cores);
-  // Thread. Creates the llama_context; throws CodedError. `own_attention`: attention/attention.h.
+  // Compute thread. Creates the llama_context; throws CodedError. `own_attention`:
+  // attention/attention.h.
   void open(llama_context_params params, bool own_attention = false);
-  // Thread. llama_decode; where it gives 2 because it was interrupted, what llama.cpp says of it is
-  // no error in the log.
+  // Compute thread. Calls llama_decode. If it returns 2 (interrupted), the errors that llama.cpp
+  // logged for that go to the log as debug lines.
   int32_t decode(const llama_batch &batch);
 
   std::shared_ptr<ModelState> model; // null once closed
-  LogitsInPlace logits; // of contexts that generate
+  LogitsInPlace logits; // for contexts that generate
   llama_context *context = nullptr;
-  std::atomic<bool> interrupted{false}; // polled by the backend while it computes
-  std::atomic<uint64_t> polls{0};       // how often: a sign that it does
-  std::atomic<bool> paused{false};      // of steps that follow each other, the one in flight is the last
+  std::atomic<bool> interrupted{false}; // the backend polls it while it computes
+  std::atomic<uint64_t> polls{0};       // how often it did, which shows that it is alive
+  std::atomic<bool> paused{false};      // the step in flight is the last of its run
   bool closed = false;
   Stashes stashes;
-  std::unique_ptr<DraftCosts> draft_costs; // null where guesses are not evaluated
+  std::unique_ptr<DraftCosts> draft_costs; // null if guesses are not evaluated
   size_t most_outputs = 1;
-  int32_t threads = 1; // at most, for steps of one row and of more
+  int32_t threads = 1; // upper limits for steps of one row, and of more
   int32_t threads_batch = 1;
-  double rows_per_ms = 0; // of the last embedding pass, 0 before the first
+  double rows_per_ms = 0; // of the last embedding pass; 0 before the first
 
 private:
   std::vector<std::function<void(Napi::Env)>> waiting_for_close;
   Worker worker;
 };
 
-// What repeats is less likely: counts of the last tokens, prompt included.
+// Makes repeated tokens less likely, by their counts among the last tokens, prompt included.
 struct Penalties {
   int32_t last_n = 0;
   float repeat = 1, frequency = 0, presence = 0;
@@ -160,58 +162,61 @@ struct Penalties {
   void accept(llama_token token);
   void apply(float *logits) const;
 
-  std::vector<llama_token> recent = {}; // a ring
+  std::vector<llama_token> recent = {}; // a ring buffer
   size_t next = 0;
   std::unordered_map<llama_token, int32_t> counts = {};
 };
 
-// What one request is sampled with; made on a pool thread. Either llama.cpp's chain or `choice`
-// draws.
+// The parts that sample for one request; made on a pool thread. Either llama.cpp's chain or
+// `choice` draws the token.
 struct SamplerParts {
   common_sampler_ptr chain;
   std::unique_ptr<Choice> choice;
   std::unique_ptr<Constraint> constraint;
-  std::unique_ptr<Drafter> drafter; // null where guesses are not wanted
-  std::unique_ptr<Thoughts> thoughts; // null where nothing ends them
+  std::unique_ptr<Drafter> drafter; // null if guesses are not wanted
+  std::unique_ptr<Thoughts> thoughts; // null if nothing can end them
   std::vector<llama_logit_bias> biases;
   Penalties penalties;
-  std::unique_ptr<Logprobs> logprobs;      // null where nobody asks for them
-  std::vector<llama_token> ends;           // those that do not come yet
-  int32_t before_end = 0;                  // tokens to come before they do
+  std::unique_ptr<Logprobs> logprobs;      // null if not requested
+  std::vector<llama_token> ends;           // end tokens to hold back
+  int32_t before_end = 0;                  // tokens that must come before an end token
 
   SamplerParts() = default;
-  // `draws_by_chain`: whatever the parameters. `by_chain`: its grammar is the chain's, too.
+  // `draws_by_chain`: the chain draws, whatever the parameters. `by_chain`: the chain also applies
+  // the grammar.
   SamplerParts(const std::shared_ptr<ModelState> &model, common_params_sampling &params,
                const std::vector<llama_token> &history, bool draws_by_chain, bool by_chain);
 };
 
-// A sampler's state belongs to one sequence. Used by the compute thread during a step, else by the
-// JS thread.
+// The sampler state of one sequence. The compute thread uses it during a step, the JS thread at all
+// other times.
 struct SamplerState {
   std::shared_ptr<ModelState> model;
   SamplerParts parts;
   uint32_t seed = 0;
   std::atomic<bool> closed{false};
 
-  // The compute thread or one of its team. Reads and changes the logits of row `row` of the last
-  // decode, picks a token and accepts it. `threads` may share the row. Throws on failure.
-  // `undecided` where the grammar needs more work than others should wait for: decide() then has
-  // the token, and no step may use the sampler before.
+  // The compute thread or a thread of its team. Reads and changes the logits of row `row` of the
+  // last decode, picks a token and accepts it. `threads` threads may share the row. Throws on
+  // failure. Returns `undecided` if the grammar needs more work than other sequences should wait
+  // for: then decide() returns the token, and no step may use the sampler before that.
   llama_token sample(llama_context *context, int32_t row, float *logits, int32_t threads);
   static constexpr llama_token undecided = -3;
-  // Instead, of a row in the prompt: notes how likely the token was that follows there.
+  // Used in place of sample() for a row inside the prompt: records how likely its known next token
+  // was.
   void score(const float *logits, llama_token token, int32_t threads);
-  // Pool thread. Once for each undecided token.
+  // Pool thread. Call once for each undecided token.
   llama_token decide();
-  // llama.cpp's chain with a grammar of its own, which only tests ask for, or with none.
+  // llama.cpp's chain with its own grammar (only tests request that) or without a grammar.
   bool by_chain() const { return parts.chain != nullptr && !parts.constraint; }
   const Drafter *drafter() const { return closed ? nullptr : parts.drafter.get(); }
-  // JS thread. False where the sampler was not made for it.
+  // JS thread. False if the sampler was not made with that option.
   bool end_thinking() const;
-  // Random numbers drawn so far; -1 where llama.cpp's chain draws, whose state cannot be told.
+  // Random numbers drawn so far; -1 if llama.cpp's chain draws, because its state cannot be read.
   int32_t draws() const { return parts.choice ? static_cast<int32_t>(parts.choice->draws()) : -1; }
-  // Pool thread, before any step: goes on behind tokens that another sampler of the same options
-  // gave, with so many draws. Throws where the chain draws, or the tokens are none of its grammar.
+  // Pool thread, before any step. Continues after `tokens`, which another sampler with the same
+  // options produced with `draws` random numbers. Throws if the chain draws or the grammar does not
+  // allow the tokens.
   void resume(const std::vector<llama_token> &tokens, int32_t draws);
   // JS thread, when no step can use it any more.
   void release();
@@ -231,13 +236,13 @@ private:
   llama_token take(int64_t found, const float *logits, size_t count);
 
   std::mutex deciding; // held by decide()
-  std::vector<float> end_logits; // of the ends, while they must not come
-  std::vector<float> held; // the row of an undecided token
-  llama_token held_winner = -1; // what would have come without the grammar
+  std::vector<float> end_logits; // logits of the end tokens while they are held back
+  std::vector<float> held; // the logits of an undecided token's row
+  llama_token held_winner = -1; // the token that would win without the grammar
 };
 
 // --- model.cpp
-// True where a token sees only those before it, which is what generating needs.
+// True if each token sees only the tokens before it, which generation requires.
 bool is_causal(const llama_model *model);
 
 class Model : public Napi::ObjectWrap<Model> {
@@ -266,9 +271,9 @@ private:
   Napi::Value limit_grammars(const Napi::CallbackInfo &info); // sampler.cpp
   Napi::Value close(const Napi::CallbackInfo &info);
 
-  // The state, or a thrown / rejected `closed`.
+  // The state; throws or rejects with `closed`.
   std::shared_ptr<ModelState> open(Napi::Env env) const;
-  // A sampler's state, empty, which is released before the model is.
+  // An empty sampler state, which is released before the model.
   std::shared_ptr<SamplerState> new_sampler(Napi::Env env);
 
   std::shared_ptr<ModelState> state;
@@ -277,8 +282,8 @@ private:
   Napi::ObjectReference closing; // the promise of the first close()
 };
 
-// --- context.cpp, step.cpp, kv.cpp True where any range of a sequence can be cut out or copied:
-// plain attention over the whole context.
+// --- context.cpp, step.cpp, kv.cpp
+// True if any range of a sequence can be cut out or copied: plain attention over the whole context.
 bool is_plain_attention(const llama_model *model);
 
 class Context : public Napi::ObjectWrap<Context> {
@@ -321,7 +326,7 @@ private:
   Napi::Value close(const Napi::CallbackInfo &info);
 
   std::shared_ptr<ContextCore> core;
-  int32_t context_size = 0; // longest input in tokens
+  int32_t context_size = 0; // longest input, in tokens
 };
 
 // --- sampler.cpp
@@ -329,7 +334,7 @@ class Sampler : public Napi::ObjectWrap<Sampler> {
 public:
   static Napi::Function define(Napi::Env env);
   explicit Sampler(const Napi::CallbackInfo &info);
-  // A sampler of parts that were made on the pool; throws where the model was closed meanwhile.
+  // Wraps parts that were made on a pool thread; throws if the model was closed in the meantime.
   static Napi::Object wrap(Napi::Env env, const std::shared_ptr<SamplerState> &state, SamplerParts parts, uint32_t seed);
   std::shared_ptr<SamplerState> state;
 
@@ -353,32 +358,32 @@ private:
   Napi::Value message(const Napi::CallbackInfo &info);
   Napi::Value close(const Napi::CallbackInfo &info);
 
-  std::shared_ptr<AnswerShape> answer; // without its shape once closed
+  std::shared_ptr<AnswerShape> answer; // its shape is null after close()
   common_chat_parser_params params;
   common_chat_msg current;
   std::vector<std::string> call_ids;
   std::vector<bool> call_announced;
 };
 
-// --- log.cpp. The errors llama.cpp logged on this thread since `clear`, for the message of a
-// failed load.
+// --- log.cpp
+// last_errors(): the errors that llama.cpp logged on this thread since clear_errors(), for the
+// message of a failed load.
 namespace log {
 Napi::Value set_sink(const Napi::CallbackInfo &info);
 void install();
 void clear_errors();
 std::string last_errors();
 
-// From the moment that `asked` is true, errors which this thread logs are held back until it is
-// known whether they only say that a computation stopped as it was asked to. One at a time for each
-// thread.
+// Once `asked` is true, holds back the errors that this thread logs, until it is known whether they
+// only report the interruption that was asked for. At most one per thread at a time.
 class HeldErrors {
 public:
   explicit HeldErrors(const std::atomic<bool> &asked);
-  ~HeldErrors(); // what is still held goes to the log as it came
+  ~HeldErrors(); // errors still held go to the log unchanged
   HeldErrors(const HeldErrors &) = delete;
   HeldErrors &operator=(const HeldErrors &) = delete;
 
-  void expected(); // what is held was asked for: it goes to the log as debug
+  void expected(); // the held errors are expected: they go to the log as debug lines
 };
 } // namespace log
 

@@ -1,5 +1,5 @@
-// Errors of C++ with a code of src/errors.ts, and what work that may throw them ended with. Any
-// thread; nothing of JS.
+// C++ errors with a code of src/errors.ts, and the outcome of work that may throw them. Any thread;
+// independent of JS.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace recua {
 // the JS thread.
 struct CodedError : std::runtime_error {
   const char *code;
-  int32_t index; // of what it is about, where that is one of several; -1 where not. `index` in JS
+  int32_t index; // which of several items it is about, or -1; `index` in JS
   CodedError(const char *code, const std::string &message, int32_t index = -1)
       : std::runtime_error(message), code(code), index(index) {}
 };
 
-// What a piece of off-thread work ended with, carried back to the JS thread.
+// The outcome of off-thread work, carried back to the JS thread.
 struct Outcome {
-  const char *code = nullptr; // nullptr: it went well
+  const char *code = nullptr; // nullptr: success
   std::string message;
   int32_t index = -1;
 
-  // Runs `work` on the current thread; `fallback` is the code of exceptions that carry none.
+  // Runs `work` on the current thread. `fallback` is the code for exceptions without one.
   template <typename Work>
   static Outcome of(Work &&work, const char *fallback = "internal_error") {
     try {

@@ -1,5 +1,5 @@
-// The only napi glue: coded errors, options from objects, work off the JS thread.
-// Included by every native file; functions here run on the JS thread unless they say otherwise.
+// The only napi glue: coded errors, options from objects, work off the JS thread. Every native file
+// includes it. Functions run on the JS thread unless they say otherwise.
 #pragma once
 
 #include "coded_error.h"
@@ -20,7 +20,7 @@ inline Napi::Error make_error(Napi::Env env, const char *code, const std::string
   return error;
 }
 
-// Runs a synchronous native body and turns every C++ exception into a coded JS error.
+// Runs a synchronous native function and turns every C++ exception into a coded JS error.
 template <typename Body>
 auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
   try {
@@ -36,8 +36,8 @@ auto guarded(Napi::Env env, Body &&body) -> decltype(body()) {
   }
 }
 
-// JS thread. Ends a promise: with the outcome's error, with what `convert` makes, or with what it
-// throws.
+// JS thread. Settles a promise: resolves it with the value that `convert` returns, or rejects it
+// with the outcome's error or the exception that `convert` throws.
 template <typename Convert>
 void settle(Napi::Env env, Napi::Promise::Deferred &deferred, const Outcome &outcome, Convert &&convert) {
   Napi::HandleScope scope(env);
@@ -51,9 +51,9 @@ void settle(Napi::Env env, Napi::Promise::Deferred &deferred, const Outcome &out
   }
 }
 
-// One task on libuv's pool. R must be default-constructible; `work` fills it on the pool, `convert`
-// makes the promise's value on the JS thread. What the lambdas capture is destroyed on the JS
-// thread.
+// One task on libuv's pool. R must be default-constructible. `work` fills it on a pool thread;
+// `convert` makes the promise's value from it on the JS thread. Values that the lambdas capture are
+// destroyed on the JS thread.
 template <typename R>
 class Task : public Napi::AsyncWorker {
 public:
@@ -99,7 +99,8 @@ inline Napi::Promise rejected(Napi::Env env, const char *code, const std::string
   return deferred.Promise();
 }
 
-// The body of a method that promises: what it throws before the work begins becomes a rejection.
+// The body of a method that returns a promise. Exceptions thrown before the work starts become
+// rejections.
 template <typename Body>
 Napi::Value promised(Napi::Env env, Body &&body) {
   try {
@@ -111,7 +112,7 @@ Napi::Value promised(Napi::Env env, Body &&body) {
   }
 }
 
-// Reads the fields of an options object; a missing or undefined one leaves the default.
+// Reads the fields of an options object. A missing or undefined field keeps its default.
 class Options {
 public:
   explicit Options(const Napi::Value &value) : object(value.As<Napi::Object>()) {}
@@ -142,8 +143,8 @@ private:
   Napi::Object object;
 };
 
-// The first number of an Int32Array, which JS may set while a task runs; kept alive as long as this
-// is. To be captured by the task, and so destroyed on the JS thread.
+// The first number of an Int32Array, which JS may set while a task runs. Keeps the array alive.
+// Tasks must capture the Flag, so that it is destroyed on the JS thread.
 class Flag {
 public:
   static std::shared_ptr<Flag> of(const Napi::Value &value) {
@@ -161,7 +162,7 @@ private:
   const volatile int32_t *at = nullptr;
 };
 
-// A typed array's numbers, copied, so that nothing off-thread depends on a buffer JS may detach.
+// Copies a typed array, so that no other thread depends on a buffer that JS may detach.
 template <typename T>
 std::vector<T> copy_array(const Napi::Value &value, size_t count = SIZE_MAX) {
   const auto array = value.As<Napi::TypedArrayOf<T>>();

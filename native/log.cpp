@@ -1,6 +1,6 @@
-// Where llama.cpp's log lines go: to a JS function of each environment that set one, never to
-// stdout. Lines come from any thread and belong to no environment, so that all get them; a function
-// is called on the JS thread that set it.
+// Routes llama.cpp's log lines to a JS function of each environment that set one, never to stdout.
+// Lines come from any thread and belong to no environment, so every function gets all of them. Each
+// function is called on the JS thread that set it.
 #include "addon.h"
 
 #include "log.h"
@@ -15,7 +15,7 @@ namespace {
 std::mutex mutex;                                  // guards the sinks
 std::map<void *, napi_threadsafe_function> sinks;  // by environment
 
-// Each thread's own, so that one thread's failure is not explained by another's lines.
+// Per thread, so that one thread's failure is not explained by another thread's log lines.
 thread_local std::string partial; // llama.cpp logs pieces of lines with level CONT
 thread_local ggml_log_level partial_level = GGML_LOG_LEVEL_INFO;
 thread_local std::deque<std::string> errors;

@@ -1,4 +1,4 @@
-// Attention of Recua's own, in place of the CPU backend's. docs/design/attention.md says how it
+// Recua's own attention, in place of the CPU backend's. docs/design/attention.md explains how it
 // gets its nodes and what it computes. Called by machine/backends.cpp and context/context.cpp.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace recua::attention {
 
-// Once per process, when a CPU backend is there.
+// Call once per process, when a CPU backend is registered.
 void install();
 
-// Whether a registered backend is this one, which is nobody's device.
+// Whether a registered backend is this one, which offers no device to users.
 bool is_own(ggml_backend_reg_t reg);
 
-// While it lives, contexts that this thread makes get attention of their own, for so many threads
-// at most; 0: ggml's. One whose model is on a GPU is not to have it.
+// While it lives, contexts that this thread makes use Recua's attention on at most `threads`
+// threads; 0: ggml's attention. Pass 0 for a context whose model is on a GPU.
 class Wanted {
 public:
   explicit Wanted(int32_t threads);

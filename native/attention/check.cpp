@@ -1,5 +1,5 @@
-// One attention by a kernel of ours or by ggml, from arrays of JavaScript: how tests compare them
-// with what is right, and how long each takes.
+// Runs one attention by one of our kernels or by ggml, on arrays from JavaScript. Tests compare the
+// results with a reference and measure the time.
 #include "attention/attention.h"
 #include "attention/work.h"
 #include "thread/compute_thread.h"
@@ -54,11 +54,11 @@ ggml_type type_named(const std::string &name) {
   throw CodedError("invalid_argument", "Expected a type such as f16, got " + name + ".");
 }
 
-// Fills a tensor of any type, and the array with what came of its values there.
+// Fills a tensor of any type, and writes the rounded values back to the array.
 void fill(ggml_tensor *tensor, const Napi::Float32Array &from) {
   float *values = const_cast<Napi::Float32Array &>(from).Data();
   const int64_t count = ggml_nelements(tensor);
-  if (static_cast<int64_t>(from.ElementLength()) != count) throw CodedError("invalid_argument", "An array has another length than the shape says.");
+  if (static_cast<int64_t>(from.ElementLength()) != count) throw CodedError("invalid_argument", "Expected an array of the shape's length, got another length.");
   if (tensor->type == GGML_TYPE_F32) {
     std::memcpy(tensor->data, values, ggml_nbytes(tensor));
     return;
@@ -78,7 +78,7 @@ Napi::Value run(Napi::Env env, const Call &call) {
   ggml_backend_ptr backend(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
   if (!backend) throw CodedError("backend_unusable", "No CPU backend is loaded.");
   ggml_context_ptr context(ggml_init({ggml_tensor_overhead() * 32 + ggml_graph_overhead(), nullptr, true}));
-  // As llama.cpp has them: heads of a token, or of a key, lie beside each other.
+  // llama.cpp's layout: the heads of a token, or of a key, are adjacent.
   ggml_tensor *q = ggml_new_tensor_4d(context.get(), GGML_TYPE_F32, call.dk, call.heads, call.tokens, call.streams);
   ggml_tensor *k = ggml_new_tensor_4d(context.get(), type_named(call.type_k), call.dk, call.kv_heads, call.keys, call.streams);
   ggml_tensor *v = ggml_new_tensor_4d(context.get(), type_named(call.type_v), call.dv, call.kv_heads, call.keys, call.streams);
@@ -89,7 +89,7 @@ Napi::Value run(Napi::Env env, const Call &call) {
   ggml_flash_attn_ext_add_sinks(node, sinks);
   ggml_prec_set_acc(node, GGML_PREC_F32);
   ggml_backend_buffer_ptr buffer(ggml_backend_alloc_ctx_tensors(context.get(), backend.get()));
-  if (!buffer) throw CodedError("out_of_memory", "There is no memory for so large a check.");
+  if (!buffer) throw CodedError("out_of_memory", "There is not enough memory for a check this large.");
   fill(q, call.q);
   fill(k, call.k);
   fill(v, call.v);

@@ -1,8 +1,7 @@
-// The device by which llama.cpp comes to ask of attention.h. It makes a backend of every ACCEL
-// device for each context, and asks whether that wants a node of the graph before the graph is
-// divided.
-// This one wants none: those that it can compute it turns into custom operations, which the CPU
-// backend then calls.
+// The device through which llama.cpp offers graph nodes to attention.h. llama.cpp makes a backend
+// of every ACCEL device for each context, and asks whether it wants a node before it divides the
+// graph. This one refuses all nodes, but first turns those that it can compute into custom
+// operations, which the CPU backend then calls.
 #include "attention/attention.h"
 #include "attention/work.h"
 
@@ -16,7 +15,7 @@ thread_local int32_t wanted_threads = 0;
 
 const char *name(ggml_backend_dev_t) { return "recua-attention"; }
 
-// A context's, or the one that is registered, which has no work.
+// The instance of one context. The registered device has none, and no work.
 struct Own {
   Own(ggml_backend_dev_t registered, const Kernel &kernel, int32_t threads) : device(*registered), backend{}, work(kernel, threads) {
     device.context = &work;
@@ -30,7 +29,7 @@ ggml_backend_i backend_functions() {
   ggml_backend_i functions{};
   functions.get_name = [](ggml_backend_t backend) { return name(backend->device); };
   functions.free = [](ggml_backend_t backend) { delete static_cast<Own *>(backend->context); };
-  functions.graph_compute = [](ggml_backend_t, ggml_cgraph *) { return GGML_STATUS_FAILED; }; // it has no nodes
+  functions.graph_compute = [](ggml_backend_t, ggml_cgraph *) { return GGML_STATUS_FAILED; }; // it never gets nodes
   return functions;
 }
 

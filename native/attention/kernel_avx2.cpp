@@ -1,5 +1,4 @@
-// The kernels of attention for AVX2 with FMA and F16C. Compiled with its instructions:
-// CMakeLists.txt.
+// The attention kernels for AVX2 with FMA and F16C. CMakeLists.txt sets the compiler's flags.
 #include "attention/kernel.h"
 
 #if defined(__AVX2__)

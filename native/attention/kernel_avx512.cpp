@@ -1,10 +1,10 @@
-// The kernels of attention for AVX-512. Compiled with its instructions: CMakeLists.txt.
+// The attention kernels for AVX-512. CMakeLists.txt sets the compiler's flags.
 #include "attention/kernel.h"
 
 #if defined(__AVX512F__) && defined(__GNUC__)
 
 #if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // of the vectors that GCC's own header begins with
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // vectors that GCC's own header starts from
 #endif
 #include <immintrin.h>
 #include <math.h>

@@ -1,13 +1,13 @@
-// The kernels of attention, over a vector `V` of `W` floats that the including file defines for its
-// instructions. All of it has internal linkage and uses nothing of the C++ library (kernel.h says
-// why). Included once by each kernel_*.cpp, within its anonymous namespace.
+// The attention kernels, over a vector `V` of `W` floats that the including file defines.
+// Everything has internal linkage and uses nothing of the C++ library (kernel.h says why). Each
+// kernel_*.cpp includes this file once, within its anonymous namespace.
 //
-// Keys come in blocks. A block is made floats once for all rows of the unit: the query rows of all
-// tokens and of all heads that share the keys. Logits, softmax and sums of values are floats; a
-// block's sum begins at 0 and is added to the row's, so that errors do not grow with the context.
+// Keys come in blocks. A block is converted to floats once, for all rows of the unit: the query
+// rows of all tokens and heads that share the keys. Logits, softmax and sums of values are floats.
+// Sums restart at 0 in each block and are then added up, so errors do not grow with the context.
 
 // V load(const float *), void store(float *, V), V zero(), V all(float), V fma(a, b, c): a * b + c,
-// add, sub, mul, div, most(a, b): b where either is no number; float largest(V), float sum(V);
+// add, sub, mul, div, most(a, b): b if either is NaN; float largest(V), float sum(V);
 // V from_f16(const uint16_t *), V from_bf16(const uint16_t *), V from_i8(const int8_t *);
 // V rounded(V), V times_power(V, n): v * 2^n for whole n >= -126;
 // V where_less(a, b, x, y): a < b ? x : y;
@@ -22,7 +22,7 @@ constexpr int32_t block = key_block;
 #define RECUA_PREFETCH(address) (void)(address)
 #endif
 
-// e^x for x <= 0, 0 below -87; keeps what is no number.
+// e^x for x <= 0; 0 below -87; NaN stays NaN.
 inline V exponential(V x) {
   const V lowest = all(-87.0f);
   const V bounded = most(lowest, x);
@@ -56,7 +56,7 @@ inline V hyperbolic_tangent(V x) {
 
 inline float exponential(float x) { return expf(x); }
 
-// One row of `count` values, a multiple of 16, as floats.
+// Converts one row of `count` values (a multiple of 16) to floats.
 inline void unpack(float *to, const char *from, int32_t count, Format format) {
   switch (format) {
     case Format::f32:
@@ -81,7 +81,7 @@ inline void unpack(float *to, const char *from, int32_t count, Format format) {
   }
 }
 
-// M rows × N vectors of a product: c = a · b, or c * factor + a · b; no factors are ones.
+// A tile of M rows × N vectors: c = a · b, or c * factor + a · b. Null `factors` are ones.
 template <int M, int N, bool Adds>
 inline void tile(float *c, int32_t c_row, const float *a, int32_t a_row, const float *b, int32_t b_row, int32_t depth,
                  const float *factors) {
@@ -120,7 +120,7 @@ inline void strip(float *c, int32_t c_row, const float *a, int32_t a_row, const 
   for (; column < columns; column += W) tile<M, 1, Adds>(c + column, c_row, a, a_row, b + column, b_row, depth, factors);
 }
 
-// All rows; `columns` is a multiple of W.
+// The product of all rows; `columns` is a multiple of W.
 template <bool Adds>
 void product(float *c, int32_t c_row, const float *a, int32_t a_row, const float *b, int32_t b_row, int32_t rows, int32_t columns,
              int32_t depth, const float *factors) {
@@ -145,7 +145,7 @@ void product(float *c, int32_t c_row, const float *a, int32_t a_row, const float
   }
 }
 
-// Where the parts of a unit's scratch memory begin.
+// The parts of a unit's scratch memory.
 struct Scratch {
   float *q, *out, *largest, *sum, *factors, *logits, *keys, *values, *mask, *live;
 
@@ -176,7 +176,7 @@ const char *at(const Rows &rows, int64_t row, int64_t head, int64_t stream) {
 void few_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t rows, int32_t key, int32_t count) {
   for (int32_t first = 0; first < count; first += W) {
     for (int32_t j = 0; j < W; j++) {
-      const int32_t column = first + j < count ? first + j : count - 1; // what is behind the end is masked
+      const int32_t column = first + j < count ? first + j : count - 1; // columns past the end are masked
       const char *row = at(task.k, key + column, unit.kv_head, unit.stream);
       RECUA_PREFETCH(row + W * task.k.row);
       RECUA_PREFETCH(row + W * task.k.row + 64);
@@ -219,7 +219,7 @@ void many_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t f
   float *logits = s.logits + static_cast<int64_t>(from) * block;
   const float *q = s.q + static_cast<int64_t>(from) * task.dk;
   const int32_t width = (count + W - 1) / W * W;
-  // In parts, whose sums are added: of one long sum the last digits get lost.
+  // In parts whose sums are added: one long sum would lose its last digits.
   product<false>(logits, block, q, task.dk, s.keys, block, to - from, width, depth_part, nullptr);
   for (int32_t d = depth_part; d < task.dk; d += depth_part) {
     product<true>(logits, block, q + d, task.dk, s.keys + static_cast<int64_t>(d) * block, block, to - from, width, depth_part, nullptr);
@@ -228,11 +228,11 @@ void many_logits(const Task &task, const Unit &unit, const Scratch &s, int32_t f
 
 // Which tokens of a unit see keys of a block.
 struct Seen {
-  int32_t from, to; // tokens; empty where none does
-  bool plainly;     // all of them all keys, with no bias
+  int32_t from, to; // tokens; empty if none does
+  bool plainly;     // all tokens see all keys, without a bias
 };
 
-// Fills the masks of the block, −infinity behind its end, and `live`, the largest of each key.
+// Fills the masks of the block, −infinity past its end, and `live`: the largest mask of each key.
 Seen read_mask(const Task &task, const Unit &unit, const Scratch &s, int32_t key, int32_t count) {
   const int32_t width = (count + W - 1) / W * W;
   if (task.mask.data == nullptr) {
@@ -270,8 +270,8 @@ Seen read_mask(const Task &task, const Unit &unit, const Scratch &s, int32_t key
   return seen;
 }
 
-// A row of logits becomes shares of its new largest; its factor is what the earlier sums are to be
-// multiplied by.
+// Turns logits into exponentials relative to the row's new largest; `factors` rescales earlier
+// sums.
 void soften(const Task &task, const Scratch &s, int32_t row, float slope, const float *mask, int32_t width) {
   float *logits = s.logits + static_cast<int64_t>(row) * block;
   const V scale = all(task.scale);
@@ -283,7 +283,7 @@ void soften(const Task &task, const Scratch &s, int32_t row, float slope, const 
     if (task.softcap != 0) x = mul(hyperbolic_tangent(x), all(task.softcap));
     if (mask != nullptr) {
       const V bias = load(mask + j);
-      // Not by the sum alone: a masked key may hold what is no number.
+      // Not just the sum: the logit of a masked key may be NaN.
       x = where_less(nothing, bias, fma(bias, inclination, x), nothing);
     }
     store(logits + j, x);
@@ -310,7 +310,7 @@ void soften(const Task &task, const Scratch &s, int32_t row, float slope, const 
   s.largest[row] = now;
 }
 
-// Divides a row's sums of values by its sum and writes it.
+// Divides a row's sums of values by its sum of exponentials and writes it.
 void finish(const Task &task, const Unit &unit, int32_t row, float largest_, float sum_, const float *values) {
   const int32_t token = unit.token + row / task.group;
   const int32_t head = unit.kv_head * task.group + row % task.group;

@@ -1,4 +1,4 @@
-// The kernels of attention for 64-bit ARM, whose every processor has NEON.
+// The attention kernels for 64-bit ARM. All these processors have NEON.
 #include "attention/kernel.h"
 
 #if defined(__aarch64__)

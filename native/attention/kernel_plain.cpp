@@ -1,4 +1,4 @@
-// The kernels of attention for any processor: vectors of four as GCC and Clang have them, or none.
+// The attention kernels for any processor: vectors of four in GCC and Clang, or no kernel.
 #include "attention/kernel.h"
 
 #if defined(__GNUC__)
@@ -46,14 +46,15 @@ inline float sum(V v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 inline V from_f16(const uint16_t *from) {
   const Words bits = __builtin_convertvector(read<Halves>(from), Words);
   const Words size = bits & 0x7FFF;
-  // What is infinite or no number stays so; all else, subnormal or not, has another exponent.
+  // Infinity and NaN keep their meaning; for all other values, subnormals included, the exponent is
+  // rebased.
   const V special = (V)((size << 13) | 0x7F800000);
   const V value = choose(size >= 0x7C00, special, (V)(size << 13) * 0x1p112f);
   return (V)((Words)value | ((bits & 0x8000) << 16));
 }
 inline V from_bf16(const uint16_t *from) { return (V)(__builtin_convertvector(read<Halves>(from), Words) << 16); }
 inline V from_i8(const int8_t *from) { return __builtin_convertvector(read<Bytes>(from), V); }
-// To the nearest whole number, by what is lost when a large one is added.
+// Rounds to the nearest whole number: adding a large number drops the fraction.
 inline V rounded(V v) { return (v + 12582912.0f) - 12582912.0f; }
 inline V times_power(V v, V n) { return v * (V)((__builtin_convertvector(n, Words) + 127) << 23); }
 inline V where_less(V a, V b, V x, V y) { return choose(a < b, x, y); }

@@ -1,9 +1,9 @@
-// How a node is divided among threads (work.h). Unit by unit, who is free takes the next: rows
-// behind a long context take longer than those at its beginning, and a thread may be held up.
+// How a node is divided among threads (work.h): each free thread takes the next unit, because rows
+// behind a long context take longer than rows at its beginning, and a thread may be held up.
 //
-// llama.cpp's scheduler would give each node that a backend of its own computes a piece of the
-// graph of its own, two more starts of the team for each layer. As a custom operation the node
-// stays in the CPU backend's piece and is computed by its threads, whichever kind they are.
+// llama.cpp's scheduler would put each node of a separate backend into its own piece of the graph:
+// two more starts of the team for each layer. As a custom operation the node stays in the CPU
+// backend's piece and is computed by that backend's threads, whichever kind they are.
 #include "attention/work.h"
 
 #include "ggml-impl.h"
@@ -39,7 +39,7 @@ bool has_avx2() { return false; }
 bool has_avx512() { return false; }
 #endif
 
-// Where the parameters of a FLASH_ATTN_EXT stand in the custom operation, behind its own.
+// Index of FLASH_ATTN_EXT's parameters in the custom operation, behind its own.
 constexpr size_t params_at = 8; // of 16 words
 static_assert(sizeof(ggml_custom_op_params) <= params_at * sizeof(int32_t));
 
@@ -48,9 +48,9 @@ struct Params {
 };
 
 constexpr int32_t most_heads = 512;
-// Fewer keys are not worth a unit and a place in the join.
+// Fewer keys do not justify a unit and a place in the join.
 constexpr int32_t least_keys = 256;
-// So many units for each thread that the last to end is not waited for long.
+// Enough units per thread that the last thread to finish is not waited for long.
 constexpr int32_t units_per_thread = 4;
 
 bool format_of(const ggml_tensor *tensor, Format &format) {
@@ -66,7 +66,7 @@ bool format_of(const ggml_tensor *tensor, Format &format) {
          width <= most_dimension;
 }
 
-// By ggml's order: a row, a head, a stream.
+// Strides in ggml's order: row, head, stream.
 Rows rows_of(const ggml_tensor *tensor, Format format) {
   return {static_cast<const char *>(tensor->data), static_cast<int64_t>(tensor->nb[1]), static_cast<int64_t>(tensor->nb[2]),
           static_cast<int64_t>(tensor->nb[3]), format};
@@ -89,7 +89,7 @@ bool fits(const ggml_tensor *node) {
   return sinks == nullptr || (sinks->type == GGML_TYPE_F32 && ggml_is_contiguous(sinks));
 }
 
-// `slopes` has most_heads.
+// `slopes` has room for most_heads.
 Task task_of(const ggml_tensor *node, const Params &params, float *slopes) {
   const ggml_tensor *q = node->src[0], *k = node->src[1], *v = node->src[2], *mask = node->src[3], *sinks = node->src[4];
   Task task{};
@@ -130,16 +130,17 @@ Task task_of(const ggml_tensor *node, const Params &params, float *slopes) {
 
 int32_t parts_of(int32_t whole, int32_t part) { return (whole + part - 1) / part; }
 
-std::mutex refusing; // guards what follows
+std::mutex refusing; // guards the set below
 std::set<const Kernel *> refused;
 
 } // namespace
 
-// An item is some tokens of one KV head; each is one unit, or several, of a part of the keys each.
+// An item is some tokens of one KV head. It consists of one unit, or of several that each cover a
+// part of the keys.
 struct Work::Plan {
-  int32_t tile; // tokens of an item
+  int32_t tile; // tokens per item
   int32_t tiles, items;
-  int32_t keys; // of a unit
+  int32_t keys; // per unit
   int32_t splits;
 
   Plan(const Task &task, int32_t threads) {
@@ -156,7 +157,7 @@ struct Work::Plan {
 
   Unit unit(const Task &task, int32_t item, int32_t split) const {
     const int32_t pair = item % (task.streams * task.kv_heads);
-    // The last tokens first: they see most keys.
+    // The last tokens first: they see the most keys.
     const int32_t token = (tiles - 1 - item / (task.streams * task.kv_heads)) * tile;
     return {pair / task.kv_heads, pair % task.kv_heads, token, std::min(tile, task.tokens - token),
             split * keys, std::min(task.keys, (split + 1) * keys)};
@@ -200,7 +201,7 @@ bool Work::reserve(const Task &task) {
       scratch.resize(static_cast<size_t>(rounded * threads + 16));
       scratch_floats = rounded;
     }
-    // Fewer threads make no more parts than all of them do.
+    // Fewer threads make no more parts than this.
     if (plan.splits > 1) {
       const auto needed = static_cast<size_t>(plan.items * plan.splits * plan.part_floats(task));
       if (needed > partials.size()) partials.resize(needed);
@@ -212,7 +213,7 @@ bool Work::reserve(const Task &task) {
     }
     return true;
   } catch (const std::bad_alloc &) {
-    return false; // ggml needs less
+    return false; // ggml needs less memory
   }
 }
 
@@ -240,7 +241,8 @@ bool Work::take(ggml_tensor *node) {
 void Work::compute(ggml_tensor *node, int thread, int count, void *self) {
   auto *work = static_cast<Work *>(self);
   if (thread < work->threads) work->compute_units(node, thread, count);
-  // The last to leave prepares the next node: ggml's threads meet before they begin it.
+  // The last thread to leave resets the counters: ggml's threads meet before they begin the next
+  // node.
   if (work->left.fetch_add(1, std::memory_order_acq_rel) + 1 == count) {
     work->next.store(0, std::memory_order_relaxed);
     work->left.store(0, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Attention of one context: turns nodes of its graphs into ones that the kernels compute, on the
-// threads of ggml's CPU backend, and holds the memory that they need.
+// The attention of one context: turns nodes of its graphs into nodes that the kernels compute, on
+// the threads of ggml's CPU backend, and holds the memory for that.
 #pragma once
 
 #include "attention/kernel.h"
@@ -13,22 +13,22 @@
 
 namespace recua::attention {
 
-// The fastest that this processor has and that is not refused; null where all are.
+// The fastest kernel that this processor has and that is not refused; null if all are refused.
 const Kernel *best_kernel();
-// Any thread. Contexts that are made from now on do without it.
+// Any thread. Contexts made from now on do not use `kernel`.
 void refuse_kernel(const Kernel &kernel);
-// All that it has, the fastest first.
+// All kernels that this processor has, the fastest first.
 std::vector<const Kernel *> kernels();
 
 class Work {
 public:
-  // At most so many threads compute.
+  // At most `threads` threads compute.
   Work(const Kernel &kernel, int32_t threads) : kernel(kernel), threads(threads) {}
   Work(const Work &) = delete;
   Work &operator=(const Work &) = delete;
 
-  // Where the graph is built, no step being computed. Turns a FLASH_ATTN_EXT into a custom
-  // operation with the same sources and result. False: it is of a kind that ggml computes.
+  // Call while the graph is built and no step is being computed. Turns a FLASH_ATTN_EXT into a
+  // custom operation with the same sources and result. False if ggml must compute the node.
   bool take(ggml_tensor *node);
 
   // Any thread. How many nodes were taken in this process.
@@ -42,12 +42,12 @@ private:
 
   const Kernel &kernel;
   const int32_t threads;
-  // Grow with what is taken; a graph that is used again needs no more than it did.
+  // Grow with the nodes taken; a reused graph needs no more than before.
   std::vector<float> scratch, partials;
-  int64_t scratch_floats = 0; // of each thread
-  std::unique_ptr<std::atomic<int32_t>[]> joined; // of each item, how many of its units are done
+  int64_t scratch_floats = 0; // per thread
+  std::unique_ptr<std::atomic<int32_t>[]> joined; // per item: how many of its units are done
   int32_t items = 0;
-  // Of the node that is computed; all are 0 between two nodes.
+  // Of the node being computed; all are 0 between two nodes.
   std::atomic<int32_t> next{0}, left{0};
 };
 

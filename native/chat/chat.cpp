@@ -27,9 +27,8 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &
   inputs.grammar = input.grammar;
   inputs.add_generation_prompt = input.add_generation_prompt;
   const auto asked = input.kwargs.find("enable_thinking");
-  // As llama-server: where a template's thoughts would not be told from its answer, it has to be
-  // asked for them by that name; and earlier thoughts stay, so that the next turn goes on from
-  // them.
+  // Like llama-server: a template whose thoughts cannot be told apart from its answer must be asked
+  // for them by this name. Earlier thoughts are kept, so that the next turn continues from them.
   const bool by_name = asked != input.kwargs.end() && asked->second == "true";
   inputs.enable_thinking = input.enable_thinking && (by_name || templates.supports_thinking());
   inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
@@ -48,8 +47,8 @@ common_chat_templates_inputs to_inputs(const ChatInput &input, const Templates &
   return inputs;
 }
 
-// The parser recurses once per open bracket of JSON in the answer. Deeper text is the caller's to
-// show as it is.
+// The parser recurses once per open bracket of JSON in the answer. The caller shows deeper text
+// unparsed.
 void check_depth(const std::string &text) {
   constexpr int most = 500;
   int depth = 0;
@@ -61,22 +60,22 @@ void check_depth(const std::string &text) {
   }
 }
 
-// llama.cpp reads all of these as JSON.
+// llama.cpp parses all of these as JSON.
 void check_texts(const ChatInput &input) {
   schema::check_json(input.tools, "invalid_schema", "the tools");
   schema::check_json(input.json_schema, "invalid_schema", "the schema");
   schema::check_json(input.messages, "invalid_messages", "the messages");
   for (const auto &[name, value] : input.kwargs) {
     schema::check_json(value, "invalid_value", "the chat template's arguments");
-    if (name == "messages" || name == "tools") throw CodedError("invalid_value", "Expected arguments of the chat template other than messages and tools, which the request has fields for, got " + name + ".");
+    if (name == "messages" || name == "tools") throw CodedError("invalid_value", "Expected chat template arguments other than messages and tools, which have their own request fields, got " + name + ".");
   }
-  if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " arguments of the chat template, got " + std::to_string(input.kwargs.size()) + ".");
+  if (input.kwargs.size() > most_kwargs) throw CodedError("invalid_value", "Expected at most " + std::to_string(most_kwargs) + " chat template arguments, got " + std::to_string(input.kwargs.size()) + ".");
 }
 
-// Before the messages are rendered, of which megabytes take seconds. Templates may trim texts, and
-// leave out parts of earlier answers.
+// A lower bound before the messages are rendered: megabytes of them take seconds. Templates may
+// trim texts and omit parts of earlier answers.
 size_t least_tokens(const LengthBound &bound, const ChatInput &input) {
-  // As JSON no text is shorter than it is.
+  // A text never gets shorter as JSON.
   if (bound.tokens(bound.bytes(input.messages)) < input.context_size) return 0;
   size_t bytes = 0;
   for (const auto &message : common_chat_msgs_parse_oaicompat(common_json::parse(input.messages))) {
@@ -161,7 +160,7 @@ std::string ChatInput::shape_key() const {
   }
   for (const auto &custom : customs) {
     add(std::to_string(custom.tool) + ' ' + custom.root);
-    add(custom.plain); // of which the rules in JSON are another spelling
+    add(custom.plain); // whose JSON rules are just another spelling
   }
   return key;
 }
@@ -173,7 +172,7 @@ constexpr const char *refused = "invalid_messages";
 void render_as(ModelState &model, Templates &templates, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out) {
   const auto inputs = to_inputs(input, templates);
   for (const auto &custom : input.customs) {
-    if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs of tools that there are.");
+    if (custom.tool >= inputs.tools.size()) throw CodedError("invalid_argument", "Expected custom inputs for existing tools only.");
   }
   auto rendered = templates.apply(inputs, input.customs, input.shape_key(), input.remember);
   check_wanted(cancelled);
@@ -187,7 +186,7 @@ void render_as(ModelState &model, Templates &templates, const ChatInput &input, 
   const auto &shape = *rendered.shape;
   const bool made = !shape.params.grammar.empty();
   out.answer = std::make_shared<AnswerShape>();
-  out.answer->grammar_kind = made ? "tools" : "user"; // what common_chat generates expects the generation prompt to be fed first
+  out.answer->grammar_kind = made ? "tools" : "user"; // common_chat's grammars expect to be fed the generation prompt first
   out.answer->grammar = made ? shape.params.grammar : input.json_schema.empty() ? input.grammar : shape.schema_grammar;
   out.answer->continuation = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
   out.answer->shape = std::move(rendered.shape);
@@ -208,7 +207,7 @@ bool render_chat(ModelState &model, const ChatInput &input, const volatile int32
   check_texts(input);
   const Outcome taken = Outcome::of([&] { render_as(model, *templates, input, cancelled, out); }, refused);
   if (taken.code == nullptr) return true;
-  // Only what the template itself refuses.
+  // Only retry if the template itself refuses.
   if (std::strcmp(taken.code, refused) != 0) throw CodedError(taken.code, taken.message, taken.index);
   auto other = input;
   other.messages = usual_turns(input.messages);
@@ -283,15 +282,15 @@ Napi::Function Parser::define(Napi::Env env) {
 
 Parser::Parser(const Napi::CallbackInfo &info) : Napi::ObjectWrap<Parser>(info) {
   guarded(info.Env(), [&] {
-    if (!info[0].IsExternal()) throw CodedError("invalid_argument", "createParser() takes what applyChatTemplate() gave.");
+    if (!info[0].IsExternal()) throw CodedError("invalid_argument", "Expected the result of applyChatTemplate() for createParser().");
     answer = *info[0].As<HeldShape>().Data();
-    if (!answer->shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
+    if (!answer->shape) throw CodedError("invalid_argument", "The parser of this prompt is already closed.");
     params.generation_prompt = answer->shape->params.generation_prompt;
     params.is_continuation = answer->continuation;
     params.format = answer->shape->params.format;
     params.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
     params.parse_tool_calls = info[1].ToBoolean();
-    // What the caller's own last message began is not part of the answer.
+    // The beginning from the caller's last message is not part of the answer.
     if (params.is_continuation) current = common_chat_peg_parse(answer->shape->parser, "", true, params);
   });
 }

@@ -1,6 +1,6 @@
-// A chat request as JavaScript gives it, and what its template makes of it: the prompt, and what
-// constrains and parses the answer, which stays in C++. chat.cpp renders; prepare.cpp goes on to
-// tokens and a sampler.
+// A chat request as JavaScript sends it, and the result of its template: the prompt, and the rules
+// that constrain and parse the answer, which stay in C++. chat.cpp renders; prepare.cpp continues
+// to tokens and a sampler.
 #pragma once
 
 #include "js.h"
@@ -23,21 +23,21 @@ struct ChatInput {
   bool parallel_given = false;
   bool add_generation_prompt = true;
   bool enable_thinking = true;
-  // Of the assistant's last message: auto, content or reasoning_content is gone on with, none; ''
-  // is auto where the answer would begin there.
+  // How to treat a final assistant message: auto, content or reasoning_content continue it; none
+  // does not. '' is auto if the answer would begin there.
   std::string continuation;
   bool remember = true;
   std::map<std::string, std::string> kwargs;
-  std::vector<CustomInput> customs; // of some of the tools, in order
-  size_t context_size = 0; // messages of which no prompt can be as short as this are not rendered; 0 renders all
+  std::vector<CustomInput> customs; // for some of the tools, in order
+  size_t context_size = 0; // do not render messages whose prompt must exceed this; 0: render all
 
   explicit ChatInput(const Options &options); // JS thread
-  // All that the result depends on, except the template and the messages.
+  // Everything that the result depends on, except the template and the messages.
   std::string shape_key() const;
 };
 
-// How the answer is constrained and parsed. V8 sees only a few bytes of it and collects late, so a
-// parser's close() empties `shape`.
+// How the answer is constrained and parsed. V8 counts only a few bytes for it and collects it late,
+// so a parser's close() empties `shape`.
 struct AnswerShape {
   std::shared_ptr<const ChatShape> shape;
   std::string grammar, grammar_kind;
@@ -47,16 +47,16 @@ struct AnswerShape {
 struct ChatPrompt {
   Prompt prompt;
   std::shared_ptr<AnswerShape> answer;
-  size_t least_tokens = 0; // where it was not rendered: tokens that the messages have at least
+  size_t least_tokens = 0; // if not rendered: a lower bound on the tokens of the messages
 };
 
-// Pool thread. False, and nothing but `least_tokens` is there, where the messages cannot fit.
+// Pool thread. Returns false, with only `least_tokens` set, if the messages cannot fit.
 bool render_chat(ModelState &model, const ChatInput &input, const volatile int32_t *cancelled, ChatPrompt &out);
 
-// How JavaScript holds an answer's shape.
+// JavaScript's handle of an answer's shape.
 using HeldShape = Napi::External<std::shared_ptr<AnswerShape>>;
 HeldShape hold(Napi::Env env, const std::shared_ptr<AnswerShape> &answer);
-// What of its schemas is not enforced.
+// The unenforced keywords as JS objects.
 Napi::Array to_js(Napi::Env env, const std::vector<schema::Loss> &losses);
 
 } // namespace recua

@@ -11,12 +11,12 @@ namespace recua {
 
 namespace {
 
-// A part of a format's parser as GBNF, with other rules in place of an argument's value.
+// Writes a part of a format's parser as GBNF, with other rules in place of an argument's value.
 class PartWriter {
 public:
   PartWriter(const common_peg_arena &arena, const std::string &root) : arena(arena), root(root) {}
 
-  // As common_peg_arena::build_grammar writes it. '' is nothing.
+  // Like common_peg_arena::build_grammar. '' is nothing.
   std::string write(common_peg_parser_id id, int depth = 0) {
     if (depth > format::most_depth) return refuse();
     const auto &parser = arena.get(id);
@@ -46,7 +46,7 @@ public:
       if (!is_value(*tag)) return below(tag->child);
       placed = true;
       const auto &value = arena.get(tag->child);
-      // In quotes, as Python writes a text, it is what JSON writes.
+      // Where a format writes a text in Python's quotes, write it as JSON does.
       if (std::holds_alternative<common_peg_choice_parser>(value)) {
         quotes = true;
         return "\"\\\"\" " + root + " \"\\\"\"";
@@ -70,7 +70,7 @@ public:
       return root + " " + schema::literal(until->delimiters.front());
     }
     if (const auto *repeated = std::get_if<common_peg_repetition_parser>(&parser)) {
-      // The input comes once, whatever the format would take.
+      // The input occurs exactly once, whatever the format allows.
       const bool holds = holds_value(repeated->child, 0);
       if (holds && placed && repeated->min_count == 0) return "";
       const std::string one = below(repeated->child);
@@ -82,7 +82,7 @@ public:
   }
 
   bool done() const { return placed && known; }
-  // Whether the input stands in the quotes of JSON.
+  // Whether the input is written in JSON quotes.
   bool quoted() const { return quotes; }
 
 private:
@@ -93,13 +93,13 @@ private:
            tag.tag == common_chat_peg_builder::TOOL_ARG_VALUE;
   }
 
-  // Its names and values are not told apart.
+  // Gemma's format does not separate names from values.
   std::string for_gemma() {
     placed = true;
     return schema::literal("{input:<|\"|>") + " " + root + " " + schema::literal("<|\"|>}");
   }
 
-  // All up to a mark.
+  // True for a parser that takes everything up to a mark.
   bool is_text(common_peg_parser_id id, int depth) const {
     if (depth > format::most_depth) return false;
     const auto &parser = arena.get(id);
@@ -165,13 +165,13 @@ std::string marked_parameters(const CustomInput &input) {
 
 bool enforce(const CustomInput &input, const std::string &tool, const common_peg_arena &parser,
              std::string &grammar) {
-  // Where the grammar has the argument's schema.
+  // If the grammar contains the argument's schema.
   if (grammar.find(" " + input.root + " \"") != std::string::npos) {
     grammar += (grammar.empty() || grammar.back() == '\n' ? "" : "\n") + input.json;
     return true;
   }
   const std::string name = format::clean(tool);
-  // The whole call where that can be written, so that the input is not left out.
+  // Prefer the rule of the whole call, so that the input cannot be left out.
   for (const std::string &rule :
        {"tool-" + name, "kimi-k3-tool-" + name, "ling3-tool-" + name, "tool-" + name + "-arg-input",
         "kimi-k3-arg-" + name + "-input", "ling3-arg-" + name + "-input"}) {

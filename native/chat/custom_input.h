@@ -1,7 +1,7 @@
-// Custom tools: what the model gives them is one text, the argument `input`, that keeps to rules of
-// the tool's own. Where a chat format writes arguments as JSON the rules stand where the schema of
-// the argument would; where it writes them as they are, in place of what takes any text up to the
-// closing tag. Used on pool threads.
+// Custom tools: the model gives them one text, the argument `input`, which follows the tool's own
+// rules. If a chat format writes arguments as JSON, the rules replace the schema of the argument;
+// if it writes them unquoted, they replace the rule that takes any text up to the closing tag. Used
+// on pool threads.
 #pragma once
 
 #include "chat.h"
@@ -11,18 +11,18 @@
 
 namespace recua {
 
-// One rule to a line, the first of which is `root`, which no other rule is called.
+// One rule per line. The first is `root`; no other rule may have that name.
 struct CustomInput {
-  size_t tool = 0;         // index
+  size_t tool = 0;         // its index
   std::string root;
-  std::string plain, json; // the rules of the text as it is, and between the quotes of JSON
+  std::string plain, json; // the rules for unquoted text, and for text inside JSON quotes
 };
 
-// The parameters of a custom tool with a mark at its input, for the grammar only: no prompt may
-// have it.
+// The parameters of a custom tool, with a mark at its input. For the grammar only; no prompt may
+// contain it.
 std::string marked_parameters(const CustomInput &input);
 
-// Has the answer's grammar follow the rules. False where the format gives them no place.
+// Makes the answer's grammar follow the rules. False if the format has no place for them.
 bool enforce(const CustomInput &input, const std::string &tool, const common_peg_arena &parser,
              std::string &grammar);
 

@@ -16,8 +16,8 @@ namespace {
 
 using Builder = common_chat_peg_builder;
 
-// A format's parser as GBNF without the parts that are content. All rules that have none of it
-// keep their names.
+// Writes a format's parser as GBNF without its content parts. Rules without content keep their
+// names.
 class CallWriter {
 public:
   CallWriter(const common_peg_arena &arena, const std::string &begun)
@@ -85,7 +85,7 @@ private:
     return made;
   }
 
-  // Of ways that differ in what is said, those without.
+  // Prefers the alternatives without content.
   std::string choice(const std::vector<common_peg_parser_id> &children, int depth) {
     const auto silent = [&](common_peg_parser_id child) { return !talks(child); };
     const bool some = begun.empty() && std::any_of(children.begin(), children.end(), silent);
@@ -98,13 +98,13 @@ private:
     return "(" + made + ")";
   }
 
-  // Has content and no thoughts.
+  // Has content, but no thoughts.
   bool talks(common_peg_parser_id id) const {
     return holds(id, Builder::CONTENT) && !holds(id, Builder::REASONING);
   }
 
-  // Thoughts go on to a mark. Where they may end without it, what comes next would be read as part
-  // of them, unless that ends them too: so the mark has to come.
+  // Thoughts end at a mark. If the mark is optional, the next text would be read as part of the
+  // thoughts unless it ends them itself; then the mark is required.
   std::optional<common_peg_parser_id> needed_end(common_peg_parser_id thoughts,
                                                  common_peg_parser_id next) const {
     const auto *tag = std::get_if<common_peg_tag_parser>(&arena.get(thoughts));
@@ -133,7 +133,7 @@ private:
     return nullptr;
   }
 
-  // The mark before the first call; '' where it is not known.
+  // The mark before the first call; '' if unknown.
   std::string beginning_of_calls() const {
     for (common_peg_parser_id id = 0; id < arena.size(); id++) {
       const auto *rule = std::get_if<common_peg_rule_parser>(&arena.get(id));
@@ -160,7 +160,7 @@ private:
     return "";
   }
 
-  // What the prompt has, up to where it may have begun a call.
+  // The content in the prompt, up to a possible start of a call.
   std::string begun_content(common_peg_parser_id id) const {
     if (begun.empty()) return "";
     const auto *until = until_in(id);

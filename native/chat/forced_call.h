@@ -1,5 +1,5 @@
-// Where a call of a tool is required nothing else may come of an answer, but what the model thinks
-// before. llama.cpp's formats let it say something first, and behind; and may then go on saying it.
+// If a tool call is required, an answer may contain nothing else, except thoughts before the call.
+// llama.cpp's formats also allow text before and after calls, and a model may go on writing it.
 // Used on pool threads.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace recua {
 
-// Has the grammar of an answer allow calls and thoughts only. `begun`: what the prompt has of the
-// answer's content already. False where the format has parts that are not known.
+// Restricts the grammar of an answer to calls and thoughts. `begun`: the part of the answer's
+// content that is already in the prompt. False if the format has unknown parts.
 bool force_call(const common_peg_arena &parser, const std::string &begun, std::string &grammar);
 
 } // namespace recua

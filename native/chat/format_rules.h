@@ -1,5 +1,5 @@
-// A chat format's parser as GBNF, as common_peg_arena::build_grammar of llama.cpp v0.5.0 writes it:
-// so that parts of a format's grammar can be written anew (custom_input, forced_call).
+// Writes a chat format's parser as GBNF, like common_peg_arena::build_grammar of llama.cpp v0.5.0,
+// so that parts of a format's grammar can be rewritten (custom_input, forced_call).
 #pragma once
 
 #include "chat.h"
@@ -10,18 +10,19 @@
 
 namespace recua::format {
 
-constexpr int most_depth = 100; // of parsers within each other
+constexpr int most_depth = 100; // of nested parsers
 
-// Names of rules, as llama.cpp's parsers make them of names of tools.
+// Makes a rule name from a tool's name, like llama.cpp's parsers.
 std::string clean(const std::string &name);
-// What a parser without parts is; '' is nothing. None for those with parts.
+// A parser without children as GBNF; '' is nothing. nullopt for parsers with children.
 std::optional<std::string> leaf(const common_peg_arena &arena, common_peg_parser_id id);
-// `one` so many times; `most` below 0 is without end.
+// Repeats `one`; `most` below 0: no upper limit.
 std::string repeat(const std::string &one, int least, int most);
-// The one parser in one that only names or marks it; none where there are several, or no mark.
+// The child of a parser that only names or marks it; nullopt if it has several, or is not such a
+// parser.
 std::optional<common_peg_parser_id> inside(const common_peg_arena &arena, common_peg_parser_id id);
-// The text of a grammar's rule, from behind its "::= " to the end of its line; npos where there is
-// none.
+// The text of a grammar's rule, from after "::= " to the end of the line; npos if there is no such
+// rule.
 std::pair<size_t, size_t> find_rule(const std::string &grammar, const std::string &name);
 
 } // namespace recua::format

@@ -19,12 +19,12 @@ size_t character_length(const std::string &text, size_t at) {
   return std::min(length, text.size() - at);
 }
 
-// U+0800 to U+FFFF.
+// For characters from U+0800 to U+FFFF.
 std::string utf8(uint32_t character) {
   return {static_cast<char>(0xE0 | character >> 12), static_cast<char>(0x80 | (character >> 6 & 0x3F)), static_cast<char>(0x80 | (character & 0x3F))};
 }
 
-// As JSON may spell it.
+// The JSON escape of a character.
 std::string escaped(uint32_t character) {
   char text[8];
   std::snprintf(text, sizeof text, "\\u%04x", character);
@@ -39,12 +39,12 @@ std::optional<uint32_t> decoded(const std::string &text) {
   return std::nullopt;
 }
 
-// A character that begins control tokens or marks, and what stands for it.
+// A character that begins control tokens or marks, and its twins.
 struct Twin {
   std::string character;
   uint32_t plain = 0;
-  uint32_t trusted = 0; // where marks stay marks
-  uint32_t spelled = 0; // of what JSON in JSON has as \u and four digits
+  uint32_t trusted = 0; // in texts where marks stay marks
+  uint32_t spelled = 0; // for a character that JSON within JSON writes as \u and four digits
 };
 
 class Twins {
@@ -63,7 +63,7 @@ public:
         }();
         if (!used) return next++;
       }
-      throw CodedError("invalid_messages", "Expected messages without so many private characters (U+F000 to U+F8FF).");
+      throw CodedError("invalid_messages", "Expected messages with fewer private-use characters (U+F000 to U+F8FF).");
     };
     for (const std::string &character : specials.mark_starts()) {
       Twin twin{character};
@@ -74,8 +74,8 @@ public:
     }
   }
 
-  // `every`: all such characters; else all but those of what the template mentions, such as
-  // </think>: it looks for that.
+  // `every`: replaces all such characters; otherwise all except those of tags that the template
+  // mentions, such as </think>, because it searches for them.
   MessageTexts replace(const MessageTexts &texts, bool every) {
     replaced = false;
     all = every;
@@ -106,7 +106,7 @@ public:
 
 private:
   size_t restore_one(const std::string &rendered, size_t at, Prompt &prompt) const {
-    if (rendered[at] != '\\' && static_cast<unsigned char>(rendered[at]) != 0xEF) return 0; // what twins begin with
+    if (rendered[at] != '\\' && static_cast<unsigned char>(rendered[at]) != 0xEF) return 0; // first bytes of twins
     for (const Twin &twin : of) {
       for (const uint32_t character : {twin.plain, twin.trusted, twin.spelled}) {
         for (const std::string &spelling : {utf8(character), escaped(character)}) {
@@ -132,7 +132,8 @@ private:
     return nullptr;
   }
 
-  // Whose text may hold the marks: those who write the prompt's frame, and the model itself.
+  // Whether marks may keep their meaning in a message: true for authors of the prompt's frame and
+  // the model itself.
   static bool is_trusted(const common_json &message) {
     if (!message.is_object() || !message.contains("role") || !message.at("role").is_string()) return false;
     const auto role = message.at("role").get<std::string>();
@@ -143,7 +144,7 @@ private:
 
   common_json replaced_value(const common_json &value, const std::string &key) {
     if (value.is_string()) {
-      if (key == "role" || key == "type") return value; // templates make control tokens of roles
+      if (key == "role" || key == "type") return value; // templates turn roles into control tokens
       const auto text = value.get<std::string>();
       return common_json::make(key == "arguments" ? arguments(text) : string(text, all));
     }
@@ -175,8 +176,8 @@ private:
     return out;
   }
 
-  // JSON in a string, which templates may print as it is or read: only in its strings, and there
-  // whatever way it is spelled.
+  // JSON in a string, which templates may print unchanged or parse. Replaces only inside its
+  // strings, however they are spelled.
   std::string arguments(const std::string &text) {
     if (common_json::parse_no_throw(text).is_discarded()) return string(text, true);
     std::string out;
@@ -210,7 +211,8 @@ private:
     return 2;
   }
 
-  // True if a bracket opens here and what is in it is in the template, and is no control token.
+  // True if a bracket opens here, the template contains the bracketed text, and that is not a
+  // control token.
   bool mentioned(const std::string &text, size_t at) {
     const size_t end = text.substr(at, 48).find_first_of(">]");
     if (end == std::string::npos) return false;
@@ -228,8 +230,7 @@ private:
   bool trusted = false;
 };
 
-// What is no character becomes U+FFFD, as it does on the way to JavaScript, so that places stay
-// what they are.
+// Replaces invalid UTF-8 by U+FFFD, as the way to JavaScript does, so that offsets stay valid.
 std::string sound(const std::string &text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -262,10 +263,10 @@ Prompt keep_text(const Specials &specials, const std::string &rendered, const Me
       reason = outcome.message;
       continue;
     }
-    // A template that looks at the text may have made something else of it.
+    // A template that inspects the text may have produced something else.
     if (!every || restored.text == prompt.text) return restored;
   }
-  throw CodedError("invalid_messages", "Expected messages without the text of control tokens: this chat template fails without them (" + reason + ").");
+  throw CodedError("invalid_messages", "Expected messages that do not contain the text of control tokens: this chat template fails when they are replaced (" + reason + ").");
 }
 
 } // namespace recua

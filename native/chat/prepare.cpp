@@ -1,6 +1,6 @@
-// A chat request in one task on the pool: messages → prompt → tokens → sampler and parser. Nothing
-// of the prompt's text, and nothing of what constrains the answer, is seen by JavaScript. What a
-// chat was in the end is remembered for the prompt that goes on from it.
+// A chat request in one task on the pool: messages → prompt → tokens → sampler and parser.
+// JavaScript sees neither the prompt's text nor the answer's constraints. The finished chat is
+// remembered for the prompt that continues it.
 #include "addon.h"
 
 #include "chat/chat_prompt.h"
@@ -17,19 +17,19 @@ struct PreparedChat {
   ChatPrompt chat;
   std::vector<llama_token> tokens;
   size_t count = 0;      // tokens of the prompt
-  bool at_least = false; // of a prompt that was not read, since it cannot fit
+  bool at_least = false; // a lower bound: the prompt cannot fit, so it was not tokenized
   SamplerParts parts;
   bool made = false;
 };
 
-// What a part of the work throws without a code of its own gets this one.
+// Gives `fallback` as code to exceptions that have none.
 template <typename Work>
 void coding(const char *fallback, Work &&work) {
   const Outcome outcome = Outcome::of(work, fallback);
   if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);
 }
 
-// Pool thread. Ends early, with `made` false, where the request is to be refused for what is known
+// Pool thread. Returns early, with `made` false, if the request must be refused for a reason known
 // by then.
 void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, const std::vector<int32_t> &strict,
              SamplerRequest &sampling, const volatile int32_t *cancelled, PreparedChat &out) {
@@ -47,7 +47,7 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
   out.count = out.chat.least_tokens;
   if (!fits) return;
   TokenizeOptions options;
-  // As llama-server does: the template stripped a BOS of its own, tokenizing adds the vocabulary's.
+  // Like llama-server: the template's own BOS is stripped, and tokenizing adds the vocabulary's.
   options.add_special = options.parse_special = true;
   options.literal = std::move(out.chat.prompt.literal);
   options.known = &model->history();
@@ -65,11 +65,11 @@ void prepare(const std::shared_ptr<ModelState> &model, const ChatInput &input, c
     out.parts = sampling.make(model, out.tokens);
   }, "generation_failed");
   if (outcome.code != nullptr && begun && std::strcmp(outcome.code, "invalid_grammar") == 0) {
-    throw CodedError("chat_unsupported", "With this chat template the answer that the last message begins cannot go on as tools or a schema demand. "
+    throw CodedError("chat_unsupported", "This chat template cannot continue the last message as tools or a schema require. "
                                          "Leave out that message, tool_choice or the schema.");
   }
   if (outcome.code != nullptr) throw CodedError(outcome.code, outcome.message, outcome.index);
-  std::string().swap(out.chat.answer->grammar); // the parser holds the rest until the answer's end
+  std::string().swap(out.chat.answer->grammar); // the parser keeps the rest until the answer ends
   out.made = true;
 }
 
@@ -103,7 +103,7 @@ Napi::Value Model::prepare_chat(const Napi::CallbackInfo &info) {
           made.Set("thinks", !answer->shape->params.thinking_end_tags.empty());
           made.Set("enforcesCalls", !answer->shape->params.grammar.empty());
           made.Set("preservedIds", make_array(env, answer->shape->preserved_ids));
-          // The parser first: where it refuses, there is no sampler that nobody closes.
+          // The parser first: if its constructor throws, no sampler is left unclosed.
           const auto &parser = env.GetInstanceData<AddonData>()->parser;
           made.Set("parser", parser.New({hold(env, answer), Napi::Boolean::New(env, parse_tool_calls)}));
           made.Set("sampler", Sampler::wrap(env, sampler, std::move(out.parts), request->params.seed));

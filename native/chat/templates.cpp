@@ -1,8 +1,8 @@
-// Which parts of llama.cpp's result depend on the messages was read from v0.5.0 (common/chat.cpp,
-// chat-auto-parser-generator.cpp, parsers/): the prompt, and the generation prompt, of which parser
-// and grammar are made. So the latter is part of the key. Where an answer is continued its
-// beginning goes into the parser, and nothing is kept. test/native/chat/templates.test.ts compares
-// both ways.
+// Which parts of the result depend on the messages follows llama.cpp v0.5.0 (common/chat.cpp,
+// chat-auto-parser-generator.cpp, parsers/): the prompt, and the generation prompt, which parser
+// and grammar are built from. So the generation prompt is part of the key. If an answer is
+// continued, its beginning goes into the parser, and nothing is kept.
+// test/native/chat/templates.test.ts compares both ways.
 #include "chat/templates.h"
 
 #include "chat/forced_call.h"
@@ -18,13 +18,13 @@ namespace {
 
 constexpr size_t large_shape = 32u << 10;
 
-// All that llama.cpp converts for one prompt shares one budget.
+// One budget for all schemas that llama.cpp converts for one prompt.
 common_chat_params apply_templates(const common_chat_templates *templates, const common_chat_templates_inputs &inputs) {
   const schema::Session session;
   return common_chat_templates_apply(templates, inputs);
 }
 
-// Whether an answer that is JSON from its first character on is understood as just that.
+// Whether the parser understands an answer that is JSON from its first character as just that.
 bool takes_plain_json(const ChatShape &shape) {
   common_chat_parser_params params;
   params.generation_prompt = shape.params.generation_prompt;
@@ -49,7 +49,7 @@ Templates::Templates(const llama_model *model, const std::string &source)
   try {
     thinks = common_chat_templates_support_enable_thinking(compiled.get());
   } catch (const std::exception &) {
-    // It refuses a plain question: requests will tell.
+    // The template refuses a plain question; requests will show whether it works.
   }
   way = way_of(common_chat_templates_source(compiled.get()));
   const std::string tool_use = common_chat_templates_source(compiled.get(), "tool_use");
@@ -57,7 +57,7 @@ Templates::Templates(const llama_model *model, const std::string &source)
   if (has_tool_use) tool_use_way = way_of(tool_use);
 }
 
-// llama.cpp knows some templates by what is in them, and changes the messages for some of these.
+// llama.cpp recognizes some templates by their text, and changes the messages for some of them.
 Templates::Way Templates::way_of(const std::string &source) const {
   bool special = true;
   try {
@@ -68,7 +68,7 @@ Templates::Way Templates::way_of(const std::string &source) const {
     params.messages.push_back(message);
     special = common_chat_try_specialized_template(parsed, parsed.source(), params).has_value();
   } catch (const std::exception &) {
-    // It was tried, so it is one of them: others are not rendered here.
+    // An exception means that it was recognized: other templates are not rendered here.
   }
   if (!special) return Way::generic;
   return source.find("response_format") == std::string::npos ? Way::special : Way::special_with_schema;
@@ -81,7 +81,7 @@ common_chat_params Templates::render_only(const common_chat_templates_inputs &in
   if (chosen == Way::generic) {
     cheap.force_pure_content = true; // no analysis
   } else {
-    cheap.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE; // tools are in the prompt all the same, but in no grammar
+    cheap.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE; // tools still appear in the prompt, but in no grammar
     cheap.grammar.clear();
     if (chosen == Way::special) cheap.json_schema.clear();
   }
@@ -98,8 +98,8 @@ std::string Templates::source() const {
   return common_chat_templates_source(compiled.get()) + common_chat_templates_source(compiled.get(), "tool_use");
 }
 
-// Some of llama.cpp's formats leave a schema out of their grammar without a word, more of them
-// where there are tools.
+// Some of llama.cpp's formats silently omit a schema from their grammar, more of them if there are
+// tools.
 void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatShape &shape) const {
   auto &params = shape.params;
   if (inputs.tools.empty() && !params.grammar.empty()) return;
@@ -110,8 +110,8 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
                                        "Leave out the schema or the tools, or send tool_choice \"none\".");
   }
   if (!takes_plain_json(shape)) {
-    throw CodedError("invalid_schema", "The JSON schema cannot be enforced: answers of this chat template begin with something else than JSON. "
-                                       "If that is a thinking block, switch thinking off; else leave the schema out.");
+    throw CodedError("invalid_schema", "The JSON schema cannot be enforced: answers of this chat template do not begin with JSON. "
+                                       "If they begin with a thinking block, turn thinking off; otherwise leave out the schema.");
   }
   shape.schema_grammar = std::move(grammar);
   params.grammar.clear();
@@ -119,8 +119,8 @@ void Templates::enforce_schema(const common_chat_templates_inputs &inputs, ChatS
   params.grammar_triggers.clear();
 }
 
-// The schemas as llama.cpp will see them, one after the other: so that an error says which, and
-// what is lost is known.
+// Checks the schemas that llama.cpp will convert one by one, so that an error names the schema and
+// the losses are known.
 std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_inputs &inputs) const {
   std::vector<schema::Loss> all;
   const schema::Session session;
@@ -142,8 +142,8 @@ std::vector<schema::Loss> Templates::check_schemas(const common_chat_templates_i
   return all;
 }
 
-// Formats that mark each argument by a tag leave its text to the model, whatever the tool's schema
-// says.
+// Formats that mark each argument by a tag let the model write any text there, whatever the tool's
+// schema says.
 bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) const {
   const int known = free_texts.load();
   if (known >= 0) return known == 1;
@@ -159,7 +159,7 @@ bool Templates::writes_free_texts(const common_chat_templates_inputs &inputs) co
     free_texts = free ? 1 : 0;
     return free;
   } catch (const std::exception &) {
-    return false; // the request's own way will tell
+    return false; // the request itself will show
   }
 }
 
@@ -171,8 +171,8 @@ bool Templates::has_place_for_schema(const common_chat_templates_inputs &inputs)
   return !params.grammar_lazy && params.grammar.find(mark) != std::string::npos;
 }
 
-// Formats that begin each call by a mark of its own take several, whatever the request says: then
-// what repeats in the rule of all calls comes once.
+// Formats that begin each call by its own mark accept several calls, whatever the request says.
+// This makes the repetition in the rule of all calls occur once.
 static void keep_to_one_call(std::string &grammar) {
   for (const std::string head : {"tool-calls ::= (tool-call", "tools ::= (tool-", "kimi-k3-tool-call ::= "}) {
     size_t at = grammar.compare(0, head.size(), head) == 0 ? 0 : grammar.find("\n" + head);
@@ -183,12 +183,12 @@ static void keep_to_one_call(std::string &grammar) {
   }
 }
 
-// Nothing but a call may come.
+// Allows nothing but a call.
 static void force(const common_chat_templates_inputs &inputs, ChatShape &shape) {
   const bool continues = inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
   const std::string begun = continues ? inputs.messages.back().render_content() : "";
   if (!shape.params.grammar.empty() && force_call(shape.parser, begun, shape.params.grammar)) return;
-  throw CodedError("chat_unsupported", "A call of a tool cannot be required: this chat template has no form for calls. Leave out tool_choice.");
+  throw CodedError("chat_unsupported", "A tool call cannot be required: this chat template has no form for calls. Leave out tool_choice.");
 }
 
 RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs) const {
@@ -208,7 +208,7 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const s
   for (const auto &custom : customs) {
     if (inputs.tool_choice == COMMON_CHAT_TOOL_CHOICE_NONE) break;
     if (shape->params.grammar.empty()) {
-      // It could not be told where a call begins in free text.
+      // In free text the start of a call could not be recognized.
       shape->losses.push_back({"/properties/input", "this chat template puts no mark before a call; tool_choice \"required\" enforces it", static_cast<int32_t>(custom.tool)});
       continue;
     }
@@ -216,7 +216,7 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const s
     shape->losses.push_back({"/properties/input", "this chat template has no place for its format", static_cast<int32_t>(custom.tool)});
   }
   if (!inputs.json_schema.empty() && !forced) enforce_schema(inputs, *shape);
-  shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is some times its text
+  shape->bytes = shape->params.grammar.size() + shape->schema_grammar.size() + 8 * shape->params.parser.size() + 4096; // in memory the parser is a few times as large as its text
   shape->params.parser = {};
   for (const auto &text : shape->params.preserved_tokens) {
     const auto ids = common_tokenize(vocab, text, false, true);
@@ -227,15 +227,15 @@ RenderedChat Templates::make(const common_chat_templates_inputs &inputs, const s
 
 RenderedChat Templates::apply(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs,
                               const std::string &shape_key, bool remember) {
-  const recua_jinja::Session bounds; // all that one prompt needs shares it
+  const recua_jinja::Session bounds; // shared by all work for one prompt
   if (!remember || inputs.continue_final_message != COMMON_CHAT_CONTINUATION_NONE) return make(inputs, customs);
-  // Templates take long to write large tools into the prompt: those that will be refused are not.
+  // Templates take long to write large tools into the prompt, so refuse invalid schemas first.
   if (shape_key.size() > large_shape) check_schemas(inputs);
   common_chat_params rendered;
   try {
     rendered = render_only(inputs);
   } catch (const std::exception &) {
-    return make(inputs, customs); // with the whole way's error
+    return make(inputs, customs); // throws the error of the full rendering
   }
   const std::string key = std::to_string(rendered.generation_prompt.size()) + ':' + rendered.generation_prompt + shape_key;
   Known known;

@@ -1,7 +1,7 @@
-// A compiled chat template that remembers. llama.cpp analyzes the template anew for each request
-// and makes the parser and the grammar of its tools or schema from nothing. All that depends on the
-// request's shape (tools, schema, flags) and not on its messages is kept here; only the prompt is
-// rendered each time. Used on pool threads.
+// A compiled chat template with a cache. For each request llama.cpp analyzes the template again and
+// builds the parser and the grammar of the request's tools or schema from scratch. This class keeps
+// everything that depends on the request's shape (tools, schema, flags) and not on its messages;
+// only the prompt is rendered each time. Used on pool threads.
 #pragma once
 
 #include "chat.h"
@@ -18,14 +18,14 @@
 
 namespace recua {
 
-// What requests of one shape share. Never changed once made.
+// Shared by requests of one shape. Immutable.
 struct ChatShape {
   common_chat_params params; // without the prompt and the parser's text
   common_peg_arena parser;
-  std::string schema_grammar; // for a schema that the template's own grammar leaves out
+  std::string schema_grammar; // for a schema that the template's own grammar omits
   std::vector<int32_t> preserved_ids;
-  std::vector<schema::Loss> losses; // of the schema and of the tools
-  size_t bytes = 0; // roughly
+  std::vector<schema::Loss> losses; // in the schema and the tools
+  size_t bytes = 0; // estimate
 };
 
 struct RenderedChat {
@@ -35,11 +35,11 @@ struct RenderedChat {
 
 class Templates {
 public:
-  // '' is the model file's own. Throws where it does not compile.
+  // '' is the model file's own. Throws if it does not compile.
   Templates(const llama_model *model, const std::string &source);
 
-  // `shape_key` is all of the request that `inputs` was made of, except the messages. `remember`
-  // off asks llama.cpp for everything.
+  // `shape_key` covers everything in the request that `inputs` was made of, except the messages.
+  // With `remember` off, llama.cpp does all the work.
   RenderedChat apply(const common_chat_templates_inputs &inputs, const std::vector<CustomInput> &customs,
                      const std::string &shape_key, bool remember);
   // The prompt alone, as apply() makes it.
@@ -49,9 +49,9 @@ public:
   bool supports_thinking() const { return thinks; }
 
 private:
-  // How the prompt alone is had from llama.cpp.
+  // How to get just the prompt from llama.cpp.
   enum class Way { generic, special, special_with_schema };
-  // Null: the prompt of such requests can't be had alone.
+  // Null: just the prompt is not available for such requests.
   using Known = std::shared_ptr<const ChatShape>;
 
   Way way_of(const std::string &source) const;
@@ -70,8 +70,8 @@ private:
   bool thinks = true;
   bool has_tool_use = false;
   Way way = Way::generic;
-  mutable std::atomic<int> free_texts{-1}; // whether arguments that are texts are; -1 is not known yet
-  Way tool_use_way = Way::generic; // of the template for requests with tools, where there is one of its own
+  mutable std::atomic<int> free_texts{-1}; // whether string arguments are written unquoted; -1: not known yet
+  Way tool_use_way = Way::generic; // for the template for requests with tools, if there is a separate one
 
   static constexpr size_t most = 64;
   static constexpr size_t most_bytes = 32u << 20;
@@ -80,8 +80,8 @@ private:
     Known known;
     size_t bytes;
   };
-  std::mutex mutex; // guards what follows
-  std::list<Entry> entries; // the last used first
+  std::mutex mutex; // guards the members below
+  std::list<Entry> entries; // most recently used first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key;
   size_t bytes = 0;
 };

@@ -36,7 +36,7 @@ common_json user(const std::string &text) {
   return common_json::object({{"role", "user"}, {"content", text}});
 }
 
-// Arguments are an object; another text is put into one.
+// Arguments must be an object; any other text is put into one.
 common_json with_object(const common_json &given) {
   auto call = given;
   if (!call.contains("function") || !call.at("function").contains("arguments")) return call;
@@ -94,7 +94,7 @@ std::string usual_turns(const std::string &messages) {
         turn.calls.push_back(with_object(call));
       }
     }
-    // Their place is kept: what is behind them stays evaluated.
+    // Kept in place, so that the KV of the text behind it stays valid.
     const bool late = (role == "system" || role == "developer") && !turns.empty();
     const bool unasked = role == "tool" && (given.contains("tool_call_id") ? asked.count(given.value("tool_call_id", "")) == 0 : asked.empty());
     if (late || unasked) turn = {"user", user(turn.text), turn.text, {}};

@@ -1,11 +1,11 @@
-// A context: KV memory of several sequences, and the thread that computes on it. The hot path is in
-// step.cpp, what is done with the KV between steps in kv.cpp.
+// A context: the KV memory of several sequences, computed on the compute thread. The hot path is in
+// step.cpp, KV operations between steps in kv.cpp.
 #include "addon.h"
 #include "attention/attention.h"
 #include "machine/heap.h"
 #include "thread/machine_turn.h"
 
-#include "../src/llama-ext.h" // beside llama.h's folder; what a model's devices are
+#include "../src/llama-ext.h" // a private header, for the devices of a model
 #include "ggml.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace recua {
 
 namespace {
 
-// What llama.cpp asks for beside KV and buffers while it makes a context, and what it does not
-// survive without: graphs.
+// What llama.cpp allocates for graphs while it makes a context, beside KV and buffers. Without this
+// memory llama.cpp ends the process.
 constexpr size_t context_bytes = 64 << 20;
-// What requests take when all sequences are in use, beside what the context has by then:
-// JavaScript's heap, heaps of threads, samplers.
+// What requests take on top of the context when all sequences are in use: JavaScript's heap, heaps
+// of threads, samplers.
 constexpr size_t requests_bytes = 256 << 20;
-// Of each thread that computes; they begin with the first step, and OpenMP ends the process where
-// it gets none.
+// Per compute thread. The threads start with the first step, and OpenMP ends the process if it
+// cannot create one.
 constexpr size_t stack_bytes = 8 << 20;
 
 } // namespace
@@ -177,12 +177,12 @@ Napi::Promise Context::create(Napi::Env env, const std::shared_ptr<ContextCore> 
         params.type_k = cache_type(type_k);
         params.type_v = cache_type(type_v);
         params.flash_attn_type = flash_attention(flash);
-        // Each sequence has a stream of cells of its own, so that unrelated requests do not slow
-        // each other.
+        // Each sequence gets its own stream of cells, so that unrelated requests do not slow each
+        // other down.
         params.kv_unified = false;
         params.n_ctx = size * params.n_seq_max;
-        // A step asks for one row per sequence; beside them for rows of a prompt, or for guesses,
-        // which are only evaluated while few sequences run.
+        // A step requests one row per sequence, plus rows of a prompt or guesses; guesses are only
+        // evaluated while few sequences run.
         const uint32_t guesses = is_plain_attention(core->model->model) ? std::max(draft, predict) : 0;
         params.n_outputs_max = std::max(params.n_seq_max, 1u) + std::max(scores, 2 * guesses);
         core->logits.attach(params, core->model->vocab);
@@ -227,7 +227,7 @@ Napi::Value Context::pause(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Context::abort(const Napi::CallbackInfo &info) {
-  core->interrupted = true; // cleared by the next step()
+  core->interrupted = true; // cleared by the next steps()
   return info.Env().Undefined();
 }
 

@@ -1,5 +1,5 @@
-// The lookup of draft.h, and its bookkeeping of what guesses cost. Runs on the compute thread, but
-// for a drafter's making.
+// The lookup of draft.h and the cost bookkeeping. Runs on the compute thread, except for the
+// construction of a Drafter.
 #include "context/draft.h"
 
 #include <algorithm>
@@ -11,17 +11,16 @@ namespace {
 constexpr double learning = 1.0 / 8;
 constexpr size_t smallest_table = 1024;
 
-// Of the time of a step without guesses, what one guess more is taken to cost until it is measured:
-// less than mostly is true, so that it gets measured.
+// Assumed cost of one more guess until it is measured, as a fraction of a step without guesses.
+// Lower than most real costs, so that the guess gets tried and measured.
 constexpr double first_cost = 0.2;
-// What looks better than nothing by less than this is noise.
+// A smaller gain is noise.
 constexpr double least_gain = 1.1;
-// Steps without guesses to be measured first; the very first of a kind is slow.
+// Steps without guesses to measure first; the very first of a kind is slow.
 constexpr size_t first_plain = 4;
-// A step without guesses after so many with them: what they are compared with changes as the
-// context grows.
+// After this many steps with guesses, one without: the baseline changes as the context grows.
 constexpr size_t longest_drafting = 64;
-// What was once found dear is slowly forgotten: another program may have been busy.
+// How fast a high cost is forgotten: another program may have been busy when it was measured.
 constexpr double forgetting = 1.0 / 512;
 
 } // namespace
@@ -35,10 +34,10 @@ Drafter::Drafter(const std::vector<llama_token> &history, const std::vector<llam
   if (tokens.size() < length) return;
   find();
   note(tokens.size());
-  if (!predicted.empty()) next = 0; // where it repeats something, too
+  if (!predicted.empty()) next = 0; // even if the history ends in a repetition
 }
 
-// Where the `length` tokens before `end` are looked up.
+// The slot of the `length` tokens before `end`.
 size_t Drafter::place(size_t end) const {
   uint64_t hash = 0;
   for (size_t i = end - length; i < end; i++) hash = (hash ^ static_cast<uint32_t>(tokens[i])) * 0x9e3779b97f4a7c15;
@@ -47,7 +46,7 @@ size_t Drafter::place(size_t end) const {
 
 void Drafter::note(size_t end) { latest[place(end)] = static_cast<int32_t>(end); }
 
-// The last place before the end where its tokens came; they are not noted yet themselves.
+// The last earlier occurrence of the final `length` tokens, which are not noted yet themselves.
 void Drafter::find() {
   const auto found = static_cast<size_t>(latest[place(tokens.size())]);
   const auto end = tokens.end();
@@ -88,7 +87,7 @@ void DraftCosts::measured(size_t sequences, size_t guesses, double ms) {
   if (sequences > rows.size()) return;
   Row &row = rows[sequences - 1];
   double &known = row.ms[guesses];
-  // One step that had to wait for another program says little.
+  // Bounds the weight of a step that had to wait for another program.
   known = known == 0 ? ms : known + (std::min(ms, 2 * known) - known) / 4;
   row.drafted = guesses == 0 ? 0 : row.drafted + 1;
   if (guesses > 0) return;

@@ -1,5 +1,5 @@
-// Pooled embedding vectors, or a reranker's scores, of many inputs in one call, on a context of
-// their own.
+// Pooled embedding vectors, or a reranker's scores, for many inputs in one call, on their own
+// context.
 #include "addon.h"
 #include "machine/team.h"
 
@@ -23,18 +23,18 @@ enum llama_pooling_type pooling_from(const std::string &name) {
   return LLAMA_POOLING_TYPE_UNSPECIFIED;
 }
 
-// The vocabulary's output matrix is of no use for a vector, but llama.cpp multiplies every row by
-// it, which for a small model with a large vocabulary is most of the work. The graph's node for it
-// is turned into one that computes nothing.
+// A vector does not need the vocabulary's output matrix, but llama.cpp multiplies every row by it;
+// for a small model with a large vocabulary that is most of the work. This turns the graph's node
+// for it into one that computes nothing.
 bool skip_output_matrix(ggml_tensor *node, bool ask, void *) {
   if (ask && node->op == GGML_OP_MUL_MAT && node->src[0] != nullptr) {
     const char *weight = node->src[0]->name;
     if (std::strcmp(weight, "output.weight") == 0 || std::strcmp(weight, "token_embd.weight") == 0) node->op = GGML_OP_NONE;
   }
-  return !ask; // no node's data is asked for
+  return !ask; // request no node's data
 }
 
-// Rows of one forward pass: llama.cpp copies logits out for each, so that a large vocabulary bounds
+// Rows per forward pass. llama.cpp copies logits out for each row, so a large vocabulary limits
 // them.
 uint32_t pass_rows(const llama_vocab *vocab) {
   constexpr size_t logits_bytes = 128u << 20;
@@ -44,15 +44,15 @@ uint32_t pass_rows(const llama_vocab *vocab) {
   return power;
 }
 
-// Without its classification head a model would give some number of its inside as a score. A split
-// model's head may be in any part, so that only whole files are looked into.
+// Without its classification head, a model would return some internal number as a score. The head
+// of a split model may be in any part, so only unsplit files are checked.
 bool has_rank_head(const std::string &path) {
   std::unique_ptr<gguf_context, void (*)(gguf_context *)> file(gguf_init_from_file(path.c_str(), {true, nullptr}), gguf_free);
   if (!file || gguf_find_key(file.get(), "split.count") >= 0) return true;
   return gguf_find_tensor(file.get(), "cls.weight") >= 0 || gguf_find_tensor(file.get(), "cls.output.weight") >= 0;
 }
 
-// Floats that one input gives: a vector's, or one for each label of a reranker's head.
+// Floats per input: the vector's, or one per label of a reranker's head.
 size_t output_size(const llama_model *model, enum llama_pooling_type pooling) {
   return pooling == LLAMA_POOLING_TYPE_RANK ? llama_model_n_cls_out(model) : static_cast<size_t>(llama_model_n_embd_out(model));
 }
@@ -63,21 +63,21 @@ struct Piece {
   int32_t from, count;
 };
 
-// So long a pass may take while another context waits for its turn: an answer's gap.
+// How long a pass may take while another context waits for its turn: the gap that an answer gets.
 constexpr double shared_pass_ms = 100;
 
-// One call's inputs, and how far they are read.
+// The inputs of one call, and how far they have been read.
 struct Work {
   std::shared_ptr<ContextCore> core;
   std::vector<int32_t> tokens, lengths;
   int32_t context_size;
   size_t dimensions = 0;
-  std::vector<size_t> offsets = {}; // of each input in `tokens`
+  std::vector<size_t> offsets = {}; // per input: its index in `tokens`
   std::vector<float> vectors = {};
-  size_t input = 0; // the next to be read …
+  size_t input = 0; // the next input to read …
   int32_t from = 0; // … from this token on
 
-  // One forward pass; adds what it brings to the inputs' vectors.
+  // Runs one forward pass and adds its results to the vectors of the inputs.
   void pass(const std::vector<Piece> &pieces) {
     llama_context *context = core->context;
     if (llama_memory_t memory = pieces[0].from > 0 ? nullptr : llama_get_memory(context)) llama_memory_clear(memory, false);
@@ -109,8 +109,9 @@ struct Work {
     }
   }
 
-  // The mean of a long input is the weighted mean of its parts; of the others only one part counts.
-  // A reranker that is read in parts is causal, so that its last token has seen all.
+  // With mean pooling, the mean of a long input is the weighted mean of its parts; with the other
+  // kinds only one part counts. A reranker read in parts is causal, so its last token has seen
+  // everything.
   void add(const Piece &piece, const float *vector, enum llama_pooling_type pooling) {
     const bool ends = piece.from + piece.count == lengths[piece.input];
     if (pooling == LLAMA_POOLING_TYPE_LAST || pooling == LLAMA_POOLING_TYPE_RANK ? !ends : pooling == LLAMA_POOLING_TYPE_CLS && piece.from > 0) return;
@@ -119,7 +120,7 @@ struct Work {
     for (size_t i = 0; i < dimensions; i++) target[i] += vector[i] * weight;
   }
 
-  // To unit length, but for scores.
+  // Normalizes a vector to unit length; leaves scores alone.
   void finish(size_t input, bool scores) {
     float *vector = vectors.data() + input * dimensions;
     double sum = 0;
@@ -130,8 +131,8 @@ struct Work {
     for (size_t i = 0; i < dimensions; i++) vector[i] = static_cast<float>(vector[i] * scale);
   }
 
-  // Rows that the next pass takes, if it can: fewer while another context waits. A power of two, so
-  // that rounding is seldom different.
+  // How many rows the next pass may take: fewer while another context waits. A power of two, so
+  // that rounding differs as rarely as possible.
   int32_t shared_rows() const {
     const auto most = static_cast<int32_t>(llama_n_ubatch(core->context));
     if (core->rows_per_ms == 0 || !core->contended()) return most;
@@ -140,8 +141,8 @@ struct Work {
     return std::min(rows, most);
   }
 
-  // One pass: as many whole inputs as fit into it, or a part of one that is too long. False when
-  // all are read.
+  // Runs one pass: as many whole inputs as fit, or a part of one that is too long. False when all
+  // inputs are read.
   bool read_on() {
     const int32_t wanted = shared_rows();
     const int32_t most = is_causal(core->model->model) ? wanted : static_cast<int32_t>(llama_n_ubatch(core->context));
@@ -176,7 +177,7 @@ struct Work {
     }
   }
 
-  // One slice of the whole. False when it is done.
+  // Computes one slice. False when everything is done.
   bool compute() {
     if (offsets.empty()) begin();
     const auto threads = llama_n_threads(core->context);
@@ -202,8 +203,8 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
   return core->run(
       env, "embeddings_unsupported",
       [=]() mutable {
-        // Where a token sees only those before it, a long input can be read in parts; else a pass
-        // must hold all of it.
+        // If the model is causal, a long input can be read in parts; otherwise one pass must hold
+        // all of it.
         const uint32_t rows = pass_rows(core->model->vocab);
         params.n_ctx = std::max(context_size, rows);
         params.n_batch = params.n_ubatch = is_causal(core->model->model) ? rows : params.n_ctx;
@@ -217,10 +218,10 @@ Napi::Promise Embedder::create(Napi::Env env, const std::shared_ptr<ContextCore>
         core->compute_in_turn(turn_file, params.n_threads);
         const auto type = llama_pooling_type(core->context);
         if (type == LLAMA_POOLING_TYPE_NONE) {
-          throw CodedError("embeddings_unsupported", "Expected a model with pooled vectors, this one's pooling is none.");
+          throw CodedError("embeddings_unsupported", "Expected a model with pooled vectors, got one whose pooling is none.");
         }
         if (type == LLAMA_POOLING_TYPE_RANK && !has_rank_head(core->model->path)) {
-          throw CodedError("rerank_unsupported", "Expected a reranker, this model has no classification head (no tensor cls.weight or cls.output.weight).");
+          throw CodedError("rerank_unsupported", "Expected a reranker, but this model has no classification head (no tensor cls.weight or cls.output.weight).");
         }
       },
       [=](Napi::Env env) -> Napi::Value {

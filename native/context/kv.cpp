@@ -1,5 +1,5 @@
-// What is done with the KV of sequences between two steps: copied, cut, stashed in memory, on the
-// compute thread. A stash's bytes are read and written on the JS thread, piece by piece, for files.
+// KV operations between two steps, on the compute thread: copy, cut, stash in memory. The JS thread
+// reads and writes the bytes of a stash, piece by piece, for files.
 #include "addon.h"
 
 #include <cstring>
@@ -36,7 +36,7 @@ void Stashes::clear() {
 
 namespace {
 
-// Runs a KV operation that answers yes or no on the compute thread.
+// Runs a KV operation that returns true or false on the compute thread.
 Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core,
                          std::function<bool(llama_context *)> operation) {
   auto answer = std::make_shared<bool>(false);
@@ -45,10 +45,12 @@ Napi::Promise run_yes_no(Napi::Env env, const std::shared_ptr<ContextCore> &core
       [answer](Napi::Env env) { return Napi::Boolean::New(env, *answer); });
 }
 
-// All of a sequence's KV, or what cannot be cut at its end: sliding windows and recurrent states.
+// All of a sequence's KV, or only the part that cannot be cut at its end: sliding windows and
+// recurrent states.
 enum Extent : llama_state_seq_flags { whole = LLAMA_STATE_SEQ_FLAGS_NONE, uncut = LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY };
 
-// It as bytes, for as long as the context lives. Not cleared first: all of it is written.
+// The state as bytes, valid as long as the context lives. The memory is not cleared first, because
+// all of it is written.
 Stash read_state(llama_context *context, llama_seq_id sequence, Extent extent = whole) {
   Stash stash;
   stash.size = llama_state_seq_get_size_ext(context, sequence, extent);
@@ -57,7 +59,7 @@ Stash read_state(llama_context *context, llama_seq_id sequence, Extent extent = 
   return stash;
 }
 
-// Replaces what the sequence holds. False where it does not fit.
+// Replaces the sequence's state. False if it does not fit.
 bool write_state(llama_context *context, llama_seq_id sequence, const Stash &stash, Extent extent = whole) {
   return stash.size > 0 && llama_state_seq_set_data_ext(context, stash.bytes.get(), stash.size, sequence, extent) > 0;
 }
@@ -100,7 +102,7 @@ Napi::Value Context::stash(const Napi::CallbackInfo &info, uint32_t flags) {
   return core->run(
       info.Env(), "generation_failed",
       [core = core, made, sequence, extent] {
-        if (llama_memory_seq_pos_max(llama_get_memory(core->context), sequence) < 0) return; // it holds nothing
+        if (llama_memory_seq_pos_max(llama_get_memory(core->context), sequence) < 0) return; // an empty sequence
         Stash stash = read_state(core->context, sequence, extent);
         if (stash.size == 0) return;
         made->size = stash.size;
@@ -125,7 +127,7 @@ Napi::Value Context::unstash_sequence(const Napi::CallbackInfo &info) {
   });
 }
 
-// The sequence went on from where the checkpoint was taken, or holds a stash of one that did.
+// The sequence must continue from the checkpoint, or hold a stash of a sequence that did.
 Napi::Value Context::roll_back_sequence(const Napi::CallbackInfo &info) {
   const int32_t id = info[0].ToNumber();
   const int32_t sequence = info[1].ToNumber();
@@ -153,8 +155,8 @@ Napi::Value Context::remove_sequence(const Napi::CallbackInfo &info) {
 
 namespace {
 
-// What a call of readStash() or writeStash() is about: bytes of a stash, and of the array that is
-// copied from or to. Throws.
+// The arguments of readStash() or writeStash(): a part of a stash, and the array to copy to or
+// from. find_copy() throws if they are invalid.
 struct Copy {
   std::shared_ptr<Stash> stash;
   uint8_t *in_stash;

@@ -30,13 +30,13 @@ void LogitsInPlace::copy() {
   from = nullptr;
 }
 
-// Before the graph is computed each node is shown; no node's data is asked for, so that all are
-// computed in one go.
+// llama.cpp shows each node before it computes the graph. Returning false requests no node's data,
+// so the whole graph is computed in one go.
 bool LogitsInPlace::on_node(ggml_tensor *node, bool ask, void *self) {
   if (!ask) return true;
   auto &logits = *static_cast<LogitsInPlace *>(self);
   if (static_cast<size_t>(node->ne[0]) != logits.vocab_size || std::strcmp(node->name, "result_output") != 0) return false;
-  // A graph that is computed again shows what it was given the last time.
+  // A reused graph still has the buffer of the last time.
   if (node->buffer == &logits.buffer || node->view_src != nullptr || node->type != GGML_TYPE_F32) return false;
   if (node->buffer == nullptr || !ggml_backend_buffer_is_host(node->buffer)) return false;
   static_cast<ggml_backend_buffer &>(logits.buffer) = *node->buffer;
@@ -48,8 +48,8 @@ bool LogitsInPlace::on_node(ggml_tensor *node, bool ask, void *self) {
 void LogitsInPlace::read(ggml_backend_buffer_t buffer, const ggml_tensor *tensor, void *to, size_t offset, size_t size) {
   auto &logits = *static_cast<Buffer *>(buffer)->owner;
   char *from = static_cast<char *>(tensor->data) + offset;
-  // Where all rows come at once they are the decode's only ones, and their memory stays as it is
-  // until the next.
+  // All rows requested at once are the only rows of the decode, and their memory stays valid until
+  // the next decode.
   if (size == 0 || size != logits.expected) {
     std::memcpy(to, from, size);
     return;

@@ -1,6 +1,6 @@
-// Logits read where they were computed. llama.cpp copies them out of its graph after each decode: a
-// row of a large vocabulary is half a megabyte or more, copied by one thread while the others wait,
-// and mostly looked at once. On the CPU they can be read in place.
+// Reads logits where they were computed. After each decode llama.cpp copies them out of its graph:
+// for a large vocabulary half a megabyte or more per row, copied by one thread while the others
+// wait, and mostly read just once. On the CPU they can be read in place.
 #pragma once
 
 #include "llama.h"
@@ -17,20 +17,20 @@ public:
   LogitsInPlace(const LogitsInPlace &) = delete;
   LogitsInPlace &operator=(const LogitsInPlace &) = delete;
 
-  // Before the context is made, which must not outlive this. Without effect where a GPU may
-  // compute.
+  // Call before the context is made; the context must not outlive this object. No effect if a GPU
+  // device is present.
   void attach(llama_context_params &params, const llama_vocab *vocab);
-  // Before a decode: all its `rows` want logits, so that nothing else is computed after them. 0:
-  // llama.cpp copies.
+  // Call before a decode. `rows`: all rows of the decode if every row wants logits, so that nothing
+  // else is computed after them. 0: let llama.cpp copy.
   void expect(size_t rows);
-  // Of row `row` of the last decode, as llama_get_logits_ith() would give it. Valid until the next
+  // Row `row` of the last decode, as llama_get_logits_ith() returns it. Valid until the next
   // decode.
   float *row(llama_context *context, int32_t row) const;
-  // From here on llama.cpp's own functions find the logits, too.
+  // Copies the logits after all, so that llama.cpp's own functions find them too.
   void copy();
 
 private:
-  // What the graph's output says that its memory is: the same, but for how it is read.
+  // Replaces the buffer of the graph's output: a copy of it with another get_tensor.
   struct Buffer : ggml_backend_buffer {
     LogitsInPlace *owner;
   };
@@ -41,7 +41,7 @@ private:
   Buffer buffer{};
   size_t vocab_size = 0;
   size_t expected = 0; // bytes
-  float *from = nullptr; // not copied yet
+  float *from = nullptr; // null once copied
   void *to = nullptr;
 };
 

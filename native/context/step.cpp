@@ -1,5 +1,5 @@
-// The hot path: a batch in, tokens out: one per asking row, or more where guesses were evaluated
-// behind it and came true. Runs on the compute thread.
+// The hot path: a batch in, tokens out. Each row that wants a token gets one, or more if guesses
+// behind it were right. Runs on the compute thread.
 #include "addon.h"
 #include "machine/team.h"
 
@@ -9,7 +9,7 @@ namespace recua {
 
 namespace {
 
-// What one decode evaluates.
+// The rows that one decode evaluates.
 struct Rows {
   std::vector<llama_token> tokens;
   std::vector<llama_pos> positions;
@@ -24,28 +24,28 @@ struct Rows {
   }
 };
 
-// Of one row's sampler.
+// A failure of one row's sampler.
 struct Failure {
   int32_t row;
   const char *code;
   std::string message;
 };
 
-// One step's input, owned: JS may reuse its arrays as soon as step() returns.
+// The input of one step, copied: JS may reuse its arrays as soon as steps() returns.
 struct Step {
   Rows rows;
-  std::vector<std::shared_ptr<SamplerState>> samplers; // one per wanted row, null: no sample
-  std::vector<int32_t> rooms;                          // most tokens for each of them; empty: one, and no guesses
-  std::vector<int32_t> known;                          // the tokens that follow rows of prompts, -1 for a sample; empty: all
+  std::vector<std::shared_ptr<SamplerState>> samplers; // one per wanted row; null: do not sample
+  std::vector<int32_t> rooms;                          // per wanted row: most tokens it may get; empty: one, without guesses
+  std::vector<int32_t> known;                          // per wanted row of a prompt: the next token; -1: sample; empty: sample all
 
-  size_t guesses = 0; // evaluated behind each row
-  Rows extended;      // the rows with them
+  size_t guesses = 0; // per row
+  Rows extended;      // the rows with their guesses
 
-  // By wanted row: the tokens it gave, more than one where guesses were right.
+  // By wanted row: the tokens it got; more than one if guesses were right.
   std::vector<std::vector<int32_t>> sampled;
   std::vector<Failure> failures;
 
-  // Whether each row wants a token, so that another such step can follow.
+  // True if every row wants a token, so that the same kind of step can follow.
   bool decodes() const { return rows.tokens.size() == samplers.size(); }
   Rows &evaluated() { return guesses > 0 ? extended : rows; }
 };
@@ -70,8 +70,8 @@ void decode(ContextCore &core, Rows &rows, bool all_asking) {
   batch.n_seq_id = sequence_counts.data();
   batch.seq_id = sequence_ids.data();
   batch.logits = rows.outputs.data();
-  // llama.cpp would put rows of sequences that are not in order back into order where it copies
-  // them.
+  // In place, rows stay in llama.cpp's order; only when copying does it restore the caller's. So
+  // the rows' sequences must be in order.
   core.logits.expect(all_asking && std::is_sorted(rows.sequences.begin(), rows.sequences.end()) ? count : 0);
   const int32_t code = core.decode(batch);
   if (code == 2) throw CodedError("cancelled", "The step was aborted.");
@@ -79,13 +79,13 @@ void decode(ContextCore &core, Rows &rows, bool all_asking) {
   llama_synchronize(core.context);
 }
 
-// Puts guesses behind the rows, where that pays: as many for each, because llama.cpp computes rows
-// of several sequences in one pass only where they have equally many.
+// Adds guesses behind the rows if that pays. Every row gets the same number, because llama.cpp
+// computes rows of several sequences in one pass only if each has equally many.
 void draft(const ContextCore &core, Step &step) {
   step.guesses = 0;
   if (!core.draft_costs || step.rooms.empty() || !step.known.empty() || !step.decodes()) return;
   const size_t sequences = step.samplers.size();
-  // What one pass and the outputs' memory hold.
+  // The limits of one pass and of the output memory.
   const size_t room = std::min<size_t>({llama_n_batch(core.context), llama_n_ubatch(core.context), core.most_outputs}) / sequences;
   size_t most = room > 0 ? room - 1 : 0;
   std::vector<const Drafter *> drafters;
@@ -111,10 +111,11 @@ void draft(const ContextCore &core, Step &step) {
   }
 }
 
-// A row of a prompt, whose next token is known: how likely that was is noted, nothing is sampled.
+// The result for a prompt row whose next token is known: its probability is recorded, nothing is
+// sampled.
 constexpr int32_t scored = -4;
 
-// One after the other, since a sampler notes in the order of its rows.
+// One after the other, because a sampler records in the order of its rows.
 std::vector<Outcome> score(const Step &step, const std::vector<float *> &row_logits, int32_t threads) {
   std::vector<Outcome> outcomes(step.samplers.size());
   for (size_t i = 0; i < step.known.size(); i++) {
@@ -124,13 +125,13 @@ std::vector<Outcome> score(const Step &step, const std::vector<float *> &row_log
   return outcomes;
 }
 
-// Logits that are worth waking other threads for.
+// The number of logits from which it pays to wake other threads.
 constexpr int64_t worth_sharing = 100000;
 
-// Sequences are independent; a row behind another is sampled only if that gave the token which was
-// guessed. Where there are fewer sequences than threads, threads share each row (choice.h), which
-// draws the same. The threads are those that llama.cpp has just computed with: OpenMP keeps them
-// for the calling thread.
+// Sequences are independent. A row behind another is sampled only if the other row gave the token
+// that was guessed. If there are fewer sequences than threads, threads share each row (choice.h);
+// the draw is the same. The threads are those that llama.cpp has just computed with: OpenMP keeps
+// them for the calling thread.
 void sample(ContextCore &core, Step &step) {
   llama_context *context = core.context;
   const Rows &evaluated = step.evaluated();
@@ -142,12 +143,12 @@ void sample(ContextCore &core, Step &step) {
   const auto count = static_cast<int32_t>(step.samplers.size());
   const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(context));
   const int64_t logits = static_cast<int64_t>(rows.size()) * llama_vocab_n_tokens(vocab);
-  // All of them, or one: OpenMP ends those that a smaller team leaves out, and makes new ones for
-  // the next decode.
+  // The whole team or one thread: OpenMP ends the threads that a smaller team leaves out, and
+  // creates new ones for the next decode.
   const int32_t team = logits < worth_sharing ? 1 : llama_n_threads(context);
   const int32_t threads = count < team ? 1 : team;
   if (std::any_of(step.samplers.begin(), step.samplers.end(), [](const auto &sampler) { return sampler && sampler->by_chain(); })) core.logits.copy();
-  // Asked for here: llama.cpp's first call after a decode puts the rows in order.
+  // Requested on this thread: llama.cpp's first call after a decode reorders the rows.
   std::vector<float *> row_logits(rows.size());
   for (size_t i = 0; i < rows.size(); i++) row_logits[i] = core.logits.row(context, rows[i]);
   std::vector<Outcome> outcomes = score(step, row_logits, team);
@@ -183,11 +184,11 @@ void sample(ContextCore &core, Step &step) {
   }
 }
 
-// What was evaluated behind a wrong guess leaves the KV.
+// Removes tokens evaluated behind a wrong guess from the KV.
 void remove_wrong(llama_context *context, const Step &step) {
   if (step.guesses == 0) return;
   for (size_t i = 0; i < step.sampled.size(); i++) {
-    const size_t right = step.sampled[i].size(); // the row and as many guesses less one
+    const size_t right = step.sampled[i].size(); // the row, and the right guesses less one
     if (right > step.guesses) continue;
     const llama_pos from = step.rows.positions[i] + static_cast<llama_pos>(right);
     if (llama_memory_seq_rm(llama_get_memory(context), step.rows.sequences[i], from, -1)) continue;
@@ -195,8 +196,8 @@ void remove_wrong(llama_context *context, const Step &step) {
   }
 }
 
-// Makes the tokens just sampled the next rows. False where they must not be evaluated without
-// asking: one failed, ends a generation, or is the last there is room for.
+// Makes the sampled tokens the next rows. False if the next step needs JS: a row failed, a token
+// ends a generation, or a row has no room left.
 bool go_on(const llama_vocab *vocab, Step &step) {
   if (!step.failures.empty() || !step.decodes()) return false;
   for (const std::vector<int32_t> &given : step.sampled) {
@@ -211,11 +212,11 @@ bool go_on(const llama_vocab *vocab, Step &step) {
   return room;
 }
 
-// What JS is told of one step.
+// The report of one step to JS.
 struct Report {
-  std::vector<int32_t> sampled; // of all wanted rows, one after the other
-  std::vector<int32_t> counts;  // empty: one each
-  std::vector<int32_t> draws;   // of each wanted row's sampler so far; empty: none
+  std::vector<int32_t> sampled; // of all wanted rows, in order
+  std::vector<int32_t> counts;  // per wanted row; empty: one each
+  std::vector<int32_t> draws;   // per wanted row: draws of its sampler so far; empty: none
   size_t guesses = 0;
   std::vector<Failure> failures;
   double decode_ms = 0;
@@ -275,7 +276,7 @@ Report compute_step(ContextCore &core, Step &step) {
 
 namespace {
 
-// JS's arrays → a step of its own. Throws CodedError.
+// Copies JS's arrays into a Step. Throws CodedError.
 std::shared_ptr<Step> read_step(const Napi::Object &input) {
   const size_t rows = input.Get("rows").ToNumber().Uint32Value();
   auto step = std::make_shared<Step>();
@@ -309,21 +310,21 @@ Napi::Value to_array(Napi::Env env, const std::vector<Report> &reports) {
   return list;
 }
 
-// JS hears of steps that follow each other when they have computed for so long: a frame of a
-// client's screen. Each time wakes three processes on the way there, with caches that the model's
+// JS hears of consecutive steps once they have computed for this long: one frame of a client's
+// screen. Each report wakes three processes on its way to the client, with caches that the model's
 // weights have swept, on cores that compute (docs/design/threads.md).
 constexpr int64_t told_after_us = 16000;
-// Where they wait for other processes in between, no later than this.
+// And no later than this, even if they wait for other processes in between.
 constexpr int64_t told_within_us = 48000;
 
-// Steps that follow each other, and what of them JS has not been told. On the compute thread.
+// Consecutive steps, and the reports that JS has not received yet. Compute thread.
 struct Run {
   std::shared_ptr<ContextCore> core;
   std::shared_ptr<Step> step;
   std::shared_ptr<Napi::FunctionReference> each;
-  uint32_t left; // steps
+  uint32_t left; // steps still to compute
   std::vector<Report> untold = {};
-  int64_t told_us = 0;     // when JS was told last
+  int64_t told_us = 0;     // time of the last report to JS
   int64_t computed_us = 0; // since then
 
   void tell() {
@@ -339,7 +340,7 @@ struct Run {
     });
   }
 
-  // One step. True where another is to follow.
+  // Computes one step. True if another should follow.
   bool compute() {
     const llama_vocab *vocab = llama_model_get_vocab(llama_get_model(core->context));
     const int64_t start = llama_time_us();
@@ -352,7 +353,7 @@ struct Run {
       if (computed_us >= told_after_us || now - told_us >= told_within_us) tell();
       return true;
     } catch (...) {
-      tell(); // the samplers have gone on by these tokens
+      tell(); // the samplers have already accepted these tokens
       throw;
     }
   }
@@ -364,7 +365,7 @@ Napi::Value Context::steps(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   const uint32_t most = info[1].ToNumber().Uint32Value();
   auto each = std::make_shared<Napi::FunctionReference>(Napi::Persistent(info[2].As<Napi::Function>()));
-  core->interrupted = core->paused = false; // an abort() or pause() before these steps was for others
+  core->interrupted = core->paused = false; // earlier abort() and pause() calls were meant for earlier steps
   try {
     auto run = std::make_shared<Run>(Run{core, read_step(info[0].As<Napi::Object>()), each, most});
     return core->run_slices(

@@ -1,5 +1,5 @@
-// What a model writes, read by the parser of one of llama.cpp's chat templates: whole, and in parts
-// as it comes. RECUA_FUZZ_TEMPLATES names their folder.
+// A model's answer, read by the parser of one of llama.cpp's chat templates: whole, and in parts as
+// it arrives. RECUA_FUZZ_TEMPLATES names the templates' folder.
 #include "fuzz/vocabulary.h"
 #include "chat/templates.h"
 
@@ -19,7 +19,7 @@ const char *tools = R"([{"type":"function","function":{"name":"look_up","descrip
 {"type":"function","function":{"name":"wait","parameters":{"type":"object","properties":{}}}}])";
 
 struct Format {
-  std::shared_ptr<const ChatShape> shape; // null where the template refuses such a request
+  std::shared_ptr<const ChatShape> shape; // null if the template refuses such a request
 };
 
 std::vector<std::string> sources() {
@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const size_t parts = input.ConsumeIntegralInRange<size_t>(1, 4);
   const std::string text = input.ConsumeRemainingBytesAsString();
   const size_t part = text.size() / parts + 1;
-  if (std::count_if(text.begin(), text.end(), [](char c) { return c == '[' || c == '{'; }) > 500) return 0; // refused before
+  if (std::count_if(text.begin(), text.end(), [](char c) { return c == '[' || c == '{'; }) > 500) return 0; // check_depth() refuses these
   common_chat_parser_params params;
   params.generation_prompt = shape->params.generation_prompt;
   params.format = shape->params.format;

@@ -1,6 +1,6 @@
-// A GBNF grammar and a walk over its tokens. It is refused with a reason or it works; which tokens
-// may come is the same whether they are looked up together or tried one by one, and a walk that
-// only takes such tokens is never refused.
+// A GBNF grammar and a walk over its tokens. Either it is refused with a reason, or it works: the
+// allowed tokens are the same whether they are looked up together or tried one by one, and a walk
+// that takes only these is never refused.
 #include "fuzz/vocabulary.h"
 #include "grammar/grammar.h"
 

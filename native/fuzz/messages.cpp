@@ -1,5 +1,5 @@
-// What a user and a tool say, through the embedded model's chat template. However it is spelled,
-// the prompt has as many control tokens as with a harmless text.
+// Text of a user and of a tool, rendered by the embedded model's chat template. However it is
+// spelled, the prompt has as many control tokens as with harmless text.
 #include "fuzz/vocabulary.h"
 #include "chat/message_text.h"
 #include "chat/templates.h"

@@ -1,5 +1,5 @@
-// A JSON schema. It is refused with its pointer, or a grammar is made of it that the reader of
-// grammars takes.
+// A JSON schema. Either it is refused with a JSON pointer, or it becomes a grammar that the grammar
+// parser accepts.
 #include "fuzz/vocabulary.h"
 #include "grammar/grammar.h"
 #include "schema/schema.h"
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     parse_gbnf(grammar, [](const std::string &) { return -1; }, world.tree.size(), spelled, work);
   } catch (const TooMuchWork &) {
   } catch (const GrammarError &error) {
-    // An enum of characters that no token can spell leaves nothing of the root.
+    // If no token can spell the characters of an enum, nothing of the root is left.
     const std::string why = error.what();
     if (why.find("spell") != std::string::npos) return 0;
     std::fprintf(stderr, "%s\n%s\n", error.what(), grammar.c_str());

@@ -1,5 +1,5 @@
-// A text and the places in it that must stay text. Cut into tokens it is what llama.cpp makes of
-// it where no place is kept, and no control token begins at a place that is.
+// A text, and places in it that must stay text. Without such places its tokens are llama.cpp's;
+// with them, no control token begins at one.
 #include "fuzz/vocabulary.h"
 
 #include "common.h"
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::vector<llama_token> tokens;
   try {
     tokens = tokenize(world.vocab, world.specials, text, options);
-  } catch (const std::exception &) { // not UTF-8, which what comes from JavaScript always is
+  } catch (const std::exception &) { // not UTF-8; text from JavaScript always is
     return 0;
   }
   fuzz::promise(tokens == common_tokenize(world.vocab, text, options.add_special, options.parse_special), "the tokens are llama.cpp's");
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.literal.push_back(any ? ~at : at);
   }
   tokenize(world.vocab, world.specials, text, options);
-  // Every byte of a text may be one to keep.
+  // Every byte of the text may have to stay text.
   options.literal.clear();
   for (size_t at = 0; at < text.size(); at++) options.literal.push_back(static_cast<int32_t>(at));
   options.parse_special = true;

@@ -1,5 +1,5 @@
-// What the fuzz targets stand on: the embedded model's vocabulary, and how a target says that a
-// promise is broken. libFuzzer calls each target on one thread.
+// The basis of the fuzz targets: the embedded model's vocabulary, and a way to report a broken
+// promise. libFuzzer calls each target on one thread.
 #pragma once
 
 #include "grammar/piece_tree.h"
@@ -41,7 +41,7 @@ inline const Vocabulary &vocabulary() {
   return made;
 }
 
-// A promise that does not hold ends the run; libFuzzer keeps the input.
+// A broken promise ends the run; libFuzzer keeps the input.
 inline void promise(bool holds, const char *what) {
   if (holds) return;
   std::fprintf(stderr, "Broken: %s\n", what);

@@ -1,6 +1,6 @@
-// Effort that is counted. What a request may make us do has a bound in steps, never in time, and
-// can be cancelled in between: a step is about as much as looking at one element of a grammar (some
-// 10 ns). Any thread.
+// Counted work. What a request may make us compute is limited in steps, never in time, and can be
+// cancelled between steps. A step is about the cost of looking at one element of a grammar (some 10
+// ns). Any thread.
 #pragma once
 
 #include <atomic>
@@ -9,11 +9,11 @@
 
 namespace recua {
 
-// Thrown where the steps are used up. What was being computed is as if it had never been begun.
+// Thrown when the steps are used up. The interrupted computation has no effect.
 struct TooMuchWork : std::runtime_error {
   TooMuchWork()
       : std::runtime_error(
-            "the grammar leaves too many ways to go on at once; make it less ambiguous") {}
+            "the grammar has too many possible continuations at once; make it less ambiguous") {}
 };
 
 struct WorkCancelled : std::runtime_error {
@@ -22,7 +22,7 @@ struct WorkCancelled : std::runtime_error {
 
 class Effort {
 public:
-  // `cancelled` may be null; else it outlives this.
+  // `cancelled` may be null; otherwise it must outlive this object.
   explicit Effort(uint64_t steps, const std::atomic<bool> *cancelled = nullptr)
       : left(steps), cancelled(cancelled) {}
 

@@ -1,7 +1,7 @@
-// The parser. Open parentheses are on a stack of its own. The language is llama.cpp's v0.5.0
+// The parser. It keeps open parentheses on its own stack. The language is that of llama.cpp v0.5.0
 // (src/llama-grammar.cpp), quirks included: of two rules with one name the last counts, and `[]` is
-// the empty text. It goes further where llama.cpp gives up or gives in: any number of repetitions
-// means what it says.
+// the empty text. Where llama.cpp gives up or approximates, it goes further: any number of
+// repetitions is exact.
 #include "grammar/gbnf_scanner.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using Kind = GrammarRules::Kind;
 
 constexpr size_t most_elements = 4u << 20;
 constexpr size_t most_rules = 1u << 20;
-// More can't be asked for; at most so many is the same as without end, for any text there can be.
+// The highest minimum. A higher maximum counts as unlimited: no text is that long.
 constexpr uint64_t most_repetitions = 1u << 30;
 constexpr size_t longest_token_name = 512;
 
@@ -53,7 +53,7 @@ private:
   struct Open {
     uint32_t rule;
     std::vector<Element> elements;
-    size_t last; // where what a repetition would repeat begins
+    size_t last; // start of the item that a repetition would repeat
     size_t from; // in the text
   };
 
@@ -78,12 +78,12 @@ private:
     return found->second;
   }
 
-  // Where a rule's name came first.
+  // Where a rule's name occurs first.
   size_t first_place(uint32_t rule) const {
     return uses[rule] - std::min(uses[rule], names[rule].size());
   }
 
-  // One that has no name in the text.
+  // A rule without a name in the text.
   uint32_t new_part() { return new_rule(names[open.front().rule]); }
 
   void define(uint32_t rule, std::vector<Element> elements) {
@@ -165,7 +165,7 @@ private:
 
   void begin_item() { open.back().last = open.back().elements.size(); }
 
-  // The alternatives end here.
+  // Ends the alternatives.
   void close() {
     const bool inner = nested();
     if (inner && peek() != ')') {
@@ -249,7 +249,7 @@ private:
     if (peek(1) == '[') {
       advance(2);
       id = static_cast<int64_t>(number("the number of a token"));
-      if (peek() != ']' || peek(1) != '>') fail("\"]>\" behind the number of a token");
+      if (peek() != ']' || peek(1) != '>') fail("\"]>\" after the number of a token");
       advance(2);
       if (vocab_size > 0 && id >= vocab_size) {
         fail_at(from, "expected a token from 0 to " + std::to_string(vocab_size - 1) + ", got " +
@@ -315,7 +315,7 @@ private:
     repeat(least, most);
   }
 
-  // The last item, at least and at most so many times.
+  // Repeats the last item.
   void repeat(uint64_t least, uint64_t most) {
     auto &elements = open.back().elements;
     const auto last = elements.begin() + static_cast<std::ptrdiff_t>(open.back().last);
@@ -362,10 +362,10 @@ private:
   std::vector<Open> open;
   std::unordered_map<std::string, uint32_t> numbers;
   // By rule.
-  std::vector<std::string> names; // of one without: that of the rule it is part of
+  std::vector<std::string> names; // for a rule without one, the name of its enclosing rule
   std::vector<std::vector<Element>> definitions;
   std::vector<bool> defined;
-  std::vector<size_t> uses; // behind its name, where that came first
+  std::vector<size_t> uses; // offset after the first occurrence of its name
 };
 
 } // namespace

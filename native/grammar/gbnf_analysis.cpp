@@ -1,6 +1,6 @@
-// What follows from a grammar's rules: which may be empty, which begin with which, and which
-// characters they tell apart. All of it in time linear in the rules (the characters are sorted),
-// without recursion.
+// Derives properties of a grammar's rules: which may be empty, which can begin with which, and
+// which characters they distinguish. All of it in time linear in the rules (the characters are
+// sorted), without recursion.
 #include "grammar/gbnf.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ private:
     work.spend(rules.elements.size());
   }
 
-  // A rule is nullable if one of its alternatives has only nullable rules. Each alternative counts
-  // what it lacks.
+  // A rule is nullable if one of its alternatives consists of nullable rules only. Each alternative
+  // counts the rules that it still lacks.
   void find_nullable() {
     const size_t count = rules.starts.size();
     rules.nullable.assign(count, false);
@@ -49,7 +49,7 @@ private:
       if (element.kind == Kind::rule) first_use[element.value + 1]++;
     }
     for (size_t rule = 0; rule < count; rule++) first_use[rule + 1] += first_use[rule];
-    std::vector<uint32_t> uses(first_use.back()); // the alternatives that refer to a rule
+    std::vector<uint32_t> uses(first_use.back()); // alternatives that refer to a rule
     std::vector<uint32_t> next_use(first_use.begin(), first_use.end() - 1);
     work.spend(rules.elements.size() * 2 + count);
     uint32_t rule = 0, lacks = 0;
@@ -85,8 +85,8 @@ private:
     }
   }
 
-  // Walks the rules that a rule may begin with: the references at the beginning of its
-  // alternatives, behind others only if those may be empty.
+  // Walks the rules that a rule may begin with: the references at the start of its alternatives,
+  // and the references behind them if all before may be empty.
   struct Beginnings {
     const GrammarRules &rules;
     uint32_t at;
@@ -96,7 +96,7 @@ private:
     Beginnings(const GrammarRules &rules, uint32_t rule) : rules(rules), at(rules.starts[rule]) {
       settle();
     }
-    // Of the one found.
+    // The rule found.
     uint32_t rule() const { return rules.elements[at].value; }
     bool last() const { return rules.ends(at + 1); }
     void next() {
@@ -111,7 +111,7 @@ private:
     void skip_alternative() {
       while (!rules.ends(at)) at++;
     }
-    // To the next reference from here on.
+    // Moves to the next reference from here on.
     void settle() {
       while (rules.elements[at].kind != Kind::rule) {
         skip_alternative();
@@ -125,8 +125,8 @@ private:
     }
   };
 
-  // Tarjan's algorithm. A rule that may begin with itself is left recursion, unless it only comes
-  // round to its own end, as `("a"?)*` does.
+  // Tarjan's algorithm. A rule that may begin with itself is left recursion, unless it only returns
+  // to its own end, as `("a"?)*` does.
   void order_rules() {
     const size_t count = rules.starts.size();
     constexpr uint32_t none = UINT32_MAX;
@@ -156,7 +156,7 @@ private:
             continue;
           }
           if (rules.component[to] == none) low[visit.rule] = std::min(low[visit.rule], low[to]);
-          // Seen again after it was visited, so that what was found there counts here.
+          // Seen again after its visit, so that the results there count here.
           visit.beginnings.next();
           continue;
         }
@@ -174,7 +174,7 @@ private:
       }
     }
     check_loops();
-    // Found from the last to the first.
+    // Components were found from last to first.
     const auto components = static_cast<uint32_t>(ends.size());
     for (uint32_t component = components; component-- > 0;) {
       for (uint32_t at = component == 0 ? 0 : ends[component - 1]; at < ends[component]; at++)
@@ -190,10 +190,10 @@ private:
         if (rules.component[to.rule()] != rules.component[rule]) continue;
         if (to.last() && !to.first) continue;
         throw GrammarError(
-            "expected rules that read something before they come to themselves, but " +
+            "expected rules that read something before they refer to themselves, but " +
             name_of(rule) +
-            " can begin with itself (left recursion); write the repetition with * or + or behind "
-            "what it begins with");
+            " can begin with itself (left recursion); write the repetition with * or +, or as "
+            "right recursion");
       }
     }
   }

@@ -1,5 +1,5 @@
-// Repetitions as rules. Few are written out one after the other, as llama.cpp does it; many are
-// made of twos, fours, eights, so that any number costs little.
+// Repetitions as rules. A few are written out one after the other, as in llama.cpp; many are
+// composed of twos, fours, eights, so that any number is cheap.
 #include "grammar/gbnf.h"
 
 namespace recua {
@@ -23,14 +23,14 @@ Element add(const NewParts &parts, Elements elements) {
   return {Kind::rule, part};
 }
 
-// Either of two.
+// One or the other.
 Element add(const NewParts &parts, Elements one, const Elements &other) {
   one.push_back(alternative);
   append(one, other);
   return add(parts, std::move(one));
 }
 
-// An item 1, 2, 4 … times, as far as that is no more than `count`: each is twice the one before.
+// An item 1, 2, 4 … times, up to `count`; each is twice the one before.
 Elements powers(Element item, uint64_t count, const NewParts &parts) {
   Elements doubled{item};
   while ((uint64_t{1} << doubled.size()) <= count)
@@ -48,8 +48,8 @@ Elements exactly(Element item, uint64_t count, const NewParts &parts) {
   return sequence;
 }
 
-// Up to 2^n - 1 are 2^(n-1) and up to 2^(n-1) - 1 more, or only the latter. Up to another number is
-// its highest bit and up to the rest more, or less than its highest bit.
+// Up to 2^n - 1 items: 2^(n-1) and up to 2^(n-1) - 1 more, or just the latter. Up to any other
+// number: its highest bit and up to the rest, or fewer than its highest bit.
 Elements at_most(Element item, uint64_t count, const NewParts &parts) {
   if (count == 0) return {};
   const Elements doubled = powers(item, count, parts);

@@ -1,5 +1,5 @@
-// The text of a grammar, read from its first character to its last: characters, names, numbers, and
-// where something is wrong.
+// Reads the text of a grammar from start to end: characters, names, numbers, and the places of
+// errors.
 #pragma once
 
 #include "grammar/gbnf.h"
@@ -18,17 +18,17 @@ protected:
     work.spend(count);
     at += count;
   }
-  // Blanks and comments; line ends where `newlines`.
+  // Skips blanks and comments, and line ends if `newlines`.
   void skip_space(bool newlines);
   // Letters, digits and '-'.
   std::string word(const char *expected);
-  uint64_t number(const char *expected); // of at most 2^60: a larger one is that
-  // Of a literal or a set, escaped or not.
+  uint64_t number(const char *expected); // larger numbers become 2^60
+  // A character of a literal or a set, escaped or not.
   uint32_t character();
 
   // "line 1, column 2" of an index in the text.
   std::string place(size_t where) const;
-  [[noreturn]] void fail(const std::string &expected) const; // with what came
+  [[noreturn]] void fail(const std::string &expected) const; // adds what was found
   [[noreturn]] void fail_at(size_t where, const std::string &message) const;
 
   static bool is_digit(char c) { return '0' <= c && c <= '9'; }

@@ -1,6 +1,6 @@
-// A rule of very many alternatives, as an enum makes one: those that begin with the same characters
-// share them, as in a tree. Else each character of a text would be compared with all alternatives
-// there are.
+// Rules with very many alternatives, such as an enum's. Alternatives that begin with the same
+// characters share these, as in a tree. Otherwise each character of a text would be compared with
+// all alternatives.
 #include "grammar/gbnf.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 using Element = GrammarRules::Element;
 using Kind = GrammarRules::Kind;
 
-constexpr size_t many = 16; // alternatives; fewer are left as they are
+constexpr size_t many = 16; // alternatives; fewer are left alone
 
 struct Alternative {
   size_t begin, end; // in the rule's elements
@@ -59,14 +59,14 @@ void share_beginnings(std::vector<std::vector<Element>> &definitions, uint32_t r
   struct Branch {
     uint32_t rule;
     size_t from, to; // in `all`
-    size_t depth;    // elements that they share
+    size_t depth;    // number of shared elements
   };
   std::vector<Branch> todo{{rule, 0, all.size(), 0}};
   while (!todo.empty()) {
     const Branch branch = todo.back();
     todo.pop_back();
     std::vector<Element> made;
-    // The element of alternative `i` that comes at `depth`; one of kind `end` behind its last.
+    // The element of alternative `i` at `depth`; one of kind `end` past its last.
     const auto element = [&](size_t i, size_t depth) {
       return all[i].begin + depth < all[i].end ? source[all[i].begin + depth]
                                                : Element{Kind::end, 0};
@@ -83,7 +83,7 @@ void share_beginnings(std::vector<std::vector<Element>> &definitions, uint32_t r
       if (next - i == 1) {
         depth = all[i].end - all[i].begin;
       } else {
-        // In order, so what the first and the last share is in all of them.
+        // Sorted, so whatever the first and the last share, all share.
         while (element(i, depth).kind == Kind::character &&
                equal(element(i, depth), element(next - 1, depth)))
           depth++;

@@ -1,5 +1,5 @@
-// Alternatives of a grammar that need a character which no token of the vocabulary has, as NUL: an
-// answer that took one would find no way on. In time linear in the rules, without recursion.
+// Removes alternatives that need a character which no token of the vocabulary has, such as NUL: an
+// answer that took one could not continue. In time linear in the rules, without recursion.
 #include "grammar/gbnf.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using Kind = GrammarRules::Kind;
 constexpr uint32_t last_character = 0x10FFFF;
 constexpr uint32_t none = UINT32_MAX;
 
-// Of those that it may be, the first; `none` where it is spelled.
+// The lowest character of the element if tokens can spell none of its characters; otherwise `none`.
 uint32_t unspelled(const GrammarRules &rules, const Element &element, const Spelled &spelled,
                    Effort &work) {
   if (element.kind == Kind::character)
@@ -22,7 +22,7 @@ uint32_t unspelled(const GrammarRules &rules, const Element &element, const Spel
   if (element.kind != Kind::set) return none;
   const auto &set = rules.sets[element.value];
   uint32_t first = none;
-  uint32_t next = 0; // behind the ranges so far
+  uint32_t next = 0; // after the ranges so far
   const auto look = [&](uint32_t from, uint32_t to) {
     if (from > to) return false;
     first = std::min(first, from);
@@ -35,7 +35,7 @@ uint32_t unspelled(const GrammarRules &rules, const Element &element, const Spel
     next = range.last + 1;
   }
   if (set.negated && look(next, last_character)) return none;
-  return first; // none of a set that is empty by inverted ranges
+  return first; // `none` for a set that is empty because its ranges are inverted
 }
 
 std::string name_of(uint32_t character) {
@@ -48,7 +48,7 @@ std::string name_of(uint32_t character) {
 
 struct Alternative {
   uint32_t rule, begin, end; // in the rule's elements
-  uint32_t lacking = 0;      // rules in it of which no text is known yet
+  uint32_t lacking = 0;      // rules in it for which no text is known yet
   bool spelled = true;
 };
 
@@ -70,7 +70,7 @@ void keep_spelled(std::vector<std::vector<Element>> &definitions, const GrammarR
   if (missing == none) return;
 
   std::vector<Alternative> all;
-  std::vector<std::vector<uint32_t>> uses(count); // by rule: the alternatives that refer to it
+  std::vector<std::vector<uint32_t>> uses(count); // by rule: alternatives that refer to it
   for (uint32_t rule = 0; rule < count; rule++) {
     const auto &elements = definitions[rule];
     work.spend(elements.size());
@@ -91,7 +91,7 @@ void keep_spelled(std::vector<std::vector<Element>> &definitions, const GrammarR
     }
   }
 
-  std::vector<bool> sound(count, false); // it has a text
+  std::vector<bool> sound(count, false); // by rule: has a text
   std::vector<uint32_t> open;
   const auto settle = [&](const Alternative &one) {
     if (one.spelled && one.lacking == 0) open.push_back(one.rule);
@@ -109,9 +109,9 @@ void keep_spelled(std::vector<std::vector<Element>> &definitions, const GrammarR
     }
   }
   if (!sound[rules.root]) {
-    throw GrammarError("expected a root that tokens of this model can spell, but all of its texts "
+    throw GrammarError("expected a root that this model's tokens can spell, but all of its texts "
                        "need " +
-                       name_of(missing) + " or another character that none has");
+                       name_of(missing) + " or another character that no token has");
   }
   std::vector<std::vector<Element>> kept(count);
   for (const auto &one : all) {

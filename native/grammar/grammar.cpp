@@ -1,6 +1,6 @@
-// The automaton. Characters are decoded as llama.cpp's grammars decode them, quirks included: a
-// sampler must accept what its grammar accepts, token by token (test/native/grammar/grammar.test.ts
-// compares the two).
+// The automaton. It decodes characters as llama.cpp's grammars do, quirks included: a sampler must
+// accept what its grammar accepts, token by token (test/native/grammar/grammar.test.ts compares the
+// two).
 #include "grammar/grammar.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Grammar::Grammar(std::shared_ptr<const GrammarRules> rules, Effort &work)
     : stacks(std::move(rules)) {
   first_state = stacks.start(work);
   if (first_state == Stacks::nothing) {
-    throw GrammarError("expected a root with a text, got one that goes on for ever");
+    throw GrammarError("expected a root with a text, got one that never ends");
   }
   first_bytes = stacks.size();
   note_size();
@@ -32,7 +32,7 @@ Grammar::Grammar(std::shared_ptr<const GrammarRules> rules, Effort &work)
 
 bool Grammar::is_large() const { return stacks_bytes > large_bytes + first_bytes; }
 
-// What it began with is no growth: a text nested very deeply may be large from the start.
+// The initial size is not growth: a deeply nested text may be large from the start.
 bool Grammar::crowded() const { return stacks_bytes > crowded_bytes + 2 * first_bytes; }
 
 void Grammar::note_size() {
@@ -53,8 +53,8 @@ std::shared_ptr<Grammar> Grammar::successor(Position &position, Effort &work) co
   return made;
 }
 
-// One byte. `continues` says that it belongs to a character begun by an earlier token, where
-// llama.cpp insists on a continuation byte; within one piece it does not.
+// Feeds one byte. `continues`: the byte belongs to a character that an earlier token began. There
+// llama.cpp requires a continuation byte; within one piece it does not.
 bool Grammar::feed(Position &position, uint8_t byte, bool continues, Effort &work) {
   if (position.remaining > 0) {
     if (continues && (byte >> 6) != 2) return false;
@@ -92,7 +92,8 @@ bool Grammar::accept(Position &position, llama_token token, const char *bytes, s
   if (fits && moved.remaining > 0)
     fits = stacks.may_begin(moved.state, moved.value, moved.remaining, work);
   if (named != Stacks::nothing) {
-    // A token that is named counts before its own bytes where these end within a character.
+    // A named token counts in addition to its own bytes only if these end with a complete
+    // character.
     if (fits && moved.remaining == 0) named = stacks.unite(named, moved.state, work);
     position = {named, 0, 0};
     return true;
@@ -125,17 +126,17 @@ void Grammar::keep(const Position &position, const std::shared_ptr<const Mask> &
   if (masks.emplace(mask_key(position), mask).second) mask_bytes += bytes;
 }
 
-// The tokens whose bytes may come.
+// Collects the tokens whose bytes may follow.
 void Grammar::walk(const Position &position, const PieceTree &tree,
                    std::vector<llama_token> &allowed, Effort &work) {
-  // Positions before each byte of the current path. Only its first bytes can continue a character
-  // of an earlier token.
+  // The positions before each byte of the current path. Only its first bytes can continue a
+  // character of an earlier token.
   std::vector<Position> path(tree.longest + 1);
   std::vector<bool> continues(tree.longest + 1);
   path[0] = position;
   continues[0] = position.remaining > 0;
-  // Where nearly every piece leads to a state of its own, what they all lead to would not fit: each
-  // of the tree's first branches is then walked by one that is forgotten behind it.
+  // If nearly every piece leads to its own state, the states would not fit. Then a temporary
+  // grammar walks each top-level branch of the tree, and is dropped afterwards.
   std::shared_ptr<Grammar> passing;
   Grammar *walker = this;
   for (size_t i = 0; i < tree.nodes.size();) {

@@ -1,8 +1,8 @@
-// A GBNF grammar as an automaton that remembers: the same language as llama.cpp's, token by token,
+// A GBNF grammar as an automaton with a memory: the same language as llama.cpp's, token by token,
 // but sets of stacks are numbered (stacks.h), steps between them are looked up, and the tokens that
-// one allows are found by walking the vocabulary's tree once. Shared by all samplers of the same
-// text; used on pool threads and on the compute thread, under a lock of its own, which is never
-// held for more than the steps that the caller grants.
+// a set allows are found by walking the vocabulary's tree once. Shared by all samplers with the
+// same grammar text. Used on pool threads and on the compute thread, under its own lock, which is
+// never held for more than the steps that the caller grants.
 #pragma once
 
 #include "grammar/piece_tree.h"
@@ -18,8 +18,8 @@ namespace recua {
 
 class Grammar {
 public:
-  // Where a sampler is: what may still come, and the beginning of a character whose last bytes are
-  // missing.
+  // Where a sampler is: the set of possible continuations, and the start of a character whose last
+  // bytes are missing.
   struct Position {
     uint32_t state = 0;
     uint32_t value = 0;
@@ -29,8 +29,8 @@ public:
   // Which tokens may come next.
   struct Mask {
     bool few = true;
-    std::vector<llama_token> tokens; // all of them in order, where they are few
-    std::vector<uint8_t> allowed;    // else one for each token of the vocabulary
+    std::vector<llama_token> tokens; // if few: all of them, in order
+    std::vector<uint8_t> allowed;    // otherwise: one flag per token of the vocabulary
     bool allows(llama_token token) const {
       if (!few) return allowed[static_cast<size_t>(token)] != 0;
       return std::binary_search(tokens.begin(), tokens.end(), token);
@@ -38,29 +38,29 @@ public:
   };
   static constexpr size_t few_tokens = 16384;
 
-  // All that takes a `work` throws TooMuchWork where its steps are used up, and WorkCancelled.
+  // Every function with a `work` throws TooMuchWork when its steps are used up, and WorkCancelled.
   Grammar(std::shared_ptr<const GrammarRules> rules, Effort &work);
 
   Position start() const { return {first_state, 0, 0}; }
-  // Moves over a token, or over bytes that are none (`token` -1); false, and unmoved, where the
-  // grammar refuses it.
+  // Moves over a token, or over bytes that are not a token (`token` -1). Returns false, without
+  // moving, if the grammar refuses it.
   bool accept(Position &position, llama_token token, const char *bytes, size_t count, Effort &work);
   // Whether the text may end here.
   bool may_end(const Position &position);
   std::shared_ptr<const Mask> mask(const Position &position, const PieceTree &tree, Effort &work);
-  // Whether the mask is known already.
+  // Whether the mask is cached.
   bool has_mask(const Position &position);
-  // One that was made elsewhere for the same position.
+  // Caches a mask that was made elsewhere for the same position.
   void remember(const Position &position, std::shared_ptr<const Mask> mask);
-  // Whether it remembers so much that a new one should take its place: nested texts lead to new
-  // states without end.
+  // Whether it has grown so large that a new one should replace it: nested texts lead to new states
+  // without end.
   bool is_large() const;
-  // Whether even one text had better go on in a new one.
+  // Whether even a text in progress should continue in a new one.
   bool is_crowded() const { return crowded(); }
-  // One that knows nothing but this position, which becomes one of its own.
+  // A new grammar that knows only this position; `position` is changed to refer to it.
   std::shared_ptr<Grammar> begin_anew(Position &position, Effort &work);
   const std::shared_ptr<const GrammarRules> &rules() const { return stacks.rules; }
-  // Bytes, roughly.
+  // In bytes, roughly.
   size_t size() const { return size_bytes; }
 
 private:
@@ -78,8 +78,8 @@ private:
   uint32_t first_state = 0;
   std::map<std::pair<uint64_t, int32_t>, std::shared_ptr<const Mask>> masks;
   size_t mask_bytes = 0;
-  size_t first_bytes = 0;              // what it remembered from the start
-  std::atomic<size_t> stacks_bytes{0}; // for those who do not wait for the lock
+  size_t first_bytes = 0;              // bytes at the start
+  std::atomic<size_t> stacks_bytes{0}; // readable without the lock
   std::atomic<size_t> size_bytes{0};
 };
 

@@ -1,4 +1,4 @@
-// Builds the tree by sorting the pieces: neighbors share their longest beginning.
+// Builds the tree by sorting the pieces: neighbors share their longest prefix.
 #include "grammar/piece_tree.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ PieceTree::PieceTree(const llama_vocab *vocab) {
 }
 
 bool PieceTree::spells(uint32_t first, uint32_t last, Effort &work) const {
-  constexpr uint32_t most = 0x1FFFFF; // that four bytes can hold
+  constexpr uint32_t most = 0x1FFFFF; // the largest value of four bytes
   for (uint32_t character = first; character <= std::min(last, most); character++) {
     work.spend();
     const int bytes = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
@@ -80,7 +80,7 @@ bool PieceTree::spells(uint32_t first, uint32_t last, Effort &work) const {
       used = bytes_used.test(0x80 | ((character >> shift) & 0x3F));
     }
     if (used) return true;
-    character |= (1u << shift) - 1; // all that begin with the same bytes
+    character |= (1u << shift) - 1; // skip all that begin with the same bytes
   }
   return false;
 }

@@ -1,6 +1,5 @@
-// The vocabulary's pieces as a tree of bytes, in preorder: what a grammar refuses at a node it
-// refuses for all pieces that begin so, and the walk skips them. Made once per model, read by any
-// thread.
+// The vocabulary's pieces as a tree of bytes, in preorder. A grammar that refuses a node refuses
+// all pieces below it, so the walk skips them. Made once per model, read by any thread.
 #pragma once
 
 #include "grammar/effort.h"
@@ -18,7 +17,7 @@ class PieceTree {
 public:
   struct Node {
     uint32_t next;     // index of the first node that is not below this one
-    llama_token token; // one whose piece ends here, or -1
+    llama_token token; // a token whose piece ends here, or -1
     uint16_t depth;    // bytes above this one
     uint8_t byte;
   };
@@ -26,16 +25,16 @@ public:
   explicit PieceTree(const llama_vocab *vocab);
 
   std::vector<Node> nodes;
-  // Tokens with the same piece, as a chain: another token, or -1.
+  // Links tokens with the same piece: another such token, or -1.
   std::vector<llama_token> twin;
-  // Those that end a generation; they are not in the tree.
+  // Tokens that end a generation; not in the tree.
   std::vector<llama_token> ends;
-  // Bytes of a token's piece, up to its first NUL as llama.cpp's grammars read it; '' for one that
-  // has no place in a grammar.
+  // The bytes of a token's piece, up to its first NUL, as llama.cpp's grammars read it; '' for a
+  // token that no grammar can use.
   const std::string &piece(llama_token token) const { return pieces[static_cast<size_t>(token)]; }
   bool is_end(llama_token token) const { return end_flags[static_cast<size_t>(token)]; }
   int32_t size() const { return static_cast<int32_t>(pieces.size()); }
-  // Whether there are tokens with all bytes of one of these characters.
+  // Whether tokens can spell all bytes of any character in this range.
   bool spells(uint32_t first, uint32_t last, Effort &work) const;
   size_t longest = 0; // bytes
 
@@ -45,7 +44,7 @@ private:
   std::bitset<256> bytes_used;
 };
 
-// The bytes that a token stands for, control tokens' names included where `special`.
+// The bytes that a token stands for; with `special`, also the names of control tokens.
 std::string token_bytes(const llama_vocab *vocab, llama_token token, bool special);
 
 } // namespace recua

@@ -1,6 +1,6 @@
-// Sets are made from the bottom up and never change. Where a set has references on top, each rule
-// they lead to is looked at once, when all that may go on behind it is known: the rules' order
-// (gbnf_analysis.cpp) sees to that, and so the ways to one rule are one.
+// Sets are built from the bottom up and never change. If a set has references on top, each rule
+// that they lead to is expanded once, when all its continuations are known. The order of the rules
+// (gbnf_analysis.cpp) guarantees that, so all ways to one rule are merged.
 #include "grammar/stacks.h"
 
 #include <algorithm>
@@ -79,8 +79,7 @@ Stacks::Id Stacks::intern(const Entry *list, size_t count, bool empty_stack, Eff
   return id;
 }
 
-// Merges two sets, and the sets below where elements are the same. What is merged below waits on a
-// stack of its own.
+// Merges two sets, and the sets below equal elements. Pending merges are kept on an explicit stack.
 Stacks::Id Stacks::unite(Id a, Id b, Effort &work) {
   if (a == b || b == nothing) return a;
   if (a == nothing) return b;
@@ -152,7 +151,7 @@ Stacks::Id Stacks::collect(std::vector<Entry> &list, bool empty_stack, Effort &w
   return intern(list.data(), list.size(), empty_stack, work);
 }
 
-// What comes behind an element that was read.
+// Adds the continuations behind an element that was read.
 void Stacks::add_behind(uint32_t element, Id below, std::vector<Entry> &list, bool &empty_stack,
                         Effort &work) {
   if (!rules->ends(element + 1)) {
@@ -175,10 +174,10 @@ Stacks::Id Stacks::unfold(Id id, Effort &work) {
   bool empty_stack = false;
   std::vector<Entry> tops;
   std::map<uint32_t, Pending>
-      pending; // by component, so in the order in which they are to be looked at
+      pending; // by component, so in the order of processing
   uint32_t current = unknown;
-  // From an element on: what it begins with, and what those behind it do as long as all before may
-  // be empty.
+  // From an element on: adds its beginnings, and those of the elements behind it while all before
+  // may be empty.
   const auto scan = [&](uint32_t element, Id below) {
     for (; !rules->ends(element); element++) {
       work.spend();
@@ -188,7 +187,7 @@ Stacks::Id Stacks::unfold(Id id, Effort &work) {
       }
       const uint32_t rule = elements[element].value;
       const uint32_t component = rules->component[rule];
-      if (component != current) { // in itself it comes round with the same below
+      if (component != current) { // a reference within the component returns with the same set below
         Pending &target = pending[component];
         if (rules->ends(element + 1))
           target.wholes.push_back(below);
@@ -199,7 +198,7 @@ Stacks::Id Stacks::unfold(Id id, Effort &work) {
     }
   };
 
-  // Where the rest of a rule may be empty, those that called it go on as well.
+  // If the rest of a rule may be empty, the rules that called it continue, too.
   std::vector<Id> todo{id};
   const uint32_t walk = ++walks;
   while (!todo.empty()) {
@@ -246,7 +245,7 @@ Stacks::Id Stacks::unfold(Id id, Effort &work) {
 }
 
 Stacks::Id Stacks::start(Effort &work) {
-  // As if something had called the root.
+  // As if another rule had called the root.
   std::vector<Entry> list;
   for (uint32_t one = rules->root == 0 ? 0 : rules->alternative_ends[rules->root - 1];
        one < rules->alternative_ends[rules->root]; one++) {

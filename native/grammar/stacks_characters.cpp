@@ -9,7 +9,7 @@ namespace {
 
 using Kind = GrammarRules::Kind;
 
-constexpr size_t low_characters = 2048; // those of one or two bytes
+constexpr size_t low_characters = 2048; // characters of one or two bytes
 
 } // namespace
 
@@ -62,7 +62,7 @@ bool Stacks::matches(uint32_t at, uint32_t character) const {
   return (behind != begin && character <= (behind - 1)->last) != set.negated;
 }
 
-// As llama.cpp has it: a negated set takes no beginning that one of its characters has too.
+// Like llama.cpp: a negated set refuses a beginning that any of its characters shares.
 bool Stacks::set_may_begin(const GrammarRules::Element &element, uint32_t low,
                            uint32_t high) const {
   const auto &set = rules->sets[element.value];

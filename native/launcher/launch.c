@@ -1,16 +1,17 @@
-/* Starts a program that can do no more than compute: it reads and writes what it is named, runs no
-   other program, has no network and no powers of a superuser. Linux only: Landlock for files and
-   TCP, seccomp for the rest. It stays so for the program's whole life, whatever code runs in it.
+/* Starts a program that can do nothing but compute: it reads and writes only the paths named, runs
+   no other program, has no network and no superuser powers. Linux only: Landlock for files and TCP,
+   seccomp for the rest. This holds for the program's whole life, whatever code runs in it.
 
      recua-launch [--need] [--read PATH]... [--write PATH]... [--device PATH]... [--run PATH]... -- PROGRAM [ARGUMENT]...
 
-   A path stands for all that is below it; one that is not there is passed over. --device also takes
-   ioctl(). The program finds what holds in its environment: RECUA_CONFINED=landlock:7,seccomp.
-   NODE_OPTIONS is left out: modules that it loads and debuggers want files and ports. With --need
-   the program is not started where the kernel has no Landlock. Exit codes: 125 for wrong arguments,
-   126 where it could not be confined, 127 where the program does not start.
+   A path includes everything below it; paths that do not exist or cannot be opened for lack of
+   permission are skipped. --device also allows ioctl(). The environment tells the program what is in
+   force: RECUA_CONFINED=landlock:7,seccomp. NODE_OPTIONS is removed: the modules and debuggers that
+   it loads need files and ports. With --need the program is not started if the kernel has no
+   Landlock. Exit codes: 125 for wrong arguments, 126 if the program could not be confined, 127 if it
+   does not start.
 
-   Freestanding: no C library, so that one file runs with every one of them. */
+   Freestanding: without a C library, so that one file runs beside any of them. */
 
 #include <linux/audit.h>
 #include <linux/bpf.h>
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* --- The system, without a C library. */
+/* --- System calls, without a C library. */
 
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -41,7 +42,7 @@ enum { SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_chroot = 51, S
 #else
 #error "recua-launch is for x86-64 and arm64."
 #endif
-/* Newer ones have the same number everywhere. */
+/* Newer calls have the same number on all architectures. */
 enum { SYS_io_uring_setup = 425, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445, SYS_landlock_restrict_self = 446 };
 
 static long call(long number, long a, long b, long c, long d, long e) {
@@ -91,7 +92,7 @@ static void fail(int code, const char *text, const char *name) {
   for (;;) call(SYS_exit_group, code, 0, 0, 0, 0);
 }
 
-/* --- Landlock: which files. */
+/* --- Landlock: the files allowed. */
 
 enum {
   RUN = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4, REMOVE_FILE = 1 << 5,
@@ -116,7 +117,7 @@ struct landlock {
 };
 
 static struct landlock open_landlock(void) {
-  /* What each version of the interface knows beside the one before. */
+  /* The number of rights that each version of the interface knows. */
   static const unsigned char known[] = {0, 13, 14, 15, 15, 16};
   const long version = call(SYS_landlock_create_ruleset, 0, 0, 1, 0, 0);
   struct landlock all = {(int)version, -1, 0};
@@ -136,7 +137,7 @@ static void allow(const struct landlock *all, const char *path, uint64_t rights)
   if (folder < 0) fail(126, "cannot open ", path);
   struct rule one = {rights & all->handled, (int32_t)folder};
   long done = call(SYS_landlock_add_rule, all->ruleset, 1, (long)&one, 0, 0);
-  if (done == -E_INVAL) { /* no folder */
+  if (done == -E_INVAL) { /* not a folder */
     one.rights &= OF_A_FILE;
     done = call(SYS_landlock_add_rule, all->ruleset, 1, (long)&one, 0, 0);
   }
@@ -144,7 +145,7 @@ static void allow(const struct landlock *all, const char *path, uint64_t rights)
   call(SYS_close, folder, 0, 0, 0, 0);
 }
 
-/* --- seccomp: which calls of the kernel. */
+/* --- seccomp: the system calls refused. */
 
 #define REFUSED(number, error) \
   {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (error)}
@@ -156,11 +157,11 @@ static long filter_calls(void) {
     {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | E_PERM},
     {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
 #if defined(__x86_64__)
-    {BPF_JMP | BPF_JGE | BPF_K, 0, 1, 0x40000000}, /* x32, which has numbers of its own */
+    {BPF_JMP | BPF_JGE | BPF_K, 0, 1, 0x40000000}, /* x32 calls, which have their own numbers */
     {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | E_PERM},
 #endif
     REFUSED(SYS_socket, E_ACCES),
-    REFUSED(SYS_io_uring_setup, E_NOSYS), /* what it does passes no filter */
+    REFUSED(SYS_io_uring_setup, E_NOSYS), /* its operations bypass the filter */
     REFUSED(SYS_execveat, E_PERM),
     REFUSED(SYS_ptrace, E_PERM), REFUSED(SYS_process_vm_readv, E_PERM), REFUSED(SYS_process_vm_writev, E_PERM),
     REFUSED(SYS_unshare, E_PERM), REFUSED(SYS_setns, E_PERM), REFUSED(SYS_mount, E_PERM), REFUSED(SYS_umount2, E_PERM),
@@ -175,8 +176,8 @@ static long filter_calls(void) {
   return call(SYS_seccomp, 1 /* SECCOMP_SET_MODE_FILTER */, 0, (long)&filter, 0, 0);
 }
 
-/* --- What a superuser may beside it: no more than to read and write what the rules above allow,
-   to lock memory and to choose processors. */
+/* --- Capabilities: a superuser keeps only those to read and write what the rules above allow, to
+   lock memory and to choose processors. */
 
 static void drop_capabilities(void) {
   enum { DAC_OVERRIDE = 1, DAC_READ_SEARCH = 2, FOWNER = 3, IPC_LOCK = 14, SYS_NICE = 23 };
@@ -198,7 +199,7 @@ static void drop_capabilities(void) {
   if (call(SYS_capset, (long)&header, (long)sets, 0, 0, 0) < 0) fail(126, "cannot give up capabilities", "");
 }
 
-/* --- All of it. */
+/* --- Main. */
 
 static uint64_t rights_of(const char *option) {
   if (is(option, "--read")) return READS;
@@ -215,8 +216,8 @@ static void tell(const char *text) {
   told[at] = '\0';
 }
 
-/* `stack` is what the kernel has put there: the count of arguments, them, a null, the environment,
-   a null. */
+/* `stack` as the kernel sets it up: the argument count, the arguments, a null, the environment, a
+   null. */
 __attribute__((used, noreturn)) void launch(long *stack) {
   const long count = stack[0];
   char **arguments = (char **)(stack + 1);
@@ -231,7 +232,7 @@ __attribute__((used, noreturn)) void launch(long *stack) {
     }
     const uint64_t rights = rights_of(arguments[at]);
     if (rights == 0) fail(125, "expected --need, --read, --write, --device, --run or --, got ", arguments[at]);
-    if (at + 1 >= count) fail(125, "expected a path behind ", arguments[at]);
+    if (at + 1 >= count) fail(125, "expected a path after ", arguments[at]);
     allow(&all, arguments[++at], rights);
   }
   if (at + 1 >= count) fail(125, "expected -- and a program", "");

@@ -11,12 +11,13 @@ namespace recua_jinja {
 
 namespace {
 
-// Prompts of a thousand messages and forty tools take up to some millions, of about a microsecond.
+// Prompts of a thousand messages and forty tools take up to some millions of steps, about 1 µs
+// each.
 constexpr uint64_t most_steps = 10000000;
 constexpr size_t most_text = size_t(512) << 20;
-// Threads have two MiB at least.
+// Thread stacks have at least 2 MiB.
 constexpr size_t most_stack = 512u << 10;
-constexpr size_t bytes_of_part = 48; // texts are lists of parts, whatever their length
+constexpr size_t bytes_of_part = 48; // texts are lists of parts, each with this overhead
 constexpr size_t most_range = 100000;
 constexpr size_t most_width = 1000;
 constexpr size_t most_tokens = 30000;
@@ -40,7 +41,8 @@ thread_local State state;
 
 bool counts() { return state.sessions > 0; }
 
-// Looking whether tuples of tuples can be keys takes as long as they have ways down.
+// The cost of checking whether nested tuples can be keys grows with the number of paths through
+// them.
 bool nests_tuples(const jinja::value &value, int levels) {
   if (!jinja::is_val<jinja::value_tuple>(value)) return false;
   if (levels == 0) return true;
@@ -56,7 +58,7 @@ Session::Session() {
 
 Session::~Session() {
   if (--state.sessions > 0) return;
-  // The last made first: what is inside something is then held by what was made before.
+  // The last made first: contained values are then still held by values made earlier.
   auto kept = std::move(state.kept);
   state = {};
   while (!kept.empty()) {
@@ -72,20 +74,20 @@ void enter() {
   if (!counts()) return;
   const char here = 0;
   const auto used = state.stack > &here ? state.stack - &here : &here - state.stack;
-  if (static_cast<size_t>(used) > most_stack) refuse("nests too deep: a macro may call itself without end");
+  if (static_cast<size_t>(used) > most_stack) refuse("nests too deep: a macro may call itself endlessly");
   step(1);
 }
 
 void step(uint64_t steps) {
   if (!counts()) return;
   state.steps += std::min(steps, most_steps);
-  if (state.steps > most_steps) refuse("does not come to an end within the steps that one may take");
+  if (state.steps > most_steps) refuse("does not finish within the allowed number of steps");
 }
 
 void text(size_t bytes) {
   if (!counts()) return;
   state.text += std::min(bytes, most_text);
-  if (state.text > most_text) refuse("writes more text than one may");
+  if (state.text > most_text) refuse("writes more text than allowed");
 }
 
 void text(const jinja::string &written) { text(written.length() + bytes_of_part * written.parts.size()); }
@@ -94,7 +96,7 @@ void made(const jinja::value &value) {
   if (!counts() || !value) return;
   if (jinja::is_val<jinja::value_string>(value)) return text(value->val_str);
   if (jinja::is_val<jinja::value_tuple>(value) && nests_tuples(value, 3)) refuse("has tuples within tuples within tuples");
-  // What others hold was kept when it was made.
+  // Values with other owners were kept when they were made.
   if (value.use_count() > 1 || !(jinja::is_val<jinja::value_array>(value) || jinja::is_val<jinja::value_object>(value))) return;
   step(steps_of_container + value->val_arr.size() / 16 + value->val_obj.size() / 8);
   state.kept.push_back(value);
@@ -121,7 +123,7 @@ void divisor(int64_t number, int64_t by) {
 }
 
 void width(int64_t columns) {
-  if (columns < 0 || columns > static_cast<int64_t>(most_width)) refuse("indents by more than 1000 columns, or by less than none");
+  if (columns < 0 || columns > static_cast<int64_t>(most_width)) refuse("indents by more than 1000 columns, or by a negative number");
 }
 
 void rewrite(const std::string &text, const std::string &from, size_t put) {
@@ -131,12 +133,12 @@ void rewrite(const std::string &text, const std::string &from, size_t put) {
     for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + from.size())) found++;
   }
   step(found * (1 + text.size() / bytes_moved_in_a_step));
-  if (put > 0 && found > most_text / put) refuse("writes more text than one may");
+  if (put > 0 && found > most_text / put) refuse("writes more text than allowed");
   recua_jinja::text(text.size() + found * put);
 }
 
 void tokens(size_t count) {
-  if (counts() && count > most_tokens) refuse("is too long: it has more than 30000 words and marks");
+  if (counts() && count > most_tokens) refuse("is too long: it has more than 30000 words and symbols");
 }
 
 } // namespace recua_jinja

@@ -1,8 +1,7 @@
-// llama.cpp's names for what converts schemas, in front of the addon's converter or llama.cpp's
-// own.
+// llama.cpp's names for the schema converter, which call the addon's converter or llama.cpp's own.
 #include "schema_hooks.h"
 
-// llama.cpp's own, under the names that cmake/schema-converter.cmake gives them.
+// llama.cpp's own functions, under the names that cmake/schema-converter.cmake gives them.
 std::string llama_json_schema_to_grammar(const common_json &schema, bool force_gbnf);
 std::string llama_json_schema_to_grammar(const common_chat_schema_document &schema);
 std::string llama_build_grammar(const std::function<void(const common_grammar_builder &)> &build, const common_grammar_options &options);

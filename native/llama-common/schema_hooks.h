@@ -1,6 +1,6 @@
-// Who reads JSON schemas and makes their grammars when llama.cpp's chat parsers ask for it.
-// Compiled into llama-common (cmake/schema-converter.cmake); the addon sets its own converter once,
-// when it is loaded.
+// Functions that read JSON schemas and make their grammars for llama.cpp's chat parsers. Compiled
+// into llama-common (cmake/schema-converter.cmake); the addon sets its own converter once, when it
+// is loaded.
 #pragma once
 
 #include "json-schema-to-grammar.h"
@@ -11,5 +11,5 @@ struct recua_schema_hooks {
   std::string (*build)(const std::function<void(const common_grammar_builder &)> &build, const common_grammar_options &options);
 };
 
-// Before any other thread converts schemas.
+// Call before any other thread converts schemas.
 void recua_set_schema_hooks(const recua_schema_hooks &hooks);

@@ -80,8 +80,8 @@ template <typename Char> bool Matcher<Char>::match(size_t at, bool not_empty, si
   return run(0, at, not_empty ? at : SIZE_MAX, false, end);
 }
 
-// A match must not end at `not_at`. `looking`: in a look-ahead, which calls this once more;
-// patterns nest a few deep at most.
+// A match must not end at `not_at`. `looking`: inside a look-ahead, which recurses once; patterns
+// nest only a few levels deep.
 template <typename Char> bool Matcher<Char>::run(uint32_t at, size_t position, size_t not_at, bool looking, size_t &end) {
   const size_t base = frames.size();
   const auto word = [](uint32_t c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
@@ -142,7 +142,7 @@ template <typename Char> bool Matcher<Char>::run(uint32_t at, size_t position, s
       break;
     }
     if (accepted) {
-      // The loops that led here are those whose marks are left.
+      // The marks that remain belong to the loops that led here.
       for (size_t i = base; looking && i < frames.size(); i++) {
         if ((frames[i].at & mark) != 0) note(succeeded, program.code[frames[i].at & ~mark].x, frames[i].position);
       }
@@ -155,7 +155,7 @@ template <typename Char> bool Matcher<Char>::run(uint32_t at, size_t position, s
       continue;
     }
     while (frames.size() > base && (frames.back().at & mark) != 0) {
-      // Where an empty match is not wanted, a loop may have failed for that alone.
+      // If empty matches are excluded, a loop may have failed for that reason alone.
       if (not_at == SIZE_MAX) note(failed, program.code[frames.back().at & ~mark].x, frames.back().position);
       frames.pop_back();
     }

@@ -1,4 +1,4 @@
-// Pattern → program; see regex.h. Recursion here goes as deep as a pattern's parentheses.
+// Pattern → program; see regex.h. Recursion is as deep as the pattern's parentheses.
 #include "regex.h"
 
 #include <stdexcept>
@@ -12,13 +12,13 @@ constexpr uint32_t unlimited = UINT32_MAX;
 struct Node {
   enum class Kind { sequence, choice, set, repeat, look, end, boundary };
   Kind kind = Kind::sequence;
-  std::vector<Node> parts; // of all but sets, ends and boundaries; one of a repeat and a look
+  std::vector<Node> parts; // of all but sets, ends and boundaries; one for a repeat or a look
   CharSet set;
   uint32_t least = 0, most = 0;
   bool negative = false;
 };
 
-// True if it matches at any place.
+// True if it matches at any position.
 bool always(const Node &node) {
   switch (node.kind) {
   case Node::Kind::sequence:
@@ -36,7 +36,7 @@ bool always(const Node &node) {
   }
 }
 
-// True if it can match without taking a character.
+// True if it can match without consuming a character.
 bool takes_nothing(const Node &node) {
   switch (node.kind) {
   case Node::Kind::set: return false;
@@ -67,7 +67,7 @@ public:
 
 private:
   [[noreturn]] void unknown() const {
-    throw std::runtime_error("The pre-tokenizer's pattern has what Recua does not know at character " + std::to_string(at) + ".");
+    throw std::runtime_error("The pre-tokenizer's pattern has unsupported syntax at character " + std::to_string(at) + ".");
   }
   bool next_is(uint32_t c) const { return at < pattern.size() && pattern[at] == c; }
   bool take(uint32_t c) {
@@ -95,7 +95,7 @@ private:
     Node node;
     while (at < pattern.size() && !next_is('|') && !next_is(')')) {
       Node next = quantified();
-      // (?=[ab])[bc] is [b]: a loop over it is one over a set.
+      // (?=[ab])[bc] is [b], so that a loop over it is a loop over a set.
       const bool joins = next.kind == Node::Kind::set && !node.parts.empty() && node.parts.back().kind == Node::Kind::look
         && !node.parts.back().negative && node.parts.back().parts[0].kind == Node::Kind::set;
       if (joins) {
@@ -186,8 +186,8 @@ private:
     return node;
   }
 
-  // Behind a backslash. Returns true for a class, whose characters are added; else `c` is the one
-  // character.
+  // After a backslash. Returns true for a class, whose characters are added; otherwise stores the
+  // character in `single`.
   bool escape(CharSet &set, uint32_t *single = nullptr) {
     uint32_t c = take();
     CharSet of;
@@ -246,8 +246,8 @@ class Emitter {
 public:
   Program program;
 
-  // `safe`: what follows matches wherever it is reached, so the longest way through a set is the
-  // one that is taken. `looking`: in a look-ahead, of which only matters whether it matches.
+  // `safe`: what follows always matches, so the longest way through a set is the right one.
+  // `looking`: in a look-ahead, where only the success of the match counts.
   void emit(const Node &node, bool safe, bool looking) {
     switch (node.kind) {
     case Node::Kind::set: add({Op::set, add_set(node.set)}); break;
@@ -305,7 +305,7 @@ private:
       const bool rest = i + 1 == node.least ? safe : safe && always(inner);
       emit(inner, rest, looking);
     }
-    if (!more || (looking && safe)) return; // nobody asks how far it goes
+    if (!more || (looking && safe)) return; // the length of the match does not matter
     if (node.most < unlimited) {
       std::vector<size_t> splits;
       for (uint32_t i = node.least; i < node.most; i++) {

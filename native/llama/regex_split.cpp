@@ -11,7 +11,7 @@ namespace {
 using recua::regex::Matcher;
 using recua::regex::Program;
 
-// Patterns are llama.cpp's own, so there are never many.
+// The patterns are llama.cpp's own, so there are never many.
 const Program &program_of(const std::vector<uint32_t> &pattern) {
   static std::mutex mutex;
   static std::map<std::vector<uint32_t>, Program> programs;
@@ -21,8 +21,8 @@ const Program &program_of(const std::vector<uint32_t> &pattern) {
   return found->second;
 }
 
-// The order of matches is that of std::regex_iterator: after one of no characters, the next at the
-// same place must have some.
+// Matches come in the order of std::regex_iterator: after an empty match, the next match at the
+// same position must not be empty.
 template <typename Char>
 void split_piece(const Program &program, const Char *text, size_t length, std::vector<size_t> &lengths) {
   Matcher<Char> matcher(program, text, length);

@@ -1,6 +1,6 @@
-// llama.cpp's src/unicode.cpp splits a text into words by std::regex, which recurses once per
-// character: a long word ends the process. Where these functions are declared before that file
-// (unicode_words.cpp), its calls pick them, because a plain function is a better match than the
+// llama.cpp's src/unicode.cpp splits a text into words with std::regex, which recurses once per
+// character: a long word ends the process. If these functions are declared before that file
+// (unicode_words.cpp), its calls choose them, because a plain function is a better match than the
 // template of the same name there.
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-// The lengths of the parts of `text`: each of its pieces (their lengths are `pieces`) cut at the
-// matches of `pattern`. Time and memory are in proportion to the text. Throws std::runtime_error
-// for a pattern that it does not know how to read.
+// The lengths of the parts of `text`: each of its pieces (whose lengths are `pieces`) cut at the
+// matches of `pattern`. Time and memory are proportional to the text. Throws std::runtime_error for
+// an unsupported pattern.
 std::vector<size_t> unicode_regex_split_stl(const std::string &text, const std::string &pattern,
                                             const std::vector<size_t> &pieces);
 std::vector<size_t> unicode_regex_split_stl(const std::wstring &text, const std::wstring &pattern,

@@ -1,7 +1,6 @@
-// Compiled in place of llama.cpp's src/llama-vocab.cpp, which it holds. That file makes room for
-// exactly one more token each time a character becomes byte tokens, so that a long run of them
-// copies all tokens before for each. Room is only a promise about speed there: left to grow by
-// itself, it doubles.
+// Compiled in place of llama.cpp's src/llama-vocab.cpp, which it includes. Each time a character
+// becomes byte tokens, that file reserves space for exactly one more token, so a long run of them
+// copies all earlier tokens each time. Without the reserve() calls the vector grows by doubling.
 #include "llama-vocab.h"
 
 #include "ggml.h"

@@ -1,5 +1,5 @@
-// Registers ggml backends from libraries, and tells which there are. All of it runs on a JS thread;
-// several may.
+// Registers ggml backends from libraries, and lists them. Runs on JS threads, possibly several at
+// once.
 #include "machine/backends.h"
 
 #include "addon.h"
@@ -24,12 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::mutex mutex; // guards ggml's registry, which several JS threads may fill, and what follows
+std::mutex mutex; // guards ggml's registry, which several JS threads may fill, and the variables below
 std::map<ggml_backend_reg_t, std::string> files;
-std::map<std::string, std::string> refused; // file → why, of those that a folder has and cannot be used
+std::map<std::string, std::string> refused; // file → reason, for files in a loaded folder that cannot be used
 bool initialized = false;
 
-// A library opened for a look at it.
+// A library opened for inspection.
 class Library {
 public:
   explicit Library(const fs::path &path) {
@@ -61,7 +61,7 @@ public:
 #endif
   }
 
-  std::string error; // '' where it is open
+  std::string error; // '' if it is open
 
 private:
 #ifdef _WIN32
@@ -79,7 +79,7 @@ ggml_backend_reg_t find_cpu() {
   return nullptr;
 }
 
-// llama.cpp searches for backends by itself where it finds none, so this waits for the first.
+// llama.cpp searches for backends if none is registered, so this waits for the first one.
 void initialize() {
   if (initialized || ggml_backend_reg_count() == 0) return;
   llama_backend_init();
@@ -87,7 +87,8 @@ void initialize() {
   initialized = true;
 }
 
-// How well this machine suits a library: 0 not at all. One that does not say suits least.
+// How well a library suits this machine; 0: not at all. A library that does not say gets 1, the
+// lowest usable score.
 int score(const fs::path &file, std::string &reason) {
   const Library library(file);
   if (!library.error.empty()) {
@@ -105,7 +106,7 @@ int score(const fs::path &file, std::string &reason) {
   return points;
 }
 
-// Throws CodedError. Returns '' where the library is registered already.
+// Throws CodedError. Returns '' if the library is already registered.
 std::string load(const fs::path &file) {
   std::string reason;
   if (score(file, reason) == 0) throw CodedError("backend_unusable", reason);
@@ -123,12 +124,12 @@ std::string load(const fs::path &file) {
   return ggml_backend_reg_name(reg);
 }
 
-// "cpu-haswell" of libggml-cpu-haswell.so; '' for what is no backend.
+// "cpu-haswell" for libggml-cpu-haswell.so; '' if the file is not a backend.
 std::string kind_of(const fs::path &file) {
 #ifdef _WIN32
   const std::string prefix = "ggml-", suffix = ".dll";
 #else
-  const std::string prefix = "libggml-", suffix = ".so"; // ggml's modules end so on macOS too
+  const std::string prefix = "libggml-", suffix = ".so"; // ggml's modules end in .so on macOS too
 #endif
   const std::string name = file.filename().u8string();
   if (name.size() <= prefix.size() + suffix.size() || name.compare(0, prefix.size(), prefix) != 0 ||
@@ -143,7 +144,7 @@ bool is_cpu(const std::string &kind) { return kind == "cpu" || kind.compare(0, 4
 
 fs::path absolute_path(const Napi::Value &value) {
   const fs::path path = fs::u8path(value.As<Napi::String>().Utf8Value());
-  // A name without a folder would be looked for where the system looks for libraries.
+  // The system would search its library folders for a name without a folder.
   if (!path.is_absolute()) throw CodedError("invalid_argument", "Expected an absolute path, got " + path.u8string() + ".");
   return path;
 }
@@ -225,7 +226,7 @@ void ready(const std::vector<ggml_backend_dev_t> &devices) {
     const std::lock_guard<std::mutex> lock(mutex);
     for (size_t i = 0; i < ggml_backend_dev_count(); i++) used.push_back(ggml_backend_dev_get(i));
   }
-  // A lock of its own: this may take seconds, and JS threads wait for the other.
+  // A separate lock: this may take seconds, and JS threads wait for the other lock.
   static std::mutex readying;
   const std::lock_guard<std::mutex> lock(readying);
   for (ggml_backend_dev_t device : used) {

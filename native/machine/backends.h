@@ -1,6 +1,6 @@
-// The ggml backends of this process: those compiled in, and those that come as libraries. ggml's
-// own search (the executable's folder, the current directory, GGML_BACKEND_PATH) never happens:
-// only files that JS names by an absolute path are loaded. Called by addon.cpp and model.cpp.
+// The ggml backends of this process: compiled in, or loaded from libraries. ggml's own search (the
+// executable's folder, the current directory, GGML_BACKEND_PATH) never runs: only files that JS
+// names by an absolute path are loaded. Called by addon.cpp and model.cpp.
 #pragma once
 
 #include "js.h"
@@ -12,19 +12,18 @@
 
 namespace recua::backends {
 
-// Once per process, when the addon is imported. Leaves the registry as the linker made it.
+// Call once per process, when the addon is imported. Loads no library.
 void start();
 
-// Throws `backend_unusable` where no CPU backend is registered: llama.cpp would go and search for
-// one.
+// Throws `backend_unusable` if no CPU backend is registered; llama.cpp would search for one.
 void require_cpu();
 
-// The devices of these names, in their order and ended by a null as llama.cpp wants it. Throws
+// The devices with these names, in order, ending with a null as llama.cpp requires. Throws
 // `device_not_found`.
 std::vector<ggml_backend_dev_t> named(const std::vector<std::string> &names);
 
-// Makes these devices ready (none named: every GPU), one thread at a time. ggml makes them ready
-// when they are first used and lets a second thread use what is half done.
+// Initializes these devices (every GPU if the list is empty), one thread at a time. ggml
+// initializes a device on first use, and lets a second thread use it half-initialized.
 void ready(const std::vector<ggml_backend_dev_t> &devices);
 
 // loadBackends(folder, cpuOnly, refused), loadBackend(file), rateBackend(file), backends(),

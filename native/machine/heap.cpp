@@ -1,5 +1,5 @@
-// glibc's own account of its heaps, looked up at run time: it is not in every version, and not
-// elsewhere.
+// glibc's account of its heaps, looked up at run time: older versions and other C libraries lack
+// it.
 #include "machine/heap.h"
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace recua::heap {
 namespace {
 
 #if defined(__GLIBC__)
-// struct mallinfo2, which glibc declares from 2.33 on. Sums over all arenas.
+// struct mallinfo2, declared by glibc since 2.33. Sums over all arenas.
 struct Account {
   size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
@@ -39,13 +39,13 @@ Napi::Value measure(const Napi::CallbackInfo &info) {
 }
 
 void require(size_t bytes, const char *what) {
-  // The compiler may leave out a pair of malloc and free that nothing looks at.
+  // Volatile, because the compiler may remove a malloc and free whose result is unused.
   void *volatile probe = std::malloc(bytes);
   const bool there = probe != nullptr;
   std::free(probe);
   if (there) return;
   throw CodedError("model_unusable", "There is too little memory for " + std::string(what) + ": " + std::to_string(bytes >> 20) +
-                                         " MiB more could not be had. A smaller context, fewer requests at once (--parallel) or a higher limit (ulimit -v) help.");
+                                         " MiB more could not be allocated. Use a smaller context, fewer requests at once (--parallel) or a higher limit (ulimit -v).");
 }
 
 } // namespace recua::heap

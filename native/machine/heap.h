@@ -1,5 +1,6 @@
-// What malloc holds for this process: the measure of growth that neither other programs nor the
-// kernel's paging disturb; and whether there is more. Called by addon.cpp and context.cpp.
+// malloc's account of the memory this process holds, a measure of growth that neither other
+// programs nor the kernel's paging disturb; and a check whether more is available. Called by
+// addon.cpp and context.cpp.
 #pragma once
 
 #include "js.h"
@@ -9,9 +10,10 @@ namespace recua::heap {
 // heap(): described in src/addon/addon.ts.
 Napi::Value measure(const Napi::CallbackInfo &info);
 
-// Any thread. Throws `model_unusable` unless so much could be had at once now. Nothing is taken,
-// and no page is touched: what this finds is an end of addresses (ulimit -v) or of what the system
-// promises. Asked before llama.cpp asks, which ends the process where it gets none.
+// Any thread. Throws `model_unusable` unless `bytes` bytes could be allocated in one piece now.
+// Keeps nothing and touches no page: it detects the end of the address space (ulimit -v) or of the
+// memory that the system commits. Called before llama.cpp allocates, because a failed allocation
+// there ends the process.
 void require(size_t bytes, const char *what);
 
 } // namespace recua::heap

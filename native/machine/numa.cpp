@@ -11,7 +11,7 @@ namespace recua::numa {
 
 namespace {
 
-std::mutex mutex; // guards what follows, and ggml's own state while it is made
+std::mutex mutex; // guards the variables below, and ggml's own state during its initialization
 std::string chosen;
 std::atomic<bool> several{false};
 
@@ -22,7 +22,7 @@ ggml_numa_strategy strategy_of(const std::string &name) {
   throw CodedError("invalid_argument", "Expected distribute, isolate or numactl, got " + name + ".");
 }
 
-// The CPU backend may be one of several libraries, so its functions are asked for by name.
+// The CPU backend may be one of several libraries, so its functions are looked up by name.
 template <typename Function>
 Function of_cpu(const char *name) {
   ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
@@ -40,7 +40,7 @@ Napi::Value set(const Napi::CallbackInfo &info) {
     backends::require_cpu();
     const std::lock_guard<std::mutex> lock(mutex);
     if (!chosen.empty() && chosen != name) {
-      throw CodedError("invalid_argument", "This process places its threads by NUMA strategy " + chosen + " already, which cannot be changed to " + name + ".");
+      throw CodedError("invalid_argument", "This process already places its threads by NUMA strategy " + chosen + ", which cannot be changed to " + name + ".");
     }
     if (chosen.empty()) {
       of_cpu<decltype(&ggml_numa_init)>("ggml_backend_cpu_numa_init")(strategy);

@@ -1,7 +1,7 @@
 // Machines with several memory nodes: whether and how ggml spreads its threads over them. One
-// choice for the whole process, to be made before weights are loaded, because they are then mapped
-// without reading ahead: each page comes to the node that needs it first. Called by addon.cpp and
-// team.cpp.
+// choice for the whole process, made before weights are loaded: they are then mapped without
+// reading ahead, so that each page is placed on the node that needs it first. Called by addon.cpp
+// and team.cpp.
 #pragma once
 
 #include "js.h"
@@ -11,7 +11,7 @@ namespace recua::numa {
 // setNuma(strategy): described in src/addon/addon.ts.
 Napi::Value set(const Napi::CallbackInfo &info);
 
-// Whether ggml says where its threads run. Any thread.
+// Whether ggml places its threads itself. Any thread.
 bool on();
 
 } // namespace recua::numa

@@ -1,10 +1,10 @@
 // The team of threads of team.h.
 //
-// They meet at a barrier after each node of the graph, hundreds of times a step. Where there are as
-// many as cores, the system's scheduler now and then puts two on one core, because a third program
-// ran on the other for a moment; until it mends that, a step takes several times as long. With
-// fewer threads than cores there is room, and the scheduler is left alone; and where ggml itself
-// places threads (numa.h), so is ggml.
+// The threads meet at a barrier after each node of the graph, hundreds of times a step. With as
+// many threads as cores, the system's scheduler now and then puts two of them on one core, because
+// another program ran on the other core for a moment; until it corrects that, a step takes several
+// times as long. With fewer threads than cores there is room, so the scheduler is left alone, and
+// so is ggml if it places threads itself (numa.h).
 #include "machine/team.h"
 #include "machine/numa.h"
 
@@ -23,7 +23,7 @@ namespace recua {
 
 namespace {
 
-// The cores this process may use, as it was when it started.
+// The cores this process may use, as of the first call.
 const cpu_set_t &allowed() {
   static const cpu_set_t set = [] {
     cpu_set_t all;
@@ -43,20 +43,20 @@ void settle_on(int32_t index) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof one, &one); // where it is refused, things stay as they were
+    sched_setaffinity(0, sizeof one, &one); // if refused, nothing changes
     return;
   }
 }
 
-// What a step reads at most, in bytes of weights for each row, to be done without one of the cores:
-// less than half a millisecond's work, in which any thread that has to wait for its core stops all
-// others.
+// The most bytes of weights, summed over its rows, that a step may read and still leave one core
+// free. That is less than half a millisecond of work, in which any thread that has to wait for its
+// core stops all others.
 constexpr uint64_t small_step = 16 << 20;
 
-// Where the threads of a team sleep while the first one works.
+// The threads of a team sleep here while the first one works.
 class Rest {
 public:
-  // On the others, until end().
+  // For the other threads; returns after end().
   void sleep() {
     std::unique_lock<std::mutex> lock(mutex);
     uint64_t done = 0;
@@ -65,7 +65,7 @@ public:
       if (ended) return;
       done = turn;
       at_work++;
-      const std::function<void()> &work = *common; // wake_for() ends it once all have left
+      const std::function<void()> &work = *common; // valid until all have left: wake_for() waits for that
       lock.unlock();
       work();
       lock.lock();
@@ -74,7 +74,7 @@ public:
     }
   }
 
-  // On the first.
+  // For the first thread.
   void wake_for(const std::function<void()> &work) {
     std::unique_lock<std::mutex> lock(mutex);
     common = &work;
@@ -83,7 +83,7 @@ public:
     wake.notify_all();
     work();
     lock.lock();
-    common = nullptr; // who has not begun need not
+    common = nullptr; // threads that have not begun need not
     left.wait(lock, [this] { return at_work == 0; });
   }
 
@@ -104,7 +104,7 @@ private:
   bool ended = false;
 };
 
-thread_local Rest *rest = nullptr; // that of the team this thread is the first of
+thread_local Rest *rest = nullptr; // of the team whose first thread this is
 
 } // namespace
 
@@ -117,8 +117,8 @@ void settle_team(int32_t threads) {
   team_size = threads;
   if (numa::on()) return;
   const bool place = threads > 1 && threads == CPU_COUNT(&allowed());
-  if (!place && !settled) return; // as it is for all of the team: they are placed and freed together
-  // OpenMP keeps its threads for the next region. One that is new starts on its maker's core.
+  if (!place && !settled) return; // same for the whole team: all are placed and freed together
+  // OpenMP keeps its threads for the next region. A new thread starts on its creator's core.
 #pragma omp parallel num_threads(threads)
   {
     if (place && !settled) settle_on(omp_get_thread_num());
@@ -128,10 +128,10 @@ void settle_team(int32_t threads) {
 }
 
 void team_asleep(const std::function<void()> &work) {
-  if (team_size == 1 || omp_in_parallel() != 0) return work(); // there are no others, or they sleep already
+  if (team_size == 1 || omp_in_parallel() != 0) return work(); // no others, or they already sleep
   Rest here;
-  // Not of another size, for which OpenMP would make threads or end some. From here on the others
-  // go to sleep; one that a third program keeps from its core does it late, and is not waited for.
+  // The same team size: for another, OpenMP would create or end threads. The others now go to
+  // sleep. A thread that another program keeps off its core does so late, and nobody waits for it.
 #pragma omp parallel num_threads(team_size)
   {
     if (omp_get_thread_num() == 0) {

@@ -1,4 +1,5 @@
-// The threads that compute a step: how many, and where each runs. For the compute thread.
+// The team of threads that computes a step: its size, and the core of each thread. For the compute
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +10,21 @@ struct llama_model;
 
 namespace recua {
 
-// Of `threads` that may compute, how many shall for a step of so many rows. One less than there are
-// cores where the step is so small that those who bring its tokens to the client (JavaScript, the
-// gateway) would hold it up on theirs.
+// How many of `threads` threads should compute a step of `rows` rows. One fewer than there are
+// cores if the step is so small that the threads which bring its tokens to the client (JavaScript,
+// the gateway) would hold it up by taking a core.
 int32_t team_for(const llama_model *model, size_t rows, int32_t threads);
 
-// Before a step of `threads` threads: gives each a core of its own, where all cores are needed.
+// Call before a step of `threads` threads. Gives each thread its own core if all cores are needed.
 void settle_team(int32_t threads);
 
-// Does the work, which is to wait for something, on this thread. The others of the team sleep
-// meanwhile: by themselves they would spin for some milliseconds, on cores that another process is
-// given.
+// Runs `work`, which waits for something, on this thread, while the rest of the team sleeps.
+// Otherwise they would spin for some milliseconds, on cores that another process is about to get.
 void team_asleep(const std::function<void()> &work);
 
-// Does the work on all threads of the team at once, within team_asleep() or not: to wait for what
-// wakes them together, so that none has to be woken by another. Returns on this thread when it did
-// its own; every thread must end soon after the first.
+// Runs `work` on all threads of the team at once, inside or outside of team_asleep(). It waits for
+// the event that wakes them all together, so that no thread has to wake another. Returns when this
+// thread has finished its own run; every other thread must finish soon after the first.
 void team_waits(const std::function<void()> &work);
 
 } // namespace recua

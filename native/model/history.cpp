@@ -24,7 +24,7 @@ bool has_bytes(const llama_vocab *vocab) {
   return type == LLAMA_VOCAB_TYPE_SPM || type == LLAMA_VOCAB_TYPE_BPE || type == LLAMA_VOCAB_TYPE_RWKV;
 }
 
-// A word begins here: a boundary of tokens, whatever stands before and behind it.
+// True if a word begins here: a token boundary, whatever comes before and after it.
 bool begins_word(const std::string &text, size_t at) {
   return at > 0 && at + 1 < text.size() && text[at] == ' ' && !is_space(text[at - 1]) && !is_space(text[at + 1]);
 }
@@ -82,15 +82,16 @@ void History::use(const Chat &chat) const {
 Begun History::of(const std::string &text, const std::vector<Specials::Found> &found, llama_token first) const {
   const Prompt prompt{text, found, first};
   Chat best;
-  std::vector<size_t> ends; // of the best: where in the text each token that is followed ends
+  std::vector<size_t> ends; // for `best`: where in the text each followed token ends
   for (const Chat &chat : newest_first()) {
     const size_t most_common = std::min(ends.size(), chat->size());
     const size_t common = best == nullptr ? 0 : static_cast<size_t>(std::mismatch(chat->begin(), chat->begin() + static_cast<std::ptrdiff_t>(most_common), best->begin()).first - chat->begin());
     std::vector<size_t> other(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(common));
     follow(prompt, *chat, other);
     if (other.empty()) continue;
-    // Of two that are the same text the one of fewer tokens is nearer to how text is split: nobody
-    // can slip others an answer in pieces while they have their own.
+    // Of two chats with the same text, the one with fewer tokens is closer to the normal
+    // tokenization. So nobody can make others, who have their own chat, continue from an answer
+    // split into odd pieces.
     const bool better = ends.empty() || other.back() > ends.back() || (other.back() == ends.back() && other.size() < ends.size());
     if (!better) continue;
     best = chat;
@@ -145,7 +146,7 @@ void History::follow_text(const Prompt &prompt, const Tokens &tokens, size_t unt
   size_t at = ends.empty() ? 0 : ends.back();
   while (ends.size() < tokens.size() && at < until && !specials.contains(tokens[ends.size()])) {
     const llama_token token = tokens[ends.size()];
-    if (token < 0 || token >= llama_vocab_n_tokens(vocab)) return; // of a damaged file
+    if (token < 0 || token >= llama_vocab_n_tokens(vocab)) return; // damaged file
     const std::string piece = token_bytes(vocab, token, true);
     const size_t added = space && !piece.empty() && piece[0] == ' ' ? 1 : 0;
     if (space && added == 0) return;

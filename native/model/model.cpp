@@ -1,4 +1,4 @@
-// A loaded model: loading with progress and cancel, tokens and their bytes, metadata, close.
+// A loaded model: load with progress and cancel, tokens and their bytes, metadata, close.
 #include "addon.h"
 #include "machine/backends.h"
 
@@ -13,7 +13,7 @@ namespace recua {
 
 namespace {
 
-// Metadata values grow with the file (a template, a merges list); read with a buffer that fits.
+// Reads a metadata value of any length (a template, a merges list), growing the buffer as needed.
 template <typename Read>
 std::string read_text(Read read) {
   std::vector<char> buffer(256);
@@ -77,7 +77,7 @@ Napi::Object describe(Napi::Env env, ModelState &state) {
 struct Load {
   std::string path;
   llama_model_params params{};
-  std::vector<ggml_backend_dev_t> devices; // params point into it
+  std::vector<ggml_backend_dev_t> devices; // `params` points into it
   std::atomic<bool> cancelled{false};
   std::atomic<float> progress{0};
   std::shared_ptr<ModelState> state;
@@ -100,15 +100,15 @@ void load_weights(Load &load) {
   load.state->vocab = llama_model_get_vocab(model);
 }
 
-// glibc keeps what is freed for the next malloc of the same thread's arena, and a model was opened
-// by many threads.
+// glibc keeps freed memory for later allocations of the same thread's arena, and many threads
+// opened the model.
 void return_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif
 }
 
-// Remembers what a model must close before itself, and forgets what is gone.
+// Records a child that the model must close before itself, and drops expired ones.
 template <typename T>
 void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &child) {
   children.erase(std::remove_if(children.begin(), children.end(), [](const auto &weak) { return weak.expired(); }),
@@ -120,7 +120,7 @@ void adopt(std::vector<std::weak_ptr<T>> &children, const std::shared_ptr<T> &ch
 
 bool is_causal(const llama_model *model) {
   const std::string architecture = metadata_value(model, "general.architecture");
-  // These are encoders by their graph, whatever the file says.
+  // Encoders by their graph, whatever the file's metadata says.
   if (architecture == "gemma-embedding" || architecture == "t5encoder") return false;
   return metadata_value(model, architecture + ".attention.causal") != "false";
 }
@@ -146,7 +146,7 @@ ModelState::~ModelState() {
 }
 
 std::shared_ptr<Templates> ModelState::chat_templates(const std::string &source) {
-  constexpr size_t most = 4; // the file's own, and some that requests bring
+  constexpr size_t most = 4; // the file's own, and some that requests send
   const auto known = [&]() -> std::shared_ptr<Templates> {
     const auto found = std::find_if(templates.begin(), templates.end(), [&](const auto &entry) { return entry.first == source; });
     if (found == templates.end()) return nullptr;
@@ -157,7 +157,7 @@ std::shared_ptr<Templates> ModelState::chat_templates(const std::string &source)
     const std::lock_guard<std::mutex> lock(templates_mutex);
     if (auto found = known()) return found;
   }
-  // Without the lock: requests with other templates need not wait until this one is compiled.
+  // Without the lock, so that requests with other templates need not wait for this compilation.
   auto made = std::make_shared<Templates>(model, source);
   const std::lock_guard<std::mutex> lock(templates_mutex);
   if (auto found = known()) return found;
@@ -195,12 +195,12 @@ Napi::Value Model::start_load(Napi::Env env, const Options &options) {
     return !load->cancelled;
   };
   load->params.progress_callback_user_data = load.get();
-  napi_add_env_cleanup_hook(env, cancel_load, load.get()); // an exit does not wait for the weights
+  napi_add_env_cleanup_hook(env, cancel_load, load.get()); // do not delay an exit until the weights are loaded
   auto promise = Task<int>::run(
       env, "model_unusable", [load](int &) { compute::apart([&] { load_weights(*load); }); },
       [load](Napi::Env env, int &) -> Napi::Value {
         auto state = std::move(load->state);
-        // Until the caller has the model, cancel() holds.
+        // cancel() works until the caller has the model.
         if (load->cancelled) throw CodedError("cancelled", "Loading was cancelled.");
         return AddonData::wrap(env, env.GetInstanceData<AddonData>()->model, state);
       },
@@ -368,12 +368,12 @@ Napi::Value Model::close(const Napi::CallbackInfo &info) {
   auto open_samplers = std::make_shared<std::vector<std::weak_ptr<SamplerState>>>(std::move(samplers));
   const auto context_closed = [=](Napi::Env env) {
     if (--*remaining > 0) return;
-    // No step runs any more, so that the samplers' state can go.
+    // No step runs any more, so the sampler states can be released.
     for (const auto &weak : *open_samplers) {
       if (auto sampler = weak.lock()) sampler->release();
     }
     auto last = std::make_shared<std::shared_ptr<ModelState>>(std::move(*held));
-    // Freeing waits for tasks in flight and unmaps gigabytes: off the JS thread.
+    // Waits for tasks in flight and unmaps gigabytes, so it runs off the JS thread.
     auto freed = Task<int>::run(
         env, "internal_error",
         [=](int &) {

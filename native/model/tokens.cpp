@@ -1,6 +1,6 @@
-// See tokens.h. How special tokens are looked for was read from v0.5.0
-// (llama_vocab::impl::tokenizer_st_partition): the longest first, each from left to right in what
-// is still text. tokens.test.ts compares.
+// See tokens.h. The search for special tokens follows llama.cpp v0.5.0
+// (llama_vocab::impl::tokenizer_st_partition): the longest first, each from left to right in the
+// remaining text. tokens.test.ts compares the results.
 #include "model/tokens.h"
 
 #include "coded_error.h"
@@ -17,7 +17,7 @@ bool in_brackets(const std::string &text) {
   return text.size() > 2 && ((text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']'));
 }
 
-// HTML's, which some vocabularies have as tokens of their own.
+// HTML elements, which some vocabularies have as tokens.
 bool is_element(const std::string &text) {
   static const std::unordered_set<std::string> names = {
       "a", "b", "blockquote", "body", "br", "caption", "code", "dd", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "html",
@@ -29,7 +29,7 @@ bool is_element(const std::string &text) {
 
 void append_text(const llama_vocab *vocab, const char *text, size_t length, std::vector<llama_token> &tokens) {
   const size_t begin = tokens.size();
-  size_t room = length + 8; // a token is at least a byte
+  size_t room = length + 8; // a token is at least one byte
   for (;;) {
     tokens.resize(begin + room);
     const int32_t count = llama_tokenize(vocab, text, static_cast<int32_t>(length), tokens.data() + begin,
@@ -55,16 +55,16 @@ std::string bytes_of(const llama_vocab *vocab, const llama_token *tokens, size_t
   return bytes;
 }
 
-// As such vocabularies give it back: they have no other sign for a space.
+// As vocabularies that add a space decode it: U+2581 is their only sign for a space.
 std::string with_spaces(std::string text) {
   static const std::string sign = "\xE2\x96\x81";
   for (size_t at = 0; (at = text.find(sign, at)) != std::string::npos; at++) text.replace(at, sign.size(), " ");
   return text;
 }
 
-// The rest of a text: without the space that some vocabularies put before each.
+// Appends the rest of a text, without the space that some vocabularies add before each text.
 void append_rest(const llama_vocab *vocab, const std::string &text, bool adds_space, std::vector<llama_token> &tokens) {
-  // A line break merges with nothing there; behind it no space is put.
+  // A line break does not merge with what follows it, and no space is added after it.
   static const std::string before = "\n";
   if (adds_space) {
     std::vector<llama_token> head, whole;
@@ -94,7 +94,7 @@ Specials::Specials(const llama_vocab *vocab) : nodes(1) {
     if ((llama_vocab_get_attr(vocab, token) & kind) != 0) found.push_back(token);
   }
   const auto size = [&](llama_token token) { return std::string(llama_vocab_get_text(vocab, token)).size(); };
-  // llama.cpp's very call: which of two of one length comes first is up to the library.
+  // Exactly llama.cpp's call: std::sort decides the order of tokens with the same length.
   std::sort(found.begin(), found.end(), [&](const llama_token a, const llama_token b) { return size(a) > size(b); });
   for (const llama_token token : found) {
     const int attributes = llama_vocab_get_attr(vocab, token);
@@ -156,7 +156,7 @@ bool Specials::mark_at(const std::string &text, size_t at, const std::string &so
   return false;
 }
 
-// Which of all are in the text at all. In steps of the text × the longest.
+// Which special tokens occur in the text at all. Steps: the text's length × the longest token.
 std::vector<bool> Specials::occurring(const std::string &text) const {
   std::vector<bool> occurs(all.size(), false);
   std::vector<bool> begins(256, false);
@@ -182,7 +182,7 @@ std::vector<Specials::Found> Specials::find(const std::string &text, bool contro
     if (!occurs[index] || (special.control && !control)) continue;
     for (size_t from = 0; (from = text.find(special.text, from)) != std::string::npos;) {
       const size_t end = from + special.text.size();
-      size_t free = end; // where nothing of it, nor behind it, is taken
+      size_t free = end; // no byte from here to the end of the match is taken
       while (free > from && !taken[free - 1]) free--;
       if (free > from) {
         from = free;
@@ -221,8 +221,8 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
                                   const TokenizeOptions &options, const volatile int32_t *cancelled) {
   check_wanted(cancelled);
   Specials::Literal literal;
-  // llama.cpp finds marks by itself in what it is given as text, so that a text ends behind the
-  // bracket that begins one.
+  // llama.cpp finds marks itself in the text it gets, so end a piece of text after the bracket that
+  // begins one.
   std::vector<size_t> cuts;
   if (!options.literal.empty()) literal.control.resize(text.size(), false);
   for (const int32_t place : options.literal) {
@@ -236,7 +236,7 @@ std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &spec
   }
   std::sort(cuts.begin(), cuts.end());
   std::vector<llama_token> tokens;
-  std::vector<llama_token> around(8); // what goes before a text and behind it
+  std::vector<llama_token> around(8); // the tokens before and after a text
   if (options.add_special) {
     const int32_t count = llama_tokenize(vocab, "", 0, around.data(), static_cast<int32_t>(around.size()), true, false);
     around.resize(static_cast<size_t>(std::max(count, 0)));
@@ -280,15 +280,15 @@ namespace {
 
 size_t find_longest_piece(const llama_vocab *vocab) {
   const auto type = llama_vocab_type(vocab);
-  // The others drop characters, or make one token of any number of unknown ones.
+  // Other types drop characters, or make one token of any number of unknown ones.
   if (type != LLAMA_VOCAB_TYPE_SPM && type != LLAMA_VOCAB_TYPE_BPE && type != LLAMA_VOCAB_TYPE_RWKV) return 0;
-  size_t longest = 4; // a character's bytes
+  size_t longest = 4; // bytes of a character
   size_t spelled = 0, written = 0;
   for (llama_token token = 0; token < llama_vocab_n_tokens(vocab); token++) {
     const std::string text = llama_vocab_get_text(vocab, token);
     longest = std::max(longest, text.size());
     const auto first = static_cast<unsigned char>(text[0]);
-    // GPT-2's characters for bytes are ! to U+0143; or a byte is <0x0A>.
+    // A byte is spelled as one of GPT-2's characters, ! to U+0143, or written as <0x0A>.
     if (text.size() == 1) spelled += first > ' ' && first < 0x7F;
     if (text.size() == 2) {
       const unsigned character = (first & 0x1Fu) << 6 | (static_cast<unsigned char>(text[1]) & 0x3Fu);
@@ -296,7 +296,7 @@ size_t find_longest_piece(const llama_vocab *vocab) {
     }
     written += text.size() == 6 && text.compare(0, 3, "<0x") == 0;
   }
-  // Else BPE drops the bytes that it has no token for.
+  // Otherwise BPE drops the bytes that it has no token for.
   if (type == LLAMA_VOCAB_TYPE_BPE && spelled < 256 && written < 256) return 0;
   return longest;
 }
@@ -315,8 +315,7 @@ LengthBound::LengthBound(const llama_vocab *vocab)
 
 size_t LengthBound::bytes(const std::string &text) const {
   if (!takes_spaces) return text.size();
-  // Spaces beside such a token leave nothing behind; nor may those, where they are the bytes that
-  // count.
+  // Spaces beside such a token vanish, and these may be the spaces that the text has; count none.
   return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), is_space));
 }
 

@@ -1,7 +1,7 @@
-// Text → tokens: which parts of a text are control tokens or others that a vocabulary takes whole,
-// and llama.cpp for the text between. As llama_tokenize() does it, but in steps that are in
-// proportion to the text however many such tokens it holds, with places that must stay text, and
-// with an end when nobody waits any more. Any thread.
+// Text → tokens: finds the control tokens and the other tokens that the vocabulary takes whole, and
+// lets llama.cpp tokenize the text between them. Same results as llama_tokenize(), but in time
+// proportional to the text however many such tokens it holds, with places that must stay text, and
+// with cancellation. Any thread.
 #pragma once
 
 #include "llama.h"
@@ -18,26 +18,26 @@ public:
   explicit Specials(const llama_vocab *vocab);
 
   struct Found {
-    size_t at, length; // bytes of the text
+    size_t at, length; // in bytes
     llama_token token;
-    size_t before = 0, after = 0; // spaces that the token takes with it
+    size_t before = 0, after = 0; // spaces that the token absorbs
   };
-  // Where no token begins that is taken whole: for each byte of a text, or empty.
+  // Places where no token that is taken whole may begin: one flag per byte of the text, or empty.
   struct Literal {
-    std::vector<bool> control, any; // no control token; no other one either
+    std::vector<bool> control, any; // no control token; no other whole token either
   };
-  // In order. Without `control` there is no control token at all.
+  // In text order. With `control` false, finds no control tokens at all.
   std::vector<Found> find(const std::string &text, bool control, const Literal &literal) const;
 
-  // Whether a token is one of those that are looked for in a text before the others.
+  // Whether a token is one of those that are searched for first.
   bool contains(llama_token token) const { return tokens.count(token) > 0; }
-  // Characters with which control tokens and marks begin.
+  // The first characters of control tokens and marks.
   const std::vector<std::string> &mark_starts() const { return starts; }
-  // True if a control token's text is at this place; or may be, behind the text's end.
+  // True if a control token's text is at this place, or may be if the text went on past its end.
   bool control_at(const std::string &text, size_t at) const;
   // True if a mark begins at this place. Marks are the other tokens in brackets, such as
-  // <tool_response>: vocabularies have them as ordinary ones, and templates put what tools say
-  // between them. HTML's elements are words like others, unless `source`, a template, mentions
+  // <tool_response>: vocabularies list them as ordinary tokens, and templates put the output of
+  // tools between them. HTML elements count as plain words, unless the template `source` mentions
   // them.
   bool mark_at(const std::string &text, size_t at, const std::string &source) const;
 
@@ -51,59 +51,59 @@ private:
   void insert(size_t index);
   std::vector<bool> occurring(const std::string &text) const;
 
-  std::vector<Special> all; // what llama.cpp looks for first is first
+  std::vector<Special> all; // in llama.cpp's search order
   std::unordered_set<llama_token> tokens;
   std::vector<std::string> starts;
   struct Node {
-    std::vector<size_t> ends; // the specials that are spelled once one is here
-    bool control = false;     // or on the way to one
+    std::vector<size_t> ends; // the specials that end at this node
+    bool control = false;     // of a control token, or on the way to one
   };
   std::vector<Node> nodes;
   std::unordered_map<uint64_t, int32_t> children;
 };
 
-// A text's first tokens, where these are known.
+// The first tokens of a text, if they are known.
 struct Begun {
   std::vector<llama_token> tokens = {};
-  size_t at = 0; // the bytes that they stand for
-  bool inside_text = false; // no special token is before the rest
+  size_t at = 0; // the bytes that they cover
+  bool inside_text = false; // no special token comes before the rest
 };
 
 class Beginnings {
 public:
   virtual ~Beginnings() = default;
-  // `found` are the special tokens of the text; `first` goes before it, -1 is nothing.
+  // `found`: the special tokens of the text. `first`: the token before the text, or -1.
   virtual Begun of(const std::string &text, const std::vector<Specials::Found> &found, llama_token first) const = 0;
 };
 
 struct TokenizeOptions {
   bool add_special = false;
   bool parse_special = false;
-  std::vector<int32_t> literal = {};      // as Prompt::literal
+  std::vector<int32_t> literal = {};      // like Prompt::literal
   const Beginnings *known = nullptr;
 };
 
-// Whether a text's first token begins with a space that the text has not.
+// Whether the first token of a text begins with a space that the text does not have.
 bool adds_space_before(const llama_vocab *vocab);
 
-// Throws `cancelled` once `cancelled` points to something else than 0; it may be null.
+// Throws `cancelled` once `*cancelled` is not 0; `cancelled` may be null.
 std::vector<llama_token> tokenize(const llama_vocab *vocab, const Specials &specials, const std::string &text,
                                   const TokenizeOptions &options, const volatile int32_t *cancelled = nullptr);
-// The same.
+// Throws `cancelled` likewise.
 void check_wanted(const volatile int32_t *cancelled);
 
-// How many tokens a text has at the least, from its length alone: what cannot fit is refused before
-// it is read.
+// The fewest tokens a text can have, from its length alone, so that a text that cannot fit is
+// refused before it is read.
 struct LengthBound {
   explicit LengthBound(const llama_vocab *vocab);
-  // Of a text, those that some token must stand for.
+  // The bytes of a text that tokens must cover.
   size_t bytes(const std::string &text) const;
   size_t tokens(size_t bytes) const { return longest_piece == 0 ? 0 : (bytes + longest_piece - 1) / longest_piece; }
 
-  size_t longest_piece; // the most bytes of text that can become one token; 0 where there is no such bound
-  bool takes_spaces;    // there are tokens that take the spaces around them with them, however many
+  size_t longest_piece; // most bytes of text that can become one token; 0: no bound
+  bool takes_spaces;    // some tokens absorb any number of spaces around them
 };
-// Without the spaces before and behind it.
+// The text without leading and trailing spaces.
 std::string trimmed(const std::string &text);
 
 } // namespace recua

@@ -1,4 +1,4 @@
-// Attention over keys and values of two types, and how these come to be in their cache.
+// Attention over keys and values of two types, and how they are written to the cache.
 #include "attention/work.h"
 #include "proof/cpu.h"
 
@@ -8,7 +8,7 @@
 
 namespace recua::proof {
 
-// Of values up to 1: ggml sums them in F16 where they are F16.
+// For values up to 1: ggml sums F16 values in F16.
 constexpr double attention_bound = 1e-2;
 
 // `kernel`: ours; null: ggml's.
@@ -17,7 +17,7 @@ void check_attention(const Cpu &cpu, const attention::Kernel *kernel, ggml_type 
   for (const int64_t tokens : {1, 4, 66}) {
     const auto context = new_context();
     ggml_context *c = context.get();
-    // As llama.cpp has them: heads of a token, or of a key, lie beside each other.
+    // llama.cpp's layout: the heads of a token, or of a key, are adjacent.
     ggml_tensor *q = ggml_new_tensor_3d(c, GGML_TYPE_F32, one.size, one.heads, tokens);
     ggml_tensor *k = ggml_new_tensor_2d(c, type_k, one.size, one.keys);
     ggml_tensor *v = ggml_new_tensor_2d(c, type_v, one.size, one.keys);
@@ -50,7 +50,7 @@ void check_attention(const Cpu &cpu, const attention::Kernel *kernel, ggml_type 
   }
 }
 
-// Keys and values are written to the cache by this.
+// Writes keys and values to the cache.
 void check_store(const Cpu &cpu, ggml_type type) {
   const int64_t columns = 64, rows = 5;
   const std::vector<float> from = noise(columns * rows, 7);
@@ -71,7 +71,7 @@ void check_store(const Cpu &cpu, ggml_type type) {
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t i = 0; i < columns; i++) {
       const double value = got[at[r] * columns + i];
-      // Where a value lies half-way between two, either is right.
+      // If a value is half-way between two, either is right.
       if (!(std::abs(value - from[r * columns + i]) <= 1.05 * right.most_off + 1e-6)) {
         throw Wrong(place("store", rows, r, i, value, from[r * columns + i]));
       }

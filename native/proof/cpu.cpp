@@ -25,7 +25,7 @@ bool Cpu::supports(const ggml_tensor *node) const { return ggml_backend_dev_supp
 
 bool Cpu::takes(ggml_backend_buffer_type_t memory, ggml_tensor *weights, const ggml_tensor *node) const {
   if (memory == ggml_backend_cpu_buffer_type()) return supports(node);
-  // As llama.cpp asks: of weights that seem to lie there.
+  // llama.cpp asks the same way: with weights that appear to be in that memory.
   const ggml_backend_buffer_ptr nothing(ggml_backend_buft_alloc_buffer(memory, 0));
   weights->buffer = nothing.get();
   const bool taken = nothing && supports(node);
@@ -47,7 +47,7 @@ ggml_context_ptr new_context() { return ggml_context_ptr(ggml_init({ggml_tensor_
 
 ggml_backend_buffer_ptr allocate(const ggml_context_ptr &context, ggml_backend_buffer_type_t type) {
   ggml_backend_buffer_ptr buffer(ggml_backend_alloc_ctx_tensors_from_buft(context.get(), type));
-  if (!buffer) throw CodedError("out_of_memory", "There is no memory for a check of the CPU backend.");
+  if (!buffer) throw CodedError("out_of_memory", "There is not enough memory to check the CPU backend.");
   return buffer;
 }
 

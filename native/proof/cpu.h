@@ -1,4 +1,4 @@
-// The CPU backend as a check of it computes: one graph at a time, on one thread.
+// The CPU backend for checks: computes one graph at a time, on one thread.
 #pragma once
 
 #include "proof/data.h"
@@ -19,15 +19,15 @@ class Cpu {
 public:
   Cpu();
 
-  // Those into which weights may be copied: with a layout of their own, and kernels for it.
+  // The buffer types that weights may be copied to: each has its own layout, and kernels for it.
   std::vector<ggml_backend_buffer_type_t> weight_buffers() const;
 
   bool supports(const ggml_tensor *node) const;
 
-  // Whether it would take weights in such memory, `node` being what is computed of them.
+  // Whether weights in this memory would be accepted; `node` is the operation on them.
   bool takes(ggml_backend_buffer_type_t memory, ggml_tensor *weights, const ggml_tensor *node) const;
 
-  // Throws Wrong where it is not computed. What no kernel writes of it is no number.
+  // Throws Wrong if it is not computed. Values that no kernel writes are NaN.
   void compute(ggml_context *context, ggml_tensor *node) const;
 
 private:

@@ -30,7 +30,7 @@ private:
   uint32_t state;
 };
 
-// Where a block has its scales in F16; what else it has may be any bits.
+// The offsets of a block's F16 scales; its other bits are arbitrary.
 std::vector<size_t> scales_of(ggml_type type) {
   switch (type) {
     case GGML_TYPE_Q4_0: return {offsetof(block_q4_0, d)};
@@ -75,7 +75,7 @@ void set_scales(ggml_type type, uint8_t *block, Chance &chance) {
     for (int i = 0; i < 4; i++) block[i] = static_cast<uint8_t>(0x20 + chance.bits() % 32); // F8 with 4 bits of exponent
   }
   if (type == GGML_TYPE_IQ1_M) {
-    // Four bits of it in each of four words.
+    // Four bits of the scale in each of four words.
     uint16_t words[4];
     uint8_t *at = block + offsetof(block_iq1_m, scales);
     std::memcpy(words, at, sizeof words);
@@ -132,7 +132,7 @@ Weights::Weights(ggml_type type, int64_t columns, int64_t rows) : columns(column
   values = to_floats(type, bytes.data(), columns * rows);
   for (int64_t i = 0; i < columns * rows; i++) {
     const double value = std::abs(values[i]);
-    if (!std::isfinite(value)) throw CodedError("internal_error", std::string("A check of ") + ggml_type_name(type) + " has a weight that is no number.");
+    if (!std::isfinite(value)) throw CodedError("internal_error", std::string("A check of ") + ggml_type_name(type) + " has a weight that is not a number.");
     largest[i / columns] = std::max(largest[i / columns], value);
   }
 }
@@ -153,7 +153,7 @@ std::vector<double> products(const Weights &weights, const Activations &input) {
     const float *x = &input.values[r * input.columns];
     for (int64_t n = 0; n < weights.rows; n++) {
       const float *w = &weights.values[n * weights.columns];
-      double sums[4] = {0, 0, 0, 0}; // several at a time, or each would wait for the one before
+      double sums[4] = {0, 0, 0, 0}; // several at a time, so that no addition waits for another
       int64_t i = 0;
       for (; i + 4 <= weights.columns; i += 4) {
         for (int64_t part = 0; part < 4; part++) sums[part] += static_cast<double>(w[i + part]) * x[i + part];
@@ -166,7 +166,7 @@ std::vector<double> products(const Weights &weights, const Activations &input) {
 }
 
 Attention::Attention(ggml_type type_k, ggml_type type_v) : q(noise(tokens * heads * size, 17)), right(static_cast<size_t>(tokens * heads * size)) {
-  // As in Activations, 16 times as small.
+  // As in Activations, 16 times smaller.
   for (size_t i = 0; i < q.size(); i++) q[i] = (i % 32 == 5 ? 127.0f : std::round(q[i] * 126)) / 16;
   Rounded k(type_k, noise(keys * size, 19), size), v(type_v, noise(keys * size, 23), size);
   k_bytes = std::move(k.bytes);

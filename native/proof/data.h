@@ -1,4 +1,5 @@
-// What a check of the CPU backend computes with, always the same, and what is right, by plain code.
+// Input of the checks of the CPU backend, always the same, and the right results, computed by plain
+// code.
 #pragma once
 
 #include "ggml.h"
@@ -10,7 +11,7 @@
 
 namespace recua::proof {
 
-// A kernel does not compute what it should; the message says where, for people.
+// A kernel computes wrong results. The message says where, for people.
 struct Wrong : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -21,31 +22,31 @@ std::string place(const char *what, int64_t rows, int64_t row, int64_t column, d
 // Values from -1 to 1.
 std::vector<float> noise(int64_t count, uint32_t seed);
 
-// A matrix of any type. Of a quantized one the bits are chance, so that each code occurs, and the
+// A matrix of any type. The bits of a quantized one are random, so that every code occurs; its
 // scales are small numbers.
 struct Weights {
   Weights(ggml_type type, int64_t columns, int64_t rows);
   int64_t columns, rows;
   std::vector<uint8_t> bytes;
   std::vector<float> values;
-  std::vector<double> largest; // of each row, without sign
+  std::vector<double> largest; // by row: largest absolute value
 };
 
-// Rows of whole numbers, with 127 or -127 in each 32 of them: where a kernel rounds them to 8 bits,
-// nothing is lost, and what it makes of them can be compared closely.
+// Rows of whole numbers, with 127 or -127 in every 32 of them: a kernel that rounds them to 8 bits
+// loses nothing, so its results can be compared closely.
 struct Activations {
   Activations(int64_t columns, int64_t rows);
   int64_t columns, rows;
   std::vector<float> values;
-  std::vector<double> sums; // of each row, without signs
+  std::vector<double> sums; // by row: sum of absolute values
 };
 
-// [row of the input][row of the weights].
+// Indexed [row of the input][row of the weights].
 std::vector<double> products(const Weights &weights, const Activations &input);
 
 std::vector<float> to_floats(ggml_type type, const uint8_t *bytes, int64_t count);
 
-// What rounding to a type leaves of rows.
+// Rows after rounding to a type.
 struct Rounded {
   Rounded(ggml_type type, const std::vector<float> &from, int64_t columns);
   std::vector<uint8_t> bytes;
@@ -53,7 +54,7 @@ struct Rounded {
   double most_off = 0;
 };
 
-// One KV head that two heads share; each token sees some keys more than the one before.
+// One KV head shared by two heads; each token sees a few more keys than the one before.
 struct Attention {
   Attention(ggml_type type_k, ggml_type type_v);
   static constexpr int64_t size = 64, heads = 2, keys = 256, tokens = 66;

@@ -1,4 +1,4 @@
-// What is computed of each value or row alone.
+// Operations on each value or row alone.
 #include "proof/cpu.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ Plain rows(const std::function<void(const float *, double *, int64_t)> &function
   };
 }
 
-// Pairs of values that are turned by their position.
+// Rotates pairs of values by their position.
 void check_rotation(const Cpu &cpu, int kind) {
   const int64_t size = 64, heads = 2, tokens = 3;
   const std::vector<float> from = noise(size * heads * tokens, 13);

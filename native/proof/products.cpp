@@ -9,9 +9,9 @@ namespace recua::proof {
 
 namespace {
 
-// Of a dot product, in units of its largest weight times the sum of what it is multiplied with. F32
-// sums of 512 products are off by less than 1e-5 of that; one product of them that is left out or
-// wrong is some 1e-3. ARM may sum F16 in F16.
+// Bounds for a dot product, in units of its largest weight times the sum of the absolute inputs.
+// F32 sums of 512 products are off by less than 1e-5 of that; one missing or wrong product is about
+// 1e-3. ARM may sum F16 in F16.
 #if defined(__x86_64__) || defined(_M_X64)
 constexpr double half_bound = 1e-4;
 #else
@@ -84,12 +84,12 @@ void check_lookup(const Cpu &cpu, ggml_type type) {
 void check_products(const Cpu &cpu, ggml_type type) {
   const int64_t block = ggml_blck_size(type);
   check_product(cpu, type, 512, 64, {1, 2, 5, 33, 130});
-  // An odd number of blocks, or of values, and of outputs: no vector divides it.
+  // An odd number of blocks or values, and of outputs, that no vector size divides.
   check_product(cpu, type, block == 1 ? 77 : block <= 32 ? block * 11 : block * 3, 37, {1, 3, 34});
   check_lookup(cpu, type);
 }
 
-// Rows that go to some of several matrices each.
+// Each row goes to some of several matrices.
 void check_experts(const Cpu &cpu, ggml_type type) {
   const int64_t columns = 512, outputs = 32, experts = 4, used = 2;
   const Weights weights(type, columns, outputs * experts);

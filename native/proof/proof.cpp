@@ -1,7 +1,6 @@
-// Whether the CPU backend that is loaded computes what it should: what a model would have it
-// compute, compared with plain code. One family of kernels at a time, since one that is broken may
-// end the process: whoever calls this has to know where it was. All of it runs on the thread that
-// calls.
+// Checks that the loaded CPU backend computes correctly: runs operations that a model needs and
+// compares them with plain code. One family of kernels per call, because a broken one may end the
+// process, and the caller has to know which one it was. Everything runs on the calling thread.
 #include "proof/proof.h"
 
 #include "attention/work.h"

@@ -1,5 +1,5 @@
-// Top-k, min-p, temperature and what a draw has in common; top-p alone is in nucleus.cpp, the
-// passes over a row in row.cpp.
+// Top-k, min-p, temperature, and the parts that all draws share. Top-p alone is in nucleus.cpp,
+// passes over a row are in row.cpp.
 #include "sampling/choice.h"
 #include "sampling/row.h"
 
@@ -31,14 +31,15 @@ int64_t Choice::pick(const float *logits, size_t count, int32_t threads) {
   return pick_above(logits, count, largest, options.min_p > 0 ? largest + std::log(options.min_p) : nothing, threads);
 }
 
-// `best` becomes the `wanted` largest in falling order, of a row that was surveyed: as many blocks
-// have a logit from the `wanted`th largest maximum on, so that no other block is looked into.
+// Fills `best` with the `wanted` largest logits in falling order. The row must be surveyed: only
+// blocks whose maximum reaches the `wanted`th largest maximum can hold them, so no other block is
+// read.
 void Choice::select_best(const float *logits, size_t count, size_t wanted) {
   const auto above = [](const Entry &a, const Entry &b) { return a.logit > b.logit; };
   auto &[maxima, sorted, sums, cut, drawn] = row::scratch();
   best.clear();
   wanted = std::min(wanted, count);
-  float threshold = nothing; // all above it
+  float threshold = nothing; // take all logits above it
   if (wanted <= maxima.size()) {
     sorted = maxima;
     std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(wanted) - 1, sorted.end(), std::greater<>());
@@ -61,7 +62,7 @@ void Choice::select_best(const float *logits, size_t count, size_t wanted) {
   best.resize(wanted);
 }
 
-// Top-p, min-p and the draw among `best`.
+// Applies top-p and min-p to `best`, and draws.
 int64_t Choice::cut_and_draw(float largest) {
   size_t kept = best.size();
   if (options.top_p < 1) {
@@ -105,7 +106,7 @@ int64_t Choice::draw(size_t count) {
   return best[count - 1].index;
 }
 
-// Of all at least `least`, in the row's order.
+// Draws from all logits >= `least`, in the row's order.
 int64_t Choice::pick_above(const float *logits, size_t count, float largest, float least, int32_t threads) {
   const float scale = 1 / options.temperature;
   const double sum = row::sum_exponentials(logits, count, largest, scale, least, threads);
@@ -129,7 +130,7 @@ int64_t Choice::pick_above(const float *logits, size_t count, float largest, flo
       if (reached >= target) return last;
     }
   }
-  return last >= 0 ? last : largest_of(logits, count); // rounding may leave the last share to nobody
+  return last >= 0 ? last : largest_of(logits, count); // rounding may leave the last share unclaimed
 }
 
 } // namespace recua

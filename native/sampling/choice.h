@@ -1,6 +1,6 @@
 // Picks a token from a row of logits: the same samplers in the same order as llama.cpp's chain
-// (top-k, top-p, min-p, temperature, a draw), without a candidate array of the whole vocabulary and
-// without sorting what the draw does not need. Used on the compute thread.
+// (top-k, top-p, min-p, temperature, a draw), but without a candidate array of the whole vocabulary
+// and without sorting more than the draw needs. Used on the compute thread.
 #pragma once
 
 #include "sampling/row.h"
@@ -15,11 +15,11 @@
 namespace recua {
 
 struct ChoiceOptions {
-  float temperature = 0; // 0 takes the largest
-  int32_t top_k = 0;     // 0 is off
+  float temperature = 0; // 0: take the largest
+  int32_t top_k = 0;     // 0: off
   float top_p = 1;
   float min_p = 0;
-  // Beyond this the chain sorts nearly everything, and so does llama.cpp's own.
+  // Above this, the chain sorts nearly everything anyway, so llama.cpp's own chain is used.
   static constexpr int32_t largest_top_k = 1024;
 };
 
@@ -27,14 +27,15 @@ class Choice {
 public:
   Choice(const ChoiceOptions &options, uint32_t seed) : options(options), random(seed) {}
 
-  // Index of the chosen one of `count` logits; -1 where none is a number above -infinity. Draws one
-  // random number. Source: llama.cpp v0.5.0, src/llama-sampler.cpp; equal draws up to rounding at
-  // the edges of intervals. `threads`: how many of llama.cpp's may share the row; the draw is the
-  // same with any number.
+  // Index of the chosen one of `count` logits; -1 if none is a number above -infinity. Draws one
+  // random number. Source: llama.cpp v0.5.0, src/llama-sampler.cpp; the draws are equal up to
+  // rounding at the edges of intervals. `threads`: how many of llama.cpp's threads may share the
+  // row; the draw is the same for any number.
   int64_t pick(const float *logits, size_t count, int32_t threads = 1);
 
-  // The same among those that `allows` lets through, looking only at some of the best: -1, without
-  // a draw, where these are not enough or the options need more than the best.
+  // Like pick(), but only among the tokens that `allows` accepts, and looking only at some of the
+  // best ones. Returns -1, without a draw, if these do not suffice or if the options need more than
+  // the best.
   template <typename Allows>
   int64_t pick_of_allowed(const float *logits, size_t count, Allows &&allows) {
     const bool greedy = options.temperature <= 0;
@@ -51,8 +52,8 @@ public:
     return greedy ? static_cast<int64_t>(best[0].index) : cut_and_draw(best[0].logit);
   }
 
-  // Random numbers drawn so far, and drawing so many for nothing: a sampler of the same seed goes
-  // on where another was.
+  // Random numbers drawn so far. skip() draws and discards up to a count, so that a sampler with
+  // the same seed can continue where another one stopped.
   uint32_t draws() const { return drawn; }
   void skip(uint32_t count) {
     while (drawn < count) next();
@@ -90,7 +91,7 @@ private:
   std::vector<row::Split> splits;
 };
 
-// Index of the largest logit, the first of equals; -1 if none is a number.
+// Index of the largest logit, the first one if several are equal; -1 if none is a number.
 int64_t largest_of(const float *logits, size_t count);
 
 } // namespace recua

@@ -1,5 +1,5 @@
-// Follows common_sampler of llama.cpp v0.5.0 (common/sampling.cpp) in when a grammar applies and
-// what it is fed.
+// When a grammar applies, and which tokens it is fed, follows common_sampler of llama.cpp v0.5.0
+// (common/sampling.cpp).
 #include "sampling/constraint.h"
 
 #include "reasoning-budget.h"
@@ -12,12 +12,12 @@ namespace recua {
 
 namespace {
 
-// A grammar of some megabytes; in time less than a second.
+// Enough for a grammar of some megabytes; less than a second.
 constexpr uint64_t compile_steps = 200u << 20;
-// One token. Others may wait for the same grammar meanwhile, so it is some milliseconds at most.
+// For one token. Others may be waiting for the same grammar, so a few milliseconds at most.
 constexpr uint64_t accept_steps = 1u << 20;
 
-// Tells triggers apart.
+// A key that identifies a list of triggers.
 std::string key_of(const std::vector<common_grammar_trigger> &triggers) {
   std::string key;
   for (const auto &[type, value, token] : triggers) {
@@ -27,7 +27,7 @@ std::string key_of(const std::vector<common_grammar_trigger> &triggers) {
   return key;
 }
 
-// Of a list with the last used first.
+// Looks up `key` in a list with the most recently used entry first.
 template <typename T>
 std::shared_ptr<T> find_in(std::list<std::pair<std::string, std::shared_ptr<T>>> &list,
                            const std::string &key) {
@@ -62,12 +62,12 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
   {
     const std::lock_guard<std::mutex> lock(mutex);
     const auto found = find_in(grammars, text);
-    // Grammars grow while they are used, so a look at their sizes belongs to each use.
+    // Grammars grow while they are used, so check the sizes at each use.
     shrink();
     if (found && !found->is_large()) return found;
     if (found) {
       rules = found->rules();
-      grammars.pop_front(); // who uses it keeps it
+      grammars.pop_front(); // its users keep it alive
     }
   }
   Effort work(compile_steps);
@@ -84,7 +84,7 @@ std::shared_ptr<Grammar> GrammarCache::grammar(const llama_vocab *vocab, const s
   }
   auto made = std::make_shared<Grammar>(std::move(rules), work);
   const std::lock_guard<std::mutex> lock(mutex);
-  const auto other = find_in(grammars, text); // made meanwhile
+  const auto other = find_in(grammars, text); // made in the meantime
   if (other) return other;
   grammars.emplace_front(text, made);
   shrink();
@@ -95,7 +95,7 @@ size_t GrammarCache::size_of(const std::pair<std::string, std::shared_ptr<Gramma
   return 2 * entry.first.size() + entry.second->size();
 }
 
-// The first is always kept: the request that asks needs it.
+// Always keeps the first: the current request needs it.
 void GrammarCache::shrink() {
   size_t bytes = 0;
   size_t count = 0;
@@ -156,11 +156,11 @@ std::unique_ptr<Constraint> Constraint::make(const llama_vocab *vocab, GrammarCa
     made->waiting = std::make_unique<Trigger>(cache.triggers(params.grammar_triggers));
     return made;
   }
-  // The whole answer is the grammar's, from where the block ends that the prompt has begun.
+  // The grammar covers the whole answer, from the end of the block that the prompt has begun.
   if (made->budget && !made->thinking()) made->budget.reset();
   if (!made->budget && common_grammar_needs_prefill(params.grammar) && !prompt.empty()) {
-    // Its text, unless the grammar names tokens: vocabularies may put a space before the first, or
-    // take it together with that.
+    // Feeds the prompt's text, or its tokens if the grammar names tokens: vocabularies may put a
+    // space before the first token, or merge one into it.
     if (made->grammar->rules()->names_tokens) {
       for (const llama_token token : begun(vocab, prompt)) made->feed(token);
     } else {
@@ -212,12 +212,12 @@ std::shared_ptr<const Grammar::Mask> Constraint::mask_apart(Effort &work) {
 void Constraint::feed_piece(llama_token token, const std::string &bytes) {
   Effort work(accept_steps);
   if (grammar->is_crowded())
-    grammar = grammar->begin_anew(position, work); // others may go on with the old one
+    grammar = grammar->begin_anew(position, work); // others may continue with the old one
   const bool end = token >= 0 && tree->is_end(token);
   const bool fits = end ? grammar->may_end(position)
                         : grammar->accept(position, token, bytes.data(), bytes.size(), work);
   if (!fits)
-    throw std::runtime_error("the grammar does not go on with \"" + bytes + '"' +
+    throw std::runtime_error("the grammar does not continue with \"" + bytes + '"' +
                              (token < 0 ? "" : ", token " + std::to_string(token)));
 }
 
@@ -236,7 +236,7 @@ void Constraint::accept(llama_token token) {
     llama_sampler_accept(budget.get(), token);
     if (rested && common_reasoning_budget_get_state(budget.get()) == REASONING_BUDGET_DONE) {
       if (!lazy) return budget.reset(); // there is no other block
-      // What ends the block may hold the trigger.
+      // The end of the block may contain the trigger.
       const llama_tokens *end = common_reasoning_budget_get_end_match(budget.get());
       if (end != nullptr) {
         for (const llama_token one : *end) feed(one);

@@ -1,6 +1,6 @@
-// What a grammar asks of one sampler: the grammar's position, and for a lazy grammar the wait for
-// its trigger. Made on a pool thread, used on the compute thread, or on a pool thread while no
-// step may use it.
+// The grammar of one sampler: its position in the grammar, and for a lazy grammar the wait for the
+// trigger. Made on a pool thread; used on the compute thread, or on a pool thread while no step may
+// use it.
 #pragma once
 
 #include "grammar/grammar.h"
@@ -12,11 +12,11 @@
 
 namespace recua {
 
-// The grammars of one model that were used last, and the tree they are walked with. Nothing is made
-// under its lock.
-// The tokens that the template has put into the prompt already as the answer's beginning.
+// The tokens at the start of the answer that the template has already put into the prompt.
 std::vector<llama_token> begun(const llama_vocab *vocab, const std::string &prompt);
 
+// The most recently used grammars of one model, and the tree that they are walked with. Nothing is
+// compiled under its lock.
 class GrammarCache {
 public:
   // Any thread. Throws GrammarError, TooMuchWork.
@@ -24,8 +24,9 @@ public:
   std::shared_ptr<const Triggers> triggers(const std::vector<common_grammar_trigger> &given);
   std::shared_ptr<const PieceTree> tree(const llama_vocab *vocab);
 
-  // What the grammars that are kept may hold together; the one asked for last is kept whatever its
-  // size. Those in use grow on, each within bounds of its own, until the next is asked for.
+  // The most bytes that the cached grammars may hold together; the latest one requested is kept
+  // whatever its size. Grammars in use keep growing, each within its own bounds, until the next
+  // request.
   void limit(size_t bytes);
   struct Held {
     size_t count, bytes;
@@ -34,14 +35,14 @@ public:
 
 private:
   static constexpr size_t most = 32;
-  static constexpr size_t most_trigger_bytes = 64u << 10; // longer ones are made for each request
+  static constexpr size_t most_trigger_bytes = 64u << 10; // longer triggers are not cached
 
   void shrink();
   static size_t size_of(const std::pair<std::string, std::shared_ptr<Grammar>> &entry);
 
   size_t most_bytes = 256u << 20;
   std::mutex mutex; // guards the lists
-  std::list<std::pair<std::string, std::shared_ptr<Grammar>>> grammars; // the last used first
+  std::list<std::pair<std::string, std::shared_ptr<Grammar>>> grammars; // most recently used first
   std::list<std::pair<std::string, std::shared_ptr<const Triggers>>> waits;
   std::once_flag tree_made;
   std::shared_ptr<const PieceTree> pieces;
@@ -49,22 +50,22 @@ private:
 
 class Constraint {
 public:
-  // Throws where the grammar does not compile, or does not begin as the prompt ends.
+  // Throws if the grammar does not compile, or does not accept the answer's start in the prompt.
   static std::unique_ptr<Constraint> make(const llama_vocab *vocab, GrammarCache &cache,
                                           const common_params_sampling &params);
 
-  // Whether the next token is constrained at all.
+  // Whether the grammar constrains the next token.
   bool active() const;
-  // Whether the whole answer is its own, and has not begun: the model still thinks.
+  // True if the grammar covers the whole answer, which has not begun: the model is still thinking.
   bool rests() const { return !lazy && thinking(); }
-  // Whether the answer may end here by it.
+  // Whether the grammar allows the answer to end here.
   bool may_end() const;
   bool allows(llama_token token, Effort &work) const;
   bool has_mask() const { return grammar->has_mask(position); }
   std::shared_ptr<const Grammar::Mask> mask(Effort &work);
-  // The same where it takes so many steps that others must not wait for the grammar meanwhile.
+  // The same on a copy of the grammar: for work that others must not wait for.
   std::shared_ptr<const Grammar::Mask> mask_apart(Effort &work);
-  // Throws where an active constraint does not allow the token.
+  // Throws if the constraint is active and does not allow the token.
   void accept(llama_token token);
 
 private:
@@ -80,11 +81,11 @@ private:
   std::shared_ptr<const PieceTree> tree;
   std::shared_ptr<Grammar> grammar;
   Grammar::Position position;
-  uint32_t laborious = 0; // masks that are not tried here: of the last ones some took too much work
+  uint32_t laborious = 0; // how many more masks to refuse here, after one that took too much work
   bool lazy = false;
   std::unique_ptr<Trigger> waiting; // until the trigger comes
   std::unique_ptr<llama_sampler, FreeSampler>
-      budget; // knows where a thinking block is, in which the grammar rests
+      budget; // tracks thinking blocks; the grammar is suspended inside one
 };
 
 } // namespace recua

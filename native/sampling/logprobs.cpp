@@ -27,8 +27,8 @@ void Logprobs::look_after(const llama_token_data_array &candidates) {
 void Logprobs::note(llama_token token) {
   if (after) return note_after(token);
   best.clear();
-  // The least of the best so far is at the front of the heap; most logits fail against it at once.
-  // Of equals the first counts as the likelier.
+  // The front of the heap holds the least of the best so far; most logits fail against it at once.
+  // Of equal logits the first counts as likelier.
   const auto above = [&](llama_token a, llama_token b) {
     const float one = row[static_cast<size_t>(a)], other = row[static_cast<size_t>(b)];
     return one > other || (one == other && a < b);

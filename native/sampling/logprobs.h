@@ -1,7 +1,7 @@
-// How likely the tokens of a request were that asks for it: log probabilities of the distribution
-// as the model gave it, before biases, penalties and samplers; or probabilities of what these left.
-// One row is looked at, then the token of that row is noted. JS takes what was noted while the next
-// step computes.
+// How likely the tokens of a request were, if it asks: log probabilities from the model's own
+// distribution, before biases, penalties and samplers; or probabilities of the candidates left
+// after them. For each token, first look at a row, then note the token. JS takes the results while
+// the next step computes.
 #pragma once
 
 #include "llama.h"
@@ -15,24 +15,25 @@ namespace recua {
 
 class Logprobs {
 public:
-  // `top`: how many of the likeliest tokens are told beside each. `after`: probabilities after
-  // sampling.
+  // `top`: how many of the likeliest tokens to report beside each. `after`: report probabilities
+  // after sampling.
   Logprobs(int32_t top, bool after, size_t vocabulary);
 
-  // Compute thread. Copies the row, which samplers change in place. False where it holds no number
-  // above -infinity.
+  // Compute thread. Copies the row, because samplers change it in place. False if it holds no
+  // number above -infinity.
   bool look(const float *logits, int32_t threads);
-  // The same, instead: what the samplers left of the row.
+  // The same for the candidates that the samplers left of the row.
   void look_after(const llama_token_data_array &candidates);
-  // Compute thread, or the pool thread that decides a token. `token` came of the row looked at.
+  // Compute thread, or the pool thread that decides a token. `token` was chosen from the last row
+  // looked at.
   void note(llama_token token);
   const bool after;
 
   struct Noted {
-    std::vector<int32_t> tokens; // `top` for each that was noted, the likeliest first; -1 is none
-    std::vector<float> values;   // 1 + `top` for each: the token's own, then those
+    std::vector<int32_t> tokens; // `top` per noted token, the likeliest first; -1: none
+    std::vector<float> values;   // 1 + `top` per noted token: its own value, then theirs
   };
-  // Any thread. What was noted since the last call.
+  // Any thread. The results since the last call.
   Noted take();
 
 private:

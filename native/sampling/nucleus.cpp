@@ -1,7 +1,7 @@
-// Top-p without top-k, which is what OpenAI's clients send. A row is not sorted for it: where the
-// nucleus ends and where the draw falls is estimated from a sample of the row, then one pass adds
-// up what is above these two places and keeps the few logits around them, among which both are
-// found exactly. An estimate that was wrong is noticed, and the pass repeated with more room.
+// Top-p without top-k, as OpenAI's clients send it, without sorting the row. A sample of the row
+// gives an estimate of where the nucleus ends and where the draw falls. Then one pass adds up
+// everything above these two places and keeps the few logits around them, among which both are
+// found exactly. A wrong estimate is detected, and the pass repeated with more room.
 #include "sampling/choice.h"
 #include "sampling/row.h"
 
@@ -14,13 +14,13 @@ namespace {
 
 using row::nothing;
 
-// The largest logits, which a sample would miss, with what they weigh.
+// The largest logits, which a sample would miss, and their weight.
 struct Head {
   float least = INFINITY; // the smallest of them
   double weight = 0, hot = 0;
 };
 
-// A row as counts of buckets of logits, from an eighth of it.
+// Counts the logits of a row by bucket, from an eighth of the row.
 class Sketch {
 public:
   Sketch(const float *logits, size_t count, float largest) : largest(largest) {
@@ -32,7 +32,8 @@ public:
     }
     const float range = largest - *std::min_element(lowest, lowest + run);
     scale = static_cast<float>(buckets) / std::max(std::min(range, deepest), 1e-6f);
-    // Two tables: neighbors often fall into one bucket, and would wait for each other's count.
+    // Two tables, because neighbors often fall into one bucket and would wait for each other's
+    // count.
     uint32_t other[buckets] = {};
     size_t sampled = 0;
     for (size_t start = 0; start + run <= count; start += every, sampled += run) {
@@ -45,7 +46,7 @@ public:
     share = static_cast<double>(count) / static_cast<double>(std::max<size_t>(1, sampled));
   }
 
-  // What all of them together weigh, e^(logit - largest) each.
+  // The weight of all logits together: e^(logit - largest) each.
   double total() const {
     float each[buckets];
     weigh(each, 1);
@@ -54,8 +55,8 @@ public:
     return sum * share;
   }
 
-  // Around the end of the nucleus, and the place of the draw in it. `width`: how many standard
-  // deviations of room on each side.
+  // Ranges around the end of the nucleus and around the place of the draw in it. `width`: room on
+  // each side, in standard deviations.
   row::Ranges ranges(double top_p, double place, float hot_scale, const Head &head, float least, double width) const {
     const size_t first = head.least > largest ? 0 : bucket_of(head.least) + 1;
     row::Ranges found{};
@@ -69,22 +70,22 @@ public:
 
 private:
   static constexpr size_t buckets = 1024;
-  // What is further below the largest has no share worth counting, however many they are.
+  // Logits further below the largest have no share worth counting, however many there are.
   static constexpr float deepest = 32;
 
   size_t bucket_of(float logit) const {
     const float at = (largest - logit) * scale;
-    return at < static_cast<float>(buckets - 1) ? static_cast<size_t>(at) : buckets - 1; // the last for NaN, too
+    return at < static_cast<float>(buckets - 1) ? static_cast<size_t>(at) : buckets - 1; // NaN goes into the last one, too
   }
-  // What one logit in the middle of each bucket weighs.
+  // The weight of one logit in the middle of each bucket.
   void weigh(float *each, float by) const {
     for (size_t i = 0; i < buckets; i++) each[i] = -(static_cast<float>(i) + 0.5f) / scale;
     row::exponentials(each, each, buckets, 0, by, nothing);
   }
   float top_of(size_t bucket) const { return largest - static_cast<float>(bucket) / scale; }
 
-  // Where the given part of the weight of the head and the buckets [first, last) is reached, with
-  // room; returns the bucket of it.
+  // Finds where the given part of the weight of the head and the buckets [first, last) is reached,
+  // with room around it; returns that bucket.
   size_t range(float by, size_t first, size_t last, double head, double part, double width, float &low, float &high) const {
     float each[buckets];
     weigh(each, by);
@@ -117,8 +118,8 @@ private:
   uint32_t counts[buckets] = {};
 };
 
-// Where weights, added up in falling order of the logits, reach `wanted`; null where they do not.
-// Only the logits around that place are sorted.
+// The entry where the weights, added up in falling order of the logits, reach `wanted`; null if
+// they do not. Sorts only the logits around that place.
 const Choice::Entry *reach(std::vector<Choice::Entry> &entries, double wanted) {
   constexpr size_t buckets = 256;
   if (entries.empty()) return nullptr;
@@ -150,7 +151,7 @@ const Choice::Entry *reach(std::vector<Choice::Entry> &entries, double wanted) {
 
 } // namespace
 
-// `best` becomes what the lists of a split's parts hold, `weights` their logits.
+// Fills `best` with the entries in the lists of the splits, and `weights` with their logits.
 void Choice::collect(const float *logits, const std::vector<uint32_t> &lists, size_t row::Split::*listed) {
   size_t count = 0;
   for (const auto &part : splits) count += part.*listed;
@@ -163,8 +164,8 @@ void Choice::collect(const float *logits, const std::vector<uint32_t> &lists, si
   }
 }
 
-// The weights of `best`, in the same order as its logits in `weights`; those below `least` have
-// none. Returns their sum.
+// Computes the weights of `best`, whose logits are in `weights` in the same order; logits below
+// `least` get none. Returns the sum.
 double Choice::weigh(float largest, float scale, float least) {
   double sum = 0;
   row::exponentials(weights.data(), weights.data(), weights.size(), largest, scale, least);
@@ -212,7 +213,7 @@ int64_t Choice::pick_between(const float *logits, size_t count, float largest, f
   const Entry *drawn = reach(best, target - all.hot_drawn);
   if (drawn != nullptr) return drawn->index;
   if (ranges.draw_low > cut) return -1;
-  // Rounding may leave the last share to nobody.
+  // Rounding may leave the last share unclaimed.
   for (const Entry &entry : best) {
     if (entry.weight > 0 && (drawn == nullptr || entry.logit < drawn->logit)) drawn = &entry;
   }
@@ -225,7 +226,7 @@ int64_t Choice::pick_of_nucleus(const float *logits, size_t count, float largest
   const bool small = count <= 4 * most;
   const Sketch sketch(logits, count, largest);
   Head head;
-  // Mostly the nucleus is small; then its head is all that is sorted.
+  // The nucleus is usually small; then it is enough to sort its head.
   if (small || options.top_p * sketch.total() < most) {
     const double wanted = options.top_p * row::sum_exponentials(logits, count, largest, 1, nothing, threads);
     select_best(logits, count, small ? count : most);

@@ -1,13 +1,14 @@
-// Plain loops over blocks, which compilers turn into vector instructions, compiled for newer
-// instruction sets beside the baseline where the compiler can choose at run time. Sixteen lanes
-// everywhere: sums are the same whatever the vectors' width.
+// Plain loops over blocks, which compilers vectorize. Where the compiler supports a choice at run
+// time, they are compiled for newer instruction sets beside the baseline. Sixteen lanes everywhere,
+// so that sums do not depend on the vector width.
 #include "sampling/row.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
-// The choice is made while the library is loaded, when ThreadSanitizer's part cannot be called yet.
+// The choice is made while the library is loaded, when ThreadSanitizer's runtime cannot be called
+// yet.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
 #define RECUA_VECTORS __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -20,8 +21,8 @@ namespace {
 
 constexpr size_t lanes = 16;
 
-// The sum of a stretch, which it uses up; rounding errors stay within the stretch. Halves are added
-// to each other, as no addition then waits for another.
+// The sum of a stretch, whose values it overwrites; rounding errors stay within the stretch. Adds
+// halves to each other, so that no addition waits for another.
 inline double fold(float *values) {
   for (size_t half = stretch / 2; half >= lanes; half /= 2) {
     for (size_t i = 0; i < half; i++) values[i] += values[i + half];
@@ -31,17 +32,17 @@ inline double fold(float *values) {
   return sum;
 }
 
-// NaN is smaller than all else.
+// NaN counts as smaller than everything else.
 inline float larger(float a, float b) {
   const float known = b == b ? b : nothing;
   return a > known ? a : known;
 }
 
-// e^x for x <= 0 as 2^(x · log2 e): 2^n · 2^f with a polynomial for f in [-½, ½]; as good as
-// nothing, but not 0, below -87.
+// e^x for x <= 0 as 2^(x · log2 e): 2^n · 2^f with a polynomial for f in [-½, ½]. Below -87 it is
+// negligible, but not 0.
 inline float fast_exp(float x) {
   constexpr float to_powers_of_two = 1.44269504f;
-  constexpr float rounder = 12582912.0f; // 1.5 · 2^23: a small number added to it is rounded to a whole one, in the lowest bits
+  constexpr float rounder = 12582912.0f; // 1.5 · 2^23: adding it rounds a small number to a whole one, in the lowest bits
   const float clamped = x > -87.0f ? x : -87.0f;
   const float shifted = clamped * to_powers_of_two + rounder;
   const float f = clamped * to_powers_of_two - (shifted - rounder);
@@ -59,7 +60,7 @@ inline float fast_exp(float x) {
   return p;
 }
 
-// At least this, or -infinity would weigh more than nothing.
+// The lower bound; without it -infinity would get a weight.
 constexpr float smallest_logit = std::numeric_limits<float>::lowest();
 
 inline float weight_of(float logit, float largest, float scale, float least) {
@@ -67,7 +68,7 @@ inline float weight_of(float logit, float largest, float scale, float least) {
   return logit >= least ? weight : 0.0f;
 }
 
-// Half of a block beside the other half, and so on down to one.
+// The larger of each half's values, then of half of those, and so on down to one.
 RECUA_VECTORS void block_maxima(const float *logits, size_t count, float *maxima) {
   float top[block / 2];
   for (; count >= block; count -= block, logits += block) {
@@ -83,8 +84,8 @@ RECUA_VECTORS void block_maxima(const float *logits, size_t count, float *maxima
   for (size_t i = 0; i < count; i++) *maxima = larger(logits[i], *maxima);
 }
 
-// A stretch's weights go through a buffer in the nearest cache: loops that also add up are not
-// turned into vector instructions.
+// The weights of a stretch go through a buffer in the nearest cache: compilers do not vectorize
+// loops that also add up.
 RECUA_VECTORS void stretch_sums(const float *logits, size_t count, float largest, float scale, float least, double *sums) {
   alignas(64) float weights[stretch];
   least = std::max(least, smallest_logit);
@@ -97,7 +98,7 @@ RECUA_VECTORS void stretch_sums(const float *logits, size_t count, float largest
   }
 }
 
-// 1 for those in the first range, 2 for those in the second, 3 for those in both.
+// 1 for logits in the first range, 2 for the second, 3 for both.
 RECUA_VECTORS void mark(const float *logits, size_t count, const Ranges &ranges, uint8_t *marks) {
   const Ranges r = ranges;
   for (size_t i = 0; i < count; i++) {
@@ -151,7 +152,7 @@ RECUA_VECTORS void exponentials(const float *logits, float *weights, size_t coun
 }
 
 double sum_exponentials(const float *logits, size_t count, float largest, float scale, float least, int32_t threads) {
-  auto &sums = scratch().sums; // this thread's, whoever fills it
+  auto &sums = scratch().sums; // this thread's, whichever thread fills it
   sums.resize((count + stretch - 1) / stretch);
   each_part(count, threads, [&, to = sums.data()](size_t first, size_t last) {
     stretch_sums(logits + first, last - first, largest, scale, least, to + first / stretch);
@@ -169,7 +170,7 @@ Split split(const float *logits, size_t first, size_t last, float largest, float
     add_stretch(logits + start, count, largest, scale, ranges.cut_high, ranges.draw_high, split);
     mark(logits + start, count, ranges, marks);
     std::memset(marks + count, 0, stretch - count);
-    // Few are marked; eight are looked at in one.
+    // Few are marked, so look at eight at once.
     for (size_t word = 0; word < count; word += sizeof(uint64_t)) {
       uint64_t any;
       std::memcpy(&any, marks + word, sizeof any);

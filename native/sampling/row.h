@@ -1,6 +1,6 @@
-// Passes over a row of logits. A row is looked at in parts of a fixed size, which several threads
-// may share: what is added up in a part stays in it, and parts are put together in their order, so
-// that a result does not depend on the number of threads.
+// Passes over a row of logits. A row is processed in parts of a fixed size, which several threads
+// may share. Sums stay within a part, and parts are combined in order, so a result does not depend
+// on the number of threads.
 #pragma once
 
 #include <cmath>
@@ -15,16 +15,16 @@ constexpr size_t block = 128;    // logits with one maximum
 constexpr size_t stretch = 1024; // logits with one sum
 constexpr size_t part = 8192;    // logits that a thread takes at a time
 
-// Scratch of the thread, as large as the largest vocabulary it met.
+// Per-thread scratch memory, as large as the largest vocabulary seen.
 struct Scratch {
   std::vector<float> maxima, sorted;
   std::vector<double> sums;
-  std::vector<uint32_t> cut, drawn; // indices, from each part's beginning on
+  std::vector<uint32_t> cut, drawn; // indices, relative to the start of each part
 };
 Scratch &scratch();
 
 // Calls work(first, last) for each part. The threads are those that llama.cpp has just computed
-// with: OpenMP keeps them for the calling thread, if they are as many.
+// with: OpenMP keeps them for the calling thread if the count is the same.
 template <typename Work>
 void each_part(size_t count, int32_t threads, Work &&work) {
   const auto parts = static_cast<int32_t>((count + part - 1) / part);
@@ -35,27 +35,27 @@ void each_part(size_t count, int32_t threads, Work &&work) {
   }
 }
 
-// The largest of each block, into the thread's scratch; returns the largest of all, -infinity if
-// none is a number above that.
+// Writes the largest logit of each block into the thread's scratch. Returns the largest of all,
+// -infinity if no logit is a number above that.
 float survey(const float *logits, size_t count);
 
-// e^((logit - largest) · scale), 0 for -infinity and logits below `least`. Relative error below
-// 2e-7 near the largest, up to 5e-6 at e^-87, which is the least.
+// e^((logit - largest) · scale); 0 for -infinity and for logits below `least`. The relative error
+// is below 2e-7 near the largest and up to 5e-6 at e^-87, the smallest value.
 void exponentials(const float *logits, float *weights, size_t count, float largest, float scale, float least);
 
-// The sums of these by stretches, into the thread's scratch; returns all of it.
+// Writes the sums of these by stretch into the thread's scratch; returns the total.
 double sum_exponentials(const float *logits, size_t count, float largest, float scale, float least, int32_t threads);
 
-// What is above, in and below two ranges of logits.
+// Two ranges of logits. Each includes its low end and excludes its high end.
 struct Ranges {
-  float cut_low, cut_high, draw_low, draw_high; // from low, below high
+  float cut_low, cut_high, draw_low, draw_high;
 };
 struct Split {
-  double total = 0, above_cut = 0;         // e^(logit - largest): of all, of those from cut_high on
-  double hot_above_cut = 0, hot_drawn = 0; // e^((logit - largest) · scale): of those from cut_high, from draw_high on
+  double total = 0, above_cut = 0;         // e^(logit - largest): of all; of those from cut_high on
+  double hot_above_cut = 0, hot_drawn = 0; // e^((logit - largest) · scale): from cut_high on; from draw_high on
   size_t cut_count = 0, draw_count = 0;    // in the ranges
 };
-// For one part; the indices of what is in the ranges go into the lists, counted from `first`.
+// Processes one part. The lists get the indices of logits in the ranges, relative to `first`.
 Split split(const float *logits, size_t first, size_t last, float largest, float scale, const Ranges &ranges, uint32_t *cut, uint32_t *drawn);
 
 } // namespace recua::row

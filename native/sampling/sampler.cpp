@@ -1,6 +1,5 @@
-// One request's sampler. What clients use every day (penalties, biases, top-k, top-p, min-p,
-// temperature, grammars) runs in choice.cpp and constraint.cpp; the rest of llama.cpp's samplers
-// run in its own chain.
+// One request's sampler. The common options (penalties, biases, top-k, top-p, min-p, temperature,
+// grammars) run in choice.cpp and constraint.cpp; llama.cpp's other samplers run in its own chain.
 #include "addon.h"
 
 #include "sampling/sampler_options.h"
@@ -13,38 +12,38 @@ namespace recua {
 
 namespace {
 
-// Samplers that only llama.cpp's chain has.
+// Whether the options need samplers that only llama.cpp's chain has.
 bool needs_chain(const common_params_sampling &p) {
   if (p.mirostat != 0 || (p.dry_multiplier != 0 && p.dry_penalty_last_n != 0)) return true;
   if (p.dynatemp_range > 0) return true;
-  if (p.temp <= 0) return false; // nothing that only trims or reshapes the tail can change the best
+  if (p.temp <= 0) return false; // samplers that only trim or reshape the tail cannot change the best token
   return p.xtc_probability > 0 || p.typ_p < 1 || p.top_n_sigma > 0 || p.top_k > ChoiceOptions::largest_top_k;
 }
 
-// No token was found. Where the logits are no numbers neither are the weights that they come from:
-// then it is the file's fault; else that of the request, which leaves none.
+// The error when no token was found. If the logits are not numbers, neither are the weights, and
+// the file is at fault; otherwise the request leaves no token.
 CodedError no_token(const ModelState &model, const Constraint *constraint, const float *logits, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (std::isnan(logits[i]) || logits[i] == INFINITY) return CodedError("generation_failed", model.damaged());
   }
   const std::string said = "No token is allowed here: ";
   if (constraint == nullptr || !constraint->active()) return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes them all.");
-  if (constraint->may_end()) return CodedError("no_token_left", said + "the answer's grammar is at its end, which ignore_eos or logit_bias excludes.");
-  return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes all that the answer's grammar leaves.");
+  if (constraint->may_end()) return CodedError("no_token_left", said + "the answer's grammar is at its end, but ignore_eos or logit_bias excludes the end tokens.");
+  return CodedError("no_token_left", said + "logit_bias or ignore_eos excludes every token that the answer's grammar allows.");
 }
 
-// A row of its own for what a grammar leaves of another.
+// Scratch row for the logits that a grammar leaves of another row.
 std::vector<float> &own_row(size_t count) {
   static thread_local std::vector<float> row;
   if (row.size() < count) row.resize(count);
   return row;
 }
 
-// What one token may take of the compute thread beyond the passes over its row: some milliseconds.
-// The whole vocabulary can be walked within it, where the grammar has been there before.
+// What one token may cost on the compute thread beyond the passes over its row: some milliseconds.
+// Enough to walk the whole vocabulary if the grammar has been there before.
 constexpr uint64_t step_work = 500000;
-// And of a pool thread: some tenths of a second, after which the request fails. The worst grammars
-// that can be used take a fifth of it.
+// The same on a pool thread: some tenths of a second, after which the request fails. The worst
+// usable grammars take a fifth of it.
 constexpr uint64_t apart_work = 25000000;
 
 } // namespace
@@ -73,7 +72,8 @@ llama_token SamplerState::sample(llama_context *context, int32_t row, float *log
   if (closed || !(parts.chain || parts.choice)) throw CodedError("closed", "The sampler is closed.");
   if (logits == nullptr) throw CodedError("generation_failed", "The model gave no logits for this row.");
   if (parts.logprobs && !parts.logprobs->after) parts.logprobs->look(logits, threads);
-  // Thought is no answer: a form of the whole answer does not end before it has begun.
+  // Thinking is not part of the answer: with a grammar for the whole answer, no end token may come
+  // before the answer has begun.
   if (parts.before_end > 0 || (parts.constraint && parts.constraint->rests())) hold_ends(logits);
   llama_token token = force(logits);
   if (token == LLAMA_TOKEN_NULL) token = by_chain() ? sample_by_chain(context, row) : sample_own(logits, threads);
@@ -81,14 +81,14 @@ llama_token SamplerState::sample(llama_context *context, int32_t row, float *log
   return token;
 }
 
-// Of a token that is the next.
+// Records the token that comes next.
 void SamplerState::came(llama_token token) {
   if (parts.drafter) parts.drafter->accept(token);
   if (parts.logprobs) parts.logprobs->note(token);
   if (parts.before_end > 0) parts.before_end--;
 }
 
-// Where thinking has to end, the next token of that; else none.
+// If thinking has to end, the next token of its end; otherwise none.
 llama_token SamplerState::force(const float *logits) {
   const llama_token token = parts.thoughts ? parts.thoughts->forced() : LLAMA_TOKEN_NULL;
   if (token < 0) return LLAMA_TOKEN_NULL;
@@ -121,7 +121,8 @@ void SamplerState::hold_ends(float *logits) {
   for (const llama_token end : parts.ends) end_logits.push_back(std::exchange(logits[end], -INFINITY));
 }
 
-// Where a grammar leaves nothing else the answer ends early. False where they were not held.
+// If a grammar leaves nothing else, the answer ends early. False if the end tokens were not held
+// back.
 bool SamplerState::give_ends_back(float *logits) {
   if (parts.before_end == 0) return false;
   for (size_t i = 0; i < parts.ends.size(); i++) logits[parts.ends[i]] = end_logits[i];
@@ -143,7 +144,7 @@ llama_token SamplerState::sample_own(float *logits, int32_t threads) {
   }
 }
 
-// Throws TooMuchWork where the grammar needs more of it than others should wait for.
+// Throws TooMuchWork if the grammar needs more work than other sequences should wait for.
 int64_t SamplerState::find(float *logits, size_t count, int32_t threads) {
   const int64_t found = pick(logits, count, threads);
   const auto &constraint = parts.constraint;
@@ -158,7 +159,7 @@ llama_token SamplerState::decide() {
   if (closed || held.empty()) throw CodedError("closed", "The sampler is closed.");
   std::vector<float> logits;
   logits.swap(held);
-  // On a copy of the grammar: the compute thread may want the one that others share.
+  // On a copy of the grammar: the compute thread may need the shared one.
   Effort work(apart_work, &closed);
   const auto mask = parts.constraint->mask_apart(work);
   int64_t found = mask->allows(held_winner) ? held_winner : pick_masked(*mask, logits.data(), logits.size());
@@ -176,16 +177,16 @@ int64_t SamplerState::pick(float *logits, size_t count, int32_t threads) {
   llama_token_data_array array{candidates.data(), count, -1, false};
   llama_sampler_apply(common_sampler_get(parts.chain.get()), &array);
   if (parts.logprobs && parts.logprobs->after) parts.logprobs->look_after(array);
-  // Where every token is refused the chain still picks one. False for NaN too.
+  // If every token is refused, the chain still picks one. False for NaN, too.
   if (array.selected < 0 || !(array.data[array.selected].logit > -INFINITY)) return -1;
   return array.data[array.selected].id;
 }
 
-// The unconstrained winner was refused: the draw is made again among what the grammar allows.
+// The grammar refused the unconstrained winner: draws again among the tokens that it allows.
 int64_t SamplerState::pick_allowed(float *logits, size_t count, Effort &work) {
   Constraint &constraint = *parts.constraint;
-  // Where nearly all is allowed, so are enough of the best; their masks would be large and
-  // different at every character of a text.
+  // If the grammar allows nearly everything, it allows enough of the best tokens; masks for such
+  // places would be large, and different at every character of a text.
   if (parts.choice && !constraint.has_mask()) {
     const auto found = parts.choice->pick_of_allowed(logits, count, [&](uint32_t token) { return constraint.allows(static_cast<llama_token>(token), work); });
     if (found >= 0) return found;
@@ -224,7 +225,7 @@ void SamplerState::accept(llama_token token) {
 }
 
 void SamplerState::resume(const std::vector<llama_token> &tokens, int32_t draws) {
-  if (!parts.choice || draws < 0) throw CodedError("invalid_argument", "What llama.cpp's chain has drawn cannot be told.");
+  if (!parts.choice || draws < 0) throw CodedError("invalid_argument", "Expected a sampler that does not use llama.cpp's chain, whose random state cannot be read.");
   for (const llama_token token : tokens) {
     if (closed) return;
     accept(token);
@@ -236,8 +237,8 @@ void SamplerState::resume(const std::vector<llama_token> &tokens, int32_t draws)
 
 llama_token SamplerState::sample_by_chain(llama_context *context, int32_t row) {
   const llama_token token = common_sampler_sample(parts.chain.get(), context, row);
-  // Where every token is refused the chain still picks one, and accepting it could abort the
-  // process. False for NaN too.
+  // If every token is refused, the chain still picks one, and accepting it could abort the process.
+  // False for NaN, too.
   const llama_token_data_array *candidates = common_sampler_get_candidates(parts.chain.get(), false);
   if (candidates->selected < 0 || !(candidates->data[candidates->selected].logit > -INFINITY)) {
     throw no_token(*model, parts.constraint.get(), llama_get_logits_ith(context, row), static_cast<size_t>(llama_vocab_n_tokens(model->vocab)));
@@ -259,7 +260,7 @@ SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_
   const llama_vocab *vocab = of->vocab;
   if (!by_chain && !params.grammar.empty()) {
     constraint = Constraint::make(vocab, of->grammars, params);
-    // The chain draws, the grammar is not its business.
+    // The chain draws; the grammar stays outside of it.
     params.grammar = {};
     params.grammar_lazy = false;
   }
@@ -281,7 +282,7 @@ SamplerParts::SamplerParts(const std::shared_ptr<ModelState> &of, common_params_
 }
 
 void SamplerState::release() {
-  closed = true; // ends what decides
+  closed = true; // interrupts decide()
   const std::lock_guard<std::mutex> lock(deciding);
   parts = {};
   model.reset();
@@ -357,7 +358,7 @@ Napi::Value Sampler::resume(const Napi::CallbackInfo &info) {
 }
 
 Napi::Value Sampler::close(const Napi::CallbackInfo &info) {
-  // A step in flight may still use it: the memory goes with the last holder.
+  // A step in flight may still use it; the last holder frees it.
   state->closed = true;
   state = std::make_shared<SamplerState>();
   state->closed = true;

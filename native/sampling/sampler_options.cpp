@@ -8,7 +8,7 @@ namespace recua {
 
 namespace {
 
-// A trigger that is one token of this vocabulary is looked for as that.
+// A trigger word that is one token of this vocabulary becomes a token trigger.
 common_grammar_trigger by_token(const llama_vocab *vocab, common_grammar_trigger trigger) {
   if (trigger.type != COMMON_GRAMMAR_TRIGGER_TYPE_WORD) return trigger;
   const auto ids = common_tokenize(vocab, trigger.value, false, true);
@@ -55,7 +55,8 @@ void read_numbers(const Options &options, common_params_sampling &params) {
   options.number("seed", params.seed);
 }
 
-// Where a thinking block begins and ends, as tokens; nothing where the format has none.
+// Reads the start and end tags of thinking blocks, as tokens; leaves them empty if the format has
+// none.
 void read_tags(const llama_vocab *vocab, const common_chat_params &chat, common_params_sampling &params) {
   if (chat.thinking_start_tag.empty() || chat.thinking_end_tags.empty()) return;
   params.reasoning_budget_start = common_tokenize(vocab, chat.thinking_start_tag, false, true);
@@ -104,8 +105,8 @@ void GrammarSource::apply(const llama_vocab *vocab, common_params_sampling &para
   params.grammar_lazy = chat.grammar_lazy;
   if (!chat.grammar_lazy && !after_thoughts) return;
   for (const auto &trigger : chat.grammar_triggers) params.grammar_triggers.push_back(by_token(vocab, trigger));
-  if (chat.grammar_lazy && params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "A lazy grammar needs a trigger.");
-  // Inside a thinking block the grammar rests; this sampler knows where the block is.
+  if (chat.grammar_lazy && params.grammar_triggers.empty()) throw CodedError("invalid_grammar", "Expected a trigger for the lazy grammar, got none.");
+  // A grammar is suspended inside a thinking block; this sampler knows where the block is.
   read_tags(vocab, chat, params);
 }
 
@@ -130,7 +131,7 @@ SamplerRequest::SamplerRequest(const Options &options) : grammar(options) {
   const Napi::Value shape = options.get("shape");
   if (!shape.IsExternal()) return;
   const auto answer = *shape.As<HeldShape>().Data();
-  if (!answer->shape) throw CodedError("invalid_argument", "A parser of this prompt was closed already.");
+  if (!answer->shape) throw CodedError("invalid_argument", "The parser of this prompt is already closed.");
   grammar = GrammarSource(*answer);
 }
 

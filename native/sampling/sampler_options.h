@@ -1,4 +1,4 @@
-// A sampler's options, read from JS into llama.cpp's struct.
+// Sampler options, read from JS into llama.cpp's struct.
 #pragma once
 
 #include "addon.h"
@@ -14,10 +14,10 @@
 
 namespace recua {
 
-// What constrains the answer: a grammar's text, or what a chat template asks for.
+// The constraint on the answer: a grammar's text, or what a chat template requires.
 struct GrammarSource {
   std::string source, kind = "user", generation_prompt;
-  std::shared_ptr<const ChatShape> shape; // when a lazy grammar begins, and what it must see; null where there is none
+  std::shared_ptr<const ChatShape> shape; // when a lazy grammar begins, and which tokens it must see; may be null
 
   GrammarSource() = default;
   explicit GrammarSource(const Options &options); // JS thread
@@ -26,22 +26,22 @@ struct GrammarSource {
   void apply(const llama_vocab *vocab, common_params_sampling &params, bool after_thoughts) const;
 };
 
-// All that a sampler is made of beside the tokens before the answer.
+// The ingredients of a sampler, except the tokens before the answer.
 struct SamplerRequest {
   common_params_sampling params;
   GrammarSource grammar;
   ThoughtsOptions thoughts;
-  bool after_thoughts = false; // a grammar that is not lazy rests while the model thinks
+  bool after_thoughts = false; // a grammar that is not lazy is suspended while the model thinks
   bool by_chain = false;
-  bool draws_by_chain = false; // the samplers are named, or what they leave is to be told
+  bool draws_by_chain = false; // the request names samplers, or wants probabilities after sampling
   bool draft = false;
-  std::vector<llama_token> predicted; // what the answer may be like
-  int32_t logprobs = -1;              // likeliest tokens told beside each that comes; -1: nothing is
+  std::vector<llama_token> predicted; // text that the answer may resemble
+  int32_t logprobs = -1;              // likeliest tokens to report beside each token; -1: report nothing
   bool after_sampling = false;
-  int32_t least_tokens = 0; // before an end
+  int32_t least_tokens = 0; // before an end token
 
   explicit SamplerRequest(const Options &options); // JS thread
-  // Pool thread, once. Throws `invalid_grammar` where there is a grammar and it cannot be used.
+  // Pool thread, once. Throws `invalid_grammar` if there is a grammar and it cannot be used.
   SamplerParts make(const std::shared_ptr<ModelState> &model, const std::vector<llama_token> &history);
 };
 

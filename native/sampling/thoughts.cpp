@@ -9,11 +9,11 @@ namespace recua {
 Thoughts::Thoughts(const llama_vocab *vocab, const std::vector<llama_token> &start,
                    const std::vector<llama_tokens> &ends, const std::vector<llama_token> &begun,
                    const ThoughtsOptions &options) {
-  // The message is a client's: no control token begins in it.
+  // The message comes from a client, so it must not contain control tokens.
   rest = common_tokenize(vocab, options.message, false, false);
   rest.insert(rest.end(), ends.front().begin(), ends.front().end());
   const int32_t budget = options.budget < 0 ? INT_MAX : options.budget;
-  // What the prompt has of a block takes nothing of its budget, nor of what ends it.
+  // The part of a block that is in the prompt does not use up the budget, nor the forced end.
   counter.reset(common_reasoning_budget_init(vocab, {start}, ends, rest, INT_MAX));
   for (const llama_token token : begun) llama_sampler_accept(counter.get(), token);
   const auto state = common_reasoning_budget_get_state(counter.get());

@@ -1,5 +1,5 @@
-// Where in an answer the model thinks, and when that has to end: after so many tokens, or when it
-// is told to. Then the rest of the block is given: a message, and what closes it. Belongs to one
+// Where in an answer the model thinks, and when that has to end: after a number of tokens, or on
+// request. Then the rest of the block is forced: a message and the closing tag. Belongs to one
 // sampler; llama.cpp's reasoning-budget keeps the count.
 #pragma once
 
@@ -14,25 +14,25 @@
 namespace recua {
 
 struct ThoughtsOptions {
-  int32_t budget = -1; // tokens of a block; negative is without end
-  std::string message; // said at the end that comes of it
-  bool control = false; // it may be told to end
+  int32_t budget = -1; // tokens of a block; negative: no limit
+  std::string message; // inserted at a forced end
+  bool control = false; // the end may be requested
   bool wanted() const { return budget >= 0 || control; }
 };
 
 class Thoughts {
 public:
-  // `begun`: what the template has put into the prompt as the answer's beginning.
+  // `begun`: the tokens at the start of the answer that the template has put into the prompt.
   Thoughts(const llama_vocab *vocab, const std::vector<llama_token> &start,
            const std::vector<llama_tokens> &ends, const std::vector<llama_token> &begun,
            const ThoughtsOptions &options);
 
-  // The token that has to come next; -1 where the model has the word.
+  // The token that has to come next; -1 if the model chooses.
   llama_token forced();
   void accept(llama_token token);
-  // The rest is not forced after all: a grammar has other ideas.
+  // Stops forcing the rest, because a grammar does not allow it.
   void give_up() { given_up = true; }
-  // Any thread. The block ends with the next token; where none was begun yet, as soon as one is.
+  // Any thread. Ends the block with the next token; if no block has begun yet, as soon as one does.
   void end() { ends_now = true; }
 
 private:
@@ -41,8 +41,8 @@ private:
   };
 
   std::unique_ptr<llama_sampler, FreeSampler> counter;
-  std::vector<llama_token> rest; // what is given at the end
-  size_t at = 0;                 // of it
+  std::vector<llama_token> rest; // the tokens to force at the end
+  size_t at = 0;                 // index into it
   bool given_up = false;
   std::atomic<bool> ends_now{false};
 };

@@ -1,5 +1,5 @@
-// Follows llama_grammar_accept_impl of llama.cpp v0.5.0 (src/llama-grammar.cpp) in what triggers,
-// and from where on the text counts.
+// What triggers, and from where on the text counts, follows llama_grammar_accept_impl of llama.cpp
+// v0.5.0 (src/llama-grammar.cpp).
 #include "sampling/trigger.h"
 
 #include <algorithm>
@@ -8,11 +8,11 @@ namespace recua {
 
 namespace {
 
-// Patterns look no further back than this: std::regex takes stack for each repetition, and each
-// token would read the whole answer again.
+// How far back patterns look, in bytes: std::regex uses stack for each repetition, and each token
+// would read the whole answer again.
 constexpr size_t pattern_window = 2048;
 
-// Of the first group that matched something, else of all.
+// The start of the first group that matched something, or of the whole match.
 size_t start_of(const std::smatch &match) {
   for (size_t i = 1; i < match.size(); i++) {
     if (match.length(i) > 0) return static_cast<size_t>(match.position(i));
@@ -39,8 +39,8 @@ Triggers::Triggers(const std::vector<common_grammar_trigger> &given) {
   }
 }
 
-// Where in the text the grammar's part begins; npos where nothing has triggered yet. `added`: bytes
-// that are new.
+// Where the grammar's part of the text begins; npos if nothing has triggered yet. `added`: number
+// of new bytes.
 size_t Trigger::find(size_t added) const {
   for (const auto &word : triggers->words) {
     const size_t from = text.size() - std::min(text.size(), added + word.size());

@@ -1,5 +1,5 @@
-// What a lazy grammar waits for: a token, a word, or a pattern in the answer so far. From there on
-// the text is the grammar's. Belongs to one sampler.
+// The trigger of a lazy grammar: a token, a word, or a pattern in the answer so far. From there on
+// the grammar covers the text. Belongs to one sampler.
 #pragma once
 
 #include "common.h"
@@ -11,14 +11,14 @@
 
 namespace recua {
 
-// Shared by the samplers of one shape: patterns take a while to compile.
+// Shared by the samplers of one shape, because patterns take a while to compile.
 class Triggers {
 public:
   explicit Triggers(const std::vector<common_grammar_trigger> &given);
 
   struct Pattern {
     std::regex regex;
-    bool whole; // the whole text has to match
+    bool whole; // must match the whole text
   };
   std::vector<llama_token> tokens;
   std::vector<std::string> words;
@@ -29,13 +29,13 @@ class Trigger {
 public:
   explicit Trigger(std::shared_ptr<const Triggers> triggers) : triggers(std::move(triggers)) {}
 
-  // A token and its bytes, or the rest of these, that belong to the grammar.
+  // A token and its bytes, or the rest of a token's bytes, to feed to the grammar.
   struct Piece {
-    llama_token token; // -1 for a rest
+    llama_token token; // -1: the rest of a token
     std::string bytes;
   };
-  // Takes the next token. True where the trigger has come; `out` has what the grammar is to be fed,
-  // this token included.
+  // Takes the next token. Returns true when the trigger comes; `out` then holds the pieces for the
+  // grammar, this token included.
   bool accept(llama_token token, const std::string &bytes, std::vector<Piece> &out);
 
 private:

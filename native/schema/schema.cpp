@@ -1,4 +1,4 @@
-// What bounds the conversion of schemas, and the JSON that llama.cpp is given.
+// Limits for the conversion of schemas, and for the JSON that llama.cpp gets.
 #include "schema/schema.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@ thread_local Budget *current = nullptr;
 
 void Budget::step(size_t count) {
   steps += count;
-  if (steps > most_steps) throw Refusal("", "The schema is too large or too involved: its conversion would take over " + std::to_string(most_steps) + " steps.");
+  if (steps > most_steps) throw Refusal("", "The schema is too large or too complex: its conversion would take over " + std::to_string(most_steps) + " steps.");
 }
 
 void Budget::write(size_t count) {
   bytes += count;
-  if (bytes > most_bytes) throw Refusal("", "The schema is too large or too involved: its grammar would have over " + std::to_string(most_bytes) + " bytes.");
+  if (bytes > most_bytes) throw Refusal("", "The schema is too large or too complex: its grammar would have over " + std::to_string(most_bytes) + " bytes.");
 }
 
 const std::string &mark_of_rules() {
@@ -34,10 +34,10 @@ Session::Session() : outer(current) { current = &budget; }
 Session::~Session() { current = outer; }
 Budget *current_budget() { return current; }
 
-// Each `{` counts its names; llama.cpp compares every new one with those before.
+// Each `{` counts its names; llama.cpp compares every new name with those before it.
 void check_json(const std::string &text, const char *code, const std::string &name) {
   constexpr size_t most_depth = 128;
-  constexpr size_t most_names = 11'000; // of one object alone
+  constexpr size_t most_names = 11'000; // in a single object
   constexpr size_t most_comparisons = most_names * (most_names + 1) / 2;
   struct Level {
     bool object;
@@ -63,7 +63,7 @@ void check_json(const std::string &text, const char *code, const std::string &na
         if (levels.empty() || !levels.back().object) break;
         comparisons += ++levels.back().names;
         if (comparisons > most_comparisons) {
-          throw CodedError(code, "Expected at most " + std::to_string(most_names) + " names in an object of " + name + ", and fewer where several are as large; got more.");
+          throw CodedError(code, "Expected at most " + std::to_string(most_names) + " names in an object of " + name + ", fewer if several objects are that large; got more.");
         }
         break;
       default: break;

@@ -1,13 +1,14 @@
-// JSON schemas → grammars, in counted steps. Answers' schemas come here directly, tools' through
-// llama.cpp's chat parsers, which call the hooks of native/llama-common. The language of a schema
-// is the one of llama.cpp's own converter where that is right. What cannot be enforced is listed by
-// its JSON pointer; nothing is left out without a word. Any thread.
+// JSON schemas → grammars, in counted steps. Schemas of answers come here directly, those of tools
+// through llama.cpp's chat parsers, which call the hooks of native/llama-common. The language of a
+// schema is that of llama.cpp's own converter wherever that is correct. Every keyword that cannot
+// be enforced is listed by its JSON pointer; none is dropped silently. Any thread.
 #pragma once
 
 #include "coded_error.h"
 
 #if defined(__GNUC__)
-// llama.cpp asks for the type of what is made here: both sides must mean the same types.
+// llama.cpp inspects the types of objects made here, so both sides must share their type
+// information.
 #pragma GCC visibility push(default)
 #endif
 #include "json-schema.h"
@@ -27,17 +28,16 @@ namespace recua::schema {
 struct Loss {
   std::string pointer; // of the keyword
   std::string why;
-  int32_t tool = -1; // whose parameters it is in; -1 is the answer's schema
+  int32_t tool = -1; // the tool whose parameters contain it; -1: the answer's schema
 };
 
-// A schema of which no grammar is made.
+// Thrown for a schema that cannot become a grammar.
 struct Refusal : CodedError {
   std::string pointer;
   Refusal(std::string pointer, const std::string &why) : CodedError("invalid_schema", why), pointer(std::move(pointer)) {}
 };
 
-// Runs a conversion. Where the schema is refused, the error says where, and the tool's index is the
-// error's.
+// Runs a conversion. If the schema is refused, the error says where, and carries the tool's index.
 template <typename Work>
 auto refusing(int32_t tool, Work &&work) -> decltype(work()) {
   try {
@@ -48,7 +48,7 @@ auto refusing(int32_t tool, Work &&work) -> decltype(work()) {
   }
 }
 
-// What one conversion may cost. It is the same on every machine.
+// Limits of one conversion, the same on every machine.
 class Budget {
 public:
   static constexpr size_t most_steps = 500'000;
@@ -61,7 +61,7 @@ private:
   size_t bytes = 0;
 };
 
-// While one lives, all conversions of this thread share its budget.
+// While a Session lives, all conversions of this thread share its budget.
 class Session {
 public:
   Session();
@@ -75,7 +75,7 @@ private:
 };
 Budget *current_budget();
 
-// A number as it was written: `whole` has no leading zeros, `fraction` no trailing ones.
+// A number as it was written. `whole` has no leading zeros, `fraction` no trailing ones.
 struct Decimal {
   bool negative = false;
   std::string whole = "0";
@@ -84,52 +84,52 @@ struct Decimal {
 };
 struct Bounds {
   std::optional<Decimal> low, high;
-  bool above_low = false, below_high = false; // the bound itself is not allowed
+  bool above_low = false, below_high = false; // the bound itself is excluded
   bool any() const { return low || high; }
 };
-// Negative where a < b, 0 where they are equal.
+// Negative if a < b, 0 if they are equal.
 int compare(const Decimal &a, const Decimal &b);
-// Nothing where the number has more digits than bounds may have.
+// Nothing if the number has more digits than bounds may have.
 std::optional<Decimal> read_decimal(const common_json &number);
-// An expression; nothing where no such number exists.
+// A GBNF expression; nothing if no such number exists.
 std::optional<std::string> integer_range(const Bounds &bounds);
 std::optional<std::string> number_range(const Bounds &bounds);
 
-// llama.cpp's nodes, and what those leave out.
+// llama.cpp's nodes, with the keywords that they lack.
 struct Integer : common_chat_schema_integer {
   Bounds bounds;
   unsigned multiple = 0;
 };
 struct Number : common_chat_schema_number {
   Bounds bounds;
-  unsigned decimals = 0; // at most so many; 0 is any number of them
+  unsigned decimals = 0; // at most this many; 0: any number
 };
 struct Text : common_chat_schema_string {
   std::string follows; // the pattern that is enforced: its own, or its format's
-  std::string rules;   // the rule that it keeps to instead, which another makes
+  std::string rules;   // the rule that replaces all of this, made elsewhere
 };
-// The keyword, which nobody can know, that names a text's rule.
+// The secret keyword that names a text's rule.
 const std::string &mark_of_rules();
 struct Tuple : common_chat_schema_tuple {
-  common_chat_schema_ptr rest; // of what comes behind the items; null is nothing
+  common_chat_schema_ptr rest; // schema of the items after these; null: none
   int min_items = 0, max_items = -1;
 };
 
 // Throws Refusal. `losses` may be null.
 common_chat_schema_document read(const common_json &schema, Budget &budget, std::vector<Loss> *losses);
 std::string grammar_of(const common_chat_schema_document &document, Budget &budget);
-// All of it: text → grammar.
+// Converts a schema's text to a grammar.
 std::string convert(const std::string &schema, std::vector<Loss> *losses);
-// Makes the same checks for a schema that goes through llama.cpp. `free_texts` is whether arguments
-// that are texts are written as they are, with nothing that holds them to the schema.
+// Makes the same checks for a schema that goes through llama.cpp. `free_texts`: string arguments
+// are written unquoted, and nothing holds them to the schema.
 void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses);
-// Throws where llama.cpp would take too long to find out what types of values a node has.
+// Throws if llama.cpp would take too long to find the value types of a node.
 void count_walks(const common_chat_schema_document &document, Budget &budget);
-// Names of the properties that may be texts, and not any text.
+// Names of the properties that may be strings, but not just any string.
 std::vector<std::string> constrained_texts(const common_chat_schema_document &document, Budget &budget);
 std::string escaped(const std::string &name); // as a part of a JSON pointer
 
-// One schema that follows several, as far as keywords can say so.
+// Merges several schemas that all apply into one, as far as keywords can express that.
 struct Part {
   const common_json *schema;
   std::string pointer;
@@ -137,38 +137,38 @@ struct Part {
 common_json merge(const std::vector<Part> &parts, Budget &budget, std::vector<Loss> *losses);
 bool is_annotation(const std::string &keyword);
 
-// Makes a rule of an expression and gives its name.
+// Makes a rule of an expression and returns its name.
 using NameRule = std::function<std::string(const std::string &)>;
 
-// An ECMAScript pattern as an expression over the characters of a JSON string, quotes left out.
-// Throws std::runtime_error with the reason: in `invalid` where it is no pattern, else it is one
-// that no grammar can follow.
+// An ECMAScript pattern as an expression over the characters of a JSON string, without the quotes.
+// Throws InvalidPattern if it is not a valid pattern, and std::runtime_error with the reason if no
+// grammar can follow it.
 struct InvalidPattern : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-// Its texts are as long as `within` says where a simple pattern can be held to that.
+// Limits the length of the texts to `within`, if the pattern is simple enough.
 struct Length {
-  long long min = 0, max = 0; // in characters; max < 0 is without end
+  long long min = 0, max = 0; // in characters; max < 0: unlimited
 };
 struct Followed {
   std::string expression;
-  bool held; // whether all of its texts are
+  bool held; // whether all of its texts have such a length
 };
 Followed pattern_expression(const std::string &pattern, const Length &within, Budget &budget, const NameRule &name_rule);
-// The pattern of a format of strings that llama.cpp does not know; null where there is none.
+// The pattern of a string format that llama.cpp does not know; null if there is none.
 const char *format_pattern(const std::string &format);
 
-// `item` so many times; counts that are too large for the grammar's parser are put together.
-// Infinite: max < 0.
+// Repeats `item`; counts that are too large for the grammar's parser are composed. max < 0:
+// unlimited.
 std::string repeat(const std::string &item, size_t min, long long max, const NameRule &name_rule);
-// "…" of GBNF.
+// A quoted GBNF literal.
 std::string literal(const std::string &text);
 
-// Bounds what llama.cpp's JSON reader may be given: it looks through an object's names for each of
-// them, and what handles its values recurses. Throws `code`.
+// Limits the JSON that llama.cpp's reader may get: for each name the reader searches the names of
+// its object, and code that handles the values recurses. Throws `code`.
 void check_json(const std::string &text, const char *code, const std::string &name);
 
-// Once, before any conversion: llama.cpp's chat parsers convert by this.
+// Call once, before any conversion: makes llama.cpp's chat parsers use this converter.
 void install();
 
 } // namespace recua::schema

@@ -1,6 +1,6 @@
 // The nodes of a schema → rules of GBNF. Rules and their names are llama.cpp's where it has the
-// same; those that its chat parsers name ("space", "tool-…-schema") keep their names. Its recursion
-// is as deep as schemas are nested; references wait in a queue.
+// same ones; rules that its chat parsers refer to by name ("space", "tool-…-schema") keep their
+// names. Recursion is as deep as the schema is nested; references wait in a queue.
 #include "schema/schema_text.h"
 
 #include "schema_hooks.h"
@@ -15,7 +15,7 @@ namespace recua::schema {
 namespace {
 
 constexpr size_t longest_name = 80;
-// Each may come next, which the automaton follows at every character.
+// Any of them may come next, so the automaton follows all of them at every character.
 constexpr size_t most_optional = 2000;
 
 struct Builtin {
@@ -67,7 +67,7 @@ public:
     return name;
   }
 
-  // The name of the rule, which is called as wanted where that is free.
+  // Returns the name of the rule: `wanted` if that is free.
   std::string add_schema(const std::string &wanted, const common_chat_schema &schema) {
     const std::string made = visit(schema, wanted);
     while (!waiting.empty()) {
@@ -98,7 +98,7 @@ private:
     return name.empty() ? "rule" : name;
   }
 
-  // A name that no rule has, made of this one.
+  // A name derived from this one that no rule has.
   std::string unique(const std::string &name) {
     size_t &next = numbers[name];
     std::string made;
@@ -115,7 +115,7 @@ private:
     return found->first;
   }
 
-  // The name of a rule for the schema.
+  // Makes a rule for the schema and returns its name.
   std::string visit(const common_chat_schema &node, const std::string &name) {
     budget.step();
     const std::string rule = name.empty() ? "root" : name;
@@ -127,7 +127,7 @@ private:
     return add_rule(rule, expression(node, name));
   }
 
-  // What needs no rule of its own; '' for all else.
+  // The expression for a node that needs no rule of its own; '' for other nodes.
   static std::string simple_name(const common_chat_schema &node) {
     switch (node.kind()) {
       case common_chat_schema::KIND_ANY: return "value";
@@ -237,7 +237,7 @@ private:
     return name;
   }
 
-  // `item`s with commas between them.
+  // A list of `item` with commas between.
   std::string list(const std::string &item, size_t min, long long max, const std::string &name) {
     if (max == 0) return "";
     if (max == 1 && min == 0) return item + "?";
@@ -276,7 +276,7 @@ private:
       others = add_rule(sub + "additional-kv", key + " \":\" space " + value);
     }
     if (optional.size() > most_optional) {
-      throw Refusal("", "The schema has an object with " + std::to_string(optional.size()) + " properties that are not required; at most " + std::to_string(most_optional) + " are possible.");
+      throw Refusal("", "The schema has an object with " + std::to_string(optional.size()) + " optional properties; at most " + std::to_string(most_optional) + " are possible.");
     }
     if (required.empty() && optional.empty() && others.empty()) return "\"{\" space \"}\"";
     std::string all = "\"{\" space " + required;
@@ -285,9 +285,9 @@ private:
     return all + " space \"}\"";
   }
 
-  // Any of the optional pairs in their order, and then others; not nothing.
+  // Any of the optional pairs in order, then other pairs; at least one.
   std::string optional_tail(const std::vector<std::string> &optional, const std::string &others, const std::string &sub) {
-    std::string rest; // what may come behind the pair, each with its comma
+    std::string rest; // may follow the pair, each part with its comma
     std::string ways;
     if (!others.empty()) {
       const std::string more = "( \",\" space " + others + " )*";
@@ -307,7 +307,7 @@ private:
     return other_names(properties, budget, [&](const std::string &content) { return add_rule(sub + "name", content); });
   }
 
-  // Of up to 16 digits or so: one rule for each remainder.
+  // Multiples of up to about 16 digits: one rule per remainder.
   std::string multiples(unsigned divisor, const std::string &name) {
     const std::string base = unique(clean((name.empty() ? "root" : name) + "-remainder")) + "-";
     const auto rule_of = [&](unsigned remainder) { return base + std::to_string(remainder); };
@@ -356,7 +356,7 @@ void check(const common_json &schema, bool free_texts, std::vector<Loss> &losses
   count_walks(document, budget);
   grammar_of(document, budget);
   if (!free_texts) return;
-  for (const auto &name : constrained_texts(document, budget)) losses.push_back({"/properties/" + escaped(name), "this chat template writes texts without quotes, as they are"});
+  for (const auto &name : constrained_texts(document, budget)) losses.push_back({"/properties/" + escaped(name), "this chat template writes strings as they are, without quotes"});
 }
 
 void install() {

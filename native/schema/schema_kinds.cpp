@@ -1,6 +1,6 @@
-// What llama.cpp's chat parsers ask of a schema's nodes. Its own answer looks at each way through
-// the references anew, of which there may be more than can be counted: here the same walk is
-// counted first.
+// Answers the questions that llama.cpp's chat parsers ask about a schema's nodes. llama.cpp follows
+// every path through the references anew, and there may be astronomically many. So the same walk is
+// counted here first.
 #include "schema/schema.h"
 
 #include <unordered_set>
@@ -15,8 +15,8 @@ bool is_constrained(const Text &text) {
   return !text.follows.empty() || text.format != common_chat_schema::FORMAT_NONE || text.min_length > 0 || text.max_length >= 0;
 }
 
-// As common_chat_schema::value_types walks. `texts` is set where a text that is not just any is
-// met.
+// Walks like common_chat_schema::value_types. Sets `texts` if it meets a string that is not just
+// any string.
 void walk(const common_chat_schema &node, Budget &budget, Visited &visited, bool &texts) {
   budget.step();
   switch (node.kind()) {

@@ -1,5 +1,4 @@
-// Schemas that a value must follow all at once → one schema: what allOf says, and keywords beside
-// $ref or anyOf.
+// Merges schemas that all apply to a value into one: allOf, and keywords next to $ref or anyOf.
 #include "schema/schema.h"
 
 #include <algorithm>
@@ -11,7 +10,7 @@ bool is_annotation(const std::string &keyword) {
   static const std::set<std::string> known = {
       "title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id", "$anchor",
       "$vocabulary", "$defs", "definitions", "discriminator", "externalDocs", "xml", "contentEncoding", "contentMediaType", "contentSchema",
-      // Of editors, forms and other services.
+      // From editors, forms and other services.
       "propertyOrdering", "enumNames", "enumDescriptions", "markdownDescription", "order"};
   return known.count(keyword) > 0 || keyword.compare(0, 2, "x-") == 0;
 }
@@ -36,7 +35,7 @@ common_json both_types(const common_json &a, const common_json &b, const std::st
     if (second.count(name) > 0 || (name == "integer" && second.count("number") > 0)) both.push_back(name);
     else if (name == "number" && second.count("integer") > 0) both.push_back("integer");
   }
-  if (both.empty()) throw Refusal(pointer, "No value has the types that are asked for together.");
+  if (both.empty()) throw Refusal(pointer, "No value has all the types that are required together.");
   if (both.size() == 1) return both.at(static_cast<size_t>(0));
   return both;
 }
@@ -64,7 +63,7 @@ public:
   common_json merged = common_json::object();
 
 private:
-  // What a copy costs.
+  // The cost of a copy.
   size_t size_of(const common_json &value) {
     size_t size = 1;
     if (value.is_object() || value.is_array()) {
@@ -113,7 +112,7 @@ private:
           }
         }
       }
-      if (both.empty()) throw Refusal(pointer, "No value is in all the lists that it must be in.");
+      if (both.empty()) throw Refusal(pointer, "No value is in all of the enums that must apply together.");
       merged["enum"] = both;
     } else if (is_one_of(keyword, {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"}) && known.is_number() && value.is_number()) {
       if (greater(value, known)) merged[keyword] = value;
@@ -122,10 +121,10 @@ private:
     } else if (is_one_of(keyword, {"items", "additionalProperties"}) && known.is_object() && value.is_object()) {
       merged[keyword] = all_of(known, value);
     } else if (keyword == "additionalProperties" && (value.is_boolean() || known.is_boolean())) {
-      // The narrower one: false before a schema before true.
+      // The narrower one wins: false, then a schema, then true.
       if ((value.is_boolean() && !value.get<bool>()) || (known.is_boolean() && known.get<bool>())) merged[keyword] = value;
     } else if (losses != nullptr) {
-      losses->push_back({pointer, "it stands beside another " + keyword});
+      losses->push_back({pointer, "it is combined with another " + keyword});
     }
   }
 

@@ -1,6 +1,6 @@
-// Bounds of numbers → expressions that nothing else fits, digit by digit. Numbers without a bound
-// on one side have up to 16 digits there, as in llama.cpp's converter; fractions have up to 16, and
-// there is no exponent where there is a bound.
+// Bounds of numbers → expressions that match exactly, digit by digit. On a side without a bound,
+// numbers have up to 16 digits, as in llama.cpp's converter. Fractions have up to 16 digits, and a
+// bounded number has no exponent.
 #include "schema/schema.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Alternatives {
   std::string grouped() const { return "(" + text + ")"; }
 };
 
-// Numbers of as many digits as both have, from the one to the other.
+// Numbers from `from` to `to`, which have equally many digits.
 std::string same_length(const std::string &from, const std::string &to) {
   if (from == to) return "\"" + from + "\"";
   if (all(from, '0') && all(to, '9')) return digits(from.size(), from.size());
@@ -67,7 +67,7 @@ std::string add_one(std::string number) {
   return number;
 }
 
-std::string subtract_one(std::string number) { // of at least 1
+std::string subtract_one(std::string number) { // at least 1
   size_t at = number.size();
   while (number[at - 1] == '0') number[--at] = '9';
   number[at - 1]--;
@@ -75,7 +75,7 @@ std::string subtract_one(std::string number) { // of at least 1
   return first == std::string::npos ? "0" : number.substr(first);
 }
 
-// Whole numbers that are not negative; nothing where there is none.
+// Whole numbers >= 0 from `low` to `high`; nothing if there is none.
 std::optional<std::string> whole_range(const std::string &low, const std::string &high) {
   if (less(high, low)) return std::nullopt;
   Alternatives ways;
@@ -85,13 +85,13 @@ std::optional<std::string> whole_range(const std::string &low, const std::string
   return ways.grouped();
 }
 
-// The largest number without an upper bound, where the lower one is this.
+// The upper limit for numbers with this lower bound and no upper one.
 std::string open_end(const std::string &low) {
   if (low.size() <= 16) return std::string(16, '9');
   return less(largest_int64, low) ? std::string(low.size(), '9') : largest_int64;
 }
 
-// --- Fractions: digits behind the point. `left` is how many there may be.
+// --- Fractions: the digits after the point. `left`: how many digits there may be.
 
 std::string at_least(const std::string &bound, bool above, size_t left);
 std::string at_most(const std::string &bound, bool below, size_t left);
@@ -100,7 +100,7 @@ std::string followed(char digit, const std::string &rest) { return span(digit, d
 
 std::string positive(size_t left) { return digits(0, left - 1, "\"0\"") + " [1-9] " + digits(0, left - 1); }
 
-// One digit or more.
+// At least one digit.
 std::string at_least(const std::string &bound, bool above, size_t left) {
   if (bound.empty()) return above ? "(" + positive(left) + ")" : digits(1, left);
   Alternatives ways;
@@ -111,7 +111,7 @@ std::string at_least(const std::string &bound, bool above, size_t left) {
   return ways.grouped();
 }
 
-// One digit or more; '' where there is none.
+// At least one digit; '' if there is no such fraction.
 std::string at_most(const std::string &bound, bool below, size_t left) {
   if (bound.empty()) return below ? "" : digits(1, left, "\"0\"");
   Alternatives ways;
@@ -126,7 +126,7 @@ std::string at_most(const std::string &bound, bool below, size_t left) {
   return ways.grouped();
 }
 
-// One digit or more, between the two; '' where there is none.
+// At least one digit, between the two; '' if there is no such fraction.
 std::string between(const std::string &low, bool above, const std::string &high, bool below, size_t left) {
   if (low.empty() && !above) return at_most(high, below, left);
   const char from = low.empty() ? '0' : low[0], to = high.empty() ? '0' : high[0];
@@ -134,7 +134,7 @@ std::string between(const std::string &low, bool above, const std::string &high,
   Alternatives ways;
   if (from == to) {
     if (left <= 1 || (high_rest.empty() && low_rest.empty())) {
-      // Only this very number is left, in any number of zeros.
+      // Only this number is left, followed by any number of zeros.
       if (!above && !below && low_rest == high_rest) ways.add(followed(from, digits(0, left - 1, "\"0\"")));
       return ways.text.empty() ? "" : ways.grouped();
     }
@@ -156,13 +156,13 @@ constexpr size_t fraction_digits = 16;
 
 size_t room(const std::string &one, const std::string &other = "") { return std::max({fraction_digits, one.size() + 1, other.size() + 1}); }
 
-// `whole` with fractions that fit; '' where there is none.
+// `whole` with matching fractions; '' if there is none.
 std::string with_fraction(const std::string &whole, const std::string &fraction, bool alone) {
   if (fraction.empty()) return alone ? whole : "";
   return whole + " (\".\" " + fraction + ")" + (alone ? "?" : "");
 }
 
-// Numbers that are not negative.
+// Numbers >= 0.
 std::optional<std::string> decimal_range(const Decimal &low, bool above, const std::optional<Decimal> &high, bool below) {
   Alternatives ways;
   const auto add = [&](const std::string &way) { if (!way.empty()) ways.add(way); };
@@ -235,7 +235,7 @@ std::optional<Decimal> read_decimal(const common_json &number) {
 }
 
 std::optional<std::string> integer_range(const Bounds &bounds) {
-  // The bounds as integers that are allowed themselves: rounded away from what is not.
+  // Turns the bounds into integers that are included, rounding towards the inside.
   const auto inwards = [](const Decimal &bound, bool excluded, bool up) {
     Decimal inside{bound.negative, bound.whole, ""};
     const bool step = excluded || !bound.fraction.empty();

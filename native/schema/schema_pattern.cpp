@@ -1,6 +1,6 @@
-// ECMAScript patterns → expressions of GBNF. A class of characters becomes what a JSON string
-// writes for each of them, so that a pattern can end no string early. Patterns without ^ or $ are
-// searched for, as JSON schema wants it.
+// ECMAScript patterns → GBNF expressions. A class of characters becomes their spellings in a JSON
+// string, so that a pattern cannot end a string early. Patterns without ^ or $ match anywhere in
+// the text, as JSON schema requires.
 #include "schema/schema.h"
 
 #include "unicode.h"
@@ -55,12 +55,12 @@ std::string in_class(uint32_t character) {
   }
 }
 
-// The characters as they stand in a JSON string. Those that need an escape get the one that all
-// writers use; control characters that have none but their number are left out where there are
-// others.
+// The characters as written in a JSON string. Those that need an escape get the one that all
+// writers use. Control characters that can only be written by number are omitted if the set has
+// other characters.
 std::string expression_of(const Ranges &given) {
   static const std::map<uint32_t, std::string> escapes = {{'"', "\""}, {'\\', "\\\\"}, {'\b', "b"}, {'\f', "f"}, {'\n', "n"}, {'\r', "r"}, {'\t', "t"}};
-  // Surrogates are no characters of their own.
+  // Surrogates are not characters.
   const Ranges usable = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0xD7FF}, {0xE000, last_character}};
   std::string plain, letters, numbers;
   for (const auto &[from, to] : tidy(given)) {
@@ -93,13 +93,13 @@ const std::string &any_character() {
   return any;
 }
 
-// What a part of a pattern became, and how many characters its texts have.
+// The expression for a part of a pattern, and the length of its texts in characters.
 struct Piece {
   std::string text;
   Length length;
 };
 
-// One piece, so many times; max < 0 is without end.
+// A repeated piece; max < 0: unlimited.
 struct Term {
   Piece one;
   size_t min;
@@ -109,7 +109,7 @@ struct Term {
     const long long most = one.length.max == 0 || max == 0 ? 0 : one.length.max < 0 || max < 0 ? -1 : one.length.max * max;
     return {std::min(one.length.min * static_cast<long long>(min), longest), most > longest ? -1 : most};
   }
-  static constexpr long long longest = 1'000'000'000; // no length that is asked for comes near
+  static constexpr long long longest = 1'000'000'000; // more than any length that is requested
 };
 
 struct Reader {
@@ -118,7 +118,7 @@ struct Reader {
   Budget &budget;
   const NameRule &name_rule;
   const Length within;
-  bool held = true; // whether all texts of the expression are of that length
+  bool held = true; // whether all texts of the expression have a length in `within`
 
   bool more() const { return at < text.size(); }
   uint32_t peek() const { return more() ? text[at] : 0; }
@@ -160,7 +160,7 @@ struct Reader {
     return value;
   }
 
-  // Behind a backslash; `in_brackets` is whether inside a class.
+  // After a backslash; `in_brackets`: inside a class.
   Ranges escape(bool in_brackets) {
     const uint32_t c = next();
     switch (c) {
@@ -182,7 +182,7 @@ struct Reader {
       case 'b':
         if (in_brackets) return {{'\b', '\b'}};
         unsupported("it has \\b, the edge of a word");
-      case 'B': unsupported("it has \\B, which is no edge of a word");
+      case 'B': unsupported("it has \\B, the inside of a word");
       case 'p': case 'P': unsupported("it has \\p, a property of Unicode");
       case 'k': unsupported("it refers back to a group");
       default:
@@ -218,7 +218,7 @@ struct Reader {
     return expression_of(negated ? inverse(ranges) : ranges);
   }
 
-  // Times of what came before: whether there are any.
+  // Reads a quantifier; false if there is none.
   bool times(size_t &min, long long &max) {
     min = 0;
     max = -1;
@@ -241,7 +241,7 @@ struct Reader {
     const long long high = comma ? number() : low;
     if (low < 0 || !take('}')) {
       at = start;
-      unsupported("it has { without a number of times");
+      unsupported("it has { without a number of repetitions");
     }
     if (high >= 0 && high < low) throw InvalidPattern("it repeats something at least " + std::to_string(low) + " and at most " + std::to_string(high) + " times");
     min = static_cast<size_t>(low);
@@ -249,7 +249,7 @@ struct Reader {
     return true;
   }
 
-  // Up to `)` or the end. Anchors stand at the edges of the whole pattern's alternatives only.
+  // Up to `)` or the end. Anchors may only stand at the edges of the whole pattern's alternatives.
   Piece alternatives(int depth) {
     if (depth > most_depth) unsupported("its groups are nested over " + std::to_string(most_depth) + " deep");
     Piece joined = sequence(depth == 0, depth);
@@ -300,8 +300,8 @@ struct Reader {
     sum.max = sum.max < 0 || other.max < 0 ? -1 : sum.max + other.max;
   }
 
-  // Has the terms of a whole text keep to the length that is asked for: by how often the only one
-  // comes that may come more or less often.
+  // Limits the terms of a whole text to the requested length, by limiting the repetitions of the
+  // term whose length varies, if there is just one.
   void keep(std::vector<Term> &terms) {
     Length all;
     Term *open = nullptr;
@@ -318,7 +318,7 @@ struct Reader {
     held = false;
   }
 
-  // Beside `others` characters. False where no number of times gives such a length.
+  // `others`: characters of the other terms. False if no number of repetitions gives such a length.
   bool bound(Term &term, long long others) const {
     const long long each = term.one.length.min;
     const long long least = std::max(static_cast<long long>(term.min), (within.min - others + each - 1) / each);
@@ -353,11 +353,11 @@ struct Reader {
         break;
       case '^': case '$': unsupported("it has ^ or $ inside");
       case '*': case '+': case '?': throw InvalidPattern("there is nothing to repeat");
-      case '{': unsupported("it has { without a number of times");
+      case '{': unsupported("it has { without a number of repetitions");
       default: item = expression_of({{c, c}});
     }
     if (!times(made.min, made.max)) return {made.one, 1, 1};
-    take('?'); // lazy: the same texts
+    take('?'); // lazy: matches the same texts
     if (peek() == '*' || peek() == '+' || peek() == '?') throw InvalidPattern("there is nothing to repeat");
     return made;
   }

@@ -1,5 +1,5 @@
-// What schemas say of themselves, looked at as JSON: what a reference names, which types are meant,
-// whether two of them exclude each other.
+// Properties of schemas as JSON: the target of a reference, the types that a schema is about,
+// whether two schemas exclude each other.
 #include "schema/schema_parts.h"
 
 #include <algorithm>
@@ -141,7 +141,7 @@ bool apart(const common_json &a, const common_json &b, int depth, Budget &budget
   };
   const auto first = kinds(a, one), second = kinds(b, other);
   if (!first.empty() && !second.empty() && std::none_of(first.begin(), first.end(), [&](const auto &name) { return second.count(name) > 0; })) return true;
-  // Objects that need the same property with other constants.
+  // Objects that require the same property with different constants.
   if (depth > 0 || !a.contains("properties") || !b.contains("properties") || !a.contains("required") || !b.contains("required")) return false;
   for (const auto &name : a.at("required")) {
     if (!name.is_string()) continue;

@@ -1,6 +1,6 @@
-// JSON schema → nodes. Which keywords mean what follows llama.cpp's reader; keywords that it drops
-// are enforced here where a grammar can, and listed where it cannot. References are read from a
-// queue, so that recursion is as deep as the schema is nested.
+// JSON schema → nodes. The meaning of keywords follows llama.cpp's reader; keywords that it drops
+// are enforced here if a grammar can do that, and listed if not. References are read from a queue,
+// so that recursion is as deep as the schema is nested.
 #include "schema/schema_parts.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ public:
       : root(root), document(document), budget(budget), losses{losses} {}
 
   void read_all() {
-    // A schema that is only a reference is what it refers to: who reads a tool's parameters looks
-    // for its properties.
+    // A schema that is just a reference becomes its target, because readers of a tool's parameters
+    // look for properties.
     Part start = follow({&root, ""});
     document.root = read(*start.schema, start.pointer, 0);
     while (!queue.empty()) {
@@ -36,7 +36,7 @@ public:
 private:
   // --- References
 
-  // To what a schema stands for that says nothing itself.
+  // Resolves a schema that consists of a reference only.
   Part follow(Part part) {
     std::set<std::string> seen;
     while (part.schema->is_object() && part.schema->contains("$ref") && !asserts_beside(*part.schema, {"$ref"})) {
@@ -61,10 +61,10 @@ private:
     return node;
   }
 
-  // A grammar cannot begin with itself: what a reference leads to without a character in between
-  // must not be where it began.
+  // A grammar must not begin with itself: a reference must not lead back to its start without a
+  // character in between.
   void refuse_circles() {
-    std::map<const common_chat_schema *, int> state; // 1 while it is looked into, 2 behind it
+    std::map<const common_chat_schema *, int> state; // 1: being visited; 2: done
     for (const auto &[name, target] : document.refs) {
       std::vector<std::pair<const common_chat_schema *, bool>> todo{{target.get(), false}};
       while (!todo.empty()) {
@@ -92,7 +92,7 @@ private:
 
   // --- Schemas that follow several
 
-  // What allOf and $ref say beside each other, as a flat list.
+  // Flattens allOf and $ref into a list of schemas.
   void collect(const Part &part, std::vector<Part> &parts, std::set<std::string> &seen) {
     budget.step();
     if (!part.schema->is_object()) {
@@ -114,7 +114,7 @@ private:
     }
     if (joins) {
       const common_json &all = part.schema->at("allOf");
-      if (!all.is_array() || all.empty()) fail(part.pointer + "/allOf", "Expected an array of schemas that is not empty.");
+      if (!all.is_array() || all.empty()) fail(part.pointer + "/allOf", "Expected a non-empty array of schemas.");
       size_t i = 0;
       for (const auto &one : all) collect({&one, part.pointer + "/allOf/" + std::to_string(i++)}, parts, seen);
     }
@@ -134,7 +134,7 @@ private:
   Node read_alternatives(const common_json &schema, const std::string &keyword, const std::string &pointer, int depth) {
     const common_json &all = schema.at(keyword);
     const std::string place = pointer + "/" + keyword;
-    if (!all.is_array() || all.empty()) fail(place, "Expected an array of schemas that is not empty.");
+    if (!all.is_array() || all.empty()) fail(place, "Expected a non-empty array of schemas.");
     auto node = std::make_unique<common_chat_schema_any_of>();
     common_json beside = common_json::object();
     for (const auto &[name, value] : schema.items()) {
@@ -156,8 +156,8 @@ private:
         node->children.push_back(read_joined_pair(both, pointer, way, depth));
       }
     }
-    if (node->children.empty()) fail(place, "No value follows this: all alternatives are false.");
-    if (keyword == "oneOf" && node->children.size() > 1 && !apart(followed(all), budget)) losses.add(place, "it is taken as anyOf: a value may follow several of the alternatives");
+    if (node->children.empty()) fail(place, "No value matches: all alternatives are false.");
+    if (keyword == "oneOf" && node->children.size() > 1 && !apart(followed(all), budget)) losses.add(place, "it is treated as anyOf: a value may match several alternatives");
     return node;
   }
 
@@ -181,13 +181,13 @@ private:
 
   Node read(const common_json &schema, const std::string &pointer, int depth) {
     if (schema.is_boolean()) {
-      if (!schema.get<bool>()) fail(pointer, "No value follows the schema false.");
+      if (!schema.get<bool>()) fail(pointer, "No value matches the schema false.");
       return std::make_unique<common_chat_schema_any>();
     }
     if (!schema.is_object()) fail(pointer, "Expected a schema, an object, got " + shorten(schema.dump()) + ".");
     budget.step(1 + schema.size() + pointer.size() / 64);
-    if (pointer.size() > longest_pointer) fail("", "Expected a schema whose names on the way to each part have at most " + std::to_string(longest_pointer) + " bytes together.");
-    if (depth > most_depth) fail(pointer, "The schema is nested too deeply, or joins itself without end.");
+    if (pointer.size() > longest_pointer) fail("", "Expected a schema in which the path to each part has at most " + std::to_string(longest_pointer) + " bytes.");
+    if (depth > most_depth) fail(pointer, "The schema is nested too deeply, or merges with itself without end.");
     if (schema.contains(mark_of_rules())) {
       auto text = std::make_unique<Text>();
       text->rules = schema.at(mark_of_rules()).get<std::string>();
@@ -201,7 +201,7 @@ private:
     for (const auto &entry : schema.items()) {
       const std::string keyword = entry.key();
       if (keyword == "type" || keyword == "enum" || keyword == "const" || is_annotation(keyword) || assertions().count(keyword) > 0) continue;
-      losses.add(pointer + "/" + escaped(keyword), "it is not known");
+      losses.add(pointer + "/" + escaped(keyword), "the keyword is unknown");
     }
     return read_types(schema, pointer, depth);
   }
@@ -247,7 +247,7 @@ private:
     int max = count(schema, "maxItems", pointer, -1);
     check_order(min, max, "minItems", "maxItems", pointer);
     for (const char *keyword : {"contains", "minContains", "maxContains", "unevaluatedItems"}) {
-      if (schema.contains(keyword)) losses.add(pointer + "/" + keyword, "a grammar cannot");
+      if (schema.contains(keyword)) losses.add(pointer + "/" + keyword, "a grammar cannot enforce it");
     }
     if (schema.contains("uniqueItems") && schema.at("uniqueItems") == true && (max < 0 || max > 1)) losses.add(pointer + "/uniqueItems", "a grammar cannot compare items");
     const bool old = schema.contains("items") && schema.at("items").is_array();
@@ -261,15 +261,15 @@ private:
       else if (min > static_cast<int>(node->items.size())) node->rest = std::make_unique<common_chat_schema_any>();
       node->min_items = min;
       node->max_items = max;
-      // The answer has all of the first items, as in llama.cpp: fewer would be allowed, not asked
-      // for.
+      // The answer has all of the first items, as in llama.cpp: the schema would allow fewer, but
+      // does not ask for them.
       if (max >= 0 && max < static_cast<int>(node->items.size())) node->items.resize(static_cast<size_t>(max));
       return node;
     }
     auto node = std::make_unique<common_chat_schema_array>();
     const char *each = schema.contains("items") ? "items" : "prefixItems";
     if (schema.contains(each) && schema.at(each).is_boolean() && !schema.at(each).get<bool>()) {
-      if (min > 0) fail(pointer + "/minItems", "No value follows this: no item is allowed.");
+      if (min > 0) fail(pointer + "/minItems", "No value matches: no item is allowed.");
       max = 0;
       node->items = std::make_unique<common_chat_schema_any>();
     } else {
@@ -311,7 +311,7 @@ private:
     for (const auto &name : required_order) {
       if (known.count(name) > 0) continue;
       check_name(name, pointer + "/required");
-      if (!node->additional_properties && schema.contains("additionalProperties")) fail(pointer + "/required", "No value follows this: the property " + shorten(name) + " is required and not allowed.");
+      if (!node->additional_properties && schema.contains("additionalProperties")) fail(pointer + "/required", "No value matches: the property " + shorten(name) + " is required and not allowed.");
       const std::string others = pointer + "/additionalProperties";
       const bool any = !schema.contains("additionalProperties") || schema.at("additionalProperties").is_boolean();
       node->properties.push_back({name, any ? std::make_unique<common_chat_schema_any>() : read(schema.at("additionalProperties"), others, depth + 1), true});
@@ -320,8 +320,8 @@ private:
     return node;
   }
 
-  // What other properties may be there. As in llama.cpp, none where some are listed and nothing is
-  // said of others.
+  // Reads which other properties are allowed. As in llama.cpp: none, if some are listed and the
+  // schema does not mention others.
   void read_others(const common_json &schema, common_chat_schema_object &node, const std::string &pointer, int depth) {
     if (schema.contains("additionalProperties")) {
       const common_json &others = schema.at("additionalProperties");
@@ -332,7 +332,7 @@ private:
     }
   }
 
-  // Names are strings: a schema that says no more restricts nothing.
+  // Names are strings, so a schema that only says that restricts nothing.
   static bool takes_any_name(const common_json &schema) {
     if (schema.is_boolean()) return schema == true;
     if (!schema.is_object() || schema.size() > 1) return false;
@@ -345,7 +345,7 @@ private:
     check_order(min, max, "minProperties", "maxProperties", pointer);
     if (min > static_cast<int>(required)) losses.add(pointer + "/minProperties", "a grammar cannot count properties");
     if (max >= 0 && (open || node.properties.size() > static_cast<size_t>(max))) losses.add(pointer + "/maxProperties", "a grammar cannot count properties");
-    if (schema.contains("patternProperties") && !(schema.at("patternProperties").is_object() && schema.at("patternProperties").empty())) losses.add(pointer + "/patternProperties", "properties are told apart by their whole names");
+    if (schema.contains("patternProperties") && !(schema.at("patternProperties").is_object() && schema.at("patternProperties").empty())) losses.add(pointer + "/patternProperties", "a grammar distinguishes properties only by their full names");
     for (const char *keyword : {"propertyNames", "unevaluatedProperties"}) {
       if (schema.contains(keyword) && open && !takes_any_name(schema.at(keyword))) losses.add(pointer + "/" + keyword, "other properties may have any name");
     }
@@ -358,7 +358,7 @@ private:
   common_chat_schema_document &document;
   Budget &budget;
   Losses losses;
-  std::deque<std::string> queue; // pointers of references that are to be read
+  std::deque<std::string> queue; // pointers of references still to be read
   std::vector<common_chat_schema_ref *> pending;
   std::vector<std::unique_ptr<common_json>> own;
 };

@@ -1,4 +1,4 @@
-// Values, texts and numbers of a schema → nodes: what holds no other schema.
+// Values, strings and numbers of a schema → nodes: everything that contains no other schema.
 #include "schema/schema_parts.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ bool follows(const std::string &pattern, const Length &within, bool &held, const
 
 bool old_style(const common_json &schema, const char *keyword) { return schema.contains(keyword) && schema.at(keyword) == true; }
 
-// Whether the digits are the fewest that mean this double, as JavaScript writes them.
+// Whether these are the fewest digits that identify the double, as JavaScript writes it.
 bool is_shortest(const std::string &whole, double number) {
   const std::string digits = whole.substr(0, whole.find_last_not_of('0') + 1);
   char text[40];
@@ -52,9 +52,9 @@ bool is_shortest(const std::string &whole, double number) {
   return false;
 }
 
-// Integers over 2^53 come as JavaScript writes them: the fewest digits that mean the double, filled
-// up with zeros. The double's own value is meant, and as an upper bound the one next to the largest
-// int64 is that.
+// JavaScript writes integers over 2^53 with the fewest digits that identify the double, padded with
+// zeros. The double's exact value is meant; for an upper bound next to the largest int64, that is
+// the largest int64.
 std::optional<Decimal> exact(const common_json &value) {
   auto number = read_decimal(value);
   if (!number || !number->fraction.empty() || number->whole.size() < 16 || number->whole.back() != '0') return number;
@@ -72,13 +72,13 @@ Bounds bounds(const common_json &schema, const std::string &pointer) {
   const auto read_bound = [&](const char *keyword, bool excludes, std::optional<Decimal> &bound, bool &excluded, int sign) {
     if (!schema.contains(keyword)) return;
     const common_json &value = schema.at(keyword);
-    if (value.is_boolean()) return; // as drafts before 6 had it: it says how to take the other one
+    if (value.is_boolean()) return; // drafts before 6: modifies the other keyword
     if (!value.is_number()) fail(pointer + "/" + keyword, "Expected a number, got " + shorten(value.dump()) + ".");
     const auto number = exact(value);
     if (!number) {
       const double given = value.get<double>();
-      if (std::abs(given) > 1 && (given > 0) == (sign > 0)) return; // no number that is ever written comes near
-      fail(pointer + "/" + keyword, "Expected a number of at most 40 digits before and behind the point, got " + shorten(value.dump()) + ".");
+      if (std::abs(given) > 1 && (given > 0) == (sign > 0)) return; // beyond any number that is ever written
+      fail(pointer + "/" + keyword, "Expected a number of at most 40 digits before and after the decimal point, got " + shorten(value.dump()) + ".");
     }
     const int order = bound ? sign * compare(*number, *bound) : -1;
     if (order < 0) excluded = excludes;
@@ -106,7 +106,7 @@ int count(const common_json &schema, const char *keyword, const std::string &poi
   const double number = value.is_number() ? value.get<double>() : -1;
   if (number < 0 || number != std::floor(number)) fail(pointer + "/" + keyword, "Expected a whole number of at least 0, got " + shorten(value.dump()) + ".");
   if (number > most_count) {
-    if (missing < 0) return missing; // as good as none
+    if (missing < 0) return missing; // as good as unlimited
     fail(pointer + "/" + keyword, "Expected at most " + std::to_string(most_count) + ", got " + shorten(value.dump()) + ".");
   }
   return static_cast<int>(number);
@@ -114,7 +114,7 @@ int count(const common_json &schema, const char *keyword, const std::string &poi
 
 void check_order(int min, int max, const char *low, const char *high, const std::string &pointer) {
   if (max < 0 || min <= max) return;
-  fail(pointer + "/" + low, std::string("No value follows this: ") + low + " is " + std::to_string(min) + " and " + high + " is " + std::to_string(max) + ".");
+  fail(pointer + "/" + low, std::string("No value matches: ") + low + " is " + std::to_string(min) + " and " + high + " is " + std::to_string(max) + ".");
 }
 
 Node read_values(const common_json &schema, const std::vector<std::string> &types, const std::string &pointer, Budget &budget, const Losses &losses) {
@@ -126,7 +126,7 @@ Node read_values(const common_json &schema, const std::vector<std::string> &type
   const bool single = schema.contains("const");
   if (schema.contains("enum")) {
     const common_json &list = schema.at("enum");
-    if (!list.is_array() || list.empty()) fail(pointer + "/enum", "Expected an array of values that is not empty.");
+    if (!list.is_array() || list.empty()) fail(pointer + "/enum", "Expected a non-empty array of values.");
     if (list.size() > most_values) fail(pointer + "/enum", "Expected at most " + std::to_string(most_values) + " values, got " + std::to_string(list.size()) + ".");
     budget.step(list.size());
     for (const auto &value : list) {
@@ -135,7 +135,7 @@ Node read_values(const common_json &schema, const std::vector<std::string> &type
   } else if (fits(schema.at("const"))) {
     values.push_back(schema.at("const"));
   }
-  if (values.empty()) fail(pointer + (schema.contains("enum") ? "/enum" : "/const"), "None of the values is of the type that is asked for.");
+  if (values.empty()) fail(pointer + (schema.contains("enum") ? "/enum" : "/const"), "None of the values has the required type.");
   for (const auto &entry : schema.items()) {
     const auto about = assertions().find(entry.key());
     if (about == assertions().end()) continue;
@@ -143,7 +143,7 @@ Node read_values(const common_json &schema, const std::vector<std::string> &type
       const std::string type = type_of(value);
       return type == about->second || (type == "integer" && about->second == "number");
     });
-    if (matters) losses.add(pointer + "/" + entry.key(), std::string("it stands beside ") + (single ? "const" : "enum"));
+    if (matters) losses.add(pointer + "/" + entry.key(), std::string("it is combined with ") + (single ? "const" : "enum"));
   }
   if (values.size() == 1 && single) return std::make_unique<common_chat_schema_const>(values[0]);
   auto node = std::make_unique<common_chat_schema_enum>();
@@ -161,7 +161,7 @@ Node read_text(const common_json &schema, const std::string &pointer, Budget &bu
     if (!schema.at(keyword).is_string()) fail(pointer + "/" + keyword, "Expected a string.");
     return schema.at(keyword).get<std::string>();
   };
-  // Hints for forms and generators, which hold of any text.
+  // Hints for forms and generators, true of any text.
   static const std::set<std::string> any_text = {"password", "binary", "byte", "path", "file-path", "directory-path", "textarea"};
   const std::string pattern = text("pattern"), format = text("format");
   const char *by_format = format_pattern(format);
@@ -169,19 +169,19 @@ Node read_text(const common_json &schema, const std::string &pointer, Budget &bu
   else if (format == "time") node->format = common_chat_schema::FORMAT_TIME;
   else if (format == "date-time") node->format = common_chat_schema::FORMAT_DATE_TIME;
   else if (format == "uuid" || (format.size() == 5 && format.compare(0, 4, "uuid") == 0 && format[4] >= '1' && format[4] <= '5')) node->format = common_chat_schema::FORMAT_UUID;
-  else if (by_format == nullptr && !format.empty() && any_text.count(format) == 0) losses.add(pointer + "/format", "the format is not known");
+  else if (by_format == nullptr && !format.empty() && any_text.count(format) == 0) losses.add(pointer + "/format", "the format is unknown");
   const Length within{node->min_length, node->max_length};
   bool held = false;
   if (!pattern.empty() && follows(pattern, within, held, pointer, budget, losses)) {
     node->follows = node->pattern = pattern;
-    // A format is an annotation by JSON Schema's own word; the pattern says what holds.
+    // JSON Schema defines a format as an annotation; the pattern decides.
     node->format = common_chat_schema::FORMAT_NONE;
   } else if (by_format != nullptr) {
     follows(by_format, within, held, pointer, budget, losses);
     node->follows = by_format;
   }
   if (!held && (!node->follows.empty() || node->format != common_chat_schema::FORMAT_NONE)) {
-    const std::string beside = !node->pattern.empty() ? "it stands beside a pattern that is not simple" : "it stands beside a format";
+    const std::string beside = !node->pattern.empty() ? "it is combined with a pattern that is not simple" : "it is combined with a format";
     if (node->min_length > 0) losses.add(pointer + "/minLength", beside);
     if (node->max_length >= 0) losses.add(pointer + "/maxLength", beside);
   }
@@ -196,7 +196,7 @@ Node read_integer(const common_json &schema, const std::string &pointer, const L
   const auto divisor = factor(schema, pointer);
   if (divisor && divisor->fraction.empty() && divisor->whole == "1") return node;
   if (divisor && divisor->fraction.empty() && divisor->whole.size() <= 3 && !node->bounds.any()) node->multiple = static_cast<unsigned>(std::stoul(divisor->whole));
-  else losses.add(pointer + "/multipleOf", node->bounds.any() ? "it stands beside a bound" : "only whole numbers up to 999 can be");
+  else losses.add(pointer + "/multipleOf", node->bounds.any() ? "it is combined with a bound" : "only whole numbers up to 999 are supported");
   return node;
 }
 
@@ -210,7 +210,7 @@ Node read_number(const common_json &schema, const std::string &pointer, const Lo
   if (!schema.contains("multipleOf")) return node;
   const bool decimal = divisor && divisor->whole == "0" && divisor->fraction.size() <= 16 && divisor->fraction.back() == '1' && divisor->fraction.find_first_not_of('0') == divisor->fraction.size() - 1;
   if (decimal && !within.any()) node->decimals = static_cast<unsigned>(divisor->fraction.size());
-  else losses.add(pointer + "/multipleOf", within.any() ? "it stands beside a bound" : "only whole numbers and 0.1, 0.01 and so on can be");
+  else losses.add(pointer + "/multipleOf", within.any() ? "it is combined with a bound" : "only whole numbers and 0.1, 0.01 and so on are supported");
   return node;
 }
 

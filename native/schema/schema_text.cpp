@@ -1,4 +1,4 @@
-// Texts, repetitions and names of properties as expressions of GBNF.
+// Literals, repetitions and property names as GBNF expressions.
 #include "schema/schema_text.h"
 
 #include "unicode.h"
@@ -26,7 +26,7 @@ std::string repeat(const std::string &item, size_t min, long long max, const Nam
   if (max == 0) return "";
   if (min == 0 && max == 1) return item + "?";
   if (max < 0 && min <= 1) return item + (min == 0 ? "*" : "+");
-  // A rule counts as one where it is repeated, a group as all that is in it.
+  // A repeated rule counts as one element, a repeated group as everything in it.
   const std::string one = item[0] == '(' ? name_rule(item) : item;
   const auto counted = [&](const std::string &of, size_t from, size_t to) {
     if (to == 0) return std::string();
@@ -79,7 +79,7 @@ std::string other_names(const std::vector<common_chat_schema_property> &properti
   }
   static const std::map<uint32_t, char> escapes = {{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}};
   const std::string any = "char";
-  std::vector<std::string> rule(tree.size()); // of what may follow the beginning, not nothing unless it may end there
+  std::vector<std::string> rule(tree.size()); // by prefix: its non-empty continuations
   for (size_t i = tree.size(); i-- > 0;) {
     const Node &node = tree[i];
     if (node.next.empty()) {
@@ -91,7 +91,7 @@ std::string other_names(const std::vector<common_chat_schema_property> &properti
       const auto escaped = escapes.find(character);
       if (escaped != escapes.end()) letters.erase(letters.find(escaped->second), 1);
       std::string own = escaped != escapes.end() ? literal(std::string("\\") + escaped->second) : character < 0x20 || character == 0x7F ? "" : literal(common_unicode_cpt_to_utf8(character));
-      if (own.empty()) continue; // only ever written by its number
+      if (own.empty()) continue; // can only be written as a \u escape
       if (escaped == escapes.end()) plain += character == ']' ? "\\]" : character == '[' ? "\\[" : character == '-' ? "\\x2D" : common_unicode_cpt_to_utf8(character);
       const bool may_end = !tree[child].ends;
       const std::string more = tree[child].next.empty() ? rule[child] : name_rule(rule[child]);

@@ -1,12 +1,12 @@
-// Expressions of GBNF that need nothing of a schema. Private to schema_grammar.
+// GBNF expressions that do not depend on a schema. Private to schema_grammar.
 #pragma once
 
 #include "schema/schema.h"
 
 namespace recua::schema {
 
-// A name, with its quotes, that is none of these: a tree of characters, one rule for each branch.
-// Behind a beginning that they share no character is written by its number: it could be one of
+// A quoted name that is none of these, as a tree of characters with one rule per branch. After a
+// prefix that it shares with them, no character may be written as a \u escape: it could be one of
 // theirs. Uses the rule "char".
 std::string other_names(const std::vector<common_chat_schema_property> &properties, Budget &budget, const NameRule &name_rule);
 

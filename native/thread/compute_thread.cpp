@@ -1,5 +1,4 @@
-// The compute thread of compute_thread.h: which lane's turn it is, and when the thread begins and
-// ends.
+// The compute thread of compute_thread.h: picks the next lane, starts and ends the thread.
 #include "thread/compute_thread.h"
 #include "machine/team.h"
 #include "thread/machine_turn.h"
@@ -17,14 +16,14 @@
 
 namespace recua::compute {
 
-// There is one, which is never destroyed: at exit other threads may still use it.
+// A singleton that is never destroyed: other threads may still use it at exit.
 struct Thread {
   std::mutex lifecycle; // held while the thread is started or ended
-  std::mutex mutex;     // guards all below, and what is in the lanes
+  std::mutex mutex;     // guards the fields below and the contents of the lanes
   std::condition_variable wake, idle;
   std::vector<Lane *> lanes;
   Lane *running = nullptr;
-  int64_t latest_us = 0; // what the lane whose turn was last had used
+  int64_t latest_us = 0; // used_us of the lane that ran last, when its turn began
   bool halting = false;
   std::thread thread;
 
@@ -41,7 +40,8 @@ struct Thread {
     return found;
   }
 
-  // Waits for work, and for this process's turn at the cores. Empty once the thread is to end.
+  // Waits for work, and for this process's turn at the cores. `turn` stays empty if the thread must
+  // end.
   void next_turn(std::unique_lock<std::mutex> &lock, std::optional<turn::Turn> &turn) {
     wake.wait(lock, [this] { return halting || next() != nullptr; });
     if (halting) return;
@@ -56,7 +56,7 @@ struct Thread {
     std::optional<turn::Turn> turn;
     next_turn(lock, turn);
     while (turn) {
-      std::function<bool()> &slice = running->jobs.front(); // a deque's elements stay where they are
+      std::function<bool()> &slice = running->jobs.front(); // deque elements do not move
       const auto start = std::chrono::steady_clock::now();
       const bool more = slice();
       const auto taken = std::chrono::steady_clock::now() - start;
@@ -71,7 +71,7 @@ struct Thread {
         idle.notify_all();
         next_turn(lock, turn);
       };
-      // The team leaves the cores before another process gets them.
+      // The team must leave the cores before another process gets them.
       if (turn->wanted()) team_asleep(go_on);
       else go_on();
     }
@@ -87,7 +87,7 @@ struct Thread {
     halting = false;
   }
 
-  // process.exit() runs no cleanup hooks, but destroys what a computing thread still uses.
+  // process.exit() runs no cleanup hooks, but destroys objects that the compute thread still uses.
   static void halt_all() {
     Thread &all = the();
     const std::lock_guard<std::mutex> guard(all.lifecycle);
@@ -119,7 +119,7 @@ bool Lane::post(std::function<bool()> slice) {
   {
     const std::lock_guard<std::mutex> lock(all.mutex);
     if (closed) return false;
-    // Who had nothing to do saved no time up for later.
+    // An idle lane does not save up compute time for later.
     if (jobs.empty()) used_us = std::max(used_us, all.latest_us);
     jobs.push_back(std::move(slice));
   }
@@ -135,7 +135,7 @@ bool Lane::contended() const {
 
 void Lane::close() {
   Thread &all = Thread::the();
-  std::deque<std::function<bool()>> dropped; // destroyed last, when nothing is locked: it may hold other lanes
+  std::deque<std::function<bool()>> dropped; // destroyed last, with nothing locked: may own other lanes
   const std::lock_guard<std::mutex> guard(all.lifecycle);
   {
     std::unique_lock<std::mutex> lock(all.mutex);

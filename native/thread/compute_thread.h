@@ -1,9 +1,9 @@
 // The one thread that computes for all contexts of the process, in turns.
 //
 // OpenMP keeps a team of threads for each thread that ever computed. With two teams there are more
-// of its threads than cores; then GNU OpenMP no longer spins at a barrier but sleeps, hundreds of
-// times a step, for the rest of the process's life. So there is one such thread, however many
-// contexts there are.
+// threads than cores; then GNU OpenMP sleeps at barriers instead of spinning, hundreds of times a
+// step, for the rest of the process's life. So there is one compute thread, however many contexts
+// there are.
 #pragma once
 
 #include <atomic>
@@ -15,34 +15,35 @@
 
 namespace recua::compute {
 
-// The jobs of one context: done in the order they were posted, one slice after the other. Between
-// two slices the other lanes get their turn: next is always the lane that computed least lately.
+// The jobs of one context. They run in the order they were posted, one slice after the other.
+// Between two slices other lanes may run: the next slice always comes from the lane with the least
+// compute time used.
 class Lane {
 public:
-  // `interrupt` is called to cut the slice in progress short; any thread. Throws std::system_error
-  // where no thread can be made.
+  // `interrupt` is called on any thread to cut the current slice short. Throws std::system_error if
+  // the thread cannot be created.
   explicit Lane(std::function<void()> interrupt);
   ~Lane();
   Lane(const Lane &) = delete;
   Lane &operator=(const Lane &) = delete;
 
-  // Any thread. `slice` is called on the compute thread until it returns false. False after
+  // Any thread. Calls `slice` on the compute thread until it returns false. Returns false after
   // close().
   bool post(std::function<bool()> slice);
 
-  // Any thread. Its slices take so many of the machine's cores, and wait for their turn at them
-  // where other processes compute too (machine_turn.h). 0, as at first: no cores.
+  // Any thread. The lane's slices use `count` of the machine's cores, and wait for their turn if
+  // other processes compute too (machine_turn.h). Initially 0: no cores, no waiting.
   void computes_on(int32_t count) { cores = count; }
 
-  // From a slice: `work` is called after it, on the same thread, when the cores have been handed
-  // over. It is for whatever wakes a thread: that one would run first on this core, while all who
-  // compute wait.
+  // From a slice: calls `work` after the slice, on the same thread, once the cores have been handed
+  // over. Use it for anything that wakes a thread: the woken thread would run on this core first,
+  // while the whole team waits.
   void afterwards(std::function<void()> work) { later.push_back(std::move(work)); }
 
-  // From a slice: whether another lane waits for its turn.
+  // From a slice: whether another lane is waiting for its turn.
   bool contended() const;
 
-  // Any thread but the compute thread. Waits for the slice in progress and drops all else.
+  // Any thread but the compute thread. Waits for the current slice and drops the other jobs.
   // Idempotent.
   void close();
 
@@ -56,9 +57,9 @@ private:
   std::atomic<bool> closed{false};
 };
 
-// Any thread but the compute thread. Does the work on a thread that ends with it, and its OpenMP
-// team with that: for what llama.cpp computes outside of steps, such as weights that are repacked
-// while they are loaded.
+// Any thread but the compute thread. Runs `work` on a new thread and ends that thread, and with it
+// its OpenMP team. For work that llama.cpp does outside of steps, such as repacking weights during
+// a load.
 void apart(const std::function<void()> &work);
 
 } // namespace recua::compute

@@ -1,4 +1,5 @@
-// The file of machine_turn.h: a row for each process, under a mutex that outlives who dies with it.
+// The shared file of machine_turn.h: a row per process, under a robust mutex, which survives the
+// death of its holder.
 #include "thread/machine_turn.h"
 #include "machine/team.h"
 
@@ -27,23 +28,25 @@ namespace recua::turn {
 
 namespace {
 
-#define RECUA_TURN_LAYOUT "1" // of the file, in its name: versions of Recua that differ do not meet
+// Version of the file's layout. Part of the file's name, so that versions of Recua with different
+// layouts do not share a file.
+#define RECUA_TURN_LAYOUT "1"
 constexpr size_t most_processes = 64;
-constexpr int64_t look_again_ms = 20;   // for processes that died
-constexpr int64_t longest_wait_ms = 5000; // for a step of another process
+constexpr int64_t look_again_ms = 20;   // how often to look for dead processes
+constexpr int64_t longest_wait_ms = 5000; // for another process's step
 
 struct Row {
   int32_t pid; // 0: free
   int32_t threads;
-  uint64_t ticket; // of the step it computes or waits for; 0: neither
+  uint64_t ticket; // of the step that it computes or waits for; 0: neither
   uint32_t computes;
-  cpu_set_t cores; // that it may use
+  cpu_set_t cores; // the cores it may use
 };
 
 struct Shared {
   uint32_t size;
   pthread_mutex_t mutex;
-  std::atomic<uint32_t> changes; // waited on
+  std::atomic<uint32_t> changes; // a futex
   uint64_t tickets;
   Row rows[most_processes];
 };
@@ -54,7 +57,7 @@ struct Process {
   Row *row = nullptr;
   pid_t pid = 0;
   std::atomic<uint64_t> taken{0}, waited{0};
-  // Of each row, the step that was waited for in vain.
+  // By row: the ticket of the step that this process waited for in vain.
   uint64_t in_vain[most_processes] = {};
 };
 
@@ -70,8 +73,8 @@ int64_t now_ms() {
   return static_cast<int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
-// Rows are written whole before `ticket` or `pid` says that they count, so a process that died in
-// between leaves nothing half done.
+// A row is written completely before `ticket` or `pid` makes it count, so a process that dies while
+// writing leaves nothing half done.
 class Lock {
 public:
   explicit Lock(Shared &shared) : shared(shared) {
@@ -85,7 +88,7 @@ private:
   Shared &shared;
 };
 
-// An empty file of that layout, complete before it has its name.
+// Makes an empty file with this layout; it gets its name only when it is complete.
 bool make(const std::string &path) {
   const std::string draft = path + "." + std::to_string(getpid());
   const int file = open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -104,7 +107,7 @@ bool make(const std::string &path) {
     munmap(memory, sizeof(Shared));
   }
   close(file);
-  // Not over one that another process has made meanwhile.
+  // link() does not replace a file that another process has created in the meantime.
   made = memory != MAP_FAILED && (link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST);
   unlink(draft.c_str());
   return made;
@@ -133,7 +136,7 @@ void leave_out_the_dead(Shared &shared) {
   }
 }
 
-// A row for this process; null where all are taken by living ones.
+// Takes a row for this process; null if live processes hold all of them.
 Row *enter(Shared &shared) {
   const Lock lock(shared);
   leave_out_the_dead(shared);
@@ -154,7 +157,8 @@ bool share_cores(const Row &a, const Row &b) {
   return CPU_COUNT(&both) > 0;
 }
 
-// Whether others, who asked before or compute already, leave too few of our cores. Under the lock.
+// Whether processes that asked earlier, or already compute, leave too few of our cores. Call under
+// the lock.
 bool must_wait(const Shared &shared, const Process &me) {
   int32_t needed = me.row->threads;
   for (size_t i = 0; i < most_processes; i++) {
@@ -172,7 +176,7 @@ bool others_wait(const Shared &shared, const Process &me) {
   });
 }
 
-// False where nothing changed for so long.
+// False if nothing changed within look_again_ms.
 bool sleep_until_change(Shared &shared, uint32_t seen) {
   const timespec most{0, look_again_ms * 1000000};
   return syscall(SYS_futex, reinterpret_cast<uint32_t *>(&shared.changes), FUTEX_WAIT, seen, &most, nullptr, 0) == 0 ||
@@ -184,8 +188,8 @@ void tell_change(Shared &shared) {
   syscall(SYS_futex, reinterpret_cast<uint32_t *>(&shared.changes), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Until it is this process's turn, or there is no need to wait for that any more. On all threads of
-// the team: whoever finds it out sets `over`, and the others, woken by the same change, go on.
+// Waits until it is this process's turn, or until waiting is no longer needed. Runs on all threads
+// of the team: the first to notice sets `over`; the others, woken by the same change, return.
 void wait(Shared &shared, Process &me, const std::function<bool()> &given_up, std::atomic<bool> &over) {
   const int64_t until_ms = now_ms() + longest_wait_ms;
   bool told = true;
@@ -206,7 +210,7 @@ void wait(Shared &shared, Process &me, const std::function<bool()> &given_up, st
     const Lock lock(shared);
     leave_out_the_dead(shared);
   }
-  if (!told) tell_change(shared); // nobody woke the others
+  if (!told) tell_change(shared); // nobody has woken the others
 }
 
 } // namespace
@@ -215,7 +219,7 @@ bool share(const std::string &name) {
   Process &me = process();
   const std::lock_guard<std::mutex> guard(me.opening);
   if (me.shared != nullptr) return true;
-  // What a mutex looks like is the C library's own.
+  // The layout of a mutex depends on the C library.
 #ifdef __GLIBC__
   const std::string path = name + "-" RECUA_TURN_LAYOUT "-glibc";
 #else
@@ -231,7 +235,7 @@ bool share(const std::string &name) {
     return false;
   }
   me.shared = shared;
-  // A process that ends in an orderly way leaves its row; of others the next one finds that they
+  // A process that exits normally clears its row. The next process finds the rows of those that
   // died.
   std::atexit([] {
     Process &me = process();

@@ -1,10 +1,11 @@
-// Turns of processes at the cores. Two engines that compute at once fight at every barrier of every
-// step: each waits for threads that the other keeps from their core. So engines of one user that
-// need more cores than there are compute in turns, a step each, in the order in which they asked.
+// Turns of processes at the cores. If two engines compute at once, they fight at every barrier of
+// every step: each waits for threads whose core the other occupies. So engines of one user that
+// together need more cores than there are compute in turns, one step each, in the order in which
+// they asked.
 //
-// Who computes on what is in a small file that they share. A process that died is found and left
-// out; one that does not end its step (stopped by a debugger) is waited for once, and for so long
-// only. Linux alone: elsewhere nobody waits.
+// A small shared file records which process computes on which cores. A process that died is found
+// and skipped. A process that does not end its step (stopped by a debugger, say) is waited for
+// once, for five seconds. Linux only: elsewhere nobody waits.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +14,21 @@
 
 namespace recua::turn {
 
-// Shares the cores with those that name the same file. Made if it is not there. False where that is
-// not possible: then this process computes when it likes. Any thread, before the first Turn; one
-// file for a process, the first that is named.
+// Shares the cores with the processes that name the same file, which is created if needed. Returns
+// false if that fails: then this process computes without turns. Any thread, before the first Turn.
+// A process uses only one file, the first that it names.
 bool share(const std::string &path);
 
-// How often this process computed in turns, and how often it had to wait for its turn.
+// How often this process computed in a turn, and how often it had to wait for one.
 struct Counts {
   uint64_t taken = 0;
   uint64_t waited = 0;
 };
 Counts counts();
 
-// The right to compute, on the compute thread, while it lives. `threads` is how many cores that
-// takes; 0 needs no turn. Waits for it until `given_up` says true, which is asked now and then.
+// Compute thread. The right to compute, for as long as the object lives. `threads` is the number of
+// cores needed; 0 needs no turn. The constructor waits for the turn, or until `given_up` returns
+// true; it calls `given_up` now and then.
 class Turn {
 public:
   Turn(int32_t threads, const std::function<bool()> &given_up);
@@ -34,7 +36,7 @@ public:
   Turn(const Turn &) = delete;
   Turn &operator=(const Turn &) = delete;
 
-  // Whether another process waits for these cores.
+  // Whether another process is waiting for these cores.
   bool wanted() const;
 
 private:

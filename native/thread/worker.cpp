@@ -1,4 +1,4 @@
-// The lane of worker.h, and the thread-safe function that brings its results back.
+// The lane of worker.h, and the thread-safe function that brings results back.
 #include "thread/worker.h"
 
 #include <utility>
@@ -7,7 +7,7 @@ namespace recua {
 
 struct Worker::Mailbox {
   napi_threadsafe_function function = nullptr;
-  size_t pending = 0; // JS thread only: posted and not yet settled
+  size_t pending = 0; // JS thread only: jobs posted and not yet settled
 };
 
 namespace {
@@ -17,7 +17,7 @@ struct Delivery {
   std::function<void(Napi::Env)> done;
 };
 
-// JS thread. `env` is null while the environment ends: then the delivery is only destroyed.
+// JS thread. `env` is null while the environment ends; then the delivery is only destroyed.
 void deliver(napi_env env, napi_value, void *, void *data) {
   std::unique_ptr<Delivery> delivery(static_cast<Delivery *>(data));
   if (env == nullptr) return;
@@ -26,8 +26,8 @@ void deliver(napi_env env, napi_value, void *, void *data) {
     if (delivery->done) delivery->done(env);
     delivery->settle(env);
   } catch (const Napi::Error &) {
-    // settle() makes rejections of all else: only an environment that is being terminated takes no
-    // more values.
+    // settle() turns all other errors into rejections. This one means that the environment is being
+    // terminated and takes no more values.
   }
 }
 
@@ -42,7 +42,7 @@ Worker::Worker(Napi::Env env, std::function<void()> interrupt)
                                                              nullptr, deliver, &mailbox->function);
   if (status != napi_ok) throw Napi::Error::New(env, "napi_create_threadsafe_function failed");
   napi_unref_threadsafe_function(env, mailbox->function); // an idle context does not keep the process alive
-  // Registered after the thread-safe function, so that it runs before that one is torn down.
+  // Registered after the thread-safe function, so that it runs before that is torn down.
   napi_add_env_cleanup_hook(env, on_env_cleanup, this);
 }
 
@@ -59,8 +59,8 @@ bool Worker::post(std::function<bool()> slice, std::function<void(Napi::Env)> se
     const auto done = [box](Napi::Env env) {
       if (--box->pending == 0 && box->function != nullptr) napi_unref_threadsafe_function(env, box->function);
     };
-    // What the slice captured may hold the last reference to objects that must die on the JS
-    // thread: send it along.
+    // The slice's captures may hold the last reference to objects that must die on the JS thread,
+    // so send it along.
     auto *delivery = new Delivery{
         [settle = std::move(job->settle), slice = std::move(job->slice)](Napi::Env env) { settle(env); }, done};
     send(delivery);
@@ -72,7 +72,8 @@ bool Worker::post(std::function<bool()> slice, std::function<void(Napi::Env)> se
 
 void Worker::tell(std::function<void(Napi::Env)> tell) { send(new Delivery{std::move(tell), nullptr}); }
 
-// Where it fails the environment is ending: leaking one closure beats destroying it on this thread.
+// If the call fails, the environment is ending. Leaking one closure is better than destroying it on
+// this thread.
 void Worker::send(void *delivery) {
   lane.afterwards([box = mailbox, delivery] { napi_call_threadsafe_function(box->function, delivery, napi_tsfn_nonblocking); });
 }

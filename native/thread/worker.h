@@ -1,5 +1,5 @@
-// Brings a context's jobs to the compute thread, in the order they were posted, and what comes of
-// them back to the JS thread.
+// Posts a context's jobs to the compute thread, in order, and brings their results back to the JS
+// thread.
 #pragma once
 
 #include "thread/compute_thread.h"
@@ -17,28 +17,27 @@ public:
   Worker(Napi::Env env, std::function<void()> interrupt);
   ~Worker();
 
-  // JS thread. `slice` is called on the compute thread until it returns false; other contexts may
-  // compute in between. Then `settle` happens on the JS thread. After stop(), or once the
-  // environment is ending, nothing runs and false is returned.
+  // JS thread. Calls `slice` on the compute thread until it returns false; other contexts may
+  // compute in between. Then calls `settle` on the JS thread. After stop(), or once the environment
+  // is ending, runs nothing and returns false.
   bool post(std::function<bool()> slice, std::function<void(Napi::Env)> settle);
 
-  // The compute thread, from a slice: brings `tell` to the JS thread before
-  // anything that comes later.
+  // Compute thread, from a slice: calls `tell` on the JS thread, before anything sent later.
   void tell(std::function<void(Napi::Env)> tell);
 
-  // Any thread. The jobs take so many of the machine's cores.
+  // Any thread. The jobs use this many of the machine's cores.
   void computes_on(int32_t cores) { lane.computes_on(cores); }
 
-  // The compute thread, from a slice: whether another context waits for its turn.
+  // Compute thread, from a slice: whether another context is waiting for its turn.
   bool contended() const { return lane.contended(); }
 
-  // JS thread. Waits for the slice in progress and drops all else. Idempotent.
+  // JS thread. Waits for the current slice and drops the other jobs. Idempotent.
   void stop();
 
 private:
-  void send(void *delivery); // to the JS thread, once the cores are free
+  void send(void *delivery); // to the JS thread, after the cores are handed over
 
-  struct Mailbox; // outlives the worker until the last settled job has been delivered
+  struct Mailbox; // outlives the worker until the last settled job is delivered
 
   Napi::Env env;
   std::shared_ptr<Mailbox> mailbox;

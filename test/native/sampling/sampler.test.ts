@@ -108,7 +108,7 @@ t.test('a row that has no token left fails, says why, and the process lives', as
     const banned = Array.from({ length: model.info.vocabSize }, (_, token) => ({ token, bias: -Infinity }));
     const cases: [object, RegExp][] = [
       [{ grammar: 'root ::= ""', logitBias: ends }, /grammar is at its end/],
-      [{ grammar: 'root ::= "a"', logitBias: banned }, /all that the answer's grammar leaves/],
+      [{ grammar: 'root ::= "a"', logitBias: banned }, /every token that the answer's grammar allows/],
       [{ logitBias: banned }, /excludes them all/],
     ];
     for (const [more, message] of cases) {
