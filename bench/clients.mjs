@@ -18,6 +18,18 @@ function words(count, seed) {
   }).join(' ');
 }
 
+/** Of the size that coding agents send: some 2,000 tokens. */
+const tools = ['read_file', 'write_file', 'list_files', 'search', 'run_command', 'fetch_page', 'apply_patch', 'ask_user'].map((name, i) => ({
+  type: 'function',
+  function: {
+    name, description: words(80, i),
+    parameters: {
+      type: 'object', required: ['path'],
+      properties: Object.fromEntries(['path', 'pattern', 'limit', 'mode'].map((key, k) => [key, { type: 'string', description: words(25, i * 10 + k) }])),
+    },
+  },
+}));
+
 // Connections are node:http's own and lines are parsed only where a number is in them: clients
 // share the machine with the server they measure, and what they burn is taken from it.
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
@@ -88,7 +100,7 @@ async function ask(messages, tokens, body, { keep = false, onText } = {}) {
   if (!usage?.completion_tokens) throw new Error(`The stream ended without ${usage ? 'a token' : 'usage'}.`);
   // A few tokens of random weights may all be without text.
   if (firstMs === 0) firstMs = performance.now() - start;
-  return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, firstMs, firstAt: start + firstMs, lastAt: start + Math.max(lastMs, firstMs), worstGapMs };
+  return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0, firstMs, firstAt: start + firstMs, lastAt: start + Math.max(lastMs, firstMs), worstGapMs };
 }
 
 const at = (values, share) => {
@@ -145,21 +157,31 @@ const kinds = {
     return { tokens: answers.reduce((sum, { count }) => sum + count, clients), promptTokens: answers[0].promptTokens, readMs, decodeRate: rate };
   },
 
-  /** Agents at once, each in turns of many words behind a long system prompt that they share. */
+  /**
+   * Agents at once. They share a system prompt and tools; each turn is a call and its result, of
+   * many words. Counts the prompt tokens that were not cached.
+   */
   async agents({ round = 0, agents, turns, tokens, systemWords, turnWords }) {
     const system = { role: 'system', content: `${round} ${words(systemWords, 7)}` };
-    const counts = await Promise.all(Array.from({ length: agents }, async (_, agent) => {
-      const messages = [system];
-      let total = 0;
+    const body = { ...greedy, tools };
+    const all = await Promise.all(Array.from({ length: agents }, async (_, agent) => {
+      const messages = [system, { role: 'user', content: `${agent}: ${words(20, agent)}` }];
+      const answers = [];
       for (let turn = 0; turn < turns; turn++) {
-        messages.push({ role: 'user', content: `${agent}: ${words(turnWords, agent * 100 + turn)}` });
-        const answer = await ask(messages, tokens, greedy, { keep: true });
-        messages.push({ role: 'assistant', content: answer.text });
-        total += answer.count;
+        const answer = await ask(messages, tokens, body, { keep: true });
+        answers.push(answer);
+        const id = `call${agent}x${turn}`;
+        const name = tools[turn % tools.length].function.name;
+        messages.push(
+          { role: 'assistant', content: answer.text, tool_calls: [{ id, type: 'function', function: { name, arguments: JSON.stringify({ path: words(2, turn) }) } }] },
+          { role: 'tool', tool_call_id: id, content: words(turnWords, agent * 100 + turn) },
+        );
       }
-      return total;
+      return answers;
     }));
-    return { tokens: counts.reduce((sum, count) => sum + count, 0) };
+    const answers = all.flat();
+    const sum = (number) => answers.reduce((total, answer) => total + answer[number], 0);
+    return { tokens: sum('count'), promptTokens: answers.at(-1).promptTokens, evaluatedTokens: sum('promptTokens') - sum('cachedTokens') };
   },
 
   /** A stream runs; beside it a long prompt arrives. */

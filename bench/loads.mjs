@@ -37,6 +37,11 @@ const depth = (promptWords, context, goals, { clients = 1, tokens = 64, read = {
   parallel: clients, context, work: { kind: 'depth', clients, tokens, promptWords },
   numbers: { decodeRate: { unit: 'tokens/s', higher: true, goals }, readMs: { unit: 'ms', goals: read } },
 });
+/** Two agents, eight turns; `turnWords` is how long the result of each tool call is. */
+const agents = (context, turnWords) => ({
+  parallel: 2, context, fresh: true, work: { kind: 'agents', agents: 2, turns: 8, tokens: 32, systemWords: 2000, turnWords },
+  numbers: { seconds: { unit: 's', goals: { '135m': 0.6 } }, evaluatedTokens: { unit: 'tokens' } },
+});
 const rate = (goals, share, engine) => ({ tokensPerSecond: { unit: 'tokens/s', higher: true, goals, share, engine } });
 const engine = { nano: 0.8, '135m': 0.97 };
 const firstToken = (p50, p99) => ({
@@ -78,10 +83,8 @@ export const loads = {
     parallel: 4, context: 2048, work: { kind: 'turns', conversations: 32, turns: 2, tokens: 16, promptWords: 150 },
     numbers: { secondTurnMs: { unit: 'ms', goals: { '135m': 1 } } },
   },
-  agents: {
-    parallel: 2, context: 16384, fresh: true, work: { kind: 'agents', agents: 2, turns: 8, tokens: 32, systemWords: 2500, turnWords: 400 },
-    numbers: { seconds: { unit: 's' } },
-  },
+  'agents-8k': agents(12288, 400),
+  'agents-16k': agents(20480, 1400),
   'depth-0': depth(1, 1024, { '135m': 1, '1b': 1 }),
   'depth-2k': depth(2000, 4096, { '135m': 2, '1b': 2 }),
   'depth-8k': depth(8000, 12288, { '135m': 2.5, '1b': 2.5 }, { read: { '135m': 0.6, '1b': 0.6 } }),

@@ -1,7 +1,7 @@
 // `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside
 // llama-server of the same tree, same file, same flags, in alternation (A B A B), as median ratios.
-// Absolute numbers drift on a shared machine, ratios less. Without loads: all that have a goal, but
-// for `depth`, answers behind long contexts.
+// Absolute numbers drift on a shared machine, ratios less. Without loads: all that have a goal,
+// except `depth` (answers behind long contexts) and `agents` (two of them, eight turns each).
 // Without a model: those that the load has goals for, or the built-in one. `npm run bench --
 // --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads;
 // `--growth [clients|context|conversations …] [--sizes N,N,…]` prints what numbers become as these
@@ -20,6 +20,7 @@ import { flags } from './flags.mjs';
 import { growth, tables } from './growth.mjs';
 import { inProcess } from './in-process.mjs';
 import { goalModels, greedy, loads } from './loads.mjs';
+import { describeMachine, machine } from './machine.mjs';
 import { shapes, writeRandomModel } from './random-model.mjs';
 import { compare, heading, line, meetsGoal, summarize } from './report.mjs';
 import { compareTemplates } from './templates.mjs';
@@ -139,10 +140,11 @@ if (values.flags) {
   process.exit();
 }
 const everyLoad = Object.keys(loads);
-// `depth` is all loads of that name; they take long, so only who names them gets them.
-const isDepth = (load) => load.startsWith('depth-');
-const given = positionals.flatMap((name) => (name === 'depth' ? everyLoad.filter(isDepth) : [name]));
-const names = given.includes('all') ? everyLoad : given.length > 0 ? given : everyLoad.filter((name) => goalModels(name).length > 0 && !isDepth(name));
+// `depth` and `agents` are all loads of that name. They take long, so they run only when named.
+const slow = ['depth', 'agents'];
+const isSlow = (load) => slow.some((name) => load.startsWith(`${name}-`));
+const given = positionals.flatMap((name) => (slow.includes(name) ? everyLoad.filter((load) => load.startsWith(`${name}-`)) : [name]));
+const names = given.includes('all') ? everyLoad : given.length > 0 ? given : everyLoad.filter((name) => goalModels(name).length > 0 && !isSlow(name));
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
 if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).join(', ')}, and all.`);
 
@@ -166,6 +168,8 @@ async function runLoad(name, shape) {
 }
 
 const rows = [];
+const where = machine();
+console.log(describeMachine(where));
 console.log(`${values.threads} threads, ${gpuLayers === undefined ? '' : `${gpuLayers} GPU layers, `}${rounds} rounds in alternation, medians\n${heading}`);
 for (const name of names) {
   const shapesOfLoad = goalModels(name);
@@ -191,5 +195,5 @@ const date = new Date().toISOString();
 const folder = join(here, 'results');
 mkdirSync(folder, { recursive: true });
 const saved = join(folder, `${date.replaceAll(':', '-')}.json`);
-writeFileSync(saved, `${JSON.stringify({ date, threads: values.threads, gpuLayers, rounds, rows }, null, 2)}\n`);
+writeFileSync(saved, `${JSON.stringify({ date, machine: where, threads: values.threads, gpuLayers, rounds, rows }, null, 2)}\n`);
 console.log(`Saved ${saved}`);

@@ -125,7 +125,13 @@ export function writeRandomModel(name, out, doublings = 0) {
   const source = fileURLToPath(new URL(`../vendor/llama.cpp/models/ggml-vocab-${shape.vocabulary}.gguf`, import.meta.url));
   const kept = readPairs(source).filter(({ key }) => key.startsWith('tokenizer.') && key !== 'tokenizer.chat_template');
   const vocabulary = kept.find(({ key }) => key === 'tokenizer.ggml.tokens').length;
-  const template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  const template = [
+    "{% if tools %}<|im_start|>system\n# Tools\n\n<tools>{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}\n</tools>\n\n",
+    "Call one with <tool_call>\n{\"name\": NAME, \"arguments\": {}}\n</tool_call><|im_end|>\n{% endif %}",
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}",
+    "{% for call in m.tool_calls or [] %}\n<tool_call>\n{\"name\": \"{{ call.function.name }}\", \"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}",
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+  ].join('');
   const pairs = [
     pair.text('general.architecture', 'llama'), pair.text('general.name', `random ${name}`), pair.u32('general.file_type', 7),
     pair.u32('llama.block_count', shape.layers), pair.u32('llama.context_length', shape.context), pair.u32('llama.embedding_length', shape.width),

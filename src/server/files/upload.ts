@@ -1,6 +1,7 @@
 // POST /v1/files: a form with one file and what it is for. The bytes go to the disk as they come;
 // nothing of them is held in memory.
-import { createWriteStream } from 'node:fs';
+import { once } from 'node:events';
+import { createWriteStream, type WriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -56,6 +57,7 @@ class Form {
   readonly #fields: Record<string, string> = {};
   #filename: string | undefined;
   #file: Readable | undefined;
+  #sink: WriteStream | undefined;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(req: Request, path: string, mostBytes: number) {
@@ -75,6 +77,8 @@ class Form {
       parser.destroy();
       this.#file?.destroy(thrown as Error);
       await this.#writing.catch(() => undefined);
+      // A stream that fails while its file is being opened still creates the file.
+      if (this.#sink && !this.#sink.closed) await once(this.#sink, 'close');
       throw thrown;
     }
     return { fields: Fields.of(this.#fields), filename: this.#filename };
@@ -99,7 +103,8 @@ class Form {
         this.#filename = nameOf(filename);
         this.#file = file;
         file.once('limit', () => reject(tooLarge(this.#mostBytes)));
-        this.#writing = pipeline(file, createWriteStream(this.#path, { flags: 'wx', mode: 0o600 }));
+        this.#sink = createWriteStream(this.#path, { flags: 'wx', mode: 0o600 });
+        this.#writing = pipeline(file, this.#sink);
         this.#writing.catch(reject);
       });
       parser.on('field', (name, value, _, valueTruncated) => {
