@@ -162,7 +162,7 @@ export async function parseAnswer(schema: Schema, content: string, finish: Finis
     const { completionTokens } = finish.usage;
     const why = finish.finishReason === 'length'
       ? `Expected a whole JSON value, got one that was cut off after ${completionTokens} tokens; raise maxTokens or the context size, or bound the schema's texts and arrays.`
-      : 'Expected a whole JSON value, got an answer that was ended inside it; look at the stop texts.';
+      : 'Expected a whole JSON value, got an answer that ends inside it; check the stop texts.';
     throw new RecuaError('answer_incomplete', why, { cause, details: { content } });
   }
   return await checkBySchema(schema, value);

@@ -75,7 +75,7 @@ export function toJson(value: unknown, param: string): string {
   try {
     return JSON.stringify(value) ?? 'null';
   } catch (cause) {
-    throw new RecuaError('invalid_type', `Expected what can be written as JSON for ${param}: ${(cause as Error).message}`, { param, cause });
+    throw new RecuaError('invalid_type', `Expected a value that JSON can represent for ${param}: ${(cause as Error).message}`, { param, cause });
   }
 }
 

@@ -291,7 +291,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     this.#isAway = state.state !== 'ready';
     if (this.#engine.crashes > this.#crashes) {
       this.#crashes = this.#engine.crashes;
-      this.emit('crashed', new RecuaError('model_crashed', `The engine process died (${this.#crashes} so far) and is started again.`));
+      this.emit('crashed', new RecuaError('model_crashed', `The engine process died (${this.#crashes} so far) and is restarting.`));
     }
     if (state.state === 'restarting' && state.fraction > 0) this.emit('loading', state.fraction);
     else if (state.state === 'failed') this.emit('failed', state.error);

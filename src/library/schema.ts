@@ -100,14 +100,14 @@ export function jsonSchemaOf(schema: Schema, param: string): object {
     else if (typeof library.toJsonSchema === 'function') json = library.toJsonSchema();
     else if (isStandard(schema)) {
       throw new RecuaError('invalid_schema',
-        `The schema for ${param} comes from a version of ${String(schema['~standard'].vendor)} that gives no JSON schema by itself; use a newer one, or give the JSON schema (z.toJSONSchema(schema) with zod).`, { param });
+        `The schema for ${param} comes from a version of ${String(schema['~standard'].vendor)} that gives no JSON schema by itself; use a newer version, or pass the JSON schema (z.toJSONSchema(schema) with zod).`, { param });
     }
   } catch (thrown) {
     if (thrown instanceof RecuaError) throw thrown;
     throw new RecuaError('invalid_schema', `The schema for ${param} has no JSON schema: ${(thrown as Error).message}`, { param, cause: thrown });
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw new RecuaError('invalid_schema', `Expected a schema for ${param}: an object of JSON schema, or a schema of zod and its like.`, { param });
+    throw new RecuaError('invalid_schema', `Expected a schema for ${param}: a JSON schema object, or a schema of a library such as zod.`, { param });
   }
   return json;
 }

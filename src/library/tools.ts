@@ -105,7 +105,7 @@ export async function runTools(tools: Tools, calls: readonly ToolCall[], signal:
 async function runTool({ parameters, execute }: AnyTool, call: ToolCall, signal: AbortSignal): Promise<string> {
   let args: unknown;
   try {
-    if (typeof call.arguments === 'string') throw new RecuaError('answer_invalid', 'The arguments are no JSON.');
+    if (typeof call.arguments === 'string') throw new RecuaError('answer_invalid', 'The arguments are not valid JSON.');
     args = await checkBySchema(parameters, call.arguments);
   } catch (thrown) {
     if (!(thrown instanceof RecuaError && thrown.code === 'answer_invalid')) throw thrown;
