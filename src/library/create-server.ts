@@ -37,8 +37,9 @@ export interface ServerApp {
  *
  * With `strict: true` in `response_format.json_schema` or in a tool's `function`, the API enforces
  * the whole JSON schema: a keyword that it cannot enforce (`uniqueItems`, `not`, `if` …) is a 400
- * error with the JSON pointer of that keyword. Otherwise, and with `json_object` and `json_schema`,
- * the answer's `warnings` list such keywords. `strict` defaults to `false`, as in OpenAI's API.
+ * error with the JSON pointer of that keyword. Without it, and for schemas of the `json_object`
+ * format and the field `json_schema`, the answer's `warnings` list such keywords. `strict` defaults
+ * to `false`, as in OpenAI's API.
  *
  * If the program has set up OpenTelemetry, each request is a span.
  *
