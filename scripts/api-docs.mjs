@@ -8,8 +8,8 @@ import { place, root } from './place.mjs';
 
 const intro = `# The library
 
-The reference of \`import … from 'recua'\` and \`require('recua')\`. [library.md](library.md) says how to begin, [examples](../examples) has programs that run,
-[errors.md](errors.md) every error code. Durations are in milliseconds, sizes in bytes, lengths in tokens. \`npm run docs\` writes this page from the sources.
+The reference of \`import … from 'recua'\` and \`require('recua')\`. [library.md](library.md) is the introduction, [examples](../examples) has programs that run,
+[errors.md](errors.md) lists every error code. Durations are in milliseconds, sizes in bytes, lengths in tokens. \`npm run docs\` writes this page from the sources.
 `;
 
 /** Returns the page's text. */

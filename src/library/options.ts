@@ -91,7 +91,10 @@ export interface ChatOptions<S extends Schema | undefined = undefined> extends G
    * match come faster; the answer is the same.
    */
   prediction?: string | undefined;
-  /** Applies to the first answer; after tool results the model chooses freely. Default `'auto'`. */
+  /**
+   * Which tools the model may call. `'required'` and a named tool bind only the first answer; after
+   * tool results the model may answer without a call. Default `'auto'`.
+   */
   toolChoice?: ToolChoice | undefined;
   /** Whether one answer may call several tools. Default: what the model's template says. */
   parallelToolCalls?: boolean | undefined;
