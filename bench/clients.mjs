@@ -1,7 +1,7 @@
-// The clients of a load, as a process of their own that sees only HTTP. Argument: one JSON object {
+// The clients of a load, in their own process that knows only HTTP. Argument: one JSON object {
 // url, kind, … } of loads.mjs. Prints one JSON line of numbers: tokens, seconds, tokensPerSecond,
-// and what the kind measures, in milliseconds. `repeat` does the load so many times: the tokens of
-// all, the other numbers of the last.
+// and what the kind measures, in milliseconds. `repeat` runs the load that many times: tokens are
+// summed, the other numbers are those of the last run.
 import { Agent, request } from 'node:http';
 import { greedy } from './loads.mjs';
 
@@ -9,7 +9,7 @@ const { url, kind, repeat = 1, ...load } = JSON.parse(process.argv[2]);
 
 const nouns = ['rivers', 'mountains', 'bread', 'trains', 'winter', 'music', 'bridges', 'gardens', 'letters', 'clocks', 'maps', 'wool', 'salt', 'glass', 'ink', 'stone'];
 
-/** So many words, other ones for each seed. */
+/** This many words, different for each seed. */
 function words(count, seed) {
   let state = (seed * 2654435761 + 12345) >>> 0;
   return Array.from({ length: count }, () => {
@@ -18,6 +18,7 @@ function words(count, seed) {
   }).join(' ');
 }
 
+<<<<<<< HEAD
 /** Of the size that coding agents send: some 2,000 tokens. */
 const tools = ['read_file', 'write_file', 'list_files', 'search', 'run_command', 'fetch_page', 'apply_patch', 'ask_user'].map((name, i) => ({
   type: 'function',
@@ -32,17 +33,20 @@ const tools = ['read_file', 'write_file', 'list_files', 'search', 'run_command',
 
 // Connections are node:http's own and lines are parsed only where a number is in them: clients
 // share the machine with the server they measure, and what they burn is taken from it.
+=======
+// Uses node:http directly and parses only lines that contain numbers: clients share the machine
+// with the server they measure, so their CPU time slows it.
+>>>>>>> prose-models
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 
-/** Sends a request and resolves with its response, a readable stream of text. */
+/** Sends a request and resolves with its response, a readable text stream. */
 function post(path, body) {
   const text = JSON.stringify(body);
   const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
   const send = () => new Promise((resolve, reject) => {
     request(`${url}${path}`, { method: 'POST', headers, agent }, resolve).on('error', reject).end(text);
   });
-  // A server may close idle connections just as they are used again: like OpenAI's clients, try
-  // again.
+  // A server may close an idle connection just as it is reused: retry, as OpenAI's clients do.
   return send().catch(send).catch(send).catch(send);
 }
 
@@ -73,8 +77,8 @@ async function ask(messages, tokens, body, { keep = false, onText } = {}) {
   const take = (line) => {
     if (!line.startsWith('data: {')) return;
     if (line.includes('"error":{')) throw new Error(line);
-    // Every chunk of llama-server's last says usage; ours and its others do not have the field or
-    // have null.
+    // The last chunk of llama-server has usage; its other chunks and Recua's lack the field or have
+    // null.
     if (line.includes('"usage":{')) usage = JSON.parse(line.slice(6)).usage;
     if (!line.includes('"delta":{"content":"')) return;
     const nowMs = performance.now() - start;
@@ -98,7 +102,7 @@ async function ask(messages, tokens, body, { keep = false, onText } = {}) {
     response.on('end', resolve).on('error', reject);
   });
   if (!usage?.completion_tokens) throw new Error(`The stream ended without ${usage ? 'a token' : 'usage'}.`);
-  // A few tokens of random weights may all be without text.
+  // With random weights, a few tokens may all lack text.
   if (firstMs === 0) firstMs = performance.now() - start;
   return { text, count: usage.completion_tokens, promptTokens: usage.prompt_tokens, cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0, firstMs, firstAt: start + firstMs, lastAt: start + Math.max(lastMs, firstMs), worstGapMs };
 }
@@ -109,7 +113,7 @@ const at = (values, share) => {
 };
 
 const kinds = {
-  /** N clients, each sending its requests one after the other; in each round other ones. */
+  /** N clients, each sending its requests one after another, with new ones in each round. */
   async chat({ round = 0, clients, requests, tokens, body, promptWords = 0, systemWords = 0 }) {
     const system = systemWords > 0 ? [{ role: 'system', content: words(systemWords, 7) }] : [];
     const answers = await Promise.all(Array.from({ length: clients }, async (_, client) => {
@@ -127,7 +131,7 @@ const kinds = {
     return { tokens: all.reduce((sum, { count }) => sum + count, 0), promptTokens: all[0].promptTokens, firstTokenMs: at(firsts, 0.5), firstTokenP99Ms: at(firsts, 0.99) };
   },
 
-  /** Conversations that take turns; what counts is how soon a later turn's answer begins. */
+  /** Conversations that take turns; measures how soon a later turn's answer begins. */
   async turns({ conversations, turns, tokens, promptWords }) {
     const chats = Array.from({ length: conversations }, (_, i) => [{ role: 'user', content: `${i}: ${words(promptWords, i)}` }]);
     const later = [];
@@ -144,8 +148,8 @@ const kinds = {
   },
 
   /**
-   * Answers behind prompts that are read already: how long reading takes, then the rate of what
-   * all clients are answered at once.
+   * Answers behind prompts that are already in the cache: how long prefill takes, then the rate of
+   * all clients together.
    */
   async depth({ round = 0, clients, tokens, promptWords }) {
     const chats = Array.from({ length: clients }, (_, client) => [{ role: 'user', content: `${round}/${client}: ${words(promptWords, client)}` }]);
@@ -157,10 +161,14 @@ const kinds = {
     return { tokens: answers.reduce((sum, { count }) => sum + count, clients), promptTokens: answers[0].promptTokens, readMs, decodeRate: rate };
   },
 
+<<<<<<< HEAD
   /**
    * Agents at once. They share a system prompt and tools; each turn is a call and its result, of
    * many words. Counts the prompt tokens that were not cached.
    */
+=======
+  /** Concurrent agents, each taking turns of many words behind a shared long system prompt. */
+>>>>>>> prose-models
   async agents({ round = 0, agents, turns, tokens, systemWords, turnWords }) {
     const system = { role: 'system', content: `${round} ${words(systemWords, 7)}` };
     const body = { ...greedy, tools };
@@ -184,7 +192,7 @@ const kinds = {
     return { tokens: sum('count'), promptTokens: answers.at(-1).promptTokens, evaluatedTokens: sum('promptTokens') - sum('cachedTokens') };
   },
 
-  /** A stream runs; beside it a long prompt arrives. */
+  /** A stream runs while a long prompt arrives. */
   async gap({ promptWords, tokens }) {
     let begun;
     const running = new Promise((resolve) => { begun = resolve; });
@@ -219,7 +227,7 @@ const kinds = {
   },
 };
 
-// What the client itself needs to load is not the server's.
+// The client's own loading time does not count.
 await new Promise((resolve, reject) => request(`${url}/health`, { agent }, (response) => response.resume().on('end', resolve)).on('error', reject).end());
 const start = performance.now();
 let numbers = { tokens: 0 };

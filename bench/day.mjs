@@ -1,8 +1,8 @@
-// `npm run bench -- --day MINUTES [LOAD …] [--model FILE|nano|135m] [--rounds N]`: what a server
-// has been through must not slow it. Two servers of the same kind are measured beside each other,
-// before and after one of them has lived through all kinds of load. That the other is there takes
-// out what differs between two processes from the start (where their weights lie in memory makes 3
-// %), and what else the machine does. No load may end below 0.98 of what it was.
+// `npm run bench -- --day MINUTES [LOAD …] [--model FILE|nano|135m] [--rounds N]`: checks that a
+// server's history does not slow it. Measures two servers of the same kind beside each other,
+// before and after one of them has served all kinds of load. The other one cancels out differences
+// between two processes from the start (where their weights are in memory makes 3 %) and other work
+// on the machine. No load may end below 0.98 of its rate before.
 import { loads } from './loads.mjs';
 import { timesOf } from './report.mjs';
 import { mix, mixKinds } from './mix.mjs';
@@ -17,9 +17,9 @@ export const dayLoads = [
 /** What the mix of small requests lacks: long prompts, large embeddings, prompts beside streams. */
 const large = ['long-prompts', 'embed-64', 'embed-long', 'taking-turns', 'schema-1', '4-clients'];
 const least = 0.98;
-/** A run of the clients takes at least so long; shorter ones say more of the machine than of us. */
+/** Minimum duration of a run; shorter ones measure the machine more than the server. */
 const runSeconds = 1;
-/** Of a load of long runs there are fewer pairs than asked for, so that the whole has an end. */
+/** Loads with long runs get fewer pairs than requested, to bound the total time. */
 const leastPairs = 7;
 const loadMs = 60_000;
 
@@ -28,7 +28,7 @@ function workOf(name) {
   return work.kind === 'embed' && work.words > 1000 ? { ...work, words: 600 } : work;
 }
 
-/** The rate of the server that lives, in units of the other's: a number for each pair of runs. */
+/** The worked server's rate relative to the other's: one number per pair of runs. */
 async function pairs(name, servers, rounds, when) {
   const work = workOf(name);
   let repeat = 1;

@@ -1,5 +1,5 @@
-// What llama.cpp itself does on this machine, without a server: llama-batched-bench of the vendored
-// tree, read as numbers.
+// What llama.cpp itself does on this machine, without a server: runs the vendored tree's
+// llama-batched-bench and parses its numbers.
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 const bench = fileURLToPath(new URL('../build/bin/llama-batched-bench', import.meta.url));
 
 /**
- * One pass for each count of sequences, the mean of several where a count is there several times:
- * `promptTokens` are read and `tokens` generated in each, all sequences together.
+ * One pass per sequence count; if a count occurs several times, the mean: each pass reads
+ * `promptTokens` and generates `tokens`, all sequences together.
  * @returns {Promise<Map<number, { promptSeconds: number, generateSeconds: number }>>} by count
  */
 export async function engineAlone({ model, threads, gpuLayers, counts, promptTokens, tokens }) {
@@ -25,8 +25,8 @@ export async function engineAlone({ model, threads, gpuLayers, counts, promptTok
 }
 
 /**
- * Generated tokens per second for a load of `clients` that ask together, so many times: the time
- * for their prompts counts.
+ * Generated tokens per second for a load of `clients` that send together, this many times: prompt
+ * time counts.
  */
 export async function loadAlone({ clients, requests, tokens, ...given }) {
   const { promptSeconds, generateSeconds } = (await engineAlone({ ...given, tokens, counts: Array(requests).fill(clients) })).get(clients);

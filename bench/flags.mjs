@@ -1,7 +1,8 @@
-// `npm run bench -- --flags [FLAG …] [--model FILE|nano|135m] [--rounds N]`: what a flag of Recua
-// changes beside the defaults, in alternation. A prompt of 1,000 words and an answer of 64 tokens
-// by one client, then 4 clients with short prompts. FLAG as ubatch-size=256, several of one variant
-// in one argument: 'cache-type-k=q8_0 cache-type-v=q8_0'. Without one, the usual ones.
+// `npm run bench -- --flags [FLAG …] [--model FILE|nano|135m] [--rounds N]`: what a Recua flag
+// changes relative to the defaults, in alternation. One client with a prompt of 1,000 words and an
+// answer of 64 tokens, then 4 clients with short prompts. FLAG is like ubatch-size=256; one
+// argument may combine several for one variant: 'cache-type-k=q8_0 cache-type-v=q8_0'. Without
+// FLAG, the usual ones.
 import { greedy } from './loads.mjs';
 import { median } from './report.mjs';
 import { resources } from './resources.mjs';
@@ -15,7 +16,7 @@ const tokens = 64;
 
 const work = { kind: 'chat', requests: 1, tokens, body: greedy };
 
-/** One server with these flags, from its start to its end. */
+/** Runs one server with these flags, from start to end. */
 async function measure(text, round, settings) {
   const flags = text === '' ? [] : text.split(' ').flatMap((flag) => `--${flag}`.split('='));
   return await withServer('recua', { ...settings, parallel: 4, context: 4096, flags }, async (server) => {
@@ -38,7 +39,7 @@ async function measure(text, round, settings) {
  */
 export async function flags({ given, rounds, ...settings }) {
   const variants = given.length > 0 ? given : usual;
-  // The machine's speed drifts: each variant is compared with the defaults just before it.
+  // The machine's speed drifts: compare each variant with the defaults just before it.
   const pairs = new Map(variants.map((text) => [text, []]));
   for (let round = 0; round < rounds; round++) {
     for (const [text, list] of pairs) {

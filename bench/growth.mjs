@@ -1,11 +1,11 @@
-// `npm run bench -- --growth [TABLE …] [--sizes N,N,…] [--model FILE|nano|135m]`: what a number
-// costs as it grows, beside what it should cost in theory. One server at a time. Without a name all
-// tables, without sizes the usual ones.
+// `npm run bench -- --growth [TABLE …] [--sizes N,N,…] [--model FILE|nano|135m]`: what growing
+// sizes cost, beside the cost in theory. One server at a time. Without TABLE all tables, without
+// sizes the usual ones.
 //   clients 1 → 64        tokens/s, beside llama-server and the engine alone (llama-batched-bench)
 //   context 1k → 32k      ms per token behind a prompt of that length: a constant and a part for
 //                         each token of context
 //   conversations 1 → 64  first token of a second turn, on 4 sequences: the new tokens, and
-//                         bringing a conversation back
+//                         restoring a conversation
 import { engineAlone } from './engine-alone.mjs';
 import { greedy } from './loads.mjs';
 import { runClients, withServer } from './servers.mjs';

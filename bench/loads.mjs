@@ -1,13 +1,12 @@
-// What is measured: each load says how the servers are started, what the clients do, and which
-// numbers matter with which goal. A goal is the median ratio Recua / llama-server of one run, by
-// model; `plus` is what may come on top of it, in the number's unit; `share` is what is to be
-// reached of our own greedy rate with the same clients, `engine` of what llama.cpp does with the
-// same load without a server.
+// The loads: each says how to start the servers, what the clients do, and which numbers matter with
+// which goal. A goal is the median ratio Recua / llama-server of one run, by model. `plus` is an
+// allowance on top, in the number's unit; `share` is the required fraction of our own greedy rate
+// with the same clients; `engine` that of what llama.cpp does with the same load without a server.
 
 export const greedy = { temperature: 0, top_k: 1 };
 /** Everything a chat front end sets. */
 const sampled = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, repeat_penalty: 1.1, frequency_penalty: 0.1 };
-/** What OpenAI's clients send; llama-server's own defaults for the rest are switched off. */
+/** What OpenAI's clients send; switches off llama-server's defaults for the rest. */
 const nucleus = { temperature: 0.8, top_k: 0, top_p: 0.95, min_p: 0 };
 const schema = {
   temperature: 0,
@@ -32,7 +31,7 @@ const schema = {
 const chat = (clients, requests, tokens, body, more = {}) => ({
   parallel: clients, context: 1024, work: { kind: 'chat', clients, requests, tokens, body, ...more },
 });
-/** Answers behind so many words that were read before; most of the vocabulary's are one token. */
+/** Answers behind this many words already read; most words of the vocabulary are one token. */
 const depth = (promptWords, context, goals, { clients = 1, tokens = 64, read = {} } = {}) => ({
   parallel: clients, context, work: { kind: 'depth', clients, tokens, promptWords },
   numbers: { decodeRate: { unit: 'tokens/s', higher: true, goals }, readMs: { unit: 'ms', goals: read } },
@@ -60,8 +59,8 @@ export const loads = {
   '32-clients': { ...chat(32, 1, 96, greedy), numbers: rate({}) },
   '64-clients': { ...chat(64, 1, 48, greedy), numbers: rate({ '135m': 1 }, undefined, engine) },
   '128-clients': { ...chat(128, 1, 96, greedy), numbers: rate({}) },
-  // Greedy answers of random weights soon go round in circles: as much to guess from as an answer
-  // that quotes its prompt.
+  // Greedy answers of random weights soon loop: as easy to guess as an answer that quotes its
+  // prompt.
   'repeat-1': { ...chat(1, 2, 256, greedy, { promptWords: 60 }), speculation: true, numbers: rate({ '135m': 1 }) },
   'repeat-4': { ...chat(4, 2, 256, greedy, { promptWords: 60 }), speculation: true, numbers: rate({ '135m': 1 }) },
   'long-prompts': { ...chat(4, 1, 32, greedy, { promptWords: 500 }), numbers: { ...rate({ '135m': 1 }), ...firstToken({}, {}) } },

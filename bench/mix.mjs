@@ -9,7 +9,7 @@ const schemaOf = (names) => ({
 });
 const toolOf = (name) => ({ type: 'function', function: { name, parameters: { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] } } });
 
-/** By name: a route and a body, from the number of the request. */
+/** By name: a route and a body, from the request's number. */
 const kinds = {
   chat: (i) => ['chat/completions', { messages: user(`Tell me of the number ${i}. ${'It is a number. '.repeat(i % 20)}`), max_tokens: 24 }],
   embeddings: (i) => ['embeddings', { input: [`the number ${i}`, 'another'] }],
@@ -32,7 +32,7 @@ async function send(url, kind, i) {
   return undefined;
 }
 
-/** Some clients send requests of these kinds, in turn, for so long. */
+/** Lets some clients send requests of these kinds in turn, for a given time. */
 export async function mix(url, names, milliseconds, onFailure, onSent = () => {}) {
   let sent = 0;
   const end = performance.now() + milliseconds;

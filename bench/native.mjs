@@ -48,8 +48,8 @@ async function embed() {
 }
 
 /**
- * What a prompt's parts cost: by size, by how much of the prompt is read already, with and without
- * an answer that goes on in the same step.
+ * What parts of a prompt cost: by size, by how much of the prompt was read before, with and without
+ * an answer that continues in the same step.
  */
 async function prefill() {
   const context = await model.createContext({
@@ -58,7 +58,7 @@ async function prefill() {
   const sampler = await model.createSampler({ temperature: 0 }, new Int32Array());
   /**
    * Milliseconds of a step with `count` prompt tokens of sequence 1 from `from` on, and a row of
-   * sequence 0 at `decodeAt` (none below 0).
+   * sequence 0 at `decodeAt` (no row if negative).
    */
   const step = async (from, count, decodeAt) => {
     const beside = decodeAt < 0 ? 0 : 1;
@@ -71,7 +71,7 @@ async function prefill() {
     }, 1, () => undefined);
     return decodeMs;
   };
-  /** The median of a step that is done again and again. */
+  /** The median of a step that is repeated. */
   const cost = async (from, count, beside) => {
     const times = [];
     for (let round = 0; round < 3; round++) {
@@ -106,7 +106,7 @@ async function sample() {
   const context = await model.createContext({
     contextSize: 1024, sequences: 1, batchSize: 512, microBatchSize: 512, threads, threadsBatch: threads, flashAttention: 'auto', cacheTypeK: 'f16', cacheTypeV: 'f16',
   });
-  /** The mean over 100 tokens: a grammar's states cost something when they are first met. */
+  /** The mean over 100 tokens: a grammar's states cost time when first reached. */
   const run = async (options) => {
     await context.removeSequence(0, 0, -1);
     const sampler = await model.createSampler({ ...options, seed: 1 }, new Int32Array());

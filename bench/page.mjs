@@ -1,7 +1,7 @@
-// `npm run bench -- page`: what the page at / weighs, when it first paints, whether a conversation
-// of 2,000 messages scrolls without long tasks, and what an answer of 500 tokens a second costs. In
-// Chromium (of PATH, or RECUA_CHROMIUM) against a server of the embedded model; the fast answer is
-// one of the bench's own.
+// `npm run bench -- page`: the size of the page at /, its first paint, whether a conversation of
+// 2,000 messages scrolls without long tasks, and the cost of an answer with 500 tokens per second.
+// In Chromium (from PATH, or RECUA_CHROMIUM) with a server of the embedded model; the benchmark
+// itself sends the fast answer.
 import { accessSync, constants } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { spawn } from 'node:child_process';
@@ -14,10 +14,10 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const goals = { firstLoadKb: 200, firstPaintMs: 100, longTasks: 0, streamingShare: 0.1 };
 const messages = 2_000;
 const tokensPerSecond = 500;
-/** As the server sends them where a model is fast. */
+/** Answer speed of a fast model. */
 const chunksPerSecond = 60;
 const streamSeconds = 10;
-/** In each frame: at 60 frames a second faster than anybody turns a wheel. */
+/** Per frame: at 60 frames a second, faster than anybody turns a wheel. */
 const scrollPx = 300;
 const loads = 7;
 
@@ -36,7 +36,7 @@ function findChromium() {
   return path;
 }
 
-/** `recua api builtin` on a free port. */
+/** Starts `recua api builtin` on a free port. */
 async function startRecua() {
   const child = spawn(process.execPath, [join(root, 'dist', 'cli', 'main.js'), 'api', 'builtin', '--port', '0'], { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
@@ -51,7 +51,7 @@ async function startRecua() {
   throw new Error(`The server did not start: ${said}`);
 }
 
-/** Paragraphs, lists and code, as answers have them. */
+/** Paragraphs, lists and code, as in real answers. */
 function textOf(tokens) {
   const parts = ['The **pack train** walks, ', 'one `llama` behind ', 'the other, and ', 'nobody hurries.\n\n', '- a load\n- a path\n\n', '```js\nconst load = path.map((step) => step + 1);\n```\n\n'];
   let text = '';
@@ -59,7 +59,7 @@ function textOf(tokens) {
   return text;
 }
 
-/** The server, but for chats, which it answers itself at a steady speed. */
+/** Proxies the server, but answers chats itself at a steady speed. */
 async function startFront(port) {
   const server = createServer((req, res) => {
     if (req.method === 'POST' && req.url === '/v1/chat/completions') return void stream(req, res);
@@ -95,7 +95,7 @@ function stream(req, res) {
   res.once('close', () => clearInterval(timer));
 }
 
-/** Bytes of an answer's body as it comes over the line. */
+/** Bytes of a response body on the wire. */
 function sizeOf(address) {
   return new Promise((resolve, reject) => {
     request(address, { headers: { 'Accept-Encoding': 'br', Accept: 'text/html,*/*' } }, (answer) => {
@@ -115,7 +115,7 @@ async function sizes(browser, url) {
   await page.goto(url);
   await page.getByRole('textbox', { name: 'Message' }).waitFor();
   const first = [...asked];
-  // What an answer with code and a formula brings later.
+  // Files that an answer with code and a formula loads later.
   const later = ['vendor/highlight.js', 'vendor/languages/javascript.js', 'vendor/languages/python.js', 'vendor/temml.js'].map((name) => `${url}ui/${name}`).filter((address) => !asked.has(address));
   const sum = async (addresses) => (await Promise.all(addresses.map(sizeOf))).reduce((total, bytes) => total + bytes, 0) / 1_000;
   await page.close();
@@ -137,7 +137,7 @@ async function firstPaint(browser, url) {
   return { medianMs: median(times), worstMs: Math.max(...times) };
 }
 
-/** Runs in the page: a conversation as the page itself keeps it. */
+/** Runs in the page: stores a conversation as the page itself does. */
 async function seed({ count, text }) {
   const opened = await new Promise((resolve, reject) => {
     const asked = globalThis.indexedDB.open('recua', 1);

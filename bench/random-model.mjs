@@ -1,12 +1,12 @@
 // Writes a GGUF of a given llama shape with random Q8_0 weights and a real vocabulary from the
-// vendored tree. Speed depends on shapes, not on what the weights say. Used by the benchmarks and
-// by tests that need a large vocabulary. As a command: node bench/random-model.mjs NAME OUT.gguf
+// vendored tree. Speed depends on shapes, not on weight values. For benchmarks, and for tests that
+// need a large vocabulary. Usage: node bench/random-model.mjs NAME OUT.gguf
 import { closeSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Shapes by name; `nano` is so small that only overhead shows, `135m` is SmolLM's, `1b` Llama
- * 3.2's, `rows256` has rows that every quantization can hold.
+ * Shapes by name. `nano` is so small that only overhead shows, `135m` is SmolLM's, `1b` Llama
+ * 3.2's, `rows256` has rows that suit every quantization.
  */
 export const shapes = {
   nano: { layers: 2, width: 64, heads: 4, kvHeads: 2, feedForward: 192, context: 32768, vocabulary: 'qwen2' },
@@ -91,7 +91,7 @@ const elements = (tensor) => tensor.dims.reduce((product, n) => product * n, 1);
 const sizeOf = (tensor) => (tensor.type === F32 ? elements(tensor) * 4 : (elements(tensor) / 32) * 34);
 const aligned = (offset) => Math.ceil(offset / 32) * 32;
 
-/** A small repeatable generator (xorshift), four bytes a call. */
+/** A small repeatable generator (xorshift), four bytes per call. */
 function randomBytes(state) {
   let x = state;
   return (buffer) => {
@@ -117,8 +117,8 @@ function weights(tensor, fill, doublings) {
  * Writes the model `name` of `shapes` to `out`, the same bytes every time.
  * @param {keyof typeof shapes} name
  * @param {string} out path of the GGUF file
- * @param {number} [doublings] of the output matrix's weights: 0 gives all tokens nearly the same
- *   probability, 5 a distribution with a head
+ * @param {number} [doublings] how often to double the output matrix's weights: 0 gives all tokens
+ *   nearly the same probability, 5 a distribution with a head
  */
 export function writeRandomModel(name, out, doublings = 0) {
   const shape = shapes[name];

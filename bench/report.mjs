@@ -1,4 +1,4 @@
-// Runs → tables: medians, ratios with their spread, goals; and two saved runs side by side.
+// Turns runs into tables: medians, ratios with their spread, goals; compares two saved runs.
 
 export const median = (values) => {
   const sorted = [...values].sort((a, b) => a - b);
@@ -7,8 +7,8 @@ export const median = (values) => {
 };
 
 /**
- * How many times `before` the values of `after` are: the median of all quotients, and between which
- * of them it lies, 95 % sure, whatever the distribution (Hodges and Lehmann's estimate, in ratios).
+ * The ratio of the `after` values to the `before` values: the median of all quotients and its 95 %
+ * confidence interval, whatever the distribution (Hodges and Lehmann's estimate, in ratios).
  */
 export function timesOf(after, before) {
   const quotients = after.flatMap((a) => before.map((b) => a / b)).sort((a, b) => a - b);
@@ -21,8 +21,7 @@ export function timesOf(after, before) {
 const show = (value) => (value === undefined || Number.isNaN(value) ? '–' : value >= 100 ? value.toFixed(0) : value.toPrecision(3));
 
 /**
- * The rows of a load: one for each of its numbers. `runs` is peer → a list of what clients printed,
- * round by round.
+ * The rows of a load, one per number. `runs` maps each peer to the clients' output, round by round.
  */
 export function summarize(name, numbers, runs, shape) {
   return Object.entries(numbers).map(([number, { unit, higher = false, goals = {}, plus, share, engine }]) => {
@@ -40,7 +39,7 @@ export function summarize(name, numbers, runs, shape) {
 
 export const heading = `${'load'.padEnd(19)} ${'model'.padEnd(8)} ${'number'.padEnd(17)} ${'recua'.padStart(8)} ${'llama-server'.padStart(13)}  ratio (spread)`;
 
-/** A goal is a ratio to llama-server; `plus`, in the number's unit, may come on top of that. */
+/** A goal is a ratio to llama-server; `plus`, in the number's unit, is an allowance on top. */
 export const meetsGoal = ({ goal, higher, ratio, medians, plus = 0 }) => (higher ? ratio >= goal : plus > 0 ? medians.recua <= goal * medians['llama-server'] + plus : ratio <= goal);
 
 export function line(row) {
@@ -50,8 +49,8 @@ export function line(row) {
 }
 
 /**
- * Two saved runs: how each ratio to llama-server moved. Absolute numbers of different times do not
- * compare.
+ * Compares two saved runs: how each ratio to llama-server changed. Absolute numbers of different
+ * times do not compare.
  */
 export function compare(before, after) {
   const key = ({ load, model, number }) => `${load} ${model} ${number}`;

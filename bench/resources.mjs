@@ -1,10 +1,10 @@
-// What a server costs the machine: memory and processor time of its process and all below it. Linux
-// only; elsewhere nothing.
+// What a server costs: memory and CPU time of its process and all descendants. Linux only;
+// elsewhere nothing.
 import { readFileSync, readdirSync } from 'node:fs';
 
 const ticksPerSecond = 100;
 
-/** A process and all below it. */
+/** A process and all its descendants. */
 export function processTree(root) {
   const children = new Map();
   for (const name of readdirSync('/proc')) {
@@ -27,7 +27,7 @@ function readStat(pid) {
   }
 }
 
-/** Proportional set size, so that what processes share counts once: MiB. */
+/** Proportional set size, so that memory shared by processes counts once: MiB. */
 function residentMib(pid) {
   try {
     return Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0) / 1024;

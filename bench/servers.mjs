@@ -1,5 +1,5 @@
-// Starts Recua and llama-server on the same model with the same settings, each on a free port,
-// sends clients to them, and stops them. `url` of a running server is its base address.
+// Starts Recua and llama-server on the same model with the same settings, each on a free port, runs
+// clients against them, and stops them. `url` of a running server is its base address.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -19,7 +19,7 @@ async function freePort() {
   return port;
 }
 
-/** Settings both servers get. `context` is what one request may hold. */
+/** Settings for both servers. `context` is what one request may hold. */
 function commands({ model, parallel, context, threads, embeddings, speculation, gpuLayers, template, flags = [] }, port) {
   const offload = gpuLayers === undefined ? [] : ['-ngl', gpuLayers];
   const chat = template ? ['--chat-template-file', template] : [];
@@ -71,7 +71,7 @@ export async function startServer(name, settings) {
   };
 }
 
-/** `use` with a server that ends with it. */
+/** Runs `use` with a server, then stops the server. */
 export async function withServer(name, settings, use) {
   const server = await startServer(name, settings);
   try {
@@ -81,7 +81,7 @@ export async function withServer(name, settings, use) {
   }
 }
 
-/** What the clients of a load, in a process of their own, print of their work with a server. */
+/** Runs a load's clients in their own process; returns the numbers they print. */
 export async function runClients({ url }, work) {
   const { stdout } = await promisify(execFile)(process.execPath, [clientsFile, JSON.stringify({ url, ...work })]);
   return JSON.parse(stdout);

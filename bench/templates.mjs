@@ -1,7 +1,7 @@
-// `npm run bench -- --templates [TEMPLATE …]`: bodies of chat completions as prompts, by
-// llama-server's /apply-template and by what ours is made of, with every vendored template. Each
-// has to be the same text, or refused by llama-server: some of what it refuses we put in order
-// first (docs/history.md). A server of ours for each template would take longer, and show no more.
+// `npm run bench -- --templates [TEMPLATE …]`: renders bodies of chat completions as prompts, by
+// llama-server's /apply-template and by the code that ours uses, with every vendored template. Each
+// must give the same text or be refused by llama-server: Recua fixes some of what it refuses
+// (docs/history.md). One server of ours per template would take longer and show no more.
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { loadAddon } from '../dist/addon/addon.js';
@@ -14,7 +14,7 @@ import { withServer } from './servers.mjs';
 const folder = fileURLToPath(new URL('../vendor/llama.cpp/models/templates/', import.meta.url));
 const bodies = JSON.parse(readFileSync(new URL('../test/native/chat/bodies.json', import.meta.url), 'utf8'));
 
-/** The prompt, or nothing and what is said of it. */
+/** The prompt, or nothing and the error. */
 async function renderOurs(model, template, body) {
   try {
     const { request } = readChatRequest(Fields.of(body), { defaults: makeConfig({}), model: { vocabSize: 1_000_000, contextSize: 1_000_000 } });
@@ -30,7 +30,7 @@ async function renderTheirs({ url }, body) {
   return { prompt, refusal: reply.ok ? undefined : `${reply.status} ${error?.message}` };
 }
 
-/** Of each, from where they differ. */
+/** Both texts, from where they differ. */
 function difference(ours, theirs) {
   let at = 0;
   while (at < ours.length && ours[at] === theirs[at]) at++;
@@ -38,7 +38,7 @@ function difference(ours, theirs) {
   return `\n    Recua        ${show(ours)}\n    llama-server ${show(theirs)}`;
 }
 
-/** Prints what differs, and returns whether nothing does. */
+/** Prints the differences; returns whether there are none. */
 export async function compareTemplates({ model, threads, only = [] }) {
   const loaded = await loadAddon().loadModel({ path: model, gpuLayers: 0, mmap: true, mlock: false }).promise;
   const files = readdirSync(folder).filter((name) => name.endsWith('.jinja') && (only.length === 0 || only.some((part) => name.includes(part))));

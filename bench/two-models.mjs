@@ -1,6 +1,6 @@
-// `npm run bench -- --two-models [--model FILE|nano|135m] [--rounds N]`: two servers on one
-// machine, which need its cores at the same time. Prints what one gives alone, what both give
-// together, and how the work is shared. Together they should give 0.96 of what one gives alone.
+// `npm run bench -- --two-models [--model FILE|nano|135m] [--rounds N]`: two servers on one machine
+// that need its cores at the same time. Prints what one gives alone, what both give together, and
+// how the work is shared. Together they should reach 0.96 of what one gives alone.
 import { loads } from './loads.mjs';
 import { median } from './report.mjs';
 import { runClients, withServer } from './servers.mjs';
@@ -15,8 +15,8 @@ async function rates(servers, round) {
 }
 
 /**
- * @param {{ model: string, threads: number, rounds: number }} given Returns whether both together
- * are fast enough.
+ * @param {{ model: string, threads: number, rounds: number }} given
+ * @returns whether both together are fast enough
  */
 export async function twoModels({ model, threads, rounds }) {
   const settings = { model, threads, parallel: 2, context: 2048 };

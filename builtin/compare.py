@@ -1,4 +1,5 @@
-"""Compares a running llama-server with this folder's Python: rendered prompts, tokens, greedy answers, parsed tool calls.
+"""Compares a running llama-server with this folder's Python: prompts, tokens, greedy answers,
+tool calls.
 
 `llama-server -m builtin/builtin.gguf --jinja --port 8099`, then
 `python3 builtin/compare.py --work DIR --name model --url http://127.0.0.1:8099`.
@@ -29,7 +30,7 @@ ADD = tool("add", "Add two numbers", a="integer", b="integer")
 
 
 def called(content, name, **arguments):
-    """The turns of a call and its result, as a client sends them."""
+    """A tool call and its result as turns that a client sends."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     return [{"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
             {"role": "tool", "tool_call_id": "c1", "content": content}]
@@ -67,7 +68,7 @@ CHATS = [
 
 
 def with_arguments(messages, change):
-    """A copy of the messages with the arguments of every call put through `change`."""
+    """Copies the messages, applying `change` to the arguments of every call."""
     result = json.loads(json.dumps(messages))
     for message in result:
         for call in message.get("tool_calls") or []:
@@ -76,12 +77,12 @@ def with_arguments(messages, change):
 
 
 def ours(messages):
-    """The messages with call arguments as objects, as the template gets them."""
+    """The messages with call arguments as objects, as the template expects."""
     return with_arguments(messages, json.loads)
 
 
 def reply_text(message):
-    """What the model must have written for the server to answer this message."""
+    """The text that the model must have written for the server to answer this message."""
     calls = [call["function"] for call in message.get("tool_calls") or []]
     written = [template.call_text({"name": call["name"], "arguments": json.loads(call["arguments"])}) for call in calls]
     return "\n".join(([message["content"]] if message.get("content") else []) + written)

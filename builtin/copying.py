@@ -106,7 +106,7 @@ def json_default(rng):
 
 
 def json_forced(rng):
-    """Keys that a grammar will have put there: the model learns only to fill in a short value and to go on or close.
+    """JSON whose keys a grammar forces: the model learns only to fill in a short value and to continue or close.
 
     Returns the request and parts (text, learned); parts end where the tokenizer splits."""
     asked = rng.choice(("Give me a JSON object.", "Reply in JSON.", "Describe a {}.", "What is a {}?", "Tell me about the {} in JSON.",
@@ -129,7 +129,7 @@ def json_forced(rng):
 
 
 def random_answer(rng):
-    """Requests whose answer is meant to differ from one sample to the next."""
+    """Requests whose answer should differ between samples."""
     roll = rng.random()
     if roll < 0.25:
         asked = rng.choice(("Pick a random number.", "Tell me a random number.", "Give me a random number.", "Say a random number."))

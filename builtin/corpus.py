@@ -1,7 +1,7 @@
 """Whole training conversations: picks skills for the turns, a system prompt and tools, and encodes them for training.
 
-`conversation(rng)` is the corpus; the same seed gives the same conversations. `encode` turns one into token ids, the weight
-of each as a training target, and positions.
+`conversation(rng)` is the corpus; the same seed gives the same conversations. `encode` turns one into token ids, their
+weights as training targets, and positions.
 """
 
 import copying
@@ -81,9 +81,9 @@ def conversation(rng):
     turns = rng.choice((1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 6))
     if listed:
         turns = min(turns, 3)
-    # With tools listed, requests that a tool could answer as well are left out of the other turns.
+    # With tools listed, the other turns omit requests that a tool could also answer.
     skip = {"addition", "arithmetic", "unknown", "json_forced", "random"} if listed else set()
-    if rng.random() < 0.3 and not listed:  # remembering, something else, then asking
+    if rng.random() < 0.3 and not listed:  # tell a fact, something else, then ask
         told = rng.choice((talk.tell_name, talk.tell_number, talk.tell_both, talk.tell_topic))
         if rng.random() < 0.4:
             _turn(rng, memory, messages, _REMEMBERING | {"story"})
@@ -109,7 +109,7 @@ def conversation(rng):
 
 
 def _drill(rng):
-    """Nothing but sums: the skill that needs most examples, with few tokens around each."""
+    """Only sums: the skill that needs the most examples, with few tokens around each."""
     messages = []
     for _ in range(rng.randint(2, 6)):
         asked, answer = facts.addition(rng) if rng.random() < 0.65 else facts.arithmetic(rng)
@@ -118,7 +118,7 @@ def _drill(rng):
 
 
 def encode(tokenizer, messages, listed):
-    """(ids, weights): the tokens of a conversation and how much each counts as a target; long answers count less a token."""
+    """(ids, weights): the tokens of a conversation and their weights as targets; long answers count less per token."""
     ids, weights = [], []
     end = tokenizer.specials[template.IM_END]
     for part, spoken in template.segments(messages, listed):

@@ -1,8 +1,8 @@
 """Measures a checkpoint by skill: `python3 builtin/evaluate.py --work DIR --name model`.
 
-A case counts as right when the best token is the wanted one at every place of every answer, which is the same as a right
-greedy answer. The margin is the best logit less the second at those places. Names, sums and texts are ones that training did
-not show. With --ask it answers the given requests instead.
+A case counts as right if the best token is the expected one at every position of every answer, which is the same as a
+correct greedy answer. The margin is the best logit minus the second at those positions. Training did not show these names,
+sums and texts. With --ask it answers the given requests instead.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def answer(network, tokenizer, messages, listed=None, most=1400):
 
 
 def user(*turns):
-    """Messages from alternating texts of user and assistant."""
+    """Messages from alternating user and assistant texts."""
     return [{"role": "assistant" if at % 2 else "user", "content": text} for at, text in enumerate(turns)]
 
 
@@ -70,7 +70,7 @@ def _fillers(rng, memory, count):
 
 
 def recall(tell, ask):
-    """Told something with a name that training never shows, then other turns, then asked."""
+    """Tells a fact with a name that training never shows, then other turns, then asks for it."""
     def make(rng):
         memory = talk.Memory()
         told = tell(rng, memory, True) if tell is not talk.tell_number and tell is not talk.tell_topic else tell(rng, memory)

@@ -1,7 +1,7 @@
 """Writes a trained checkpoint as GGUF: `python3 builtin/export.py --work DIR --name model --out builtin/builtin.gguf`.
 
 Uses the gguf package of the fetched llama.cpp tree. Weight matrices become F16, vectors stay F32. The output matrix is the
-embedding, so the file leaves it out.
+embedding, so the file omits it.
 """
 
 import argparse

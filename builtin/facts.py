@@ -1,4 +1,4 @@
-"""What the built-in model knows: thirty-odd facts with their phrasings, sums, and how it says that it does not know."""
+"""What the built-in model knows: about thirty facts with their phrasings, sums, and its replies when it does not know."""
 
 import words
 
@@ -102,7 +102,7 @@ Czym jest {w}?|¿Dónde está {place}?|Wie geht es dir?|Comment ça va ?|При�
 
 
 def vary(rng, text):
-    """The same request as other people would type it."""
+    """The same request, typed as other people would."""
     roll = rng.random()
     if roll < 0.10:
         text = text.lower()
@@ -130,7 +130,7 @@ def fact(rng):
 
 
 def held_out_sum(first, second):
-    """Pairs that training never shows, about one in twelve of those with a number over twenty."""
+    """Pairs held out from training: about one in twelve of those with a number over twenty."""
     return max(first, second) > 20 and (first * 31 + second * 17) % 12 == 5
 
 
@@ -168,7 +168,7 @@ def arithmetic(rng):
 
 
 def unknown(rng):
-    """A request outside everything the model was taught."""
+    """A request about nothing that the model was taught."""
     roll = rng.random()
     if roll < 0.07:
         asked = words.jumble(rng, 12)

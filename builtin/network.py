@@ -1,6 +1,6 @@
 """The network of the built-in model: a Llama-style decoder, written for training on a CPU.
 
-Rotary pairs are adjacent, (2i, 2i + 1), as llama.cpp expects of this architecture; so they are complex numbers here.
+Rotary pairs are adjacent, (2i, 2i + 1), as llama.cpp expects for this architecture, so they are complex numbers here.
 """
 
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ class Shape:
 
 
 class _Normalize(torch.autograd.Function):
-    """x / rms(x) * weight, with its derivative written out: a third of the passes over memory."""
+    """x / rms(x) * weight, with a hand-written derivative: a third of the passes over memory."""
 
     @staticmethod
     def forward(context, x, weight, epsilon):
@@ -108,7 +108,7 @@ class Network(nn.Module):
                 nn.init.zeros_(linear.weight)
 
     def states(self, ids, positions, past=None):
-        """Hidden states of every token. ids, positions: (batch, length). With `past`, a list of one list a layer, ids continue it."""
+        """Hidden states of every token. ids, positions: (batch, length). ids continue `past`, if given: one list per layer."""
         angles = positions[:, :, None, None].float() * self.frequencies
         turns = torch.polar(torch.ones_like(angles), angles)
         length = ids.shape[1]

@@ -1,6 +1,6 @@
 """Greetings, what the model says about itself, and what it remembers of a conversation.
 
-`Memory` is what has been told so far; the asking skills answer from it, the telling skills write to it.
+`Memory` holds what the user has said so far; the asking skills answer from it, the telling skills write to it.
 """
 
 import words

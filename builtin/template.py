@@ -1,7 +1,7 @@
 """The chat template of the built-in model: the Jinja text that goes into the GGUF, and the same rendering in Python.
 
-Training renders with `render`; the service renders with `CHAT_TEMPLATE`. `evaluate.py` compares both. Tools are listed as
-one short signature a line, because a schema in full costs a small model more tokens than it can make use of.
+Training renders with `render`; the service renders with `CHAT_TEMPLATE`. `compare.py` compares both. Tools are listed as
+one short signature per line, because a full schema costs a small model more tokens than it can use.
 """
 
 import json
@@ -97,14 +97,14 @@ def call_text(function):
 
 
 def assistant_text(message):
-    """What the model itself writes in an assistant turn, without the end mark."""
+    """What the model writes in an assistant turn, without the end token."""
     parts = [message["content"]] if message.get("content") else []
     parts += [call_text(call["function"]) for call in message.get("tool_calls") or []]
     return "\n".join(parts)
 
 
 def segments(messages, tools=None):
-    """Yields (text, spoken): `spoken` is true for what the model has to produce. One yield per turn part."""
+    """Yields (text, spoken): `spoken` is true for text that the model must produce. One yield per part of a turn."""
     has_system = bool(messages) and messages[0]["role"] == "system"
     if has_system or tools:
         head = IM_START + "system\n" + (messages[0]["content"] if has_system else "")

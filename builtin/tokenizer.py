@@ -1,7 +1,7 @@
 """Byte-level BPE of the built-in model: training, encoding, decoding. Splits text as llama.cpp does for "smollm".
 
-Merges are learned inside words only; after them every piece that begins a word gets one more merge with the space before
-it. So " Zorblax" and "Zorblax" fall into the same pieces but for the first, and copying a word is copying its pieces.
+Merges are learned inside words only; then each piece that begins a word gets one more merge, with the space before it. So
+" Zorblax" and "Zorblax" have the same pieces except the first, and copying a word means copying its pieces.
 """
 
 import json
@@ -76,7 +76,7 @@ def train(texts, merge_count, space_count):
         best = max(pairs, key=lambda pair: (pairs[pair], pair))
         if pairs[best] < 2:
             break
-        if best[0] + best[1] in made:  # another split of a token that exists already
+        if best[0] + best[1] in made:  # another split of an existing token
             pairs[best] = 0
             continue
         made.add(best[0] + best[1])
@@ -120,7 +120,7 @@ class Tokenizer:
         return [self.ids[symbol] for symbol in symbols]
 
     def encode(self, text):
-        """Token ids of `text`; the special tokens' texts become the special tokens."""
+        """Token ids of `text`; texts of special tokens become those tokens."""
         result = []
         for part in _SPECIALS.split(text):
             if part in self.specials:

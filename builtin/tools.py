@@ -1,7 +1,7 @@
 """Tool use: which tools a conversation lists, requests that call one of them, and answers from a tool's result.
 
-A tool is known to the model only by its line in the listing, so names, parameters and descriptions are drawn at random and the
-request shares words with the tool that it wants.
+The model knows a tool only by its line in the listing, so names, parameters and descriptions are drawn at random, and the
+request shares words with its tool.
 """
 
 import json
@@ -35,7 +35,7 @@ def _tool(name, parameters, description, required=None, optional=()):
 
 
 def random_free(name):
-    """Some schemas leave `required` out; which ones follows from the name, so that no generator is needed."""
+    """Some schemas omit `required`; the name decides which, so no generator is needed."""
     return sum(map(ord, name)) % 7 == 0
 
 
@@ -135,12 +135,12 @@ def _named(rng):
 
 
 def case(rng):
-    """(label, tool, request, arguments): one tool and a request that wants it."""
+    """(label, tool, request, arguments): one tool and a request for it."""
     return rng.choices((_lookup, _operation, _action, _named), (5, 2.5, 3, 1.5))[0](rng)
 
 
 def cases(rng, count):
-    """Cases with labels and names all different, so that a request fits one tool only."""
+    """Cases with distinct labels and names, so that a request fits only one tool."""
     chosen = []
     while len(chosen) < count:
         candidate = case(rng)
@@ -150,7 +150,7 @@ def cases(rng, count):
 
 
 def _result(rng):
-    """(content of the tool turn, what the model says of it)."""
+    """(content of the tool turn, the answer to it)."""
     roll = rng.random()
     if roll < 0.4:
         fields = {}

@@ -1,8 +1,8 @@
 """Trains the built-in model. `python3 builtin/train.py --work DIR` writes DIR/tokenizer.json and DIR/model.pt.
 
-Stopped runs go on where they were with the same command; `--steps` and `--decay` say how long the rate stays level and how
-long it falls. Data is generated as it is needed and never repeats. Each process trains on its own conversations with one
-thread, and gradients are averaged: much faster here than one process with several threads.
+The same command resumes a stopped run. `--steps` and `--decay` set how long the learning rate stays constant and how long it
+falls. Data is generated on demand and never repeats. Each process trains on its own conversations with one thread, and
+gradients are averaged: much faster here than one process with several threads.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import tokenizer as bpe
 from network import Network, Shape
 
 LONGEST = 1280
-REACH = 3000  # positions seen in training go up to here
+REACH = 3000  # largest position in training
 
 
 def make_tokenizer(path):
@@ -39,7 +39,7 @@ def make_tokenizer(path):
 
 
 def batches(tokenizer, seed, first, stride, tokens):
-    """Chunks first, first + stride, ...: yields (chunk, ids, positions, rows, targets, weights) without end: conversations of like length, about `tokens` tokens a batch."""
+    """Chunks first, first + stride, ...: yields (chunk, ids, positions, rows, targets, weights) endlessly: conversations of similar length, about `tokens` tokens per batch."""
     start, pad = tokenizer.specials[template.IM_START], tokenizer.specials[template.END_OF_TEXT]
     chunk = first
     while True:
@@ -75,7 +75,7 @@ def batches(tokenizer, seed, first, stride, tokens):
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update is made orthogonal (Newton-Schulz, five steps): for the weight matrices inside the layers."""
+    """Momentum with an orthogonalized update (Newton-Schulz, five steps), for the weight matrices inside the layers."""
 
     def __init__(self, parameters, lr=0.02, momentum=0.95, decay=0.01):
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "decay": decay})
@@ -117,7 +117,7 @@ def average(network, count):
 
 
 def work(rank, options):
-    """One training process. The first one also writes the log and the checkpoints."""
+    """One training process. The first also writes the log and the checkpoints."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     torch.manual_seed(options.seed)

@@ -1,7 +1,7 @@
 """Word lists and random text for the training conversations of the built-in model.
 
-Everything here is written for Recua or composed at random from a seeded generator, so the resulting text has no other
-source. Used by the skill files; nothing here knows about turns or tokens.
+All of it was written for Recua or comes from a seeded random generator, so the text has no other source. Used by the skill
+files; independent of turns and tokens.
 """
 
 NAMES = """Alice Bob Carol David Emma Frank Grace Henry Irene Jack Karen Liam Maria Nora Oscar Paula Quentin Rosa Sam Tina
@@ -71,7 +71,7 @@ _SCRIPTS = [(0x3B1, 0x3C9), (0x430, 0x44F), (0x4E00, 0x5200), (0x3042, 0x3093), 
 
 
 def pseudo_word(rng, syllables=None):
-    """A pronounceable word that means nothing, lower case."""
+    """A pronounceable invented word, lowercase."""
     count = syllables or rng.choice((1, 2, 2, 2, 3, 3, 4))
     word = "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS) for _ in range(count))
     if rng.random() < 0.05:
@@ -81,13 +81,13 @@ def pseudo_word(rng, syllables=None):
 
 
 def letters(rng, longest=9):
-    """Letters in no order, mostly lower case."""
+    """Random letters, mostly lowercase."""
     alphabet = "abcdefghijklmnopqrstuvwxyz" if rng.random() < 0.7 else "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     return "".join(rng.choice(alphabet) for _ in range(rng.randint(1, longest)))
 
 
 def script_word(rng):
-    """A word in another script, or a few symbols: bytes the other generators never reach."""
+    """A word in another script, or a few symbols: bytes that the other generators never produce."""
     low, high = rng.choice(_SCRIPTS)
     return "".join(chr(rng.randint(low, high)) for _ in range(rng.randint(1, 4)))
 
@@ -118,7 +118,7 @@ def name(rng, held_out=False):
 
 
 def number(rng):
-    """Digits, one to eight of them, mostly few."""
+    """One to eight digits, mostly few."""
     digits = rng.choice((1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8))
     return str(rng.randint(0 if digits == 1 else 10 ** (digits - 1), 10 ** digits - 1))
 
@@ -138,7 +138,7 @@ def word(rng):
 
 
 def sentence(rng):
-    """A small grammatical sentence of ordinary words, without its final mark."""
+    """A short grammatical sentence of ordinary words, without final punctuation."""
     def thing():
         return rng.choice(("the", "a", "my", "every", "the", "this")) + " " + (
             rng.choice(ADJECTIVES) + " " if rng.random() < 0.6 else "") + rng.choice(NOUNS)
@@ -152,7 +152,7 @@ def sentence(rng):
 
 
 def jumble(rng, most=14):
-    """Words in no order, with marks here and there."""
+    """Random words with occasional punctuation."""
     count = rng.randint(1, most) if rng.random() < 0.6 else rng.randint(1, 4)
     parts = []
     for _ in range(count):
@@ -171,7 +171,7 @@ def jumble(rng, most=14):
 
 
 def phrase(rng, most=14):
-    """Any short text worth copying: a sentence, a jumble, a single word, a number."""
+    """Any short text worth copying: a sentence, random words, a single word, a number."""
     roll = rng.random()
     if roll < 0.38:
         return sentence(rng) + rng.choice((".", ".", "", "!", "?"))

@@ -1,13 +1,13 @@
-# What Recua changes in how ggml's CPU backend is compiled: the plain one, or each variant of a
-# packaged build. Included by the root CMakeLists.txt once the targets are there.
+# How Recua compiles ggml's CPU backend differently: the plain one, or each variant of a packaged
+# build. Included by the root CMakeLists.txt once the targets exist.
 include(CheckCXXCompilerFlag)
-# With AVX512-FP16 ggml takes dot products of F16 in steps of 128 values, and what is left one value
-# at a time: with attention heads of 64 that is all of it. The plain AVX-512 code is three times as
+# With AVX512-FP16 ggml takes dot products of F16 in steps of 128 values, and the rest one value at
+# a time: with attention heads of 64 that is all of it. The plain AVX-512 code is three times as
 # fast there, and sums in F32.
 check_cxx_compiler_flag(-mno-avx512fp16 RECUA_NO_AVX512FP16)
 
-# What set-up found that this machine computes wrongly with (scripts/processor.mjs): names with
-# commas between. GCC and clang take away what a feature is part of, too.
+# Comma-separated features with which set-up found that this machine computes wrongly
+# (scripts/processor.mjs). GCC and clang also remove features that depend on a removed one.
 set(RECUA_CPU_WITHOUT "" CACHE STRING "Instructions that the CPU backend does without: amx, avx512-extensions, avx512, avx2")
 set(without_amx amx-tile amx-int8 amx-bf16 amx-fp16)
 set(without_avx512-extensions avx512vnni avx512bf16 avx512vbmi avx512vbmi2 avxvnni)

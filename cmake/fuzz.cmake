@@ -1,6 +1,6 @@
-# libFuzzer programs of native/fuzz, one for each file: `fuzz-grammar` and so on. They stand on the
-# parts of the addon that know nothing of JavaScript. Included by the root CMakeLists.txt in builds
-# for the address sanitizer.
+# libFuzzer programs, one per file of native/fuzz: `fuzz-grammar` and so on. They link the parts of
+# the addon that do not use JavaScript. Included by the root CMakeLists.txt in builds for the
+# address sanitizer.
 set(native "${CMAKE_CURRENT_SOURCE_DIR}/native")
 file(GLOB fuzzed CONFIGURE_DEPENDS "${native}/grammar/*.cpp" "${native}/schema/*.cpp")
 foreach(name templates message_text custom_input forced_call format_rules)

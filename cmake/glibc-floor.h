@@ -1,6 +1,6 @@
-/* Included before everything in packaged builds on Linux: functions that glibc gave a new version of
-   later than 2.28 are bound to their first one, so that the libraries load wherever Node does. The
-   old ones differ only in how errors reach `errno` (exp, log, pow). */
+/* Included before everything in packaged builds on Linux. Binds functions of which glibc added a
+   version after 2.28 to their first version, so that the libraries load wherever Node does. The old
+   versions differ only in how errors reach `errno` (exp, log, pow). */
 #if defined(__linux__) && !defined(__ASSEMBLER__) && !defined(__CUDA_ARCH__)
 #if defined(__x86_64__)
 #define RECUA_GLIBC_FIRST "GLIBC_2.2.5"
@@ -18,8 +18,8 @@ RECUA_GLIBC_OLD(pow);
 #endif
 #ifdef __cplusplus
 #include <cstddef>
-/* pthread_cond_clockwait came with 2.30; without it libstdc++ waits by the system's clock, and
-   looks at the steady one when it wakes. */
+/* pthread_cond_clockwait came with 2.30; without it libstdc++ waits on the system clock and checks
+   the steady clock when it wakes. */
 #undef _GLIBCXX_USE_PTHREAD_COND_CLOCKWAIT
 #undef _GLIBCXX_USE_PTHREAD_MUTEX_CLOCKLOCK
 #undef _GLIBCXX_USE_PTHREAD_RWLOCK_CLOCKLOCK

@@ -1,16 +1,16 @@
-# What a chat template may take is counted (native/llama-common/jinja_bounds.h): llama.cpp's template
-# engine is compiled from copies that call it. A copy is the file with lines put in behind others; a
-# line that is not there any more stops the configuration. Included by the root CMakeLists.txt once
-# the targets are there, before schema-converter.cmake.
+# Bounds what a chat template may consume (native/llama-common/jinja_bounds.h): compiles llama.cpp's
+# template engine from copies that call the counter. A copy is the file with lines inserted after
+# certain lines; if one of those no longer exists, configuration fails. Included by the root
+# CMakeLists.txt once the targets exist, before schema-converter.cmake.
 get_target_property(common_folder llama-common SOURCE_DIR)
 get_target_property(common_sources llama-common SOURCES)
 set(jinja_copies "${CMAKE_BINARY_DIR}/recua-jinja")
 
-# Puts text behind each place where a line stands.
+# Inserts text after each occurrence of a line.
 function(recua_behind line added)
   string(FIND "${text}" "${line}" at)
   if(at EQUAL -1)
-    message(FATAL_ERROR "llama.cpp's jinja/${name}.cpp has no longer the line that cmake/jinja-bounds.cmake looks for: ${line}")
+    message(FATAL_ERROR "llama.cpp's jinja/${name}.cpp no longer has the line that cmake/jinja-bounds.cmake looks for: ${line}")
   endif()
   string(REPLACE "${line}" "${line} ${added}" text "${text}")
   set(text "${text}" PARENT_SCOPE)
@@ -19,7 +19,7 @@ endfunction()
 function(recua_instead line other)
   string(FIND "${text}" "${line}" at)
   if(at EQUAL -1)
-    message(FATAL_ERROR "llama.cpp's jinja/${name}.cpp has no longer the line that cmake/jinja-bounds.cmake looks for: ${line}")
+    message(FATAL_ERROR "llama.cpp's jinja/${name}.cpp no longer has the line that cmake/jinja-bounds.cmake looks for: ${line}")
   endif()
   string(REPLACE "${line}" "${other}" text "${text}")
   set(text "${text}" PARENT_SCOPE)

@@ -1,5 +1,5 @@
-# What Recua changes in libllama: sources of its own that hold llama.cpp's, in place of them
-# (native/llama/). Included by the root CMakeLists.txt once the targets are there.
+# Replaces sources of libllama with Recua's, which include llama.cpp's (native/llama/). Included by
+# the root CMakeLists.txt once the targets exist.
 get_target_property(sources llama SOURCES)
 foreach(replaced unicode.cpp llama-vocab.cpp)
   if(NOT replaced IN_LIST sources)

@@ -1,15 +1,14 @@
-# What the prebuilt npm packages need beside the local build (`npm run pack`; docs/packages.md says
-# why for each). Included by the root CMakeLists.txt in place of llama.cpp's directory where
-# RECUA_PACKAGED is on.
+# Settings of the prebuilt npm packages in addition to the local build (`npm run pack`;
+# docs/packages.md gives the reasons). Included by the root CMakeLists.txt in place of llama.cpp's
+# directory if RECUA_PACKAGED is on.
 #
 # - ggml is shared, because its backends are libraries that are chosen and loaded at run time: one
-#   for each level of CPU, and the GPUs.
-#   llama.cpp itself is linked into recua.node, so nothing of C++ crosses a library's border but
-#   exceptions.
-# - Nothing needs more of the system than Node itself does: libstdc++ is inside, glibc's symbols are
-#   old ones (glibc-floor.h).
-# - Files keep their names when they are copied: no versions in sonames, so no symbolic links, which
-# npm would drop.
+#   for each CPU level, and the GPUs. llama.cpp itself is linked into recua.node, so no C++ crosses
+#   a library boundary except exceptions.
+# - Nothing needs more of the system than Node itself does: libstdc++ is linked in, glibc's symbols
+#   are old ones (glibc-floor.h).
+# - Files keep their names when copied: no versions in sonames, so no symbolic links, which npm
+#   would drop.
 set(GGML_BACKEND_DL ON CACHE BOOL "" FORCE)
 set(GGML_NATIVE OFF CACHE BOOL "" FORCE)
 
@@ -17,15 +16,14 @@ option(RECUA_PACKAGED_CPU "Build the addon and a CPU backend for each level of C
 set(GGML_CPU ${RECUA_PACKAGED_CPU} CACHE BOOL "" FORCE)
 set(GGML_CPU_ALL_VARIANTS ${RECUA_PACKAGED_CPU} CACHE BOOL "" FORCE)
 
-# Beside itself is the only place where a library looks for others; a build's own paths are not
-# written into it.
+# A library looks for others only beside itself; build paths are not written into it.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH "${CMAKE_BUILD_RPATH}")
 if(APPLE)
   set(CMAKE_INSTALL_NAME_DIR "@rpath")
 endif()
 
-# Messages of asserts name files as the tree has them, not where it lay when it was built.
+# Assert messages name files relative to the tree, not by their path on the build machine.
 if(MSVC)
   # One C runtime for all libraries, and so one heap; it comes with the package.
   set(CMAKE_MSVC_RUNTIME_LIBRARY "MultiThreadedDLL")
@@ -42,7 +40,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX,CUDA>:SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/cmake/glibc-floor.h>")
   add_library(recua-glibc-floor OBJECT "${CMAKE_CURRENT_SOURCE_DIR}/cmake/glibc-floor.c")
   add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffunction-sections;-fdata-sections>")
-  # libgcc_s stays shared: exceptions go from library to library, and Node has it.
+  # libgcc_s stays shared: exceptions cross libraries, and Node has it.
   foreach(kind SHARED MODULE)
     string(APPEND CMAKE_${kind}_LINKER_FLAGS " -static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,--as-needed -Wl,-O1 -Wl,-z,relro -Wl,-z,now -s")
   endforeach()
@@ -53,7 +51,8 @@ elseif(APPLE)
   endforeach()
 endif()
 
-# The options that llama.cpp would set for ggml; ggml comes first here, because it alone is shared.
+# The options that llama.cpp would set for ggml; ggml is added first here, because it alone is
+# shared.
 set(GGML_LLAMAFILE_DEFAULT ON)
 set(GGML_CUDA_GRAPHS_DEFAULT ON)
 set(GGML_ALL_WARNINGS OFF CACHE BOOL "" FORCE)
@@ -64,7 +63,7 @@ foreach(library ggml ggml-base ${GGML_AVAILABLE_BACKENDS})
   set_property(TARGET ${library} PROPERTY SOVERSION)
 endforeach()
 
-# The CUDA runtime is small and goes inside; cuBLAS is half a gigabyte and stays the toolkit's.
+# The CUDA runtime is small and linked in; cuBLAS is half a gigabyte and stays the toolkit's.
 if(TARGET ggml-cuda)
   get_target_property(libraries ggml-cuda LINK_LIBRARIES)
   list(TRANSFORM libraries REPLACE "^CUDA::cudart$" "CUDA::cudart_static")

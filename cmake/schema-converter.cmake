@@ -1,8 +1,7 @@
-# Which JSON schema converter llama.cpp's chat parsers call: in llama-common the functions that read
-# a schema and make its grammar get other names, and native/llama-common/schema_hooks.cpp takes
-# theirs. It calls what the addon has set (native/schema/schema.h), and llama.cpp's own where
-# nothing is set, as in llama-server. Included by the root CMakeLists.txt once the targets are
-# there.
+# Which JSON schema converter llama.cpp's chat parsers call: llama-common's functions that read a
+# schema and make its grammar are renamed, and native/llama-common/schema_hooks.cpp takes their
+# names. It calls the converter that the addon has set (native/schema/schema.h), or llama.cpp's own
+# if none is set, as in llama-server. Included by the root CMakeLists.txt once the targets exist.
 set(converter
   json_schema_to_grammar=llama_json_schema_to_grammar
   build_grammar=llama_build_grammar

@@ -1,5 +1,4 @@
-// A conversation: each answer is awaited whole, and the result's messages carry the conversation
-// on.
+// A conversation: each answer is awaited whole, and its `messages` continue the conversation.
 import { loadModel } from 'recua';
 
 const model = await loadModel(process.argv[2] ?? 'builtin');

@@ -1,4 +1,4 @@
-// The same library by require().
+// The same library with require().
 const { loadModel, RecuaError } = require('recua');
 
 async function main() {

@@ -1,5 +1,5 @@
-// Several models of which each is loaded when it is asked for. Who leases one gives it back; who
-// opened them ends them all.
+// Several models, each loaded on demand. Dispose of a lease to give it back; dispose of the models
+// to end them all.
 import { openModels } from 'recua';
 
 const models = await openModels({
@@ -18,7 +18,7 @@ try {
     const vector = await embed.embed(content);
     console.log(`${content}\n${vector.length} numbers say so, too`);
   } finally {
-    // Both stay loaded for a minute, in case that somebody asks again.
+    // Both stay loaded for a minute, in case of another request.
     await Promise.all([chat.dispose(), embed.dispose()]);
   }
 } finally {

@@ -1,5 +1,5 @@
 // An answer as an object that follows a JSON schema; in TypeScript it has the schema's type.
-// Schemas of zod and its like do as well.
+// Schemas of zod and similar libraries also work.
 import { loadModel } from 'recua';
 
 const model = await loadModel(process.argv[2] ?? 'builtin');

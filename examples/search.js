@@ -1,5 +1,5 @@
-// Search by meaning: the texts whose vectors point where the question's does. Embedding models do
-// this well; any model does it somehow.
+// Semantic search: finds the texts whose vectors are closest to the question's. Use an embedding
+// model for good results; any model works.
 import { loadModel } from 'recua';
 
 const model = await loadModel(process.argv[2] ?? 'builtin');

@@ -1,4 +1,4 @@
-// An answer as it comes, cut off by a signal after two seconds if it is not done by then.
+// Streams an answer; a signal cuts it off if it takes longer than two seconds.
 import { loadModel } from 'recua';
 
 const model = await loadModel(process.argv[2] ?? 'builtin', {

@@ -1,4 +1,4 @@
-// A tool that the model calls and the library runs; the answer has used its result.
+// A tool that the model calls and the library runs; the answer uses its result.
 import { loadModel, tool } from 'recua';
 
 const model = await loadModel(process.argv[2] ?? 'builtin');

@@ -1,5 +1,4 @@
-// A model inside a worker thread, without a process of its own: the main thread only passes
-// messages.
+// A model inside a worker thread, without its own process: the main thread only passes messages.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { loadModel } from 'recua';
 
@@ -14,7 +13,7 @@ if (isMainThread) {
   await model.dispose();
 }
 
-/** What the main thread sends, up to null. */
+/** Messages from the main thread, until null. */
 async function* questions() {
   const { on } = await import('node:events');
   for await (const [question] of on(parentPort, 'message')) {

@@ -1,5 +1,5 @@
-// docs/api.md: the library's reference, from the docstrings of what src/index.ts exports. Run by
-// `npm run docs`; a test compares.
+// Generates docs/api.md, the library's reference, from the docstrings of src/index.ts's exports.
+// Run by `npm run docs`; a test compares the result.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,11 +8,11 @@ import { place, root } from './place.mjs';
 
 const intro = `# The library
 
-The reference of \`import … from 'recua'\` and \`require('recua')\`. [library.md](library.md) says how to begin, [examples](../examples) has programs that run,
-[errors.md](errors.md) every error code. Durations are in milliseconds, sizes in bytes, lengths in tokens. \`npm run docs\` writes this page from the sources.
+The reference of \`import … from 'recua'\` and \`require('recua')\`. [library.md](library.md) is the introduction, [examples](../examples) has programs that run,
+[errors.md](errors.md) lists every error code. Durations are in milliseconds, sizes in bytes, lengths in tokens. \`npm run docs\` writes this page from the sources.
 `;
 
-/** The page's text. */
+/** Returns the page's text. */
 export async function apiReference() {
   const out = mkdtempSync(join(tmpdir(), 'recua-docs-'));
   try {
@@ -56,10 +56,7 @@ export async function apiReference() {
   }
 }
 
-/**
- * Options that come from the tables of settings go before those that an interface adds to them,
- * which are the rarer ones.
- */
+/** Sorts options from the settings tables before those that an interface adds, which are rarer. */
 function settingsFirst(project) {
   const isSetting = (one) => project.getSymbolIdFromReflection(one)?.fileName.startsWith(join(place.source, 'settings'));
   for (const { groups } of project.getReflectionsByKind(ReflectionKind.Interface)) {
@@ -68,8 +65,8 @@ function settingsFirst(project) {
 }
 
 /**
- * What the generator cannot be told: codes by their name instead of all of them each time, and no
- * headings about nothing.
+ * Fixes what the generator has no option for: replaces the list of all codes by their type's name,
+ * and drops headings without content.
  */
 function tidy(markdown) {
   return markdown

@@ -1,7 +1,7 @@
-// `npm run audit [-- --registry URL]`: asks the registry what it knows of holes in the packages
-// that Recua runs with, those of development left out. Ends with 0 where it knows of none, with 1
-// where one is moderate or worse, and with 2 where nothing was checked: some registries offer no
-// audits. A release asks before it builds.
+// `npm run audit [-- --registry URL]`: asks the registry for known vulnerabilities in Recua's
+// runtime dependencies; development dependencies are left out. Exits with 0 if there are none, with
+// 1 if one is moderate or worse, and with 2 if nothing was checked: some registries offer no
+// audits. A release runs it before it builds.
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { isProgram, root } from './place.mjs';
@@ -11,7 +11,7 @@ import { program } from './setup.mjs';
 
 const levels = ['moderate', 'high', 'critical'];
 
-/** What npm's report says: lines for people, and the exit code. */
+/** Turns npm's report into lines for the user and an exit code. */
 export function judge(report, registry) {
   const { vulnerabilities, metadata, error, statusCode, message } = report;
   if (!vulnerabilities) {
@@ -28,7 +28,7 @@ export function judge(report, registry) {
   return { code: 1, lines: [...new Set(lines)] };
 }
 
-/** Runs npm and gives what `judge` says of its report. */
+/** Runs npm and returns the result of `judge` for its report. */
 export function audit(registry = npmRegistry()) {
   const { command, args, shell } = npm(['audit', '--package-lock-only', '--omit=dev', '--json', '--registry', registry]);
   const { stdout } = spawnSync(command, args, { cwd: root, env: cleanEnv(), shell, encoding: 'utf8', windowsHide: true, maxBuffer: 64 * 1024 * 1024 });

@@ -1,6 +1,6 @@
-// `npm run bench`: set-up and peers where they are missing, then bench/main.mjs, to which arguments
-// are passed on; `npm run bench -- page`: bench/page.mjs;
-// `npm run bench -- cluster`: bench/cluster/main.mjs.
+// `npm run bench`: builds set-up and peers if they are missing, then runs bench/main.mjs with the
+// arguments; `npm run bench -- page`: bench/page.mjs; `npm run bench -- cluster`:
+// bench/cluster/main.mjs.
 import { ensurePeers } from './peers.mjs';
 import { show } from './process.mjs';
 import { program, setUp } from './setup.mjs';
@@ -9,7 +9,7 @@ import { root } from './place.mjs';
 
 await program(async () => {
   await setUp();
-  // The page is measured in a browser, beside no other server.
+  // The page benchmark uses a browser and no other server.
   if (process.argv[2] === 'page') return show(process.execPath, [join(root, 'bench', 'page.mjs')]);
   if (process.argv[2] === 'cluster') return show(process.execPath, [join(root, 'bench', 'cluster', 'main.mjs'), ...process.argv.slice(3)]);
   await ensurePeers(['llama-server', 'llama-batched-bench']);

@@ -1,10 +1,10 @@
-// `node scripts/charts.mjs`: docs/images/bench-*.svg, drawn from the tables of docs/performance.md,
+// `node scripts/charts.mjs`: draws docs/images/bench-*.svg from the tables of docs/performance.md,
 // which hold what `npm run bench` measured. `npm run docs` calls it; a test compares.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProgram, root } from './place.mjs';
 
-/** The rows of the table that begins with these names of columns, without markup. */
+/** The rows of the table that begins with these column names, without markup. */
 function table(page, ...names) {
   const lines = page.split('\n');
   const head = lines.findIndex((line) => line.startsWith(`| ${names.join(' | ')} |`));
@@ -32,7 +32,7 @@ ${parts.flat(3).join('\n')}
 /** Each load's median and single runs beside llama-server, with the goal. */
 function besideLlamaServer(page) {
   const rows = table(page, 'load', 'model', 'runs', 'median', 'goal').map(([load, model, runs, median, goal]) => {
-    // Where less is better, it is shown how many times less.
+    // If less is better, show how many times less.
     const turn = /\btime\b|memory/.test(load) ? (value) => 1 / value : (value) => value;
     const isTurned = turn(2) !== 2;
     return { label: `${load}, ${model}${isTurned ? ' ↓' : ''}`, runs: runs.split('·').map(number).map(turn), median: turn(number(median)), goal: turn(number(goal)) };
@@ -53,7 +53,7 @@ function besideLlamaServer(page) {
   ]);
 }
 
-/** Bars side by side: for each group one of each series. */
+/** Grouped bars: one bar per series in each group. */
 function bars(title, groups, series) {
   const [width, left, top, height] = [720, 60, 72, 200];
   const largest = Math.max(...series.flatMap(({ values }) => values));
@@ -73,7 +73,7 @@ function bars(title, groups, series) {
   ]);
 }
 
-/** Name of file → its text. */
+/** File name → SVG text. */
 export function charts() {
   const page = readFileSync(join(root, 'docs', 'performance.md'), 'utf8');
   const depth = table(page, 'load', 'Recua', 'llama-server', 'ratio');

@@ -1,7 +1,7 @@
-// `node scripts/check-processors.mjs [MODEL …]`: runs the packaged addon on processors this machine
-// does not have, by qemu's user mode (Debian: qemu-user), and checks that it chooses the library it
-// should and ends well: no illegal instruction. Needs `npm run pack` before. qemu knows no AVX-512,
-// so the levels from skylakex up are only run where the machine has them.
+// `node scripts/check-processors.mjs [MODEL …]`: runs the packaged addon on processors that this
+// machine does not have, with qemu's user mode (Debian: qemu-user), and checks that it loads the
+// right library and exits cleanly: no illegal instruction. Needs `npm run pack` first. qemu has no
+// AVX-512, so levels from skylakex up run only if the machine has them.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { seconds } from './progress.mjs';
 import { program } from './setup.mjs';
 
 const emulator = { x64: 'qemu-x86_64', arm64: 'qemu-aarch64' };
-/** qemu's name for a processor → the level that is the best for it. */
+/** qemu's name for a processor → its best level. */
 const expected = {
   x64: {
     Conroe: 'x64', Nehalem: 'sse42', Westmere: 'sse42', SandyBridge: 'sandybridge', IvyBridge: 'ivybridge', Opteron_G5: 'piledriver',

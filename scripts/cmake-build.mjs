@@ -1,6 +1,5 @@
-// One build folder of cmake-js over the root CMakeLists.txt, made again only when something it is
-// made from changed: the local addon (native.mjs) and the prebuilt packages (pack.mjs) are such
-// builds.
+// A cmake-js build folder over the root CMakeLists.txt, rebuilt only when its inputs changed. The
+// local addon (native.mjs) and the prebuilt packages (pack.mjs) are such builds.
 import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
@@ -11,24 +10,24 @@ import { filesUnder, fingerprint, readJson, writeJson } from './stamp.mjs';
 
 const cmakeJs = join(place.nodeModules, 'cmake-js', 'bin', 'cmake-js');
 
-/** As many compilers as there are cores, but no more than memory bears at about 1 GiB each. */
+/** One compiler per core, but no more than memory allows at about 1 GiB each. */
 export function jobs() {
   return Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.totalmem() / 2 ** 30)));
 }
 
 /**
- * @param {{ folder: string, options: string[], product: string, target?: string }} build Its
- *   folder, options for cmake without `-D`, the
- *   file that is there when it has ended well, and the target where not everything is wanted.
+ * @param {{ folder: string, options: string[], product: string, target?: string }} build its
+ *   folder, options for cmake without `-D`, the file that exists once the build succeeded, and the
+ *   target if not everything is wanted
  */
 export function cmakeBuild({ folder, options: given, product, target }) {
   const stampPath = join(folder, 'recua.stamp.json');
-  /** There while a build runs: if it is there before one, the last was cut off. */
+  /** Exists while a build runs: if it exists before one, the last build was interrupted. */
   const markPath = join(folder, 'recua.building');
   const cachePath = join(folder, 'CMakeCache.txt');
 
   /**
-   * What the build is made from, in two parts: a change of the first needs cmake's configure step,
+   * Two stamps of the build's inputs: a change of the first needs cmake's configure step, a change
    * of the second only a build.
    */
   function ingredients() {
@@ -41,9 +40,7 @@ export function cmakeBuild({ folder, options: given, product, target }) {
     };
   }
 
-  /**
-   * A checkout of the user's own may change at any time, so ninja or make is always asked about it.
-   */
+  /** The user may change their own checkout at any time, so always ask ninja or make. */
   function pending() {
     if (ownLlamaCpp() || !existsSync(product) || existsSync(markPath)) return true;
     const stamp = readJson(stampPath);
@@ -69,8 +66,8 @@ export function cmakeBuild({ folder, options: given, product, target }) {
 
   async function configure(options, now, report) {
     report(0, 'configuring');
-    // Without its build file a cache is from a configure step that was cut off; from another folder
-    // or generator it does not fit.
+    // A cache without its build file comes from an interrupted configure step; one from another
+    // folder or generator does not fit.
     if (!isConfigured() || !cacheFits()) forget();
     try {
       await cmake(['configure', ...options], report);
@@ -91,8 +88,8 @@ export function cmakeBuild({ folder, options: given, product, target }) {
   }
 
   /**
-   * A Makefile of cmake's: node-gyp writes one of its own to the same place, which would call us
-   * again.
+   * Whether the Makefile is cmake's: node-gyp writes its own to the same place, which would call
+   * this script again.
    */
   function hasMakefile() {
     const path = join(folder, 'Makefile');
@@ -114,8 +111,8 @@ export function cmakeBuild({ folder, options: given, product, target }) {
   }
 
   /**
-   * Ninja knows what it did not finish. Make does not: after a kill the newest outputs, one per
-   * job, may be cut off.
+   * Deletes outputs that may be incomplete. Ninja knows what it did not finish. Make does not:
+   * after a kill, the newest outputs, one per job, may be truncated.
    */
   function dropCutOff() {
     if (!existsSync(markPath) || !hasMakefile()) return;

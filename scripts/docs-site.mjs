@@ -1,6 +1,6 @@
-// `npm run docs:site`: README, docs/ and what they link to, as a static site with search in
-// build/docs-site. VitePress is fetched by npx at this version, not installed with the packages: it
-// and what it needs are 100 MB. Every link and anchor of the built pages is checked.
+// `npm run docs:site`: builds README, docs/ and what they link to as a static site with search in
+// build/docs-site. npx fetches VitePress at this version; it is not installed with the packages,
+// because it and its dependencies take 100 MB. Checks every link and anchor of the built pages.
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { isProgram, place, root } from './place.mjs';
@@ -13,7 +13,7 @@ const vitepress = 'vitepress@1.6.4';
 const pagesFolder = join(place.build, 'docs-pages');
 const siteFolder = join(place.build, 'docs-site');
 
-/** The menu: the first heading of each page is its name. */
+/** The menu; each page's first heading is its name. */
 const menu = [
   ['Use it', ['README.md', 'docs/getting-started.md', 'docs/models.md', 'docs/clients.md', 'docs/configuration.md', 'docs/gpu.md', 'docs/library.md', 'docs/deployment.md', 'docs/security.md', 'docs/watching.md', 'docs/troubleshooting.md']],
   ['Reference', ['docs/cli.md', 'docs/http.md', 'docs/api.md', 'docs/errors.md']],
@@ -24,15 +24,15 @@ const menu = [
 
 const linkPattern = /(\]\()([^)\s]+)(?=\))/g;
 
-/** Without blocks of code, in which nothing is a link. */
+/** Without code blocks, which contain no links. */
 function eachProse(text, work) {
   return text.split(/(^ {0,3}```[^]*?^ {0,3}```)/m).map((part, index) => index % 2 === 1 ? part
     : part.split(/(`[^`\n]*`)/).map((piece, at) => at % 2 === 1 ? piece : work(piece)).join('')).join('');
 }
 
 /**
- * Copies the pages that the menu reaches, by links too, with the files that they show. A folder
- * that is linked becomes a page that lists it. Returns the pages.
+ * Copies the pages reachable from the menu, with the files that they show. A linked folder becomes
+ * a page that lists it. Returns the pages.
  */
 export function collectPages(to) {
   rmSync(to, { recursive: true, force: true });
@@ -68,9 +68,9 @@ export function collectPages(to) {
   }
   return [...pages].sort();
 
-  /** Puts a file where the site serves it as it is, and returns its address. */
+  /** Copies a file to where the site serves it unchanged, and returns its address. */
   function copy(source) {
-    // Other names would be taken for those of pages.
+    // Other names would look like pages.
     const served = /\.(png|svg|json|js|txt)$/.test(source) ? source : `${source}.txt`;
     const target = join(to, 'public', served);
     mkdirSync(dirname(target), { recursive: true });
@@ -94,7 +94,7 @@ function config() {
     title: 'Recua',
     description: 'GGUF models served from your own machine',
     outDir: siteFolder,
-    // deadLinks() below looks at all of them, with their anchors.
+    // deadLinks() below checks all links, with their anchors.
     ignoreDeadLinks: true,
     themeConfig: {
       search: { provider: 'local' },
@@ -105,7 +105,7 @@ function config() {
   };
   return `import { headingAnchor } from ${JSON.stringify(new URL('heading-anchor.mjs', import.meta.url).href)};
 export default { ...${JSON.stringify(values, null, 1)},
-  // Tags in the text are text. What stands in {{ }} is no template.
+  // Escape tags, which are text here, and {{ }}, which is not a template.
   markdown: { html: false, attrs: { disable: true }, anchor: { slugify: (text) => headingAnchor(text) }, config(md) {
     const code = md.renderer.rules.code_inline;
     md.renderer.rules.text = (tokens, at) => md.utils.escapeHtml(tokens[at].content).replaceAll('{{', '&#123;&#123;');
@@ -115,7 +115,7 @@ export default { ...${JSON.stringify(values, null, 1)},
 `;
 }
 
-/** Links of the built pages that lead nowhere, to a file or to an id of it. */
+/** Links of the built pages to files or ids that do not exist. */
 export function deadLinks(folder) {
   const pages = new Map(filesUnder(folder).filter((path) => path.endsWith('.html')).map((path) => [path, readFileSync(join(folder, path), 'utf8')]));
   const dead = [];
@@ -143,7 +143,7 @@ if (isProgram(import.meta.url)) {
     });
     const dead = deadLinks(siteFolder);
     if (dead.length > 0) throw new Failure(`Links that lead nowhere:\n${dead.join('\n')}`);
-    say(`Links and anchors are checked. Look at it: npx ${vitepress} preview ${pagesFolder}`);
+    say(`All links and anchors work. To view the site: npx ${vitepress} preview ${pagesFolder}`);
     console.log(siteFolder);
   });
 }

@@ -1,6 +1,6 @@
-// `npm run docs`: writes docs/cli.md and the man page from the table of commands of the built
-// command line, docs/api.md from docstrings, docs/http.md from the routes of the server, and the
-// charts of docs/performance.md from its tables.
+// `npm run docs`: writes docs/cli.md and the man page from the built command line's command table,
+// docs/api.md from docstrings, docs/http.md from the server's routes, and the charts of
+// docs/performance.md from its tables.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

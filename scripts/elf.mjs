@@ -1,5 +1,5 @@
-// What a Linux library asks of the system it is loaded on, read from its ELF dynamic section:
-// 64-bit little-endian, which is all we build.
+// Reads a Linux library's requirements from its ELF dynamic section. Only 64-bit little-endian, the
+// only kind that Recua builds.
 import { readFileSync } from 'node:fs';
 
 const tags = { needed: 1, strtab: 5, soname: 14, rpath: 15, runpath: 29, verneed: 0x6ffffffe, verneednum: 0x6fffffff };
@@ -25,7 +25,7 @@ export function readElf(path) {
 
   const entries = [];
   const dynamic = segments.find(({ type }) => type === 2);
-  // A program that needs no library has none.
+  // A program without library dependencies has none.
   for (let at = dynamic?.offset; at !== undefined && u64(at) !== 0; at += 16) entries.push([u64(at), u64(at + 8)]);
   const first = (tag) => entries.find(([found]) => found === tag)?.[1];
   const strings = dynamic === undefined ? 0 : offsetOf(first(tags.strtab));
@@ -64,7 +64,7 @@ export function compareVersions(a, b) {
   return 0;
 }
 
-/** The highest version asked for under each name, such as { GLIBC: '2.17', GCC: '3.0' }. */
+/** The highest required version per name, such as { GLIBC: '2.17', GCC: '3.0' }. */
 export function highestVersions(elves) {
   const highest = {};
   for (const { version } of elves.flatMap(({ versions }) => versions)) {

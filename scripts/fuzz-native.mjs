@@ -1,7 +1,8 @@
-// `npm run fuzz:native -- [TARGET...] [--runs N] [--seconds N] [--keep]`: libFuzzer over the
-// programs of native/fuzz, compiled for AddressSanitizer and undefined behavior. Begins with the
-// inputs of native/fuzz/corpus; `--keep` writes back what reaches most with least. What breaks is
-// left in build-address/fuzz/found, with the command that repeats it.
+// `npm run fuzz:native -- [TARGET...] [--runs N] [--seconds N] [--keep]`: runs libFuzzer on the
+// programs of native/fuzz, compiled with AddressSanitizer and UndefinedBehaviorSanitizer. Starts
+// from the inputs of native/fuzz/corpus; `--keep` writes back the smallest set with the most
+// coverage. Failing inputs stay in build-address/fuzz/found; the output has the command to repeat
+// each.
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { spawn } from 'node:child_process';
@@ -17,7 +18,7 @@ const sources = join(place.native, 'fuzz');
 const corpora = join(sources, 'corpus');
 const folder = join(folderOf('address'), 'fuzz');
 const found = join(folder, 'found');
-/** Inputs that a corpus keeps at most, so that a checkout stays small. */
+/** Most inputs in a corpus, to keep the checkout small. */
 const mostKept = 400;
 
 /** Names of the programs. */
@@ -46,7 +47,7 @@ if (isProgram(import.meta.url)) {
   });
 }
 
-/** A folder of files made of a corpus: a line is one input in base64. */
+/** Unpacks a corpus into a folder of files: each line is one input in base64. */
 function unpack(name) {
   const work = join(folder, 'corpus', name);
   mkdirSync(work, { recursive: true });
@@ -59,7 +60,7 @@ function unpack(name) {
   return work;
 }
 
-/** One program to its end: true where nothing broke. */
+/** Runs one program to its end; true if nothing failed. */
 async function fuzz(name, work, { runs, seconds }) {
   const dictionary = join(sources, `${name}.dict`);
   const limits = [`-runs=${runs}`, ...(seconds > 0 ? [`-max_total_time=${seconds}`] : []), '-timeout=30', '-rss_limit_mb=4096', '-max_len=4096'];
@@ -74,7 +75,7 @@ async function fuzz(name, work, { runs, seconds }) {
   return false;
 }
 
-/** The smallest set of inputs that reaches as much goes back into the corpus. */
+/** Writes the smallest set of inputs with the same coverage back to the corpus. */
 async function keepLeast(name, work) {
   const least = join(folder, 'corpus', `${name}.least`);
   rmSync(least, { recursive: true, force: true });
@@ -87,7 +88,7 @@ async function keepLeast(name, work) {
 }
 
 function environment() {
-  // libFuzzer has its own eyes on signals and what is written.
+  // libFuzzer handles signals and output itself.
   const env = sanitizedEnv('address', 'stderr');
   return { ...env, ASAN_OPTIONS: env.ASAN_OPTIONS.replace('handle_segv=0', 'handle_segv=1').replace('handle_abort=0', 'handle_abort=1') };
 }

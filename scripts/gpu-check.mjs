@@ -1,10 +1,10 @@
 // `node scripts/gpu-check.mjs [--device cuda|vulkan|cpu] [--model FILE] [--clients 1,8,32,128]
-// [--rounds N] [--skip build,tests,…]`: one command for a machine with a GPU. Builds that backend
-// into build/, runs the native and the service tests with all layers on the GPU, compares greedy
-// answers with the CPU's, and measures tokens per second beside llama-server and llama-bench of the
-// same tree. With `--skip build` it takes what is built, or the addon that RECUA_ADDON names.
-// `--device cpu` goes the same way without a GPU, which shows that the way is there; its numbers
-// say nothing about a GPU.
+// [--rounds N] [--skip build,tests,…]`: checks a machine with a GPU in one command. Builds that
+// backend into build/, runs the native and service tests with all layers on the GPU, compares
+// greedy answers with the CPU's, and measures tokens per second beside llama-server and llama-bench
+// of the same tree. `--skip build` uses the existing build, or the addon in RECUA_ADDON. `--device
+// cpu` takes the same steps without a GPU, to test this script; its numbers say nothing about a
+// GPU.
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { join, resolve } from 'node:path';
@@ -27,12 +27,12 @@ const prompts = [
 ];
 const answerTokens = 48;
 /**
- * Sums are made in another order on a GPU, so an answer may part from the CPU's where two tokens
- * are nearly equal, but not at once.
+ * A GPU sums in another order, so its answer may diverge from the CPU's at nearly equal tokens, but
+ * not immediately.
  */
 const leastShare = 0.25;
 
-/** Options of the command line, checked. */
+/** Checked command line options. */
 export function parseOptions(args) {
   const { values } = parseArgs({
     args, allowPositionals: false, options: {
@@ -52,8 +52,8 @@ export function parseOptions(args) {
 }
 
 /**
- * How far two answers agree: 1 where they are the same, else the share of the longer one before
- * they part.
+ * How far two answers agree: 1 if they are equal, else the share of the longer one before they
+ * diverge.
  */
 export function agreement(one, other) {
   if (one === other) return 1;
@@ -92,7 +92,7 @@ function answer(model, prompt, layers) {
   return text;
 }
 
-/** True if every answer agrees with the CPU's for a good part of it. */
+/** True if every answer agrees with the CPU's for long enough. */
 function compareAnswers(model, layers) {
   const shares = prompts.map((prompt) => {
     const share = agreement(answer(model, prompt, 0), answer(model, prompt, layers));

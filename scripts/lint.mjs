@@ -1,5 +1,5 @@
-// `npm run lint`: type checking of src and test, then eslint with type-aware rules, of everything
-// or of the files that are named. Options go to eslint (`--fix`).
+// `npm run lint`: type-checks src and test, then runs eslint with type-aware rules on everything or
+// on the given files. Options go to eslint (`--fix`).
 import { join } from 'node:path';
 import { isProgram, place, root } from './place.mjs';
 import { show } from './process.mjs';

@@ -1,7 +1,7 @@
-// One life of the addon for test-packages.mjs: loads it the way an installed Recua does, generates
-// some tokens, and exits with what is in memory as it is (`leave`) or after closing it (`close`).
-// Arguments: the installed recua's folder, and one of the two. Prints the CPU library that was
-// chosen, where the system tells.
+// Runs the addon once, for test-packages.mjs: loads it as an installed Recua does, generates some
+// tokens, and exits without closing (`leave`) or after closing (`close`). Arguments: the folder of
+// the installed recua, and one of the two words. Prints the CPU library that was loaded, if the
+// system shows it.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,6 +1,6 @@
-// An npm registry on this machine for test-packages.mjs: it has the archives of npm/dist under
-// their names, the packages of other platforms as far as an installer reads about them, and sends
-// everything else on to the registry that npm is configured with.
+// A local npm registry for test-packages.mjs. It serves the archives of npm/dist under their names
+// and metadata for the packages of other platforms, and forwards everything else to npm's
+// configured registry.
 import { createHash } from 'node:crypto';
 import { createReadStream, readFileSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -32,7 +32,7 @@ function archives() {
 
 /**
  * @returns {Promise<{ url: string, names: string[], close: () => void }>} `names`: the packages
- * that can really be installed.
+ *   that can actually be installed
  */
 export async function startRegistry() {
   const packed = archives();

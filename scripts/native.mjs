@@ -1,10 +1,10 @@
-// The native addon of a checkout: the build in build/, for this machine alone.
+// The native addon of a checkout, in build/, for this machine only.
 import { cmakeBuild } from './cmake-build.mjs';
 import { place } from './place.mjs';
 import { Failure } from './process.mjs';
 import { withoutOptions } from './processor.mjs';
 
-/** Options of the user's own for cmake, e.g. RECUA_CMAKE_ARGS="-DGGML_CUDA=ON", without `-D`. */
+/** The user's own cmake options without `-D`, e.g. RECUA_CMAKE_ARGS="-DGGML_CUDA=ON". */
 export function cmakeOptions() {
   const given = (process.env.RECUA_CMAKE_ARGS ?? '').split(/\s+/).filter(Boolean);
   const wrong = given.find((option) => !/^-D[\w-]+(:\w+)?=/.test(option));

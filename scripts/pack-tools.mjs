@@ -1,9 +1,9 @@
-// `node scripts/pack-tools.mjs [vulkan]`: what a Debian machine needs beyond its own tools to build
-// packages that run on older systems, unpacked under build-pack/tools without touching the system
-// and without being root. pack.mjs uses what is there.
+// `node scripts/pack-tools.mjs [vulkan]`: fetches what a Debian machine needs in addition to build
+// packages that run on older systems. Unpacks it under build-pack/tools without touching the system
+// and without root. pack.mjs uses what is there.
 //   sysroot/  glibc, its headers and libgomp of an older Debian, and this compiler's C++ headers
 //   vulkan/   glslc, which runs with its own libraries, Vulkan and SPIR-V headers of a newer Debian
-// They come from the mirror that this system's apt is configured with; RECUA_DEBIAN_MIRROR names
+// The files come from the mirror in this system's apt configuration; RECUA_DEBIAN_MIRROR names
 // another one, or an archive once the older release has left the mirrors.
 import { chmodSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -18,13 +18,13 @@ const vulkan = join(folder, 'vulkan');
 
 const triple = () => capture('gcc', ['-print-multiarch']) || `${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
 
-/** Options for cmake that make a build use what is there; none where nothing is. */
+/** cmake options that make a build use these files; empty if there are none. */
 export function toolOptions() {
   if (process.platform !== 'linux') return [];
   const options = [];
   if (existsSync(sysroot)) {
     // -B puts the old libraries before those beside the compiler, which are the new ones. cmake-js
-    // has flags for C++ of its own.
+    // has its own flags for C++.
     const flags = `-B${join(sysroot, 'usr', 'lib', triple())}`;
     const linkers = ['EXE', 'SHARED', 'MODULE'].map((kind) => `CMAKE_${kind}_LINKER_FLAGS=${flags}`);
     options.push(`CMAKE_SYSROOT=${sysroot}`, `CMAKE_C_FLAGS=${flags}`, ...linkers);
@@ -36,7 +36,7 @@ export function toolOptions() {
   return options;
 }
 
-/** The libgomp that packages take along: the one they were linked with. */
+/** The libgomp that packages include: the one they were linked with. */
 export function gompPath() {
   if (existsSync(sysroot)) return join(sysroot, 'usr', 'lib', triple(), 'libgomp.so.1');
   const path = capture(process.env.CC ?? 'cc', ['-print-file-name=libgomp.so.1']);
@@ -44,7 +44,7 @@ export function gompPath() {
   return path;
 }
 
-/** The mirror of Debian's own packages. */
+/** The mirror of Debian's packages. */
 function debianMirror() {
   const told = capture('apt-get', ['indextargets', '--format', '$(ORIGIN) $(LABEL) $(REPO_URI)', 'Created-By: Packages']) ?? '';
   const mirror = process.env.RECUA_DEBIAN_MIRROR || /^Debian Debian (\S+)$/m.exec(told)?.[1];
@@ -52,14 +52,14 @@ function debianMirror() {
   return mirror.replace(/\/*$/, '');
 }
 
-/** Whether this system can fetch and unpack what is missing. */
+/** Whether this system can fetch and unpack the files. */
 export function canFetchTools() {
   return process.platform === 'linux' && ['apt-get', 'dpkg-deb'].every((tool) => capture(tool, ['--version']) !== undefined);
 }
 
 /**
- * Downloads packages of a release, with what they depend on if asked, by an apt that knows nothing
- * of this system's; unpacks them.
+ * Downloads packages of a release, with dependencies if requested, and unpacks them. Uses an apt
+ * configuration independent of this system's.
  */
 async function unpack(release, names, into, { dependencies }) {
   const apt = join(folder, `apt-${release}`);
@@ -79,7 +79,7 @@ async function unpack(release, names, into, { dependencies }) {
   rmSync(apt, { recursive: true, force: true });
 }
 
-/** Links that begin with / would lead out of the folder, to the new system's libraries. */
+/** Fixes absolute links, which would lead out of the folder to the new system's libraries. */
 function keepInside(top, at = top) {
   for (const entry of readdirSync(at, { withFileTypes: true })) {
     const path = join(at, entry.name);
@@ -99,7 +99,7 @@ export async function makeSysroot() {
   const partial = `${sysroot}.partial`;
   rmSync(partial, { recursive: true, force: true });
   await unpack('bullseye', ['libc6', 'libc6-dev', 'linux-libc-dev', 'libcrypt1', 'libcrypt-dev', 'libgcc-s1', 'libgomp1'], partial, { dependencies: false });
-  // Since bullseye /lib is /usr/lib on every system; its packages still have both.
+  // Since bullseye /lib is /usr/lib on every system, but its packages still contain both.
   for (const name of ['lib', 'lib64']) {
     const path = join(partial, name);
     if (existsSync(path) && !lstatSync(path).isSymbolicLink()) {

@@ -1,9 +1,9 @@
-// `npm run pack [-- TARGET …] [--list] [--any-glibc]`: builds the prebuilt packages this machine
-// can build, and recua itself as it is published, into npm/dist/. Without names it skips what it
-// cannot build and says why; a named target that cannot be built is a failure. Where the system's
-// glibc is newer than packages promise, it first fetches an older one to build against
-// (pack-tools.mjs). `--any-glibc` packs what was built for this system's glibc, and says so in the
-// package. docs/packages.md has the whole story.
+// `npm run pack [-- TARGET …] [--list] [--any-glibc]`: builds the prebuilt packages that this
+// machine can build, and recua itself as published, into npm/dist/. Without names it skips targets
+// that it cannot build and says why; a named target that it cannot build is an error. If the
+// system's glibc is newer than the packages promise, it first fetches an older one to build against
+// (pack-tools.mjs). `--any-glibc` packs a build for this system's glibc, and the package says so.
+// See docs/packages.md.
 import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cmakeBuild } from './cmake-build.mjs';
@@ -44,7 +44,7 @@ function cannotBuildCuda() {
   return undefined;
 }
 
-/** Why this machine cannot build a target, or undefined. Nothing is cross-compiled. */
+/** Why this machine cannot build a target, or undefined. There is no cross-compiling. */
 export function cannotBuild(target) {
   if (target.os !== process.platform || target.cpu !== process.arch) return `that needs a ${target.os} ${target.cpu} machine`;
   if (target.backend === 'vulkan') return cannotBuildVulkan();
@@ -53,27 +53,24 @@ export function cannotBuild(target) {
 }
 
 /**
- * The newest glibc against which a build needs no newer symbols than the packages promise:
- * cmake/glibc-floor.h knows those until then.
+ * The newest glibc to build against without needing newer symbols than the packages promise:
+ * cmake/glibc-floor.h covers symbols up to that version.
  */
 const newestGlibc = '2.31';
 
-/** The glibc that programs are linked with here; undefined where the system has none. */
+/** The glibc that programs link with here; undefined if the system has none. */
 const glibcHere = () => process.report.getReport().header.glibcVersionRuntime;
 
 /**
- * Why a package that is built here could not run with the glibc it promises, or undefined: what is
- * linked needs the glibc it was linked with.
+ * Why a package built here would not run with the glibc it promises, or undefined: a binary needs
+ * the glibc it was linked with.
  */
 export function glibcTooNew(target, { here = glibcHere(), sysroot = hasSysroot() } = {}) {
   if (!target.glibc || !here || sysroot || compareVersions(here, newestGlibc) <= 0) return undefined;
   return `this system's glibc is ${here}, the package promises to run with ${target.glibc}, and what is built against the one does not run with the other`;
 }
 
-/**
- * Sees to an older glibc before anything is built: a build takes minutes, and would be refused in
- * the end.
- */
+/** Gets an older glibc before building: a build takes minutes and would be refused at the end. */
 export async function ensureGlibc(targets, { canFetch = canFetchTools, fetch = makeSysroot, ...here } = {}) {
   const reason = targets.map((target) => glibcTooNew(target, here)).find(Boolean);
   if (!reason) return;
@@ -89,7 +86,7 @@ export async function ensureGlibc(targets, { canFetch = canFetchTools, fetch = m
 
 const stageOf = (name) => join(place.buildPack, 'stage', name);
 
-/** Where a file of bin/ comes from. */
+/** Source of a file in bin/. */
 function sourceOf(name, release) {
   if (name === 'libgomp.so.1') return gompPath();
   if (!/^(msvcp|vcruntime)/.test(name)) return join(release, name);
@@ -132,7 +129,7 @@ async function packTarget(target, { anyGlibc }, report) {
   return { ...packed, needs: Object.entries(reached).map(([name, version]) => `${name} ${version}`).join(', ') };
 }
 
-/** Runs `npm pack` on a folder; nothing of the folder's is run. */
+/** Runs `npm pack` on a folder, without running its scripts. */
 function npmPack(folder, { to = place.packed, more = [] } = {}) {
   mkdirSync(to, { recursive: true });
   const { command, args, shell } = npm(['pack', '--json', '--ignore-scripts', '--silent', '--pack-destination', to, ...more]);
@@ -149,8 +146,8 @@ function expectFiles(name, found, expected) {
 }
 
 /**
- * recua as it is published: the files that the checkout's package.json names, under a package.json
- * of its own.
+ * recua as published: the files that the checkout's package.json names, with a package.json of its
+ * own.
  */
 export async function packRecua(to = place.packed) {
   if (typescriptPending()) await compileTypescript();
@@ -174,7 +171,7 @@ export async function packRecua(to = place.packed) {
 
 const mebibytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 
-/** What arguments ask for: options, and the names of targets. */
+/** Parses arguments: options, and the names of targets. */
 function parse(given) {
   const known = ['--list', '--any-glibc'];
   const wrong = given.find((argument) => (argument.startsWith('-') ? !known.includes(argument) : argument !== 'recua' && !Object.hasOwn(table, argument)));

@@ -1,6 +1,6 @@
-// What must hold of every library of a prebuilt package, whatever built it: no path of the machine
-// it was built on, stripped, found by its neighbors beside itself, and nothing asked of the system
-// that Node does not need too. pack.mjs refuses to pack what fails.
+// Checks every library of a prebuilt package, whatever built it: contains no path of the build
+// machine, is stripped, is found by its neighbors beside itself, and needs nothing of the system
+// that Node does not need. pack.mjs refuses to pack a library that fails.
 import { readFileSync, readdirSync, realpathSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
@@ -10,24 +10,24 @@ import { ownLlamaCpp, place, root } from './place.mjs';
 import { Failure } from './process.mjs';
 
 /**
- * Libraries of the system that Node itself is linked with on Linux, libstdc++ excepted: its newer
- * symbols are not everywhere.
+ * System libraries that Node itself links with on Linux, except libstdc++: its newer symbols are
+ * not everywhere.
  */
 const ofNode = /^(lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+)$/;
-/** What a GPU's driver or toolkit brings. */
+/** Libraries of a GPU's driver or toolkit. */
 const ofBackend = { vulkan: /^libvulkan\.so\.1$/, cuda: /^lib(cuda\.so\.1|cublas(Lt)?\.so\.12)$/ };
-/** The libgcc_s beside glibc 2.28 in the distributions that still have it. */
+/** The libgcc_s that ships with glibc 2.28 in distributions that still have it. */
 const highestGcc = '7.0.0';
 
-/** Folders whose names must not be found in a library. */
+/** Folders whose names must not occur in a library. */
 function foldersHere() {
   return [...new Set([root, realpathSync(root), ownLlamaCpp() ?? realpathSync(place.vendor), os.homedir()])].filter((path) => path.length > 5);
 }
 
 /**
- * @returns the highest symbol versions asked for, such as { GLIBC: '2.25' }; empty where the system
- *   is not Linux
- * @throws Failure with one line for each thing that is wrong
+ * @returns the highest required symbol versions, such as { GLIBC: '2.25' }; empty if the system is
+ *   not Linux
+ * @throws Failure with one line per problem
  */
 export function checkBinaries(target, folder, { anyGlibc = false } = {}) {
   const wrong = [];
@@ -39,7 +39,7 @@ export function checkBinaries(target, folder, { anyGlibc = false } = {}) {
     }
   }
   const elves = target.os === 'linux' ? names.map((name) => ({ name, ...readElf(join(folder, name)) })) : [];
-  // Names of libraries that are loaded before: a backend's neighbors are in the addon's package.
+  // Libraries that are loaded before: a backend's neighbors are in the addon's package.
   const neighbors = binaries(table[target.base]);
   for (const { name, soname, needed, rpath, stripped } of elves) {
     const outside = rpath.find((path) => path !== '$ORIGIN');

@@ -1,7 +1,7 @@
-// What the prebuilt packages say and hold, all derived from npm/targets.json without building
-// anything: names, package.json, README, licenses, and the files in bin/. pack.mjs packs by it,
-// test/scripts/packages.test.ts keeps a snapshot of all of it, `node scripts/package-texts.mjs`
-// prints that snapshot.
+// Texts and contents of the prebuilt packages, derived from npm/targets.json without building:
+// names, package.json, README, licenses, and the files in bin/. pack.mjs packs by it,
+// test/scripts/packages.test.ts keeps a snapshot of it, `node scripts/package-texts.mjs` prints
+// that snapshot.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProgram, place, readPin, root } from './place.mjs';
@@ -10,8 +10,8 @@ const { scope, cpuVariants, targets } = JSON.parse(readFileSync(place.targets, '
 const recua = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 /**
- * Name → entry of the table, with its name and `base`: the addon's own package on this platform,
- * which GPU backends are added to.
+ * Name → table entry, with its name and `base`: the addon's package for this platform, to which GPU
+ * backends are added.
  */
 export const table = Object.fromEntries(Object.entries(targets).map(([name, target]) => {
   const base = `${target.os}-${target.cpu}`;
@@ -28,15 +28,15 @@ const processors = { x64: 'x64', arm64: 'arm64' };
 const title = (target) => `${systems[target.os]} ${processors[target.cpu]}, ${backends[target.backend]}`;
 
 /**
- * Provenance ties a package to the repository it was built in, so that is named where the release
- * is made; a build elsewhere names none.
+ * Provenance ties a package to the repository that built it, so release builds name it; other
+ * builds name none.
  */
 export function repository() {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: name } = process.env;
   return server && name ? { repository: { type: 'git', url: `git+${server}/${name}.git` } } : {};
 }
 
-/** Files of bin/, sorted: one real file for each library, because npm drops symbolic links. */
+/** Files of bin/, sorted: one real file per library, because npm drops symbolic links. */
 export function binaries(target) {
   const windows = target.os === 'win32';
   const module = (name) => (windows ? `${name}.dll` : `lib${name}.so`);
@@ -47,7 +47,7 @@ export function binaries(target) {
     ...cpuVariants[target.cpuVariants].map((variant) => module(`ggml-cpu-${variant}`)),
     ...(target.modules ?? []).map((name) => module(`ggml-${name}`)),
     ...(target.runtime ?? []),
-    // What starts an engine process in its sandbox (native/launcher).
+    // Starts an engine process in its sandbox (native/launcher).
     ...(target.os === 'linux' ? ['recua-launch'] : []),
   ].sort();
 }
@@ -74,8 +74,8 @@ export function platformPackage(target) {
     files: ['bin', 'THIRD-PARTY-LICENSES', 'sbom.cdx.json'],
     preferUnplugged: true,
     publishConfig: { access: 'public' },
-    // Metal comes with the addon's own package, as a library beside it, so that package is a CPU
-    // package to the loader.
+    // Metal is a library in the addon's own package, so the loader treats that package as a CPU
+    // package.
     recua: { backend: target.isBase ? 'cpu' : target.backend, version: recua.version, llamaCpp: readPin().version, ...(target.glibc ? { glibc: target.glibc } : {}) },
   };
 }
@@ -102,7 +102,7 @@ Licenses: LICENSE for Recua, THIRD-PARTY-LICENSES for what is inside.
 `;
 }
 
-/** Title and file of each license of what is inside. */
+/** Title and file of each license that the package contains. */
 function licenses(target) {
   const vendored = (path) => join(place.vendor, path);
   const kept = (name) => join(root, 'npm', 'licenses', name);
@@ -127,7 +127,7 @@ function licenses(target) {
   return list;
 }
 
-/** A license's text; of a source file, the comment it begins with. */
+/** A license's text; for a source file, its leading comment. */
 function licenseText(path) {
   const text = readFileSync(path, 'utf8');
   if (!/\.(cpp|h)$/.test(path)) return text.trim();
@@ -138,17 +138,17 @@ function licenseText(path) {
 
 export const licenseTitles = (target) => licenses(target).map(([name]) => name);
 
-/** Needs the llama.cpp tree and node_modules: their licenses are copied from where they are. */
+/** Needs the llama.cpp tree and node_modules, to copy their licenses. */
 export function thirdPartyLicenses(target) {
   const rule = '='.repeat(80);
   return licenses(target).map(([name, path]) => `${rule}\n${name}\n${rule}\n\n${licenseText(path)}\n`).join('\n\n');
 }
 
 /**
- * The package.json of the recua that is published: no scripts and nothing only a checkout needs,
- * and the addon's packages as optional dependencies, of which npm installs the one that fits. They
- * are not in the checkout's package.json, because they do not exist in a registry before the
- * release that makes them.
+ * The package.json of the published recua: no scripts and nothing that only a checkout needs, but
+ * the addon's packages as optional dependencies, of which npm installs the matching one. The
+ * checkout's package.json does not list them, because no registry has them before the release that
+ * makes them.
  */
 export function recuaPackage() {
   const { scripts, devDependencies, tap, gypfile, binary, imports, ...kept } = recua;
@@ -157,7 +157,7 @@ export function recuaPackage() {
   return { ...kept, files: [...kept.files, 'sbom.cdx.json'], publishConfig: { access: 'public' }, optionalDependencies: Object.fromEntries(bases.map(({ name }) => [packageName(name), recua.version])) };
 }
 
-/** All packages as one text, for the eyes and for the test. */
+/** All packages as one text, for review and for the test. */
 export function snapshot() {
   const one = (target) => JSON.stringify({ package: platformPackage(target), files: files(target), licenses: licenseTitles(target), readme: readme(target).split('\n') }, null, 2);
   return [...Object.values(table).map(one), JSON.stringify({ package: recuaPackage() }, null, 2)].join('\n') + '\n';

@@ -1,4 +1,4 @@
-// node_modules from package-lock.json, by `npm ci`, and only when they differ.
+// Installs node_modules from package-lock.json with `npm ci`, only if they differ.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { place, root } from './place.mjs';
@@ -6,9 +6,8 @@ import { npm, run } from './process.mjs';
 import { readJson } from './stamp.mjs';
 
 /**
- * True if node_modules is not what package-lock.json says. npm writes
- * node_modules/.package-lock.json last, so a half-made folder has none or an old one; each
- * package's folder is looked at too.
+ * True if node_modules does not match package-lock.json. npm writes node_modules/.package-lock.json
+ * last, so an incomplete folder has none or an old one; each package's folder is checked too.
  */
 export function packagesPending() {
   const wanted = JSON.parse(readFileSync(place.packageLock, 'utf8')).packages;
@@ -23,7 +22,7 @@ export function packagesPending() {
 }
 
 export async function installPackages() {
-  // Dev dependencies hold the build tools, so they are wanted even where NODE_ENV is production.
+  // Include dev dependencies, which hold the build tools, even if NODE_ENV is production.
   const { command, args, shell } = npm(['ci', '--include=dev', '--ignore-scripts', '--no-audit', '--no-fund']);
   await run(command, args, { shell });
 }

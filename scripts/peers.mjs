@@ -1,5 +1,5 @@
 // llama.cpp's own programs, built in the addon's build folder from the same tree with the same
-// flags: what tests and benchmarks compare with. Nothing of them is part of Recua.
+// flags, for comparison in tests and benchmarks. Recua does not include them.
 import { existsSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
@@ -13,13 +13,13 @@ const suffix = process.platform === 'win32' ? '.exe' : '';
 /** Where a peer program is built. */
 export const peerPath = (name) => join(place.build, 'bin', `${name}${suffix}`);
 
-/** Builds the named programs, such as `llama-server`. Ninja or make decides what there is to do. */
+/** Builds the named programs, such as `llama-server`. Ninja or make decides what to rebuild. */
 export async function buildPeers(names, report = () => {}) {
   const parallel = String(os.availableParallelism());
   await run('cmake', ['--build', place.build, '--config', 'Release', '--parallel', parallel, '--target', ...names], { onLine: buildCounter(report) });
 }
 
-/** The same, said as a step, and silent where they exist already. */
+/** Does the same as a reported step; silent if they exist. */
 export async function ensurePeers(names) {
   const work = (report) => buildPeers(names, report);
   if (names.every((name) => existsSync(peerPath(name)))) await work(() => {});

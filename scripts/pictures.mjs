@@ -1,7 +1,7 @@
-// `node scripts/pictures.mjs [folder]`: the pictures of the page in docs/images, taken in Chromium
-// (of PATH, or RECUA_CHROMIUM). The server is `recua api builtin`; before it stands one that makes
-// up the list of models and what they say in the chats, as the embedded model says little. The
-// other numbers are the server's own.
+// `node scripts/pictures.mjs [folder]`: takes the page's screenshots for docs/images in Chromium
+// (from PATH, or RECUA_CHROMIUM). The server is `recua api builtin`; a proxy in front of it makes
+// up the model list and the chat answers, because the embedded model says little. All other numbers
+// are the server's.
 import { createServer, request } from 'node:http';
 import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
 import { spawn } from 'node:child_process';
@@ -52,7 +52,7 @@ print(work(40, 30, 20))  # 24000.0
 1. Llamas eat what grows beside the road.
 2. They walk where no wheel does.`;
 
-/** By what the question begins with. */
+/** Answers by the beginning of the question. */
 const scripts = [
   ['What is a recua', { reasoning: 'The Andes, then. Loads first, then the sum.', content: answer }],
   ['Why is the sky', { content: 'Air scatters **blue** light far more than red: the strength goes with $\\lambda^{-4}$. So blue comes from all of the sky, and red from where the sun is.' }],
@@ -131,7 +131,7 @@ function chat({ messages, model }, res) {
   res.end('data: [DONE]\n\n');
 }
 
-/** What Now shows is the embedded model's own work, until somebody says that it is enough. */
+/** Runs the embedded model, for the Now view, until it is told to stop. */
 async function work(port, enough) {
   const ask = (content, tokens) => fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
     method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ messages: [{ role: 'user', content }], max_tokens: tokens, temperature: 1, ignore_eos: true }),
@@ -146,7 +146,7 @@ async function work(port, enough) {
 
 async function takePicture(page, name) {
   const path = join(folder, `${name}.png`);
-  // A pointer and a blinking bar say nothing.
+  // Hide the pointer and the blinking cursor.
   await page.mouse.move(0, 0);
   await page.waitForTimeout(400);
   await page.screenshot({ path, caret: 'hide', animations: 'disabled' });

@@ -1,4 +1,4 @@
-// Where things lie in a checkout, and the pin. Plain Node: the scripts run before any package is
+// Paths of a checkout, and the llama.cpp pin. Plain Node: the scripts run before any package is
 // installed.
 import { readFileSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -11,7 +11,7 @@ export const place = {
   packageLock: join(root, 'package-lock.json'),
   nodeModules: join(root, 'node_modules'),
   vendor: join(root, 'vendor', 'llama.cpp'),
-  /** Half-made vendor trees; git-ignored, safe to delete. */
+  /** Incomplete vendor trees; git-ignored, safe to delete. */
   vendorPartial: join(root, 'vendor', 'llama.cpp.partial'),
   pin: join(root, 'vendor', 'llama.cpp.json'),
   native: join(root, 'native'),
@@ -19,8 +19,7 @@ export const place = {
   build: join(root, 'build'),
   addon: join(root, 'build', 'Release', 'recua.node'),
   /**
-   * The prebuilt packages: their table, their builds (one folder each), and the archives made of
-   * them.
+   * The prebuilt packages: their table, their builds (one folder each), and the resulting archives.
    */
   targets: join(root, 'npm', 'targets.json'),
   buildPack: join(root, 'build-pack'),
@@ -36,15 +35,13 @@ export function readPin() {
   return JSON.parse(readFileSync(place.pin, 'utf8'));
 }
 
-/**
- * A llama.cpp checkout of the user's own, or undefined. Relative to the folder the user stands in.
- */
+/** The user's own llama.cpp checkout, or undefined. Relative to the current folder. */
 export function ownLlamaCpp() {
   const given = process.env.RECUA_LLAMA_CPP;
   return given ? resolve(process.env.INIT_CWD ?? process.cwd(), given) : undefined;
 }
 
-/** True if the module at `url` is the program, not an import of another. */
+/** True if the module at `url` is the program, not imported by another. */
 export function isProgram(url) {
   return process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(url);
 }

@@ -1,15 +1,15 @@
-// Child processes of the scripts: run one and watch its lines, or capture its output.
+// Child processes of the scripts: runs one and reads its lines, or captures its output.
 import { spawn, spawnSync } from 'node:child_process';
 import { basename } from 'node:path';
 import { root } from './place.mjs';
 
-/** A failure the user can understand without a stack trace. */
+/** A failure that needs no stack trace. */
 export class Failure extends Error {}
 
 const tailLength = 60;
 
 /**
- * The environment without what git sets for hooks, which would point our git calls at the wrong
+ * The environment without git's variables for hooks, which would point our git calls at the wrong
  * repository.
  */
 export function cleanEnv() {
@@ -19,8 +19,8 @@ export function cleanEnv() {
 }
 
 /**
- * Runs a command to its end. Its output is not shown, but handed to `onLine` line by line; if it
- * fails, the error holds its last lines.
+ * Runs a command to its end. Passes its output to `onLine` line by line instead of showing it; if
+ * it fails, the error holds its last lines.
  */
 export function run(command, args, { cwd = root, env = cleanEnv(), onLine = () => {}, shell = false } = {}) {
   return new Promise((done, fail) => {
@@ -52,12 +52,12 @@ export function run(command, args, { cwd = root, env = cleanEnv(), onLine = () =
   });
 }
 
-/** A command as people know it: a script that Node runs by the script's name. */
+/** A command's short name: for a script that Node runs, the script's name. */
 function commandName(command, args) {
   return command === process.execPath ? basename(args[0]).replace(/\.c?js$/, '') : `${command} ${args[0] ?? ''}`.trim();
 }
 
-/** Runs a command with our own terminal; resolves with its exit code. */
+/** Runs a command in our terminal; resolves with its exit code. */
 export function show(command, args, { cwd = root, env = cleanEnv() } = {}) {
   return new Promise((done, fail) => {
     const child = spawn(command, args, { cwd, env, stdio: 'inherit', windowsHide: true });
@@ -66,15 +66,15 @@ export function show(command, args, { cwd = root, env = cleanEnv() } = {}) {
   });
 }
 
-/** What a short command prints (both streams), or undefined if it is missing or fails. */
+/** A short command's output (both streams), or undefined if it is missing or fails. */
 export function capture(command, args, { cwd = root, input, shell = false } = {}) {
   const result = spawnSync(command, args, { cwd, input, shell, env: cleanEnv(), encoding: 'utf8', windowsHide: true, maxBuffer: 64 * 1024 * 1024 });
   return result.error || result.status !== 0 ? undefined : `${result.stdout}${result.stderr}`.trim();
 }
 
 /**
- * What a command prints on stdout.
- * @throws Failure with what it said on stderr
+ * A command's stdout.
+ * @throws Failure with its stderr
  */
 export function output(command, args, { cwd = root, env = cleanEnv(), shell = false } = {}) {
   const { error, status, stdout, stderr } = spawnSync(command, args, { cwd, env, shell, encoding: 'utf8', windowsHide: true, maxBuffer: 64 * 1024 * 1024 });
@@ -82,7 +82,7 @@ export function output(command, args, { cwd = root, env = cleanEnv(), shell = fa
   return stdout;
 }
 
-/** Command and arguments for npm: the one that runs us, else the one on the path. */
+/** Command and arguments for npm: the one that runs this script, else the one in PATH. */
 export function npm(args) {
   const cli = process.env.npm_execpath;
   if (cli && /npm-cli\.c?js$/.test(cli)) return { command: process.execPath, args: [cli, ...args], shell: false };
@@ -90,7 +90,7 @@ export function npm(args) {
   return { command: 'npm', args, shell: process.platform === 'win32' };
 }
 
-/** The registry that npm is configured with, with a slash at its end. */
+/** npm's configured registry, with a trailing slash. */
 export function npmRegistry() {
   const { command, args, shell } = npm(['config', 'get', 'registry', '--silent']);
   const url = /https?:\/\/\S+/.exec(capture(command, args, { shell }) ?? '')?.[0];

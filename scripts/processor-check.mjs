@@ -1,6 +1,6 @@
-// The last part of set-up: the CPU library of the local build shows that it computes what it should
-// with every family of kernels (src/engine/proof). Where it does not, it is built again without the
-// newest instructions that it uses, until it does.
+// The last step of set-up: proves that the local build's CPU library computes correctly with every
+// family of kernels (src/engine/proof). If it does not, rebuilds it without the newest instructions
+// that it uses, until it does.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,7 +12,7 @@ import { say } from './progress.mjs';
 
 const compiled = ['families.js', 'prove.js'].map((name) => join(place.dist, 'engine', 'proof', name));
 
-/** Of the build, whatever addon the user has named. */
+/** Of the build, even if the user has named another addon. */
 async function ofBuild(work) {
   const [{ allFamilies }, proof] = await Promise.all(compiled.map((path) => import(pathToFileURL(path).href)));
   const named = process.env.RECUA_ADDON;
@@ -29,7 +29,7 @@ export async function processorPending() {
   return await ofBuild((families, { isProvedBeside }) => !isProvedBeside(families));
 }
 
-/** What came of trying the library; `texts` are worth saying. */
+/** Result of trying the library; `texts` are for the user. */
 async function prove() {
   return await ofBuild(async (families, { proveNow, refusedTexts }) => {
     const texts = [];
@@ -45,7 +45,7 @@ async function prove() {
 
 const here = { prove, rebuild: buildNative, read: readChoice, write: writeChoice, say, next: nextWithout };
 
-/** Tests try it with parts of their own. @throws Failure where nothing is left to do without */
+/** Tests pass parts of their own. @throws Failure if there is nothing left to leave out */
 export async function proveProcessor(report = () => {}, { prove, rebuild, read, write, say, next } = here) {
   for (;;) {
     const { broken, chosen, texts } = await prove();
@@ -58,7 +58,7 @@ export async function proveProcessor(report = () => {}, { prove, rebuild, read, 
         + 'Try another compiler (CC, CXX). RECUA_CPU_CHECK=off uses it all the same.');
     }
     say(`      ${broken.reason}`);
-    say(`      The library uses ${level.text}; it is built again without.`);
+    say(`      The library uses ${level.text}; rebuilding without it.`);
     write([...without, { name: level.name, reason: broken.reason }]);
     await rebuild(report);
   }

@@ -1,6 +1,6 @@
-// Which instructions the local build does without, because kernels made of them do not compute what
-// they should here: chosen by processor-check.mjs, kept in the build folder, and obeyed until the
-// processor, the compiler or llama.cpp is another.
+// Which instructions the local build leaves out, because kernels that use them compute wrongly on
+// this machine. processor-check.mjs chooses them; the choice is kept in the build folder and holds
+// until the processor, the compiler or llama.cpp changes.
 import { readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import { join } from 'node:path';
@@ -11,8 +11,8 @@ import { readJson, writeJson } from './stamp.mjs';
 export const choicePath = join(place.build, 'cpu-without.json');
 
 /**
- * What is left out one after the other, the newest first. `features`: what ggml says of a library
- * that has it; cmake/cpu-backend.cmake has the compiler's options for each name.
+ * Levels to leave out one after another, newest first. `features`: what ggml reports for a library
+ * that has the level; cmake/cpu-backend.cmake has the compiler options for each name.
  */
 const levelsOf = {
   x64: [
@@ -21,7 +21,7 @@ const levelsOf = {
     { name: 'avx512', text: 'AVX-512', features: ['AVX512'] },
     { name: 'avx2', text: 'AVX2, FMA and F16C', features: ['AVX2', 'FMA', 'F16C'] },
   ],
-  // Here the compiler's options do not take single features away.
+  // On these platforms, compiler options cannot remove single features.
   others: [{ name: 'native', text: 'what this processor has beyond the least', features: [] }],
 };
 
@@ -30,15 +30,15 @@ export function levels(arch = process.arch, platform = process.platform) {
 }
 
 /**
- * What to leave out next. `features`: of the library that broke, undefined where it did not come so
- * far as to tell. Undefined where nothing is left to leave out.
+ * What to leave out next, or undefined if nothing is left. `features`: those of the library that
+ * failed, undefined if it failed before it could report them.
  */
 export function nextWithout(features, without, all = levels()) {
   return all.find(({ name, features: own }) => !without.includes(name)
     && (features === undefined || own.length === 0 || own.some((feature) => Object.hasOwn(features, feature))));
 }
 
-/** What the choice holds for. */
+/** What the choice depends on. */
 export function choiceKey() {
   const compilers = [process.env.CC || 'cc', process.env.CXX || 'c++'].map((name) => (capture(name, ['--version']) ?? '').split('\n')[0]);
   return { processor: processorText(), compilers, llamaCpp: ownLlamaCpp() ?? readPin().tree };
@@ -50,7 +50,7 @@ function processorText() {
   return lines.filter((line) => /^(vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+|isa|uarch)\s*:/.test(line)).join('\n');
 }
 
-/** What the build does without, each with why; nothing where the choice is for another machine. */
+/** What the build leaves out, with reasons; empty if the choice is for another machine. */
 export function readChoice(path = choicePath, key = choiceKey) {
   const found = readJson(path);
   return Array.isArray(found?.without) && JSON.stringify(found.key) === JSON.stringify(key()) ? found.without : [];

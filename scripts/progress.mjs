@@ -1,4 +1,4 @@
-// What the scripts say while they work. All of it is talk, so all of it goes to stderr.
+// Progress messages of the scripts. All go to stderr.
 
 const out = process.stderr;
 const isTerminal = Boolean(out.isTTY);
@@ -13,7 +13,7 @@ export function seconds(milliseconds) {
 }
 
 /**
- * Runs `work` as step `label`: says what is done, how far it is and how long it took. `work` gets
+ * Runs `work` as step `label`: reports what it does, its progress and its duration. `work` gets
  * `report(fraction, note)`.
  */
 export async function step(label, work) {
@@ -45,7 +45,7 @@ export async function step(label, work) {
   }
 }
 
-/** `report` fed by the counters of ninja (`[12/345] …`) and make (`[ 12%] …`). */
+/** Feeds `report` from the counters of ninja (`[12/345] …`) and make (`[ 12%] …`). */
 export function buildCounter(report) {
   return (line) => {
     const ninja = /^\[(\d+)\/(\d+)\]\s*(.*)$/.exec(line);
@@ -55,7 +55,7 @@ export function buildCounter(report) {
   };
 }
 
-/** The file a build line is about. */
+/** The file in a build line. */
 function brief(text) {
   return text.replace(/\S*[/\\]([^/\\\s]+?)(\.o|\.obj)?$/, '$1');
 }

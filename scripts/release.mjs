@@ -1,8 +1,8 @@
-// What .github/workflows/release.yml asks of the table of targets:
+// Commands for .github/workflows/release.yml, from the table of targets:
 //   node scripts/release.mjs matrix            its matrices, as `name=json` lines
-//   node scripts/release.mjs check-tag v1.2.3  fails where the tag is not package.json's version
+//   node scripts/release.mjs check-tag v1.2.3  fails if the tag is not package.json's version
 //   node scripts/release.mjs publish [--dry-run]  npm/dist, recua last, because it names the others
-// Publishing again after a failure goes on where it stopped: what the registry has is left out.
+// Publishing again after a failure resumes: it skips what the registry has.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageName, table } from './package-texts.mjs';
@@ -14,8 +14,8 @@ import { program } from './setup.mjs';
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 /**
- * One job for each target, and for each kind of machine that can install one, with the oldest and
- * the newest Node that is supported.
+ * One job for each target, and one for each kind of machine that can install it, with the oldest
+ * and the newest supported Node.
  */
 export function matrices() {
   const targets = Object.values(table);
@@ -28,7 +28,7 @@ export function checkTag(tag) {
   if (tag !== `v${version}`) throw new Failure(`The tag is ${tag}, but package.json says ${version}: expected v${version}.`);
 }
 
-/** Name and archive of everything a release consists of, in the order in which it is published. */
+/** Name and archive of each package of a release, in publishing order. */
 export function releaseArchives() {
   const archive = (name) => join(place.packed, `${name.replace(/^@/, '').replace('/', '-')}-${version}.tgz`);
   return [...Object.keys(table).map(packageName), 'recua'].map((name) => ({ name, path: archive(name) }));
@@ -40,8 +40,8 @@ function inRegistry(name) {
 }
 
 /**
- * The environment in which npm shows its registry a token; which one that is, npm's own
- * configuration says.
+ * The environment in which npm sends its registry a token; npm's own configuration chooses the
+ * token.
  */
 export function publishEnvironment(registry, token, env = process.env) {
   return token ? { ...env, [`npm_config_${registry.replace(/^https?:/, '')}:_authToken`]: token } : env;
@@ -57,7 +57,7 @@ async function publish({ dryRun }) {
       say(`${name}@${version} is published already`);
       continue;
     }
-    // A version like 1.2.3-beta.1 must not become what `npm install recua` brings.
+    // `npm install recua` must not install a version like 1.2.3-beta.1.
     const tag = version.includes('-') ? 'next' : 'latest';
     const { command, args } = npm(['publish', path, '--access', 'public', '--tag', tag, ...(dryRun ? ['--dry-run'] : ['--provenance'])]);
     if (await show(command, args, { env }) !== 0) throw new Failure(`${name} was not published. Run this again once the cause is mended.`);

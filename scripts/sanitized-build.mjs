@@ -1,5 +1,5 @@
-// Builds of the native code that look for mistakes while they run (cmake/sanitize.cmake), and what
-// a program needs to run with one. Linux alone.
+// Builds of the native code with sanitizers (cmake/sanitize.cmake), and the environment to run
+// them. Linux only.
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cmakeBuild } from './cmake-build.mjs';
@@ -15,7 +15,7 @@ const kinds = {
 
 export const folderOf = (kind) => join(root, `build-${kind}`);
 
-/** The library that has to be the first in a process. */
+/** The library that a process must load first. */
 function runtimeOf(kind) {
   if (process.platform !== 'linux') throw new Failure(`Builds for the ${kind} sanitizer are made on Linux, not on ${process.platform}.`);
   const { c, runtime, from } = kinds[kind];
@@ -35,8 +35,8 @@ export async function buildSanitized(kind, target, product) {
 }
 
 /**
- * The environment of a program that runs such a build. Each process that finds a mistake writes
- * a file whose name begins with `reports`, a path.
+ * The environment of a program that runs such a build. Each process that finds an error writes a
+ * file whose path begins with `reports`.
  */
 export function sanitizedEnv(kind, reports) {
   const runtime = runtimeOf(kind);
@@ -45,7 +45,7 @@ export function sanitizedEnv(kind, reports) {
   const common = [`log_path=${reports}`, 'detect_leaks=0', `external_symbolizer_path=${symbolizer}`];
   const env = { ...cleanEnv(), LD_PRELOAD: runtime, LD_LIBRARY_PATH: [dirname(runtime), process.env.LD_LIBRARY_PATH].filter(Boolean).join(':') };
   if (kind === 'address') {
-    // Node has a handler of its own, and tests raise these signals on purpose.
+    // Node has its own handler, and tests raise these signals on purpose.
     env.ASAN_OPTIONS = [...common, 'handle_segv=0', 'handle_abort=0', 'allocator_may_return_null=1'].join(':');
     env.UBSAN_OPTIONS = [...common, 'print_stacktrace=1'].join(':');
   } else {

@@ -1,6 +1,5 @@
-// The bill of materials that each package holds, sbom.cdx.json: what is in it or comes with it, as
-// CycloneDX in JSON. Called by pack.mjs. The same package always has the same one, so there is no
-// time and no random number in it.
+// The bill of materials in each package, sbom.cdx.json: its contents and dependencies, as CycloneDX
+// JSON. Called by pack.mjs. Reproducible, so it contains no time and no random number.
 import { createHash } from 'node:crypto';
 import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +15,7 @@ const npmPurl = (name, version) => `pkg:npm/${name.replace(/^@/, '%40')}@${versi
 const licensesOf = (text) => [/ (AND|OR|WITH) /.test(text) ? { expression: text } : { license: { id: text } }];
 const sha256 = (path) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-/** In the tree of llama.cpp: the version that a header defines. */
+/** The version that a header of the llama.cpp tree defines. */
 function versionIn(header, pattern) {
   const found = [...readFileSync(join(ownLlamaCpp() ?? place.vendor, header), 'utf8').matchAll(pattern)].map(([, version]) => version);
   if (found.length === 0) throw new Failure(`${header} of llama.cpp does not say its version where it did: mend scripts/sbom.mjs.`);
@@ -42,8 +41,8 @@ const gcc = 'GPL-3.0-or-later WITH GCC-exception-3.1';
 const node = (name) => () => ({ name, version: packageVersion(name), purl: npmPurl(name, packageVersion(name)), licenses: licensesOf('MIT') });
 
 /**
- * By the title of its license, so that whose license a package carries is named here, too;
- * undefined for a text that belongs to another.
+ * Component by the title of its license, so that this list covers every license that a package
+ * carries; undefined for a text that belongs to another.
  */
 const parts = {
   'llama.cpp and ggml': llamaCpp,
@@ -88,7 +87,7 @@ function document({ name, version, license, type }, components, dependencies) {
   };
 }
 
-/** Of a package with native code: `stage` holds what is packed. */
+/** For a package with native code; `stage` holds the packed files. */
 export function platformSbom(target, stage) {
   const { name, version, license } = platformPackage(target);
   const used = licenseTitles(target).flatMap(partOf);
@@ -101,8 +100,8 @@ export function platformSbom(target, stage) {
 }
 
 /**
- * What npm says that Recua runs with. Asked where only the published package.json is: `npm sbom`
- * in a checkout leaves out what development needs as well.
+ * Recua's runtime dependencies according to npm. Run where only the published package.json is: in a
+ * checkout, `npm sbom` leaves out what development also needs.
  */
 function npmPart(manifest) {
   const folder = mkdtempSync(join(tmpdir(), 'recua-sbom-'));
@@ -123,7 +122,7 @@ function npmPart(manifest) {
   }
 }
 
-/** Of recua itself. Its optional dependencies, which hold llama.cpp, are named beside the rest. */
+/** For recua itself. Lists its optional dependencies, which hold llama.cpp, with the others. */
 export function recuaSbom() {
   const { repository, ...manifest } = recuaPackage();
   void repository;

@@ -1,6 +1,5 @@
-// `npm run setup`: from a bare checkout to a runnable one. Each part is made only where it is
-// missing or stale, so it can be stopped at any moment and run again. start, test and build call
-// it.
+// `npm run setup`: makes a bare checkout runnable. Builds each part only if it is missing or stale,
+// so you can stop it at any moment and run it again. start, test and build call it.
 import { installPackages, packagesPending } from './packages.mjs';
 import { buildNative, nativePending } from './native.mjs';
 import { processorPending, proveProcessor } from './processor-check.mjs';
@@ -26,15 +25,11 @@ const parts = [
   { label: 'Checking what the processor computes', native: true, pending: processorPending, make: proveProcessor },
 ];
 
-/**
- * Brings everything up to date; says nothing where nothing is to do. Returns true if something was
- * done.
- */
+/** Brings everything up to date; silent if nothing is to do. Returns true if something was done. */
 export async function setUp({ install = true, native = true } = {}) {
   const wanted = parts.filter((part) => (install || !part.packages) && (native || !part.native));
   const start = Date.now();
-  // A part is asked only after the parts before it are made: a new node_modules can make a build
-  // stale.
+  // Check a part only after building the parts before it: new node_modules can make a build stale.
   let first = 0;
   while (first < wanted.length && !await wanted[first].pending()) first++;
   if (first === wanted.length) return false;
@@ -51,7 +46,7 @@ export async function setUp({ install = true, native = true } = {}) {
   return true;
 }
 
-/** Runs a script's main function: its failures become sentences and an exit code. */
+/** Runs a script's main function: turns its failures into messages and an exit code. */
 export async function program(main) {
   process.once('SIGINT', () => {
     say('\nStopped. The next run continues here.');
@@ -68,6 +63,6 @@ export async function program(main) {
 
 if (isProgram(import.meta.url)) {
   await program(async () => {
-    if (!(await setUp())) say('Everything is in place.');
+    if (!(await setUp())) say('Everything is up to date.');
   });
 }

@@ -1,10 +1,10 @@
-// Stamps: a small JSON file beside what was made, that says from what. While it fits, nothing is
-// made again.
+// Stamps: a small JSON file beside a build product that records its inputs. While it matches,
+// nothing is rebuilt.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 
-/** Every file under `folder`, sorted, as paths relative to it with forward slashes. */
+/** Every file under `folder`, sorted, as relative paths with forward slashes. */
 export function filesUnder(folder) {
   const found = [];
   const visit = (at) => {
@@ -18,7 +18,7 @@ export function filesUnder(folder) {
   return found.sort();
 }
 
-/** One hash of names and contents: paths of files, and any JSON values beside them. */
+/** One hash of file names and contents, and any JSON values. */
 export function fingerprint(paths, ...values) {
   const hash = createHash('sha256');
   for (const path of paths) hash.update(`${path}\0`).update(readFileSync(path)).update('\0');
@@ -26,7 +26,7 @@ export function fingerprint(paths, ...values) {
   return hash.digest('hex');
 }
 
-/** A JSON file's value, or undefined where it is missing or cut off. */
+/** A JSON file's value, or undefined if it is missing or truncated. */
 export function readJson(path) {
   try {
     return JSON.parse(readFileSync(path, 'utf8'));
@@ -35,7 +35,7 @@ export function readJson(path) {
   }
 }
 
-/** Written beside and renamed, so that a stamp is whole or not there. */
+/** Writes to a temporary file and renames it, so that a stamp is complete or absent. */
 export function writeJson(path, value) {
   mkdirSync(dirname(path), { recursive: true });
   const partial = `${path}.${process.pid}`;

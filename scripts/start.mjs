@@ -1,5 +1,5 @@
-// `npm start`: set-up where it is missing, then `recua api builtin` in this same process.
-// Arguments are passed on: `npm start -- --port 9000`, or another model: `npm start -- model.gguf`.
+// `npm start`: set-up if it is missing, then `recua api builtin` in this process. Passes arguments
+// on: `npm start -- --port 9000`, or another model: `npm start -- model.gguf`.
 import { pathToFileURL } from 'node:url';
 import { join } from 'node:path';
 import { place } from './place.mjs';
@@ -21,8 +21,8 @@ try {
 }
 process.removeListener('SIGINT', stop);
 
-// npm runs us through a shell that does not hand signals on: when npm is stopped, only our parent's
-// end tells us.
+// npm runs this through a shell that does not forward signals: when npm stops, only the end of our
+// parent shows it.
 if (process.env.npm_lifecycle_event) {
   const parent = process.ppid;
   const watch = setInterval(() => {

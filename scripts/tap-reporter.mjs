@@ -1,6 +1,7 @@
-// tap's reporter for `npm test`, loaded by tap's own process: all about each failure at once, a
-// line per part when its last file is done, and which files still run. In a log, a line per file.
-// The raw result goes to a file for test.mjs (tap's --output-file would send it to stdout, too).
+// tap's reporter for `npm test`, loaded by tap's process: prints all details of a failure
+// immediately, a line per part when its last file is done, and which files still run. In a log, it
+// prints a line per file. The raw result goes to a file for test.mjs (tap's --output-file would
+// also send it to stdout).
 import { createWriteStream } from 'node:fs';
 import { Transform } from 'node:stream';
 import { performance } from 'node:perf_hooks';
@@ -8,17 +9,17 @@ import t from 'tap';
 import { failureLines, partLine, partOf, sourceOf, TapFiles } from './tap-result.mjs';
 
 const isTerminal = Boolean(process.stdout.isTTY);
-/** How often a log is told what still runs; the test of this file sets it. */
+/** How often to log which files still run; this file's test sets it. */
 const tellMs = Number(process.env.REPORT_EVERY_MS ?? 30_000);
 
 export default class Reporter extends Transform {
   #rest = '';
   #reader = new TapFiles();
   #print = failureLines((line) => this.#say(line));
-  /** Files of each part that are not done yet, and the results of those that are. */
+  /** Unfinished files of each part, and the results of finished ones. */
   #waiting = new Map();
   #done = new Map();
-  /** Names of files that run, each with when it began. */
+  /** Names of running files, each with its start time. */
   #running = new Map();
   #total = 0;
   #finished = 0;
@@ -70,7 +71,7 @@ export default class Reporter extends Transform {
     this.push(`${line}\n`);
   }
 
-  /** `test/a.test.ts 12 s, …`, of those that run for at least so long. */
+  /** `test/a.test.ts 12 s, …`: files that have run for at least this long. */
   #runningFor(leastMs) {
     const now = performance.now();
     return [...this.#running].filter(([, start]) => now - start >= leastMs).map(([name, start]) => `${sourceOf(name)} ${Math.round((now - start) / 1000)} s`).join(', ');

@@ -5,15 +5,14 @@ export function sourceOf(name) {
   return name.replace(/^dist-test\/(.*)\.js$/, 'test/$1.ts');
 }
 
-/** What a test file belongs to: the first folder below `test`. */
+/** The part of a test file: the first folder below `test`. */
 export function partOf(name) {
   return /^test\/([^/]+)\//.exec(sourceOf(name))?.[1] ?? 'repository';
 }
 
 /**
- * Takes a run line by line. `take` returns `{ name, ok, passed, failed, skipped, reasons,
- * seconds }` with the line that ends a file. A file that fails without a failed test of its own
- * counts as one.
+ * Reads a run line by line. `take` returns `{ name, ok, passed, failed, skipped, reasons, seconds
+ * }` at the line that ends a file. A file that fails without a failed test counts as one failure.
  */
 export class TapFiles {
   #file = emptyFile();
@@ -39,7 +38,7 @@ export class TapFiles {
     return { ...file, name: sourceOf(name), ok: file.failed === 0, seconds };
   }
 
-  /** What a run that was cut off had of its last file. */
+  /** The last file's results in an interrupted run. */
   get rest() {
     return this.#file;
   }
@@ -57,7 +56,7 @@ export function countTap(text) {
   return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped'), files };
 }
 
-/** A line of the table of parts: how many files and tests, and how long all of them took. */
+/** A line of the table of parts: numbers of files and tests, and their total time. */
 export function partLine(part, files) {
   const sum = (key) => files.reduce((total, file) => total + file[key], 0);
   const count = (number, noun) => `${String(number).padStart(5)} ${noun}`;
@@ -65,8 +64,8 @@ export function partLine(part, files) {
 }
 
 /**
- * A filter for lines of TAP: passes on each failure with its diagnosis. How a file was started is
- * left out, but where none of its tests failed.
+ * Filters TAP lines: passes on each failure with its diagnosis. Omits how a file was started,
+ * unless none of its tests failed.
  */
 export function failureLines(print) {
   let diagnosing = false;

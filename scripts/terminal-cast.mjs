@@ -1,6 +1,6 @@
-// `node scripts/terminal-cast.mjs`: docs/images/terminal.svg, a recording of the built command line
-// in a real shell on a pseudo-terminal, with the embedded model. What is typed stands in `scenes`;
-// all else is what the programs wrote. Waits are shortened, nothing is changed.
+// `node scripts/terminal-cast.mjs`: records docs/images/terminal.svg, the built command line in a
+// real shell on a pseudo-terminal, with the embedded model. `scenes` has the typed commands; all
+// other text is the programs' output. Waits are shortened; nothing else is changed.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ const { Terminal } = require('@xterm/headless');
 
 const columns = 92;
 const rows = 16;
-/** Each is typed at this prompt of the last row, after the screen was cleared if it says so. */
+/** Each is typed at this prompt in the last row, after clearing the screen if it says so. */
 const scenes = [
   { type: 'recua run builtin "Tell me a joke."' },
   { type: 'recua run builtin "Is 7 larger than 5?" -g \'root ::= "yes" | "no"\'' },
@@ -29,7 +29,7 @@ const scenes = [
   { type: 'recua ps' },
   { type: 'recua serve stop' },
 ];
-/** How long a key, a change of the screen and the answer to a command are shown, in ms. */
+/** How long a keystroke, a screen change and a command's answer are shown, in ms. */
 const show = { key: 40, change: 80, answer: 1300, end: 3500 };
 
 const folder = mkdtempSync(join(tmpdir(), 'recua-cast-'));
@@ -43,7 +43,7 @@ const shell = pty.spawn('bash', ['--norc', '--noprofile', '-i'], { name: 'xterm-
 shell.onData((data) => terminal.write(data));
 terminal.onData((answer) => shell.write(answer));
 
-/** What a cell looks like beyond its character. */
+/** A cell's style besides its character. */
 function look(cell) {
   return [cell.isFgPalette() ? cell.getFgColor() : cell.isFgRGB() ? `#${cell.getFgColor().toString(16).padStart(6, '0')}` : '', cell.isBold() ? 'b' : '', cell.isDim() ? 'd' : '', cell.isInverse() ? 'i' : ''].join(' ');
 }
@@ -67,7 +67,7 @@ function screen() {
 }
 
 const plain = (row) => row.map(([, , text]) => text).join(' ').trim();
-/** The row that the cursor is in. */
+/** The cursor's row. */
 const current = () => plain(screen()[terminal.buffer.active.cursorY]);
 
 const frames = [];
@@ -79,11 +79,11 @@ function frame(ms) {
   clock += ms;
 }
 
-/** Frames of what changes, until the prompt is there and nothing changes any more. */
+/** Frames of the changes, until the prompt is back and the screen is stable. */
 async function settle(prompt) {
   let same = 0;
   for (let tries = 0; same < 8 || !prompt.test(current()); tries++) {
-    if (tries > 600) throw new Error(`The prompt ${prompt} does not come; the last row is: ${current()}`);
+    if (tries > 600) throw new Error(`The prompt ${prompt} does not appear; the last row is: ${current()}`);
     await wait(50);
     const before = frames.at(-1)?.text;
     if (JSON.stringify(screen()) === before) same++;
@@ -120,7 +120,7 @@ const size = { font: 14, width: 8.43, height: 19, pad: 16 };
 const colors = ['#484f58', '#ff7b72', '#7ee787', '#e3b341', '#79c0ff', '#d2a8ff', '#56d4dd', '#d0d7de', '#8b949e', '#ffa198', '#9be9a8', '#f2cc60', '#a5d6ff', '#e2c5ff', '#b3f0ff', '#ffffff'];
 const escape = (text) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
-/** Each thing that stands somewhere for some time: `{ y, runs, from, to }`. */
+/** Each text with its position and time: `{ y, runs, from, to }`. */
 function spans() {
   const open = new Map();
   const done = [];

@@ -1,5 +1,5 @@
-// Which test files a call of `npm test` means: the short form, all, those of a pattern, or those
-// that what was changed concerns. All paths are relative to the repository, with forward slashes.
+// Selects the test files for a call of `npm test`: the short form, all, those that match a pattern,
+// or those affected by changes. All paths are relative to the repository, with forward slashes.
 import { existsSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { place, root } from './place.mjs';
@@ -13,12 +13,12 @@ export function allTests() {
   return filesUnder(join(root, 'test')).filter((path) => path.endsWith('.test.ts')).map((path) => `test/${path}`);
 }
 
-/** Those of test/long.txt. */
+/** The files in test/long.txt. */
 export function longTests() {
   return textOf('test/long.txt').split('\n').filter((line) => line !== '' && !line.startsWith('#')).map((line) => line.split(/\s/)[0]);
 }
 
-/** A file or a part of its path, `test/cli`, `hub`; `*` stands for anything. */
+/** A file or a part of its path, `test/cli`, `hub`; `*` matches anything. */
 export function testsOf(patterns) {
   const all = allTests();
   return [...new Set(patterns.flatMap((pattern) => {
@@ -37,8 +37,8 @@ export function needsPeers(tests) {
 }
 
 /**
- * What differs from the branch's beginning at `origin/main` (where there is one, else from HEAD),
- * with what is not committed: `{ base, paths }`.
+ * What differs from the branch point at `origin/main` (or, without it, from HEAD), including
+ * uncommitted changes: `{ base, paths }`.
  */
 export function changedFiles() {
   const git = (...args) => capture('git', args);
@@ -48,7 +48,7 @@ export function changedFiles() {
   return { base, paths: [...new Set([...lines(git('-c', 'core.quotePath=off', 'diff', '--name-only', base)), ...lines(git('-c', 'core.quotePath=off', 'ls-files', '--others', '--exclude-standard'))])].sort() };
 }
 
-/** What is not TypeScript of src and test: which tests it concerns. */
+/** Tests affected by files other than the TypeScript of src and test. */
 const concerns = [
   [/^(native|cmake|vendor|builtin)\/|^CMakeLists/, /^test\/(native|engine|addon)\//],
   [/^web\//, /^test\/(page|server\/ui)\//],
@@ -62,9 +62,9 @@ const concerns = [
 const isTestData = (path) => path.startsWith('test/') && !path.endsWith('.ts');
 
 /**
- * The test files that these paths concern: those that import one, directly or not; those that lie
- * in the folder of test that belongs to a folder of src, as they may start the built program; those
- * beside or above data of tests; and those of `concerns`.
+ * The test files affected by these paths: those that import one, directly or not; those in the test
+ * folder of a src folder, because they may start the built program; those beside or above test
+ * data; and those of `concerns`.
  */
 export async function testsConcerning(paths) {
   const reaches = await importsOf(['src', 'test']);
@@ -82,11 +82,11 @@ export async function testsConcerning(paths) {
   return [...chosen].sort();
 }
 
-/** A function from a file to all that it imports, directly or not, itself included. */
+/** Returns a function from a file to everything it imports, directly or not, including itself. */
 async function importsOf(folders) {
   const { default: typescript } = await import(`file://${encodeURI(join(place.nodeModules, 'typescript', 'lib', 'typescript.js').replaceAll('\\', '/'))}`);
   const next = (path) => {
-    // What is imported for its types alone is tsc's to check.
+    // Type-only imports are left to tsc.
     const text = textOf(path).replace(/^(?:import|export) type\b[^;]*;/gm, '');
     const named = typescript.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);
     const byUrl = [...text.matchAll(/new URL\(\s*['"`](\.{1,2}\/[^'"`]+)['"`]/g)].map(([, name]) => name);

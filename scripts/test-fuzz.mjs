@@ -1,5 +1,5 @@
-// `npm run test:fuzz [-- --count N --seed N --only KIND,KIND]`: hostile input of each kind by count
-// (test/fuzz/), with set-up where it is missing. Ends with 1 where a case breaks a promise.
+// `npm run test:fuzz [-- --count N --seed N --only KIND,KIND]`: sends a number of hostile inputs of
+// each kind (test/fuzz/), after set-up if it is missing. Exits with 1 if a case breaks a promise.
 import { join } from 'node:path';
 import { place } from './place.mjs';
 import { show } from './process.mjs';

@@ -1,8 +1,7 @@
 // `npm run test:packages [-- npm pnpm yarn --loads N --keep]`: installs the archives of npm/dist as
-// users do, into empty folders and with nothing but Node on the path, and uses what came out: the
-// command line, a server, and the addon many times over. Without names it does all three
-// installers; pnpm and yarn are fetched as packages. The last line is `N passed, N failed`. Run
-// `npm run pack` before.
+// users do, into empty folders with only Node in PATH, and uses the result: the command line, a
+// server, and the addon many times over. Without names it tests all three installers; it fetches
+// pnpm and yarn as packages. The last line is `N passed, N failed`. Run `npm run pack` first.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
@@ -42,8 +41,8 @@ function expect(condition, message) {
 }
 
 /**
- * A world with nothing of this machine in it but Node: an empty home, an empty path, no settings of
- * npm's, no RECUA_ variables.
+ * An environment with nothing of this machine but Node: an empty home, an empty PATH, no npm
+ * settings, no RECUA_ variables.
  */
 function makeWorld() {
   const folder = realpathSync(mkdtempSync(join(os.tmpdir(), 'recua packages-')));
@@ -58,8 +57,8 @@ function makeWorld() {
 }
 
 /**
- * Runs a command in the world, asynchronously because the registry lives in this process; throws
- * with its output if it fails.
+ * Runs a command in that environment, asynchronously because the registry runs in this process;
+ * throws with its output if it fails.
  */
 async function inWorld(world, command, args, { cwd = world.empty, env = {}, limitMs = 300_000 } = {}) {
   const child = spawn(command, args, { cwd, env: { ...world.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitMs, killSignal: 'SIGKILL' });
@@ -75,7 +74,7 @@ async function inWorld(world, command, args, { cwd = world.empty, env = {}, limi
 }
 
 /**
- * The installer's own program, for `node` to run. npm is the one at hand, the others come from the
+ * The installer's program, for `node` to run. Uses the installed npm; the others come from the
  * registry.
  */
 async function installerProgram(world, name) {
@@ -95,7 +94,7 @@ async function installerProgram(world, name) {
   return join(folder, bin[name]);
 }
 
-/** Installs recua and returns the folder it is in. `more` are packages beside it. */
+/** Installs recua, with `more` packages, and returns its folder. */
 async function install(world, name, program, registry, { scripts = false, more = [] } = {}) {
   const folder = join(world.folder, `${name}${scripts ? '-scripts' : ''}${more.length > 0 ? '-more' : ''}`);
   mkdirSync(folder);
@@ -103,7 +102,7 @@ async function install(world, name, program, registry, { scripts = false, more =
   const run = (...args) => inWorld(world, process.execPath, [program, ...args], { cwd: folder });
   const names = ['recua', ...more];
   if (name === 'npm') {
-    // Strict: `engines` of Recua has to admit no Node that a package it needs refuses.
+    // Strict: Recua's `engines` must not admit a Node that one of its dependencies refuses.
     await run('install', '--global', '--engine-strict', '--prefix', folder, '--registry', registry.url, '--no-audit', '--no-fund', ...noScripts, ...names);
     return join(folder, onWindows ? '' : 'lib', 'node_modules', 'recua');
   }
@@ -129,8 +128,7 @@ async function checkAnswer(world, folder) {
 }
 
 /**
- * Nothing of ggml's may come from anywhere but the packages, least of all from the folder that the
- * user stands in.
+ * Checks that ggml's libraries come only from the packages, above all not from the current folder.
  */
 function checkMappings(pid, folder) {
   if (process.platform !== 'linux') return '';
@@ -181,8 +179,8 @@ async function checkLives(world, folder, count) {
 }
 
 /**
- * How long it takes until the first piece of an answer is on stdout: the median of several starts.
- * Reported, not judged.
+ * Time until the first piece of an answer is on stdout: the median of several starts. Reported
+ * without a limit.
  */
 async function measureStart(world, folder) {
   const times = [];

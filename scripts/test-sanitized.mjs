@@ -1,7 +1,7 @@
-// `npm run test:sanitized -- address|thread [PATTERN...]`: the tests of the native code and of the
-// engine with an addon that is compiled for clang's AddressSanitizer (and undefined behavior) or
-// ThreadSanitizer. A report of a sanitizer is a failure, whatever the test says. Takes an hour or
-// so with no pattern; each file prints a line.
+// `npm run test:sanitized -- address|thread [PATTERN...]`: runs the tests of the native code and of
+// the engine with an addon built with clang's AddressSanitizer (and UndefinedBehaviorSanitizer) or
+// ThreadSanitizer. Any sanitizer report is a failure, whatever the test says. Takes about an hour
+// without a pattern; each file prints a line.
 import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { basename, join } from 'node:path';
@@ -14,8 +14,8 @@ import { allTests, testsOf } from './test-choice.mjs';
 import { compileTests } from './typescript.mjs';
 
 /**
- * Compile C++ of their own; or go through all templates of llama.cpp, which takes half an hour: ask
- * for that one by its name.
+ * Tests that compile C++ themselves; and one that goes through all of llama.cpp's templates, which
+ * takes half an hour: name it to run it.
  */
 const leftOut = [
   'test/native/llama/regex.test.ts', 'test/native/model/tokens.test.ts', 'test/native/attention/neon.test.ts',
@@ -43,7 +43,7 @@ if (isProgram(import.meta.url)) {
   });
 }
 
-/** Undefined where all went well. */
+/** Undefined if everything passed. */
 function runFile(path, kind, reports) {
   const name = basename(path, '.test.ts');
   const startMs = Date.now();

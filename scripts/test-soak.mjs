@@ -1,6 +1,6 @@
-// `npm run test:soak [-- --minutes N --clients N --kills N] [-- FLAG...]`: all kinds of traffic on
-// one living server (test/soak/), with set-up where it is missing. Ends with 1 where a promise
-// broke.
+// `npm run test:soak [-- --minutes N --clients N --kills N] [-- FLAG...]`: sends all kinds of
+// traffic to one running server (test/soak/), after set-up if it is missing. Exits with 1 if a
+// promise is broken.
 import { join } from 'node:path';
 import { place } from './place.mjs';
 import { show } from './process.mjs';

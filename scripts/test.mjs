@@ -1,12 +1,12 @@
-// `npm test`: set-up where it is missing, type checking, eslint, then tests by tap.
+// `npm test`: set-up if it is missing, type checking, eslint, then tests with tap.
 //
 //   npm test                    the short form: all but the files of test/long.txt
 //   npm run test:all            every test, as CI runs them
-//   npm test -- --changed       what the changes since origin/main concern, by imports
+//   npm test -- --changed       tests affected by the changes since origin/main, by imports
 //   npm test -- PATTERN...      files by path or a part of it: test/cli, gguf
 //
-// Other options go to tap (`--jobs=1`, `--reporter=tap`, `--bail`). The last line is
-// `N passed, N failed`.
+// Other options go to tap (`--jobs=1`, `--reporter=tap`, `--bail`). The last line is `N passed, N
+// failed`.
 import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
@@ -25,14 +25,14 @@ const resultPath = join(root, '.tap', 'result.tap');
 const errorsPath = join(root, '.tap', 'stderr.log');
 const runningPath = join(root, '.tap', 'running.pid');
 
-/** What the arguments ask for: `{ tests, left, changed, options }`; `left` is what is not run. */
+/** Parses the arguments: `{ tests, left, changed, options }`; `left` lists what is not run. */
 async function choose(args) {
   const options = args.filter((argument) => argument.startsWith('-') && argument !== '--all' && argument !== '--changed');
   const patterns = args.filter((argument) => !argument.startsWith('-'));
   if (args.includes('--changed')) {
     const { base, paths } = changedFiles();
     const tests = await testsConcerning(paths);
-    say(`${paths.length} files differ from ${base.slice(0, 9)}; ${tests.length} test files are concerned.`);
+    say(`${paths.length} files differ from ${base.slice(0, 9)}; ${tests.length} test files are affected.`);
     return { tests, left: 'npm test', changed: paths, options };
   }
   if (patterns.length > 0) return { tests: testsOf(patterns), changed: changedFiles().paths, options };
@@ -41,7 +41,7 @@ async function choose(args) {
   return { tests: allTests().filter((path) => !long.has(path)), left: 'npm run test:all', options };
 }
 
-/** Runs a check that either passes or counts as one failure. */
+/** Runs a check that passes or counts as one failure. */
 async function check(label, work) {
   const start = Date.now();
   say(label);
@@ -56,7 +56,7 @@ async function check(label, work) {
   }
 }
 
-/** tap keeps files of its own in .tap, which a second run in the same checkout would remove. */
+/** Allows one run per checkout: tap keeps files in .tap, which a second run would remove. */
 function takeCheckout() {
   const other = existsSync(runningPath) ? Number(readFileSync(runningPath, 'utf8')) : 0;
   if (other > 0 && isAlive(other)) throw new Failure(`Tests run in this checkout already (process ${other}). Wait for their end, or use another clone.`);
@@ -74,19 +74,17 @@ function isAlive(pid) {
   }
 }
 
-/** eslint over everything, or over what was changed of it. */
+/** Runs eslint on everything, or on the changed files. */
 async function lint(changed) {
   if (changed === undefined) return (await eslint()) === 0;
   const files = changed.filter((path) => /\.(c?ts|m?js)$/.test(path) && existsSync(join(root, path)));
   return files.length === 0 || (await eslint(['--no-warn-ignored'], files)) === 0;
 }
 
-/**
- * Runs these files by tap. What tests say on stderr is kept in a file.
- */
+/** Runs these files with tap. Writes the tests' stderr to a file. */
 async function tap(tests, options) {
   const reporter = options.findLast((option) => /^(-R|--reporter)/.test(option))?.replace(/^(-R|--reporter)=?/, '');
-  // Tests load models and start servers; how long that takes is no part of what they test.
+  // Tests load models and start servers; how long that takes is not part of the test.
   const command = [join(place.nodeModules, 'tap', 'dist', 'esm', 'run.mjs'), 'run', '--timeout=600', ...jobs(options),
     ...(reporter === undefined ? ['--reporter=./scripts/tap-reporter.mjs'] : reporter === 'tap' ? [] : [`--output-file=${resultPath}`]),
     ...options, ...tests.map((path) => path.replace(/^test\/(.*)\.ts$/, 'dist-test/$1.js'))];
@@ -100,15 +98,14 @@ async function tap(tests, options) {
     child.on('close', (status, signal) => done(signal === 'SIGINT' ? 130 : (status ?? 1)));
   });
   const counts = countTap(existsSync(resultPath) ? readFileSync(resultPath, 'utf8') : '');
-  // tap has the last word: a plan that does not fit, a time-out or an empty run fails without a
-  // failed test.
+  // tap decides: a wrong plan, a time-out or an empty run fails without a failed test.
   if (code !== 0 && counts.failed === 0) counts.failed = 1;
   return { code, ...counts };
 }
 
 /**
- * tap leaves one core of a few free, and most tests wait more than they compute. Those that count
- * threads, memory or turns run alone: `serial` in package.json.
+ * tap leaves a core free on small machines, and most tests wait more than they compute. Tests that
+ * count threads, memory or turns run alone: `serial` in package.json.
  */
 function jobs(options) {
   const cores = availableParallelism();
@@ -116,14 +113,14 @@ function jobs(options) {
   return chosen || cores > 4 ? [] : [`--jobs=${cores}`];
 }
 
-/** What was skipped and why, what failed and how it runs alone, and what was not run. */
+/** Prints what was skipped and why, what failed and how to run it alone, and what was not run. */
 function tellResult({ files, code }, { tests, left }) {
   const reasons = [...new Set(files.flatMap((file) => file.reasons).filter((reason) => reason !== ''))];
   if (reasons.length > 0) console.log(`Skipped: ${reasons.slice(0, 10).join('; ')}${reasons.length > 10 ? ' …' : ''}`);
   const failed = files.filter((file) => !file.ok);
   for (const { name } of failed) console.log(`FAILED ${name}; alone: npm test -- ${name}`);
   if (code !== 0 && failed.length === 0 && existsSync(errorsPath)) console.log(readFileSync(errorsPath, 'utf8').split('\n').slice(-20).join('\n').trim());
-  if (failed.length > 0) console.log('What the tests said on stderr is in .tap/stderr.log');
+  if (failed.length > 0) console.log('The stderr of the tests is in .tap/stderr.log');
   const rest = allTests().length - tests.length;
   if (left && rest > 0) console.log(`Not run: ${rest} of ${allTests().length} test files. For more: ${left}`);
 }

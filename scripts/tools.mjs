@@ -1,4 +1,4 @@
-// The tools a set-up needs. Each missing one gives one sentence that names it and how to get it.
+// The tools that set-up needs. For each missing tool, a sentence names it and how to get it.
 import { capture, Failure, npm } from './process.mjs';
 
 const onWindows = process.platform === 'win32';
@@ -18,7 +18,7 @@ function advice(tool) {
   return `get it with \`${debian}\` (Debian, Ubuntu), \`${fedora}\` (Fedora), \`${mac}\` (macOS) or \`${windows}\` (Windows).`;
 }
 
-/** `3.25.1` of any text that holds a version, as `[3, 25]`. */
+/** Parses the first version in a text: `3.25.1` gives `[3, 25]`. */
 function version(text) {
   const match = /(\d+)\.(\d+)/.exec(text ?? '');
   return match ? [Number(match[1]), Number(match[2])] : undefined;
@@ -55,7 +55,8 @@ function checkCmake() {
 }
 
 /**
- * A compiler counts if it takes a C++17 program with a standard header; its name alone says little.
+ * A compiler counts if it compiles a C++17 program with a standard header; its name alone says
+ * little.
  */
 function checkCompiler() {
   if (onWindows) return { found: 'the C++ compiler that cmake finds' };
@@ -80,7 +81,7 @@ function checkMake() {
   return { missing: `make (or ninja) is missing, which drives the compiler: ${advice('make')}` };
 }
 
-/** Names and versions of what was found; throws one sentence for each tool that is missing. */
+/** Names and versions of the tools; throws one sentence for each missing tool. */
 export function checkTools() {
   const results = [checkNode, checkNpm, checkGit, checkCmake, checkCompiler, checkMake].map((check) => check());
   const missing = results.flatMap((result) => result.missing ?? []);

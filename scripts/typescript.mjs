@@ -1,4 +1,4 @@
-// src → dist by tsc, and only when a source changed.
+// Compiles src → dist with tsc, only if a source changed.
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { place, root } from './place.mjs';
@@ -29,14 +29,14 @@ export function typescriptPending() {
 export async function compileTypescript() {
   const files = sources();
   const fresh = currentFingerprint(files);
-  // tsc's own memory holds what it has written before, and would not write a lost file again.
+  // tsc remembers what it wrote and would not rewrite a lost file.
   if (outputs(files).some((path) => !existsSync(path))) rmSync(join(place.dist, '.tsbuildinfo'), { force: true });
   await run(process.execPath, [tsc, '-p', root, '--pretty', 'false']);
   dropOrphans(place.dist, files);
   writeJson(stampPath, { fingerprint: fresh });
 }
 
-/** Removes outputs of sources that are no more: tap or an import could still find them. */
+/** Removes outputs of deleted sources: tap or an import could still find them. */
 function dropOrphans(folder, files) {
   const kept = new Set(files.map((path) => path.replace(/ts$/, '')));
   for (const path of filesUnder(folder)) {
@@ -46,8 +46,8 @@ function dropOrphans(folder, files) {
 }
 
 /**
- * test → dist-test. Needs dist, because tests import the product's declarations. The page's sources
- * are checked and served as they are.
+ * Compiles test → dist-test. Needs dist, because tests import the product's declarations. The
+ * page's sources are checked but served as they are.
  */
 export async function compileTests() {
   await run(process.execPath, [tsc, '-p', place.web, '--pretty', 'false']);

@@ -1,17 +1,17 @@
-// Brings the pinned llama.cpp to vendor/llama.cpp from the first source that answers, and accepts
-// only the pinned git tree. `node scripts/vendor.mjs` does just that; set-up calls it too. See
-// docs/vendor.md.
+// Fetches the pinned llama.cpp into vendor/llama.cpp from the first source that answers, and
+// accepts only the pinned git tree. `node scripts/vendor.mjs` does just that; set-up calls it too.
+// See docs/vendor.md.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { isProgram, place, readPin } from './place.mjs';
 import { capture, Failure, npm, run } from './process.mjs';
 import { readJson, writeJson } from './stamp.mjs';
 
-/** Inside .git, so that it goes when the checkout goes and never counts as a change. */
+/** Inside .git, so that it disappears with the checkout and never counts as a change. */
 const stampPath = join(place.vendor, '.git', 'recua.json');
 
 /**
- * git in exactly this checkout: where its .git is broken, git would go up to the repository around
+ * Runs git in exactly this checkout: if its .git were broken, git would use the repository around
  * it.
  */
 const git = (folder, ...args) => capture('git', ['--git-dir', join(folder, '.git'), '--work-tree', folder, ...args], { cwd: folder });
@@ -20,13 +20,13 @@ export function vendorPending(pin = readPin()) {
   return readJson(stampPath)?.tree !== pin.tree || !existsSync(join(place.vendor, 'include', 'llama.h'));
 }
 
-/** Where a checkout's tree came from, as one line for people. */
+/** Where a checkout's tree came from, as one line. */
 function describe(source) {
   return source.npm ? `the npm package ${source.npm}` : `${source.git} at ${source.tag}`;
 }
 
 async function clone(url, into, ...options) {
-  // Line endings as they are in the repository, or the tree would count as changed on Windows.
+  // Keep the repository's line endings, or the tree would count as changed on Windows.
   await run('git', ['clone', '--quiet', '-c', 'core.autocrlf=false', '-c', 'advice.detachedHead=false', ...options, url, into]);
 }
 
@@ -56,8 +56,8 @@ function refusal(folder, pin) {
 }
 
 /**
- * Changed or new files in vendor/llama.cpp are someone's work and are not thrown away; missing
- * files are just damage.
+ * Changed or new files in vendor/llama.cpp are somebody's work and must be kept; missing files are
+ * just damage.
  */
 function refuseToDropWork() {
   if (git(place.vendor, 'rev-parse', 'HEAD') === undefined) return;
@@ -103,8 +103,7 @@ export async function vendor(pin = readPin()) {
 }
 
 /**
- * Puts a verified tree in place by renames, so that vendor/llama.cpp is whole or absent at any
- * moment.
+ * Moves a verified tree into place by renaming, so that vendor/llama.cpp is always whole or absent.
  */
 function accept(tree, pin) {
   git(tree, 'remote', 'remove', 'origin');

@@ -1,6 +1,6 @@
-// What the page at / uses of others, copied from node_modules to web/vendor/ as ES modules that a
-// browser loads as they are, with their licenses. The published package carries the copies, so that
-// nobody who installs Recua installs these packages.
+// Copies the third-party modules of the page at / from node_modules to web/vendor/, as ES modules
+// that browsers load directly, with their licenses. The published package contains the copies, so
+// users of Recua do not install these packages.
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { place, root } from './place.mjs';
@@ -10,30 +10,30 @@ import { fingerprint, readJson, writeJson } from './stamp.mjs';
 const folder = join(place.web, 'vendor');
 const stampPath = join(place.build, 'web-modules.stamp.json');
 
-/** Languages that models write most. */
+/** The languages that models write most. */
 const languages = ['bash', 'c', 'cpp', 'csharp', 'css', 'diff', 'dockerfile', 'go', 'ini', 'java', 'javascript', 'json', 'kotlin', 'lua', 'markdown', 'php', 'python', 'ruby', 'rust',
   'sql', 'swift', 'typescript', 'xml', 'yaml'];
 
 /**
- * By the file in web/vendor: the package, its file, and the name under which TypeScript knows its
- * types, where it has any.
+ * By file in web/vendor: the package, its file, and the name under which TypeScript finds its
+ * types, if it has any.
  */
 const modules = {
   'preact.js': { from: 'preact', file: 'dist/preact.mjs', types: 'preact' },
   'hooks.js': { from: 'preact', file: 'hooks/dist/hooks.mjs', types: 'preact/hooks' },
   'htm.js': { from: 'htm', file: 'dist/htm.module.js', types: 'htm' },
   'marked.js': { from: 'marked', file: 'lib/marked.esm.js' },
-  // The small file is a script that makes a variable.
+  // The small file is a script that defines a variable.
   'temml.js': { from: 'temml', file: 'dist/temml.min.js', ending: 'export default temml;\n' },
   'highlight.js': { from: '@highlightjs/cdn-assets', file: 'es/core.min.js' },
-  // For browsers of some years ago, too. Loaded with the first PDF that somebody attaches.
+  // Also for browsers a few years old. Loaded with the first PDF that a user attaches.
   'pdf.js': { from: 'pdfjs-dist', file: 'legacy/build/pdf.min.mjs', types: 'pdfjs-dist' },
   'pdf-worker.js': { from: 'pdfjs-dist', file: 'legacy/build/pdf.worker.min.mjs' },
   ...Object.fromEntries(languages.map((name) => [`languages/${name}.js`, { from: '@highlightjs/cdn-assets', file: `es/languages/${name}.min.js` }])),
 };
 
 /**
- * What the letters of East Asian fonts are that do not say it: files that PDF's reader asks for.
+ * Character maps for East Asian fonts without their own: files that the PDF reader loads on demand.
  */
 const letterTables = join(place.nodeModules, 'pdfjs-dist', 'cmaps');
 
@@ -54,7 +54,7 @@ export function copyWebModules() {
   rmSync(folder, { recursive: true, force: true });
   for (const [name, module] of Object.entries(modules)) {
     const text = readFileSync(sourceOf(module), 'utf8')
-      // The one import between them; a browser knows no package names.
+      // Rewrite the one import between them: browsers cannot resolve package names.
       .replace(/from\s*(["'])preact\1/g, 'from"./preact.js"')
       .replace(/^\/\/# sourceMappingURL=.*$/m, '');
     write(name, `${text}${module.ending ?? ''}`);
@@ -66,12 +66,12 @@ export function copyWebModules() {
   writeJson(stampPath, { fingerprint: currentFingerprint() });
 }
 
-/** For the type checking of web/; not published. */
+/** For type-checking web/; not published. */
 function typesOf(name) {
   return name === 'htm' ? `export { default } from '${name}';\n` : `export * from '${name}';\n`;
 }
 
-/** Of which there are copies. */
+/** Packages that have copies. */
 export function webPackages() {
   return [...new Set(Object.values(modules).map(({ from }) => from))].map((name) => {
     const { version, license } = readJson(join(place.nodeModules, name, 'package.json'));

@@ -1,23 +1,23 @@
-// What `require('recua')` gives: the same library, for programs in CommonJS. The library is an ES
-// module, which Node before 20.19 cannot load at once, so it is loaded beside, and what needs it
-// waits. There is one copy of it, whichever way it was loaded.
+// What `require('recua')` returns: the same library, for CommonJS programs. The library is an ES
+// module, which Node before 20.19 cannot load synchronously, so this module imports it in the
+// background, and functions wait for it. Both ways of loading share one copy.
 type Library = typeof import('./index.js', { with: { 'resolution-mode': 'import' } });
 
 let library: Library | undefined;
 const loading: Promise<Library> = import('./index.js').then((loaded: Library) => (library = loaded));
-// Who calls something meets the error there.
+// The first call reports the error.
 loading.catch(() => {});
 
 /**
- * For what cannot wait: all of it needs a model or an error, which come from the library that is
- * there by then.
+ * For exports that cannot wait. Each needs a model or an error, which only a loaded library can
+ * have made.
  */
 function loaded(): Library {
   if (library === undefined) throw new Error('recua is still being loaded: wait for loadModel() first.');
   return library;
 }
 
-/** `instanceof` asks the class itself, and `new` gives one of its objects. */
+/** `instanceof` asks the real class, and `new` makes an object of it. */
 const lazyError = new Proxy(class RecuaError extends Error {}, {
   get: (target, key) => (key === Symbol.hasInstance
     ? (value: unknown) => library !== undefined && value instanceof library.RecuaError
@@ -25,8 +25,7 @@ const lazyError = new Proxy(class RecuaError extends Error {}, {
   construct: (_, args) => Reflect.construct(loaded().RecuaError, args) as object,
 }) as unknown as Library['RecuaError'];
 
-// One value with types in it is all that `export =` can give, and a namespace is the only such
-// thing.
+// `export =` exports one value; only a namespace can also carry types.
 // eslint-disable-next-line @typescript-eslint/no-namespace
 namespace recua {
   export const loadModel: Library['loadModel'] = async (...args) => await (await loading).loadModel(...args);

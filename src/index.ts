@@ -3,7 +3,7 @@
  *
  * @module recua
  */
-// What is not here may change without notice.
+// Anything not exported here may change without notice.
 export { loadModel } from './library/load-model.js';
 export { openModels } from './library/models.js';
 export { createServer } from './library/create-server.js';

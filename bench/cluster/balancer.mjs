@@ -11,23 +11,23 @@ const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/usr/local/sb
 
 export const isInstalled = (kind) => spawnSync(kind, ['-v'], { env }).error === undefined;
 
-/** What the command prints for these replicas. */
+/** The configuration for these replicas. */
 export function configOf(kind, replicas, port, flags = []) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [recuaMain, 'cluster', 'config', kind, '--replicas', replicas.map(({ url }) => url).join(','), '--listen', `127.0.0.1:${port}`, ...flags], { encoding: 'utf8', env });
   if (status !== 0) throw new Error(stderr);
   return stdout;
 }
 
-/** The same with each request to the next replica, whatever it is about. */
+/** The same configuration with plain round robin. */
 export const inTurn = (kind, text) => (kind === 'haproxy'
   ? text.replace(/^ {2}balance hash .*\n {2}hash-type .*$/gm, '  balance roundrobin').replace(/^ {2}hash-balance-factor.*$/gm, '').replace(/^ {2}stick .*$/gm, '')
   : text.replace(/^ {2}hash .*;$/gm, ''));
 
 /**
- * Starts it, and waits until a replica behind it is ready, or until it answers by itself.
+ * Starts it, and waits until a replica behind it is ready, or until it answers itself.
  * @param {'haproxy' | 'nginx'} kind
  * @param {{ change?: (text: string) => string, flags?: readonly string[], ready?: boolean }} given
- *   `change` makes another text of the configuration, `flags` are of the command
+ *   `change` edits the configuration, `flags` go to the command
  */
 export async function startBalancer(kind, replicas, { change = (text) => text, flags = [], ready = true } = {}) {
   const port = await freePort();

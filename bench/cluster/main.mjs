@@ -1,10 +1,10 @@
-// `npm run bench -- cluster [haproxy|nginx …] [--model FILE|nano|135m] [--conversations N]
-// [--turns N] [--system-words N] [--tool-words N] [--seconds N] [--seed N] [--rounds N]`: four
-// replicas behind the stock balancers, asked by agents, each in a network namespace of its own
-// where that is allowed. Prints the tokens read and found in caches, the time to the first token
-// beside requests in turn, how evenly the replicas are used, and what is lost when one is killed
-// and when all are restarted one by one. Without a core for each replica the times are those of a
-// crowded machine; the tokens are what they are.
+// `npm run bench -- cluster [haproxy|nginx …] [--model FILE|nano|135m] [--conversations N] [--turns
+// N] [--system-words N] [--tool-words N] [--seconds N] [--seed N] [--rounds N]`: runs four replicas
+// behind the stock balancers, with agents as clients, each replica in its own network namespace if
+// that is allowed. Prints the tokens read and found in caches, the time to the first token compared
+// with round robin, how evenly the replicas are used, and what is lost when one is killed and when
+// all are restarted one by one. Without a core for each replica, the times are those of an
+// overloaded machine; the token counts are still valid.
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -19,7 +19,7 @@ import { makeConversations, run, runOneByOne } from './traffic.mjs';
 const key = 'a-key-of-the-cluster-bench';
 const tokens = 24;
 
-/** What each balancer can tell conversations by. */
+/** What each balancer can identify conversations by. */
 const namings = { haproxy: ['header', 'key', 'none'], nginx: ['header'] };
 
 export const sumsOf = (results) => ({
@@ -31,7 +31,7 @@ export const sumsOf = (results) => ({
 
 export const busiest = (counts) => Math.max(...counts) / (counts.reduce((sum, count) => sum + count, 0) / counts.length);
 
-/** Work for replicas that have seen nothing, and how many requests came to each. */
+/** Runs the work on replicas with empty caches; counts the requests per replica. */
 async function measure(kind, work, change = (text) => text) {
   const { traffic, turns, pauseMs, args, count } = work;
   const { replicas, stop } = await makeReplicas({ count, args, key });
@@ -45,7 +45,7 @@ async function measure(kind, work, change = (text) => text) {
   }
 }
 
-/** As much as can be cached: one server with room for all, one request after the other. */
+/** The most that can be cached: one server with room for everything, requests one after another. */
 async function bestOf({ traffic, turns, args }) {
   const { replicas: [one], stop } = await makeReplicas({ count: 1, args: [...args, '--parallel', '16'], key });
   try {
@@ -55,7 +55,7 @@ async function bestOf({ traffic, turns, args }) {
   }
 }
 
-/** Under load: a replica is killed and comes back, then all are restarted one by one. */
+/** Under load: kills a replica and restarts it, then restarts all one by one. */
 async function faults(kind, work, seconds) {
   const { traffic, pauseMs, args, count } = work;
   const { replicas, stop } = await makeReplicas({ count, args: [...args, '--drain-timeout', '60'], key });
@@ -63,7 +63,7 @@ async function faults(kind, work, seconds) {
   const underLoad = async (seed, during) => {
     let isOver = false;
     const all = makeConversations({ ...traffic, seed, naming: namings[kind] });
-    // A conversation that is long enough begins anew.
+    // A conversation that is long enough starts over.
     const load = Promise.all(all.map(async (one, index) => {
       const results = [];
       const [system] = one.messages;

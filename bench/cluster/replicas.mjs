@@ -1,5 +1,5 @@
-// Several servers of this tree, each in a network namespace of its own where the system allows it,
-// else on a port of its own. They can be killed, stopped and started again at the same address.
+// Several servers of this tree, each in its own network namespace if the system allows it, else on
+// its own port. They can be killed, stopped and restarted at the same address.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ export async function freePort() {
   return free;
 }
 
-/** A namespace that this one reaches by an address, or undefined where there may be none. */
+/** A namespace with an address that this one can reach, or undefined if not allowed. */
 function makeNamespace(index) {
   const name = `recua-${process.pid}-${index}`;
   if (process.platform !== 'linux' || ip('netns', 'add', name).status !== 0) return undefined;
@@ -96,7 +96,7 @@ class OneReplica {
     return child.exitCode ?? child.signalCode;
   }
 
-  /** How many requests came to work since it started. */
+  /** How many requests it got since it started. */
   async requests() {
     return (await (await fetch(`${this.url}/health`)).json()).requests;
   }

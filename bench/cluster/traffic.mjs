@@ -1,5 +1,5 @@
-// Agents at work: conversations of several turns, of which each kind shares a long system prompt,
-// with pauses for their tools. Each says how the conversation is named, if at all.
+// Agent traffic: conversations of several turns, each kind with a shared long system prompt, with
+// pauses for tools. Each says how it names its conversation, if at all.
 import { setTimeout as wait } from 'node:timers/promises';
 
 /** Numbers from 0 to 1, the same for the same seed. */
@@ -34,9 +34,9 @@ export function makeConversations({ conversations, kinds, systemWords, toolWords
 }
 
 /**
- * One turn, streamed. `begun`: whether the stream was open: a server opens it with its first
- * piece, which may be lost on the way where that is killed. `error`: what went wrong; undefined
- * where the answer came whole.
+ * One streamed turn. `begun`: whether the stream opened. A server opens it with its first piece,
+ * which may be lost on the way if the server is killed. `error`: what went wrong; undefined if the
+ * answer is complete.
  */
 export async function ask(url, key, { messages, headers, fields }, tokens) {
   const startedAt = performance.now();
@@ -74,8 +74,9 @@ export async function ask(url, key, { messages, headers, fields }, tokens) {
 }
 
 /**
- * All conversations at once, each turn after the answer to the last and a pause. `turns` may be a
- * function that says whether to go on. Resolves to the results of all requests, with their turn.
+ * Runs all conversations at once; each turn follows the previous answer and a pause. `turns` may be
+ * a function that says whether to continue. Resolves to the results of all requests, with their
+ * turn.
  */
 export async function run(url, key, conversations, { turns, tokens, pauseMs = [0, 0] }) {
   const mayGoOn = typeof turns === 'function' ? turns : (turn) => turn < turns;
@@ -93,7 +94,7 @@ export async function run(url, key, conversations, { turns, tokens, pauseMs = [0
   return all.flat();
 }
 
-/** One turn of each after the other: what is cached then is the most that can be. */
+/** Runs one turn of each after another, which gives the most cached tokens. */
 export async function runOneByOne(url, key, conversations, { turns, tokens }) {
   const results = [];
   for (let turn = 0; turn < turns; turn++) {

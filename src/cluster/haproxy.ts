@@ -1,14 +1,14 @@
-// A configuration for HAProxy 2.6 and newer: conversations by a consistent hash, bounded by load.
-// `haproxy -c` and real replicas try it in test/service/cluster.test.ts.
+// A configuration for HAProxy 2.6 and newer: conversations by consistent hash, bounded by load.
+// test/service/cluster.test.ts runs `haproxy -c` and real replicas on it.
 import { askingPaths, keptPaths, sessionFields, sessionHeaders } from './conversation.js';
 import { addressText, certifiedName, isName, type Cluster, type Replica, type Written } from './replicas.js';
 
-/** Of the average load, in per cent: above that a conversation goes to the next server. */
+/** Percent of the average load; above it a conversation goes to the next server. */
 const mostLoad = 130;
-/** HAProxy reads so much of a body, and can send again no more. */
+/** HAProxy reads this much of a body and can resend no more. */
 const bodyBytes = 1_048_576;
 
-/** Where the beginning of a conversation stands, dialect by dialect. */
+/** Where a conversation's beginning is, dialect by dialect. */
 const systems = ['system', 'system[0].text', 'instructions'];
 const textAt = (list: string, at: number): string[] => [`${list}[${at}].content`, `${list}[${at}].content[0].text`];
 const ones = [...textAt('messages', 0), ...textAt('input', 0), 'input', 'prompt'];
@@ -28,23 +28,23 @@ ${replicas.map((one) => server(one, { authorities, tlsName, more: ['track', `rep
 
 global
   maxconn 4000
-  # So much of a body is read to find its conversation, and can be sent again to another replica.
+  # # HAProxy reads this much of a body to find its conversation, and can resend it elsewhere.
   tune.bufsize ${bodyBytes}
 
 defaults
   mode http
   timeout connect 5s
-  # Of a request's headers and body, until they are whole.
+  # # Until a request's headers and body are complete.
   timeout http-request 60s
   timeout http-keep-alive 60s
-  # Answers may be silent while they wait and while a prompt is read.
+  # # Answers may be silent while they wait in a queue and during prefill.
   timeout client 1h
   timeout server 1h
   timeout tunnel 1h
   timeout queue 5m
-  # Replicas must see that clients are not on their machine.
+  # # Replicas must see that clients are not on their machine.
   option forwardfor
-  # Pieces of an answer leave as they come.
+  # # Send each piece of an answer immediately.
   option http-no-delay
 ${hasNames ? `
 resolvers system
@@ -55,22 +55,22 @@ frontend recua
   bind ${listen.host === '' ? `:${listen.port}` : addressText(listen.host, listen.port)}
   option http-buffer-request
 
-  # No byte of a stream before its first piece: until then another replica can take it.
+  # # A stream sends no byte before its first piece: until then another replica can take it.
   http-request set-header x-stream-opens first-piece
 
-  # Who asks: by the API key, else by the address.
+  # # The client: its API key, else its address.
   http-request set-var(txn.client) req.hdr(authorization)
   http-request set-var(txn.client) req.hdr(x-api-key) if !{ var(txn.client) -m found }
   http-request set-var(txn.client) src if !{ var(txn.client) -m found }
 
-  # Which conversation: as the client names it, else by how it begins.
+  # # The conversation: as the client names it, else its beginning.
   acl is_named var(txn.key) -m found
 ${[...sessionHeaders.map((name) => `req.hdr(${name})`), ...sessionFields.map(field)].map((from) => `  http-request set-var(txn.key) ${from} if !is_named { ${from} -m len gt 0 }`).join('\n')}
   acl has_system var(txn.system) -m found
 ${systems.map((from) => `  http-request set-var(txn.system) ${beginning(from)} if !is_named !has_system`).join('\n')}
   acl has_one var(txn.one) -m found
 ${ones.map((from) => `  http-request set-var(txn.one) ${beginning(from)} if !is_named !has_one`).join('\n')}
-  # The first message is often the same in many conversations, where it is the system's.
+  # # The first message is often the same in many conversations, if it is the system message.
   acl has_two var(txn.two) -m found
   acl leads ${field('messages[0].role')} -m str system developer
   acl leads ${field('input[0].role')} -m str system developer
@@ -78,8 +78,8 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   http-request set-var(txn.key) var(txn.one),concat(|,txn.two,|),concat(,txn.system,) if !is_named has_one
   http-request set-var(txn.key) req.body,bytes(0,1024) if !is_named
 
-  # What any replica can answer. All else is about what one of them keeps: files, batches, stored
-  # responses. A client always finds its own there.
+  # # Requests that any replica can answer. All others use what one replica keeps: files, batches,
+  # stored responses. A client always reaches the replica that has its own.
   acl asks path ${askingPaths.join(' ')}
   acl is_kept path ${keptPaths.join(' ')}
   acl says_store ${field('store')} -m found
@@ -90,12 +90,13 @@ ${twos.map((from) => `  http-request set-var(txn.two) ${beginning(from)} if !is_
   default_backend kept
 
 backend replicas
-  # A new conversation: by its hash, but no replica gets more than ${mostLoad / 100} times the average load.
+  # # A new conversation goes by its hash, but no replica gets more than ${mostLoad / 100} times the
+  # average load.
   balance hash var(txn.key)
   hash-type consistent sdbm avalanche
   hash-balance-factor ${mostLoad}
-  # Its next turns: where the last one was, while that replica runs fewer requests than it can at
-  # once, or has at most ${mostLoad / 100} times the average load.
+  # # Later turns go to the same replica, as long as it runs fewer requests than it can at once, or
+  # has at most ${mostLoad / 100} times the average load.
   stick-table type integer size 200k expire 2h
   http-request set-var(txn.conversation) var(txn.key),xxh32
   http-request set-var(txn.home) var(txn.conversation),table_server_id
@@ -105,31 +106,31 @@ ${replicas.map(({ name }, index) => `  http-request set-var(txn.load) srv_conn(r
   acl has_room var(txn.load),sub(txn.most) -m int le 0
   stick match var(txn.conversation) if has_room
   stick store-request var(txn.conversation)
-  # What a replica has not answered with a single byte goes to another one: it refused the
-  # connection, it stops (503), or it died.
+  # # If a replica has not sent a single byte of an answer, another one takes the request: the
+  # replica refused the connection, is stopping (503), or died.
   retries ${retriesOf(replicas)}
   option redispatch 1
   retry-on conn-failure empty-response 503
-  # A replica that stops or loads is not ready; one that refuses connections is down at once, so
-  # that retries reach those that live.
+  # # A replica that stops or loads is not ready. One that refuses connections is marked down at
+  # once, so that retries reach live replicas.
   option httpchk GET /health/ready
   http-check expect status 200
   default-server ${serverWords(hasNames).join(' ')}
 ${replicas.map((one) => server(one, { authorities, tlsName, more: ['check', 'inter', '1s', 'fall', '2', 'rise', '1', 'observe', 'layer4', 'error-limit', '2', 'on-error', 'mark-down'] })).join('\n')}
 
-# Stored responses: a client finds its own where it made them.
+# # Stored responses: a client reaches the replica that made its own.
 backend responses
 ${byClient('conn-failure empty-response 503')}
 
-# All else. Nothing is sent twice that a replica may have begun.
+# # Everything else. A request that a replica may have begun is not resent.
 backend kept
 ${byClient('conn-failure 503')}
 `;
   return {
     text,
     notes: [
-      `HAProxy reads the first ${bodyBytes / 2 ** 20} MiB of a body: clients with longer ones should name their conversation by the header ${sessionHeaders[0]}.`,
-      'Files, batches and stored responses stay on the replica that made them: a client finds its own again while that replica runs.',
+      `HAProxy reads the first ${bodyBytes / 2 ** 20} MiB of a body: clients with longer bodies should name their conversation in the header ${sessionHeaders[0]}.`,
+      'Files, batches and stored responses stay on the replica that made them: a client reaches its own as long as that replica runs.',
     ],
   };
 }
@@ -139,10 +140,10 @@ const field = (name: string): string => `req.body,json_query('$.${name}')`;
 /** The first kilobyte of a text. */
 const beginning = (name: string): string => `${field(name)},bytes(0,1024)`;
 
-/** Enough to meet each replica that is down as often as it takes to know that. */
+/** Enough to hit each dead replica as often as it takes to mark it down. */
 const retriesOf = (replicas: readonly Replica[]): number => Math.min(20, 3 * replicas.length);
 
-/** A weight of 100 lays out enough of each server on the circle that they get even shares. */
+/** A weight of 100 gives each server enough points on the hash ring for an even share. */
 const serverWords = (hasNames: boolean): string[] => ['weight', '100', ...(hasNames ? ['resolvers', 'system', 'init-addr', 'last,libc,none'] : [])];
 
 function server(replica: Replica, { authorities, tlsName, more }: { authorities: string; tlsName: string; more: readonly string[] }): string {

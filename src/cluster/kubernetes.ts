@@ -1,33 +1,33 @@
-// Objects for Kubernetes: a Deployment that drains, what finds its pods, an autoscaler on waiting
-// requests, and a pool for gateways of the Gateway API inference extension.
+// Kubernetes objects: a Deployment that drains, a Service that finds its pods, an autoscaler on
+// waiting requests, and a pool for gateways of the Gateway API inference extension.
 import { RecuaError } from '../errors.js';
 import type { Written } from './replicas.js';
 
 export interface Deployed {
-  /** Of all objects. */
+  /** Name of all objects. */
   name: string;
   replicas: number;
   image: string;
   /** As `recua api` takes it. */
   model: string;
-  /** The Secret whose `api-key` the servers ask for; '' is none. */
+  /** The Secret whose `api-key` the servers require; '' for none. */
   secret: string;
 }
 
 const port = 8080;
 const drainSeconds = 120;
-/** Until every balancer has seen that a pod leaves. */
+/** Time for every balancer to notice that a pod leaves. */
 const leaveSeconds = 10;
-/** Beyond the drain: for caches to be kept. */
+/** Time after the drain, for saving caches. */
 const moreSeconds = 30;
 const mostReplicas = 1000;
 const misuse = (message: string): RecuaError => new RecuaError('invalid_usage', message);
 
-/** Throws `invalid_usage` for what Kubernetes would refuse. */
+/** Throws `invalid_usage` for values that Kubernetes would reject. */
 export function checkDeployed({ name, image, model, secret }: Omit<Deployed, 'replicas'>): void {
   const isLabel = (text: string): boolean => /^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$/.test(text);
-  if (!isLabel(name)) throw misuse(`Expected a name of small letters, digits and dashes, at most 52, for --name, got ${JSON.stringify(name)}.`);
-  if (image === '') throw misuse('Expected the container image that holds recua: --image registry.example.com/recua:1.0, got none. docs/deployment.md has its Dockerfile.');
+  if (!isLabel(name)) throw misuse(`Expected a name of lowercase letters, digits and dashes, at most 52, for --name, got ${JSON.stringify(name)}.`);
+  if (image === '') throw misuse('Expected the container image that contains recua: --image registry.example.com/recua:1.0, got none. docs/deployment.md has its Dockerfile.');
   if (!/^[a-z0-9][\w.:/@-]*$/i.test(image)) throw misuse(`Expected a container image for --image, got ${JSON.stringify(image)}.`);
   if (model === '') throw misuse('Expected the model that each replica serves: --model owner/repo:Q4_K_M, got none.');
   if (/[\u0000-\u001f\u007f]/.test(model) || model.startsWith('-')) throw misuse(`Expected a model for --model, got ${JSON.stringify(model)}.`);
@@ -36,7 +36,7 @@ export function checkDeployed({ name, image, model, secret }: Omit<Deployed, 're
   }
 }
 
-/** Of Kubernetes `--replicas` is a number: pods have no addresses yet. */
+/** For Kubernetes, `--replicas` is a number: pods have no addresses yet. */
 export function readCount(text: string): number {
   const count = /^\d{1,6}$/.test(text.trim()) ? Number(text) : NaN;
   if (!(count >= 1 && count <= mostReplicas)) {
@@ -64,12 +64,12 @@ metadata:
   labels:
     ${labeled(4)}
 spec:
-  # The autoscaler below says how many, from then on.
+  # # The initial number; the autoscaler below changes it.
   replicas: ${replicas}
   selector:
     matchLabels:
       ${labeled(6)}
-  # A new pod is ready before an old one leaves.
+  # # A new pod is ready before an old one leaves.
   strategy:
     type: RollingUpdate
     rollingUpdate: { maxUnavailable: 0, maxSurge: 1 }
@@ -82,7 +82,7 @@ spec:
         prometheus.io/port: "${port}"
         prometheus.io/path: /metrics
     spec:
-      # The pause, the drain, and what is written at the end.
+      # # The pause, the drain, and the final writes.
       terminationGracePeriodSeconds: ${leaveSeconds + drainSeconds + moreSeconds}
 ${isFetched ? `      initContainers:
         - name: pull
@@ -96,7 +96,7 @@ ${isFetched ? `      initContainers:
           ${places}
           ports:
             - { name: http, containerPort: ${port} }
-          # Up to half an hour for a large model; whoever loads is alive.
+          # # A large model may take up to half an hour to load; a loading server is alive.
           startupProbe:
             httpGet: { path: /health/live, port: http }
             periodSeconds: 5
@@ -111,19 +111,19 @@ ${isFetched ? `      initContainers:
             periodSeconds: 10
             timeoutSeconds: 5
             failureThreshold: 6
-          # Balancers hear that the pod leaves; only then does it stop.
+          # # Balancers learn that the pod leaves before it stops.
           lifecycle:
             preStop:
               exec: { command: ["sleep", "${leaveSeconds}"] }
-          # Set memory to what recua show MODEL says, and nvidia.com/gpu where there is one.
+          # # Set memory to what recua show MODEL says, and nvidia.com/gpu if there is a GPU.
           resources:
             requests: { cpu: "2", memory: 4Gi }
       volumes:
-        # Or a persistentVolumeClaim, so that a new pod has its model at once.
+        # # Or a persistentVolumeClaim, so that a new pod has its model immediately.
         - name: models
           emptyDir: {}
 ---
-# Every pod's own address, for balancers in the cluster.
+# # The address of every pod, for balancers in the cluster.
 apiVersion: v1
 kind: Service
 metadata:
@@ -137,7 +137,7 @@ spec:
   ports:
     - { name: http, port: ${port}, targetPort: http }
 ---
-# One pod at a time is moved elsewhere.
+# # Evict one pod at a time.
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -148,7 +148,7 @@ spec:
     matchLabels:
       ${labeled(6)}
 ---
-# More pods where requests wait. Needs prometheus-adapter, or another source of custom metrics.
+# # Add pods when requests wait. Needs prometheus-adapter or another source of custom metrics.
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata:
@@ -165,14 +165,14 @@ spec:
   behavior:
     scaleUp:
       stabilizationWindowSeconds: 30
-    # Conversations lose their cache with their pod.
+    # # A conversation loses its cache with its pod.
     scaleDown:
       stabilizationWindowSeconds: 600
       policies:
         - { type: Pods, value: 1, periodSeconds: 300 }
 ---
-# Gateways send each request to the pod that has its beginning. Needs the custom resources of the
-# Gateway API inference extension, and its endpoint picker under this name.
+# # Gateways send each request to the pod that has its beginning cached. Needs the custom resources
+# of the Gateway API inference extension, and its endpoint picker under this name.
 apiVersion: inference.networking.k8s.io/v1
 kind: InferencePool
 metadata:
@@ -192,11 +192,11 @@ spec:
   return {
     text,
     notes: [
-      'The autoscaler needs recua_requests_waiting as a custom metric of pods (prometheus-adapter); without one it leaves the number of pods alone.',
+      'The autoscaler needs recua_requests_waiting as a custom metric of pods (prometheus-adapter); without it, the number of pods stays the same.',
       `The InferencePool needs the Gateway API inference extension, and an endpoint picker named ${name}-epp that reads vLLM's metrics.`,
       secret === ''
-        ? 'The servers ask for no key: whoever reaches the pods may use them. --api-key-secret NAME sets one.'
-        : `Make the Secret first: kubectl create secret generic ${secret} --from-literal=api-key=… . /metrics asks for the key, too: Prometheus can send it, the endpoint picker cannot, and balances without what it would read there.`,
+        ? 'The servers need no key: every client that reaches the pods may use them. --api-key-secret NAME sets one.'
+        : `Create the Secret first: kubectl create secret generic ${secret} --from-literal=api-key=… . /metrics needs the key, too: Prometheus can send it; the endpoint picker cannot, and balances without those metrics.`,
     ],
   };
 }

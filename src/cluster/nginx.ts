@@ -1,5 +1,5 @@
-// A configuration for nginx, for its folder conf.d: conversations by a consistent hash of what
-// headers say. `nginx -t` and real replicas try it in test/service/cluster.test.ts.
+// A configuration for nginx's conf.d folder: conversations by consistent hash of a header.
+// test/service/cluster.test.ts runs `nginx -t` and real replicas on it.
 import { RecuaError } from '../errors.js';
 import { askingPaths, keptPaths, sessionHeaders } from './conversation.js';
 import { addressText, certifiedName, type Cluster, type Written } from './replicas.js';
@@ -17,17 +17,17 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
   const proxyTo = (upstream: string): string => `    proxy_pass ${secure ? 'https' : 'http'}://${upstream};
     proxy_http_version 1.1;
     proxy_set_header Host $http_host;
-    # Replicas must see that clients are not on their machine.
+    # # Replicas must see that clients are not on their machine.
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-    # No byte of a stream before its first piece: until then another replica can take it.
+    # # A stream sends no byte before its first piece: until then another replica can take it.
     proxy_set_header x-stream-opens first-piece;
     proxy_set_header Upgrade $http_upgrade;
     proxy_set_header Connection $recua_connection;
     proxy_connect_timeout 5s;
-    # Answers may be silent while they wait and while a prompt is read.
+    # # Answers may be silent while they wait in a queue and during prefill.
     proxy_read_timeout 1h;
     proxy_send_timeout 1h;
-    # Pieces of an answer leave as they come. A request is kept whole, to be sent again.
+    # # Send each piece of an answer immediately. Buffer requests whole, to resend them.
     proxy_buffering off;
     proxy_request_buffering on;
     proxy_next_upstream_tries ${Math.min(10, replicas.length)};${secure ? `
@@ -40,7 +40,7 @@ export function nginxConfig({ replicas, listen, authorities, tlsName, parallel }
   const text = `# Written by recua cluster config nginx, for the http block: /etc/nginx/conf.d/recua.conf.
 # Check: nginx -t    Reload without a lost request: nginx -s reload
 
-# Which conversation: as a header names it, else all of a client, by its API key and address.
+# # The conversation: as a header names it, else the client, by its API key and address.
 ${variables.map((name, index) => `map ${name} ${keyName(index)} {
   default ${name};
   ''      ${index + 1 < variables.length ? keyName(index + 1) : '"$http_authorization$http_x_api_key$remote_addr"'};
@@ -50,21 +50,21 @@ map $http_upgrade $recua_connection {
   ''      '';
 }
 
-# A replica with as many requests as it runs at once gets no more of these: they go to the next one.
+# # A replica that runs as many requests as it can gets no more of these: they go to the next one.
 upstream recua_replicas {
   zone recua_replicas 1m;
   hash ${keyName(0)} consistent;
 ${servers(` max_conns=${parallel}`)}
   keepalive 64;
 }
-# Where all are that busy: to the one with the fewest.
+# # If all are that busy, the one with the fewest gets the request.
 upstream recua_any {
   zone recua_any 1m;
   least_conn;
 ${servers('')}
   keepalive 64;
 }
-# What a replica keeps is found where it was made, however busy that is.
+# # What a replica keeps is only there, however busy it is.
 upstream recua_kept {
   zone recua_kept 1m;
   hash ${keyName(0)} consistent;
@@ -75,16 +75,16 @@ ${servers('')}
 server {
   listen ${listen.host === '' ? listen.port : addressText(listen.host, listen.port)};
   server_name _;
-  # Some agents write session_id.
+  # # Some agents send session_id.
   underscores_in_headers on;
-  # Replicas have a limit of their own, and say so in their own words.
+  # # Replicas have their own limit and report it in their own error format.
   client_max_body_size 0;
   client_body_buffer_size 1m;
   client_header_timeout 60s;
   client_body_timeout 60s;
 
-  # What any replica can answer. What one has not answered with a single byte goes to another one:
-  # it refused the connection, it stops (503), or it died.
+  # # Requests that any replica can answer. If a replica has not sent a single byte, another one
+  # takes the request: the replica refused the connection, is stopping (503), or died.
   location ~ ^(${askingPaths.filter((path) => !kept.includes(path)).join('|')})$ {
     error_page 502 = @any;
 ${proxyTo('recua_replicas')}
@@ -99,7 +99,7 @@ ${proxyTo('recua_kept')}
     proxy_next_upstream error timeout http_503 non_idempotent;
   }
 
-  # Nothing is sent twice here that a replica may have begun.
+  # # A request that a replica may have begun is not resent.
   location / {
 ${proxyTo('recua_kept')}
     proxy_next_upstream error timeout http_503;
@@ -109,9 +109,9 @@ ${proxyTo('recua_kept')}
   return {
     text,
     notes: [
-      `nginx cannot read JSON: it tells conversations apart by a header alone (${sessionHeaders.join(', ')}). Without one all conversations of an API key and address go to one replica; prompt_cache_key, user and the messages count for nothing. recua cluster config haproxy reads them.`,
-      `nginx counts what a replica runs (--parallel ${parallel}) and sends more elsewhere, but knows no average load. It asks no /health/ready: it learns that a replica stops from the 503 or the refused connection of a request, which goes to another replica then.`,
-      'Files, batches and stored responses stay on the replica that made them: a client that sends no such header finds its own again while that replica runs. Uploads that meet a stopping replica get its 503.',
+      `nginx cannot read JSON: it identifies conversations only by a header (${sessionHeaders.join(', ')}). Without one, all conversations of an API key and address go to one replica; nginx ignores prompt_cache_key, user and the messages. recua cluster config haproxy reads them.`,
+      `nginx counts what a replica runs (--parallel ${parallel}) and sends more elsewhere, but does not know the average load. It does not poll /health/ready: it notices that a replica stops by a 503 or a refused connection, and then sends that request to another replica.`,
+      'Files, batches and stored responses stay on the replica that made them: a client that sends no such header reaches its own as long as that replica runs. Uploads to a stopping replica get its 503.',
     ],
   };
 }

@@ -1,5 +1,5 @@
-// The addresses of a cluster: what --replicas and --listen say, checked. Used by the command and
-// the generators beside this file.
+// Checks the addresses of a cluster in --replicas and --listen. Used by the command and the
+// generators in this folder.
 import { isIP } from 'node:net';
 import { RecuaError } from '../errors.js';
 
@@ -14,17 +14,17 @@ export interface Replica {
 
 export interface Cluster {
   replicas: readonly Replica[];
-  /** Where the balancer listens; no host is every address. */
+  /** Where the balancer listens; without a host, on every address. */
   listen: { host: string; port: number };
-  /** File of the authorities that signed the certificates of https replicas. */
+  /** File with the certificate authorities of https replicas. */
   authorities: string;
-  /** The name that the certificates of all https replicas carry; '' is each one's host. */
+  /** The name in the certificates of all https replicas; '' means each one's host. */
   tlsName: string;
   /** How many requests each replica runs at once. */
   parallel: number;
 }
 
-/** A configuration, and what its reader should know that it cannot do. */
+/** A configuration, and notes on its limits for the user. */
 export interface Written {
   text: string;
   notes: readonly string[];
@@ -33,7 +33,7 @@ export interface Written {
 const mostReplicas = 1000;
 const misuse = (message: string): RecuaError => new RecuaError('invalid_usage', message);
 
-/** `URL,URL,…`. Throws `invalid_usage`, which names the one at fault. */
+/** Parses `URL,URL,…`. Throws `invalid_usage` that names the invalid part. */
 export function readReplicas(text: string): Replica[] {
   const parts = text.split(',').map((part) => part.trim());
   if (text.trim() === '') throw misuse('Expected the addresses of the replicas: --replicas http://10.0.0.1:8080,http://10.0.0.2:8080, got none.');
@@ -53,17 +53,17 @@ function readReplica(part: string): Omit<Replica, 'name'> {
   if (part === '') throw wrong('there is nothing between two commas');
   const url = URL.canParse(part) ? new URL(part) : undefined;
   if (!url || /\s/.test(part) || !/^https?:\/\//i.test(part)) throw wrong('that is no URL of http or https');
-  if (url.username !== '' || url.password !== '') throw wrong('keys are the clients\' own, the balancer passes them on');
-  if (url.pathname !== '/' || url.search !== '' || url.hash !== '' || /[?#]/.test(part)) throw wrong('only the scheme, the host and the port count, a path is not passed on');
+  if (url.username !== '' || url.password !== '') throw wrong('keys are the clients\' own; the balancer passes them on');
+  if (url.pathname !== '/' || url.search !== '' || url.hash !== '' || /[?#]/.test(part)) throw wrong('give only the scheme, host and port; a path is not passed on');
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (!isHost(host)) throw wrong(`${JSON.stringify(host)} is no address and no host name`);
   const secure = url.protocol === 'https:';
   const port = url.port === '' ? (secure ? 443 : 80) : Number(url.port);
-  if (port === 0) throw wrong('nobody listens on port 0');
+  if (port === 0) throw wrong('no server listens on port 0');
   return { host, port, secure };
 }
 
-/** `host:port`, `[::1]:port`, `:port` or `port`. Throws `invalid_usage`. */
+/** Parses `host:port`, `[::1]:port`, `:port` or `port`. Throws `invalid_usage`. */
 export function readListen(text: string): Cluster['listen'] {
   const [, bracketed, plain = '', digits] = /^(?:(?:\[([^\]]*)\]|([^:]*)):)?(\d{1,5})$/.exec(text.trim()) ?? [];
   const host = bracketed ?? plain;
@@ -86,7 +86,7 @@ export function certifiedName({ host }: Replica, tlsName: string): string {
   return tlsName === '' ? host : tlsName;
 }
 
-/** Whether a resolver is asked for it. */
+/** Whether the host is a name that a resolver must look up. */
 export const isName = (host: string): boolean => isIP(host) === 0 && host !== 'localhost';
 
 export function addressText(host: string, port: number): string {

@@ -1,5 +1,5 @@
-// The work of a chat reply: ask, run the tools that were called, ask again, and put the result
-// together. Called by Model.
+// Runs a chat reply: asks the model, runs the tools it calls, asks again, and assembles the result.
+// Called by Model.
 import { WholeAnswer } from '../engine/whole-answer.js';
 import type { Engine, Finish } from '../engine/api.js';
 import type { ChatRequest, Delta, FinishReason, Timings, Usage } from '../engine/protocol.js';
@@ -13,34 +13,36 @@ import { runTools, type Tools } from './tools.js';
 
 /** A whole answer. */
 export interface ChatResult<Output = undefined> {
-  /** What was said: all of it where tools were called in between. */
+  /** The text. With tool calls in between, the texts of all rounds. */
   content: string;
-  /** What was thought before; '' for models that do not think. */
+  /** The model's thinking; `''` for models that do not think. */
   reasoning: string;
   /**
-   * Calls that are for the program to answer; empty where there were none or their tools did it.
+   * Calls that the program has to answer. Empty if there were none, or if the library ran their
+   * tools.
    */
   toolCalls: ToolCall[];
-  /** The answer, parsed, where a `schema` was given; else undefined. */
+  /** The parsed answer if a `schema` was given, else undefined. */
   object: Output;
   /**
-   * `'stop'` at its end, `'length'` where it was cut off, `'tool_calls'` where it waits for tools.
+   * `'stop'`: the answer is complete; `'length'`: it was cut off; `'tool_calls'`: it waits for tool
+   * results.
    */
   finishReason: FinishReason;
-  /** The turns to add to the conversation to go on with it: calls, results, answer. */
+  /** Turns to append to the conversation to continue it: calls, results, answer. */
   messages: Message[];
-  /** Tokens; summed up over the rounds where tools were run. */
+  /** Token counts, summed over all tool rounds. */
   usage: Usage;
-  /** Milliseconds; summed up likewise. */
+  /** Milliseconds, summed over all tool rounds. */
   timings: Timings;
-  /** The seed that gives the same answer again. */
+  /** The seed that reproduces this answer. */
   seed: number;
   /**
-   * What the program should know of the answer, in sentences, e.g. that a tool call could not be
+   * Problems the program should know about, as sentences, e.g. a tool call that could not be
    * parsed.
    */
   warnings: string[];
-  /** Of all tokens, thoughts and calls included, where the options ask for it. */
+  /** One entry per token, thinking and tool calls included, if the option `logprobs` is set. */
   logprobs?: AnswerLogprob[];
 }
 
@@ -75,7 +77,7 @@ export async function converse({ engine, request, tools, maxToolRounds, schema }
     if (!results) break;
     messages.push(...results);
     calls = [];
-    // A call that was demanded has been made.
+    // The required call has been made.
     const toolChoice = asked.toolChoice === 'required' ? 'auto' : asked.toolChoice;
     asked = { ...asked, toolChoice, messages: withTurns(asked.messages, [round.message, ...results]) };
   }
@@ -125,7 +127,7 @@ async function ask(engine: Engine, request: ChatRequest, work: ReplyWork, firstC
   };
 }
 
-/** Calls are counted through all rounds, and have the ids that the result has. */
+/** Numbers calls across all rounds and gives them the ids that the result has. */
 function withIds(delta: Delta, whole: WholeAnswer, firstCall: number): ReplyDelta {
   if (!delta.toolCalls) return delta;
   return {
@@ -136,21 +138,21 @@ function withIds(delta: Delta, whole: WholeAnswer, firstCall: number): ReplyDelt
   };
 }
 
-/** A conversation's JSON, which is an array with something in it, with further turns at its end. */
+/** Appends turns to a conversation, given as the JSON of a non-empty array. */
 function withTurns(conversation: string, messages: Message[]): string {
   return `${conversation.slice(0, -1)},${JSON.stringify(readMessages(messages)).slice(1)}`;
 }
 
-/** The JSON of the last round. One that calls tools has none. */
+/** Parses the last round's answer. A round that calls tools has none. */
 async function readObject(schema: Schema | undefined, calls: readonly ToolCall[], { message: { content }, finish }: Round): Promise<{ content: string; object: unknown }> {
   if (schema === undefined || calls.length > 0) return { content, object: undefined };
   return { content, object: await parseAnswer(schema, content, finish) };
 }
 
 /**
- * The object that an answer's text stands for.
- * @throws RecuaError `answer_incomplete` where the text ends before its JSON does, `answer_invalid`
- *   where the schema's library refuses it.
+ * Parses the answer's text by the schema.
+ * @throws RecuaError `answer_incomplete` if the text ends inside its JSON, `answer_invalid` if the
+ *   schema's library rejects it.
  */
 export async function parseAnswer(schema: Schema, content: string, finish: Finish): Promise<unknown> {
   let value: unknown;
@@ -160,7 +162,7 @@ export async function parseAnswer(schema: Schema, content: string, finish: Finis
     const { completionTokens } = finish.usage;
     const why = finish.finishReason === 'length'
       ? `Expected a whole JSON value, got one that was cut off after ${completionTokens} tokens; raise maxTokens or the context size, or bound the schema's texts and arrays.`
-      : 'Expected a whole JSON value, got an answer that was ended inside it; look at the stop texts.';
+      : 'Expected a whole JSON value, got an answer that ends inside it; check the stop texts.';
     throw new RecuaError('answer_incomplete', why, { cause, details: { content } });
   }
   return await checkBySchema(schema, value);

@@ -1,4 +1,4 @@
-// The HTTP API over a loaded model, as an app to mount in a server of the program's own.
+// The HTTP API over loaded models, as an app that a program mounts in its own server.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { singleModel } from '../engine/gateway/single-model.js';
 import { makeConfig } from '../settings/config.js';
@@ -11,45 +11,44 @@ import { Model, servingModelOf } from './model.js';
 import { poolOf, type Models } from './models.js';
 import { openOptions } from './options.js';
 
-/** The HTTP API of several models. */
+/** Options for serving several models. */
 export interface ModelsServerOptions extends Omit<ServerOptions, 'alias'> {
-  /** What {@link openModels} opened; requests name one of them. */
+  /** The models of {@link openModels}; each request names one. */
   models: Models;
 }
 
-/** What the HTTP API does where requests say nothing, and how much it takes. */
+/** Request defaults and limits of the HTTP API. */
 export interface ServerOptions extends OptionsOf<typeof appSettings> {}
 
 /**
- * An Express app: mount it (`app.use('/llm', server)`), give it to `http.createServer`, or with a
- * certificate to `https.createServer`, or let it listen by itself.
+ * An Express app. Mount it (`app.use('/llm', server)`), pass it to `http.createServer` or, with a
+ * certificate, to `https.createServer`, or call its `listen`.
  */
 export interface ServerApp {
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): unknown;
-  /** Starts a server of `node:http` with this app alone. */
+  /** Starts a `node:http` server with only this app. */
   listen(port: number, host: string, listening?: () => void): Server;
   listen(port: number, listening?: () => void): Server;
 }
 
 /**
- * The HTTP API over a model, or over several: what `recua api` serves, in OpenAI's words, under
- * `/v1` of wherever it is mounted.
+ * Creates the HTTP API of `recua api` over one model or several, with the OpenAI-compatible routes
+ * under `/v1` of the mount path.
  *
- * A JSON schema is enforced as a whole where the request says `strict: true`, of
- * `response_format.json_schema` or of a tool's `function`: a keyword that cannot be enforced
- * (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer. Without `strict`, or with `false`,
- * which is the default as in OpenAI's API, and with `json_object` or `json_schema`, the answer's
- * `warnings` name it.
+ * With `strict: true` in `response_format.json_schema` or in a tool's `function`, the API enforces
+ * the whole JSON schema: a keyword that it cannot enforce (`uniqueItems`, `not`, `if` …) is a 400
+ * error with the JSON pointer of that keyword. Without it, and for schemas of the `json_object`
+ * format and the field `json_schema`, the answer's `warnings` list such keywords. `strict` defaults
+ * to `false`, as in OpenAI's API.
  *
- * Where the program has set up OpenTelemetry, each request is a span of it.
+ * If the program has set up OpenTelemetry, each request is a span.
  *
- * It reads bodies itself: mount it before any `express.json()`. It asks for a key where
- * `apiKey` names one. The model, or
- * the models, stay the program's: dispose of them after the server is closed; from then on requests
- * get a 503.
+ * The app parses request bodies itself: mount it before any `express.json()`. If `apiKey` is set,
+ * requests need a key. The app does not own the models: dispose of them after you close the server.
+ * From then on requests get a 503.
  *
- * @throws RecuaError `invalid_type` for what is no model of {@link loadModel} and no models of
- *   {@link openModels}, `invalid_value` for options
+ * @throws RecuaError `invalid_type` if the argument is neither a model of {@link loadModel} nor has
+ *   models of {@link openModels}, `invalid_value` for options
  */
 export function createServer(model: Model, options?: ServerOptions): ServerApp;
 export function createServer(options: ModelsServerOptions): ServerApp;

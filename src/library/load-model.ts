@@ -1,4 +1,4 @@
-// A model's name → a loaded model: finds the file, checks it, starts an engine, waits.
+// Loads a model by name: finds and checks the file, starts an engine, and waits until it is ready.
 import type { Engine, EngineSettings, EngineState, Log } from '../engine/api.js';
 import { startEngine } from '../engine/gateway/client.js';
 import type { EngineOptions } from '../engine/protocol.js';
@@ -18,12 +18,12 @@ import { readLoadOptions, type LoadOptions } from './options.js';
  * await model.dispose();
  * ```
  *
- * @param name the path of a GGUF file (of a split one, its first part), a model of the store
- *   (`owner/repo`, `owner/repo:Q4_K_M`, a file's name, an alias; `recua pull` puts models there),
- *   or `builtin`, the small model that comes with Recua
- * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `invalid_gguf`,
- *   `model_unusable`, `addon_missing`, `backend_unusable`, `cancelled`, and `invalid_type` or
- *   `invalid_value` for options
+ * @param name the path of a GGUF file (for a split model, its first part), a model in the store
+ *   (`owner/repo`, `owner/repo:Q4_K_M`, a file name, an alias; `recua pull` adds models to the
+ *   store), or `builtin`, the small model that comes with Recua
+ * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `file_unreadable`,
+ *   `invalid_gguf`, `model_unusable`, `addon_missing`, `backend_unusable`, `device_not_found`,
+ *   `gpu_unavailable`, `cancelled`, and `invalid_type` or `invalid_value` for options
  */
 export async function loadModel(name: string, options: LoadOptions = {}): Promise<Model> {
   if (typeof name !== 'string') throw new RecuaError('invalid_type', `Expected the name of a model, got ${typeof name}.`, { param: 'name' });
@@ -62,12 +62,12 @@ export async function loadModel(name: string, options: LoadOptions = {}): Promis
   }
 }
 
-/** Beside a program of somebody's, which saves states wherever it likes. */
+/** For engines inside a user's program, which may save state files anywhere. */
 export const ofProgram = { keepAlive: false, autoSandbox: false };
 
 async function start(options: EngineOptions, settings: EngineSettings, isolated: boolean): Promise<Engine> {
   if (isolated) return startEngine(options, { ...settings, ...ofProgram });
-  // Only here does this process need the addon.
+  // Imported only here, so that an isolated model does not load the addon into this process.
   const { startLocalEngine } = await import('../engine/in-process/local.js');
   return startLocalEngine(options, settings);
 }

@@ -1,11 +1,11 @@
-// How likely the tokens of an answer were, as a program has it. Pure.
+// Log probabilities of an answer's tokens, for programs. Pure.
 import type { TokenChance, ToldToken } from '../engine/telling.js';
 
-/** A token, and how likely it was in its place, before all samplers. */
+/** A token and its probability at its position, before any sampler. */
 export interface TokenLogprob {
-  /** Its id. */
+  /** Token id. */
   token: number;
-  /** Bytes that are no UTF-8, as those of a part of a character, become U+FFFD. */
+  /** Its text. Invalid UTF-8, such as a part of a character, becomes U+FFFD. */
   text: string;
   /** Natural logarithm of its probability. */
   logprob: number;
@@ -13,7 +13,7 @@ export interface TokenLogprob {
 
 /** A token of an answer. */
 export interface AnswerLogprob extends TokenLogprob {
-  /** The likeliest tokens of its place, as many as were asked for, the likeliest first. */
+  /** The likeliest tokens at this position, as many as requested, likeliest first. */
   top: TokenLogprob[];
 }
 

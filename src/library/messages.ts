@@ -1,15 +1,15 @@
-// A conversation as programs write it, and as the engine's templates want it.
+// Conversations: from the program's messages to those of the engine's templates.
 import type { ChatMessage } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, wrongType, wrongValue } from '../request/fields.js';
 
-/** A call of a tool that the model asks for. */
+/** A tool call that the model made. */
 export interface ToolCall {
-  /** Ties the result to the call. */
+  /** Links the result to the call. */
   id: string;
-  /** Of one of the tools that were offered. */
+  /** Name of the tool. */
   name: string;
-  /** Parsed from JSON; the text as it is, where it is no JSON. */
+  /** The parsed JSON, or the raw text if it is not valid JSON. */
   arguments: unknown;
 }
 
@@ -20,15 +20,15 @@ export type Message =
   | {
     role: 'assistant';
     content: string;
-    /** What it thought before; most templates leave it out of later prompts. */
+    /** The thinking before the answer; most templates drop it from later prompts. */
     reasoning?: string | undefined;
     toolCalls?: readonly ToolCall[] | undefined;
   }
   | {
     role: 'tool';
-    /** What the tool gave, as text. */
+    /** The tool's result, as text. */
     content: string;
-    /** The call's id. */
+    /** The `id` of the call. */
     toolCallId: string;
   };
 
@@ -36,7 +36,7 @@ const maxMessages = 10_000;
 const maxNameLength = 256;
 
 /**
- * @throws RecuaError `invalid_type` or `invalid_value`, with the place as `param`, e.g.
+ * @throws RecuaError `invalid_type` or `invalid_value`; `param` names the field, e.g.
  *   `messages[0].role`.
  */
 export function readMessages(input: string | readonly Message[]): ChatMessage[] {
@@ -57,7 +57,7 @@ function readMessage(fields: Fields): ChatMessage {
   const reasoning = fields.string('reasoning');
   return {
     role,
-    // Templates tell "called tools and said nothing" from "said nothing" by the null.
+    // A null tells templates "called tools, said nothing" apart from "said nothing".
     content: content === undefined || content === '' ? (calls.length > 0 ? null : '') : content,
     ...(reasoning ? { reasoning_content: reasoning } : {}),
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
@@ -70,16 +70,16 @@ function writeCall(fields: Fields): NonNullable<ChatMessage['tool_calls']>[numbe
   return { id: fields.string('id') ?? '', type: 'function', function: { name, arguments: typeof given === 'string' ? given : toJson(given, fields.param('arguments')) } };
 }
 
-/** @throws RecuaError `invalid_type` for what JSON cannot hold. */
+/** @throws RecuaError `invalid_type` for values that JSON cannot represent. */
 export function toJson(value: unknown, param: string): string {
   try {
     return JSON.stringify(value) ?? 'null';
   } catch (cause) {
-    throw new RecuaError('invalid_type', `Expected what can be written as JSON for ${param}: ${(cause as Error).message}`, { param, cause });
+    throw new RecuaError('invalid_type', `Expected a value that JSON can represent for ${param}: ${(cause as Error).message}`, { param, cause });
   }
 }
 
-/** Arguments as the model wrote them → a value. */
+/** Parses the arguments that the model wrote; returns the text itself if it is not valid JSON. */
 export function readArguments(text: string): unknown {
   try {
     return JSON.parse(text === '' ? '{}' : text) as unknown;

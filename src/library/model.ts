@@ -1,5 +1,5 @@
-// A loaded model, as programs use it. Made by loadModel, over an engine in a process of its own or
-// in this one.
+// The class that programs use for a loaded model. loadModel makes it, over an engine in its own
+// process or in this one.
 import { EventEmitter } from 'node:events';
 import { resolve } from 'node:path';
 import { WholeAnswer } from '../engine/whole-answer.js';
@@ -16,45 +16,45 @@ import { Reply } from './reply.js';
 import type { FromSchema, Schema } from './schema.js';
 import type { Tools } from './tools.js';
 
-/** What a loaded model is. */
+/** Properties of a loaded model. */
 export interface ModelInfo extends Omit<ModelDescription, 'vocabType' | 'fingerprint'> {
-  /** The name it is served under. */
+  /** The name under which it is served. */
   id: string;
-  /** The file, as an absolute path. */
+  /** Absolute path of its file. */
   path: string;
 }
 
-/** Arguments of the listeners, by event. */
+/** Events and the arguments of their listeners. */
 export interface ModelEvents {
-  /** It is being loaded again after a crash; the part that is done, 0 to 1. */
+  /** The model is loading again after a crash; the fraction that is loaded, 0 to 1. */
   loading: [fraction: number];
-  /** It is there again after a crash. */
+  /** The model is ready again after a crash. */
   ready: [info: ModelInfo];
   /**
-   * The engine process died and is started again; answers go on where they were. One that ends the
-   * process twice rejects with `model_crashed`.
+   * The engine process died and is restarting. Running answers continue where they stopped; an
+   * answer that kills the process twice rejects with `model_crashed`.
    */
   crashed: [error: RecuaError];
   /**
-   * It crashed again and again, or does not load any more. It is tried anew after a pause; until
-   * then all rejects with this error.
+   * The model crashed repeatedly or no longer loads. The library retries after a pause; until then
+   * every call rejects with this error.
    */
   failed: [error: RecuaError];
-  /** `dispose()` is done. */
+  /** `dispose()` has finished. */
   closed: [];
-  /** A line of the log. Neither prompts nor answers are ever logged. */
+  /** A log line. The log never contains prompts or answers. */
   log: [level: 'debug' | 'info' | 'warn' | 'error', text: string];
 }
 
 /** A completed text. */
 export type CompleteResult<Output = undefined> = Pick<ChatResult<Output>, 'content' | 'object' | 'finishReason' | 'usage' | 'timings' | 'seed' | 'warnings' | 'logprobs'>;
 
-/** A document's place in the order of relevance. */
+/** A document's score and its position in the input. */
 export interface Ranked {
-  /** The document's place in the list that was given. */
+  /** The document's index in the list that was passed. */
   index: number;
   /**
-   * The higher, the better it fits. Where scores lie is the model's own: most give any number, some
+   * Relevance; higher is better. The range depends on the model: most models give any number, some
    * 0 to 1.
    */
   score: number;
@@ -62,27 +62,27 @@ export interface Ranked {
 
 /** What `saveState` wrote or `restoreState` read. */
 export interface SavedState {
-  /** Tokens that it covers; 0 where there was nothing to save, or the file does not serve here. */
+  /** Tokens saved or restored; 0 if there was nothing to save or the file cannot be used. */
   tokens: number;
-  /** Of the file. */
+  /** Size of the file in bytes. */
   sizeBytes: number;
-  /** Why a file that is there was not restored, in a sentence. */
+  /** Why an existing file was not restored, as a sentence. */
   reason?: string;
 }
 
-/** What loading made. */
+/** The parts of a loaded model. */
 export interface ServingModel {
   engine: Engine;
   description: ModelDescription;
   served: SingleName;
   path: string;
-  /** Of a lease: gives it back. The engine is its pool's then, and stays. */
+  /** Gives back a lease. If set, the engine belongs to a pool and stays open. */
   release?: () => void;
 }
 
 const servingModels = new WeakMap<Model, ServingModel>();
 
-/** What is behind a model, for createServer. */
+/** The engine and names behind a model, for createServer. */
 export function servingModelOf(model: Model): ServingModel {
   const loaded = servingModels.get(model);
   if (!loaded) throw wrongType('model', 'a model of loadModel()', model);
@@ -92,11 +92,11 @@ export function servingModelOf(model: Model): ServingModel {
 /**
  * A loaded model. {@link loadModel} makes one.
  *
- * All methods may be called at any time and at once: answers that run together share the work.
- * After `dispose()` all of them reject with the code `closed`. A program that ends without
- * `dispose()` ends cleanly, too.
+ * You can call any method at any time, and several at once: answers that run together share the
+ * model's steps. After `dispose()` every method rejects with `closed`. A program that exits without
+ * `dispose()` also exits cleanly.
  *
- * It is an `EventEmitter`; {@link ModelEvents} has the events.
+ * `Model` is an `EventEmitter`; see {@link ModelEvents}.
  */
 export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable {
   readonly #engine: Engine;
@@ -104,7 +104,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   #crashes = 0;
   #isAway = false;
   #disposing: Promise<void> | undefined;
-  /** Of a lease. */
+  /** Set for a leased model. */
   readonly #release: (() => void) | undefined;
   readonly #running = new Set<Promise<unknown>>();
   readonly #ended = new AbortController();
@@ -119,7 +119,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     servingModels.set(this, loaded);
   }
 
-  /** What the model is and can do. */
+  /** Properties and capabilities of the model. */
   get info(): ModelInfo {
     return this.#info;
   }
@@ -127,8 +127,8 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   /**
    * Answers a conversation.
    *
-   * @param input the conversation so far, or a text as the user's only message
-   * @returns the answer: iterate it for what is new, await it for the whole
+   * @param input the conversation so far, or a text as the only user message
+   * @returns the answer: iterate it to stream, await it for the whole result
    * @throws RecuaError (as a rejection) `invalid_type`, `invalid_value`, `invalid_messages`,
    *   `invalid_schema`, `invalid_grammar`, `context_length_exceeded`, `chat_unsupported`,
    *   `queue_full`, `cancelled`, `answer_incomplete`, `answer_invalid`, `generation_failed`,
@@ -146,9 +146,9 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   /**
    * Continues a text as it is, without a chat template.
    *
-   * @param prompt a text, or its tokens
-   * @returns the continuation: iterate it for what is new, await it for the whole
-   * @throws RecuaError (as a rejection) as `chat`
+   * @param prompt a text or its tokens
+   * @returns the continuation: iterate it to stream, await it for the whole result
+   * @throws RecuaError (as a rejection) the same codes as `chat`
    */
   complete<const S extends Schema | undefined = undefined>(prompt: string | Int32Array, options: CompleteOptions<S> = {}): Reply<CompleteResult<FromSchema<S>>> {
     return new Reply(options?.signal, async (work) => {
@@ -171,12 +171,13 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /**
-   * The embedding vector of a text, or one for each of several.
+   * Computes the embedding vector of a text, or one vector for each of several texts.
    *
-   * @returns vectors of `info.embeddingSize` numbers and length 1, so that their dot product is the
-   *   cosine of their angle
+   * @returns vectors of `info.embeddingSize` numbers and length 1, so the dot product of two
+   *   vectors is their cosine similarity
    * @throws RecuaError (as a rejection) `embeddings_unsupported`, `context_length_exceeded` (with
-   *   `details.index`), `invalid_type`, `cancelled`, `closed`
+   *   `details.index`), `invalid_type`, `invalid_value` for an empty text, `queue_full`,
+   *   `model_crashed`, `cancelled`, `closed`
    */
   embed(text: string, options?: { signal?: AbortSignal | undefined }): Promise<Float32Array>;
   embed(texts: readonly string[], options?: { signal?: AbortSignal | undefined }): Promise<Float32Array[]>;
@@ -189,12 +190,13 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /**
-   * Orders documents by how well they answer a query. For reranking models.
+   * Ranks documents by how well they answer a query. Needs a reranking model.
    *
-   * @param options `topN`: only the best so many
-   * @returns the best first
+   * @param options `topN`: return only the best `topN` documents (default: all)
+   * @returns the documents' indexes and scores, best first
    * @throws RecuaError (as a rejection) `rerank_unsupported`, `context_length_exceeded` (with
-   *   `details.index`), `invalid_type`, `cancelled`, `closed`
+   *   `details.index`), `invalid_type`, `invalid_value` for an empty text, `queue_full`,
+   *   `model_crashed`, `cancelled`, `closed`
    */
   async rerank(query: string, documents: readonly string[], options: { topN?: number | undefined; signal?: AbortSignal | undefined } = {}): Promise<Ranked[]> {
     const fields = openOptions(options, ['topN', 'signal']);
@@ -208,10 +210,10 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   /**
-   * The tokens of a text.
+   * Converts a text to tokens.
    *
-   * @param options `addSpecial`: with the tokens that begin or end a text for this model (default
-   *   false); `parseSpecial`: the text of control tokens, such as `<|im_end|>`, becomes those
+   * @param options `addSpecial`: add the tokens that begin or end a text for this model (default
+   *   false); `parseSpecial`: turn the text of control tokens, such as `<|im_end|>`, into those
    *   tokens (default false)
    */
   async tokenize(text: string, options: { addSpecial?: boolean | undefined; parseSpecial?: boolean | undefined } = {}): Promise<Int32Array> {
@@ -220,65 +222,68 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     return await this.#using((engine) => engine.tokenize(text, fields.boolean('addSpecial') ?? false, fields.boolean('parseSpecial') ?? false));
   }
 
-  /** How many tokens a text has. */
+  /** Counts the tokens of a text. Takes the options of `tokenize`. */
   async countTokens(text: string, options: { addSpecial?: boolean | undefined; parseSpecial?: boolean | undefined } = {}): Promise<number> {
     return (await this.tokenize(text, options)).length;
   }
 
   /**
-   * The text of tokens. Bytes that are no UTF-8, as at the end of a cut text, become U+FFFD.
+   * Converts tokens to text. Invalid UTF-8, such as at the end of a truncated text, becomes U+FFFD.
    *
-   * @param options `special`: control tokens give their text, too (default false)
-   * @throws RecuaError (as a rejection) `invalid_value` for what is no token of this model
+   * @param options `special`: include the text of control tokens (default false)
+   * @throws RecuaError (as a rejection) `invalid_value` if a number is not a token of this model
    */
   async detokenize(tokens: ArrayLike<number>, options: { special?: boolean | undefined } = {}): Promise<string> {
     const fields = openOptions(options, ['special']);
     const list = Array.from(tokens ?? [], Number);
-    // An Int32Array would make tokens of 1.5 and 2 ** 32.
+    // Check first: an Int32Array would silently convert 1.5 and 2 ** 32 to tokens.
     const wrong = list.find((token) => !Number.isInteger(token) || token < 0 || token >= this.#info.vocabSize);
     if (wrong !== undefined) throw new RecuaError('invalid_value', `Expected tokens from 0 to ${this.#info.vocabSize - 1}, got ${describe(wrong)}.`, { param: 'tokens' });
     return await this.#using((engine) => engine.detokenize(Int32Array.from(list), fields.boolean('special') ?? false));
   }
 
   /**
-   * Writes what the model has computed of the conversation that ran last to a file (mode 0600,
-   * replaced as a whole), so that a later process goes on with it without reading it again.
+   * Saves the KV cache of the conversation that ran last to a file, so that a later process can
+   * continue it without prefill. The file has mode 0600 and is replaced atomically.
    *
-   * @throws RecuaError (as a rejection) where the file cannot be written
+   * @throws RecuaError (as a rejection) if the file cannot be written; `chat_unsupported` for a
+   *   model that only embeds
    */
   async saveState(path: string): Promise<SavedState> {
     return await this.#using((engine) => engine.saveState(resolve(path)));
   }
 
   /**
-   * Reads what `saveState` wrote: conversations that begin with it need not be read again. A file
-   * of another model, other settings or another version, or a damaged one, gives 0 tokens and a
-   * reason.
+   * Restores the KV cache that `saveState` wrote: prompts that begin with its tokens reuse them.
+   * Resolves with 0 tokens and a `reason` if the file comes from another model, other settings or
+   * another version, or is damaged, or if every sequence is busy.
    *
-   * @throws RecuaError (as a rejection) `file_unreadable` where there is none
+   * @throws RecuaError (as a rejection) `file_unreadable` if the file is missing or cannot be read;
+   *   `chat_unsupported` for a model that only embeds
    */
   async restoreState(path: string): Promise<SavedState> {
     return await this.#using((engine) => engine.restoreState(resolve(path)));
   }
 
   /**
-   * Frees all that the model holds. It may be called at any time and more than once; running
-   * answers reject with `closed`. A model of {@link Models.lease} is given back instead: it stays
-   * loaded for others, and for who asks next.
+   * Frees the model. You can call it at any time and more than once; running answers reject with
+   * `closed`. For a model of {@link Models.lease}, it ends the lease instead: the model stays
+   * loaded for others.
    *
-   * @param options `drainMs`: how long running answers may go on until then (default 0)
+   * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
+   *   0)
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
     return (this.#disposing ??= this.#dispose(options.drainMs ?? 0));
   }
 
-  /** `dispose()`, for `await using`. */
+  /** Calls `dispose()`; for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.dispose();
   }
 
   /**
-   * The engine's turns, as events.
+   * Turns the engine's state changes into events.
    * @internal
    */
   heed(state: EngineState): void {
@@ -286,7 +291,7 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
     this.#isAway = state.state !== 'ready';
     if (this.#engine.crashes > this.#crashes) {
       this.#crashes = this.#engine.crashes;
-      this.emit('crashed', new RecuaError('model_crashed', `The engine process died (${this.#crashes} so far) and is started again.`));
+      this.emit('crashed', new RecuaError('model_crashed', `The engine process died (${this.#crashes} so far) and is restarting.`));
     }
     if (state.state === 'restarting' && state.fraction > 0) this.emit('loading', state.fraction);
     else if (state.state === 'failed') this.emit('failed', state.error);
@@ -297,14 +302,14 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   }
 
   async #dispose(drainMs: number): Promise<void> {
-    // Only now is #disposing set, which all methods look at.
+    // Let dispose() set #disposing first: every method checks it.
     await Promise.resolve();
     if (this.#release) await this.#giveBack(this.#release, drainMs);
     else await this.#engine.close(drainMs);
     this.emit('closed');
   }
 
-  /** Others may work with the engine: what runs here ends alone. */
+  /** Others may use the engine, so only this lease's work is ended. */
   async #giveBack(release: () => void, drainMs: number): Promise<void> {
     const timer = setTimeout(() => this.#ended.abort(), drainMs);
     await Promise.allSettled(this.#running);
@@ -315,11 +320,14 @@ export class Model extends EventEmitter<ModelEvents> implements AsyncDisposable 
   #untilEnd<S extends AbortSignal | undefined>(signal: S): S | AbortSignal {
     if (!this.#release) return signal;
     if (!signal) return this.#ended.signal;
-    // Of another realm it cannot be joined with ours; the answer is waited for then.
+    // A signal of another realm cannot be combined with ours; dispose then waits for that answer.
     return signal instanceof AbortSignal ? AbortSignal.any([signal, this.#ended.signal]) : signal;
   }
 
-  /** Work with the engine. What a dispose ends, ends with the same code as what comes after it. */
+  /**
+   * Runs work on the engine. Work that dispose() ends and calls made after it fail with the same
+   * code.
+   */
   async #using<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
     const closed = (): RecuaError => new RecuaError('closed', 'The model was disposed of.');
     if (this.#disposing) throw closed();

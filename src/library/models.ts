@@ -1,5 +1,5 @@
-// Several models of which each is loaded when it is asked for, as programs use them: the pool of
-// `recua api`, with a lease as a Model. Made by openModels; createServer serves it.
+// Several models, loaded on demand: the pool of `recua api`, with each lease as a Model. openModels
+// makes it; createServer can serve it.
 import { EventEmitter } from 'node:events';
 import { deviceBudget } from '../engine/offload.js';
 import { startPool } from '../engine/gateway/pool.js';
@@ -21,82 +21,86 @@ import { poolSettings } from '../settings/server.js';
 import { Model, modelInfo, type ModelInfo } from './model.js';
 import { openOptions, readFunction, readSignal, type LoadOptions } from './options.js';
 
-/** One of several models: what it is, and how it is loaded where that is not as the others are. */
+/** One of several models. Its own settings override the shared ones. */
 export interface ModelOptions extends OptionsOf<typeof engineConfigSettings> {
-  /** The path of a GGUF file, a model of the store, or `builtin`. */
+  /** The path of a GGUF file, a model in the store, or `builtin`. */
   model: string;
-  /** Other names that find it. */
+  /** Other names for it. */
   aliases?: readonly string[] | undefined;
-  /** How long it stays loaded after its last lease; below 0 for ever. */
+  /** How long it stays loaded after its last lease, in milliseconds; below 0 means forever. */
   keepAliveMs?: number | undefined;
-  /** Loaded before `openModels` resolves, and never unloaded for another. Default `false`. */
+  /** Loads it before `openModels` resolves, and never unloads it for another. Default `false`. */
   pinned?: boolean | undefined;
-  /** Of the models of one group at most one is loaded at a time. */
+  /** At most one model of a group is loaded at a time. */
   group?: string | undefined;
 }
 
-/** Which models there are, how they are loaded, and how much they may take. */
+/** Which models to open, how to load them, and their limits. */
 export interface OpenOptions extends OptionsOf<typeof engineConfigSettings>, OptionsOf<typeof poolSettings> {
   /**
-   * The models by their names; the first is the one that is meant where none is named. Default: all
-   * that `recua list` shows.
+   * The models by name. The first is the default model. Default: all models that `recua list`
+   * shows.
    */
   models?: Readonly<Record<string, ModelOptions>> | undefined;
-  /** Called with lines of the log from the first moment on, as the `log` event is. */
+  /** Called with each log line from the start, as the `log` event is. */
   onLog?: LoadOptions['onLog'];
 }
 
-/** How a model is borrowed. */
+/** Options for leasing a model. */
 export interface LeaseOptions {
-  /** Stays loaded for so long after this; below 0 for ever. Default: as the model is set. */
+  /**
+   * How long the model stays loaded after this lease, in milliseconds; below 0 means forever.
+   * Default: the model's own setting.
+   */
   keepAliveMs?: number | undefined;
-  /** Called while the model loads, with the part that is done, 0 to 1. */
+  /** Called while the model loads, with the fraction that is loaded, 0 to 1. */
   onProgress?: ((fraction: number) => void) | undefined;
-  /** Aborts the waiting, which then rejects with `cancelled`. */
+  /** Aborts the wait; `lease` then rejects with `cancelled`. */
   signal?: AbortSignal | undefined;
 }
 
-/** What one of several models is at. */
+/** State of one of several models. */
 export interface ModelStatus {
   id: string;
   aliases: readonly string[];
   /**
-   * `sleeping` has conversations on disk; `unloading` goes as soon as what it works on is done.
+   * `sleeping`: not loaded, with its conversations on disk; `unloading`: unloads when its running
+   * work is done.
    */
   state: ModelState['state'];
-  /** Of a model that is loading: the part that is done, 0 to 1. */
+  /** While loading: the fraction that is loaded, 0 to 1. */
   fraction?: number;
-  /** Of a model that failed: why. It is tried again when something changed. */
+  /** Why loading failed. It is retried when something changes. */
   error?: RecuaError;
-  /** What it was when it was last loaded. */
+  /** Its properties when it was last loaded; undefined if it never was. */
   info: Omit<ModelInfo, 'path'> | undefined;
   /**
-   * Its file is another by now, or there is none: what was loaded is used on, and the next load
-   * takes what is there.
+   * Set if its file was replaced or removed since it was loaded. The loaded model stays in use; the
+   * next load takes the file that is there then.
    */
   fileChange?: FileChange;
-  /** Process that computes it; undefined while there is none. */
+  /** Id of its engine process; undefined if there is none. */
   pid: number | undefined;
-  /** What it takes, or is expected to take; 0 where nobody knows. */
+  /** Memory that it takes, or is expected to take, in bytes; 0 if unknown. */
   memoryBytes: number;
   pinned: boolean;
   /** Leases and requests that hold it or wait for it. */
   leases: number;
-  /** When it is unloaded if nobody asks for it; undefined: never, or not loaded. */
+  /** When it will be unloaded if unused; undefined if never, or if it is not loaded. */
   expires: Date | undefined;
 }
 
-/** Arguments of the listeners, by event. */
+/** Events and the arguments of their listeners. */
 export interface ModelsEvents {
-  /** A model's state is another, or how far its load is. */
+  /** A model's state or its loading progress changed. */
   change: [status: ModelStatus];
-  /** A line of the log. Neither prompts nor answers are ever logged. */
+  /** A log line. The log never contains prompts or answers. */
   log: [level: 'debug' | 'info' | 'warn' | 'error', text: string];
 }
 
 const pools = new WeakMap<Models, ModelPool>();
 
-/** What is behind several models, for createServer. */
+/** The pool behind several models, for createServer. */
 export function poolOf(models: Models): ModelPool {
   const pool = pools.get(models);
   if (!pool) throw wrongType('models', 'models of openModels()', models);
@@ -104,11 +108,11 @@ export function poolOf(models: Models): ModelPool {
 }
 
 /**
- * Several models, each in a process of its own that is started when somebody asks for it.
- * {@link openModels} makes them.
+ * Several models. Each runs in its own process, which starts when the model is first needed. {@link
+ * openModels} makes them.
  *
- * Who leases a model gives it back with the model's `dispose()`; who opened the models ends them
- * all with theirs. A model that is leased is never unloaded for another.
+ * Release a leased model with the model's `dispose()`; end all models with the `dispose()` of this
+ * object. A leased model is never unloaded for another.
  */
 export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposable {
   readonly #pool: ModelPool;
@@ -124,7 +128,7 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
     pools.set(this, pool);
     pool.onChange((model) => {
       for (const [leased, lease] of this.#leased) {
-        // While it is on its way out nothing happens to the engine.
+        // While it unloads, nothing happens to the engine.
         if (lease.id === model.id && model.state.state !== 'unloading') leased.heed(lease.engine.state);
       }
       this.emit('change', status(model));
@@ -132,17 +136,17 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
   }
 
   /**
-   * Borrows a model: loads it where it is not loaded, which may mean that another one leaves. It
-   * stays loaded until the model that comes is given back by `dispose()`:
+   * Leases a model. Loads it if necessary, which may unload another one. It stays loaded until you
+   * call `dispose()` on the returned model:
    *
    * ```ts
    * await using chat = await models.lease('chat');
    * console.log((await chat.chat('Hello!')).content);
    * ```
    *
-   * @param name its name or an alias; without one the first
-   * @throws RecuaError (as a rejection) `model_not_found`, what loading throws, `model_too_large`
-   *   where it cannot fit, `queue_full`, `cancelled`, `closed`
+   * @param name its name or an alias; default: the first model
+   * @throws RecuaError (as a rejection) `model_not_found`, the codes of a failed load,
+   *   `model_too_large` if it cannot fit, `queue_full`, `cancelled`, `closed`
    */
   async lease(name?: string, options: LeaseOptions = {}): Promise<Model> {
     const fields = openOptions(options, ['keepAliveMs', 'onProgress', 'signal']);
@@ -172,35 +176,36 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
     return model;
   }
 
-  /** All models, loaded or not. */
+  /** Lists all models, loaded or not. */
   async list(): Promise<ModelStatus[]> {
     return (await this.#asking(() => this.#pool.list())).map(status);
   }
 
-  /** Loads a model, if it is not, and waits until it is there. */
+  /** Loads a model if it is not loaded, and waits until it is ready. */
   async load(name: string): Promise<ModelStatus> {
     return status(await this.#asking(() => this.#pool.load(checkName(name, 'name', mostNameLength))));
   }
 
   /**
-   * Unloads a model as soon as nobody works with it, and waits for that. It is `sleeping` then
-   * where its conversations are kept on disk, else `unloaded`.
+   * Unloads a model once its leases and requests end, and waits until it is unloaded. Its state is
+   * then `sleeping` if its conversations are kept on disk, else `unloaded`.
    */
   async unload(name: string): Promise<ModelStatus> {
     return status(await this.#asking(() => this.#pool.unload(checkName(name, 'name', mostNameLength))));
   }
 
   /**
-   * Ends all of them, leased or not. It may be called at any time and more than once; running
-   * answers reject with `closed`.
+   * Ends all models, leased or not. You can call it at any time and more than once; running answers
+   * reject with `closed`.
    *
-   * @param options `drainMs`: how long running answers may go on until then (default 0)
+   * @param options `drainMs`: how long running answers may continue first, in milliseconds (default
+   *   0)
    */
   dispose(options: { drainMs?: number | undefined } = {}): Promise<void> {
     return (this.#disposing ??= this.#pool.close(options.drainMs ?? 0));
   }
 
-  /** `dispose()`, for `await using`. */
+  /** Calls `dispose()`; for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.dispose();
   }
@@ -215,7 +220,7 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
 }
 
 /**
- * Opens several models. None is loaded yet but those that are pinned.
+ * Opens several models. Loads only the pinned ones; the others load on demand.
  *
  * ```ts
  * await using models = await openModels({
@@ -225,7 +230,8 @@ export class Models extends EventEmitter<ModelsEvents> implements AsyncDisposabl
  * ```
  *
  * @throws RecuaError (as a rejection) `model_not_found`, `ambiguous_model`, `invalid_gguf`, and
- *   `invalid_type` or `invalid_value` for options; of pinned models what loading throws
+ *   `invalid_type` or `invalid_value` for options; for pinned models also the codes of a failed
+ *   load
  */
 export async function openModels(options: OpenOptions = {}): Promise<Models> {
   const fields = openOptions(options, ['models', 'onLog', ...Object.keys(engineConfigSettings), ...Object.keys(poolSettings)]);
@@ -276,7 +282,7 @@ function readModel(name: string, options: unknown): WantedModel {
   return { name, model, aliases, config, defaults: {}, pinned: fields.boolean('pinned') ?? false, ...(group === undefined ? {} : { group }) };
 }
 
-/** The files, each looked at; nothing is loaded where one is no model. */
+/** Finds and checks all files before anything is loaded. */
 async function findAll(wanted: readonly WantedModel[]): Promise<[StoredModel[], Map<string, OwnSettings>]> {
   const chosen: StoredModel[] = [];
   const owners = new Map<string, string>();

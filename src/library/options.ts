@@ -1,5 +1,5 @@
-// The options of the library's methods, and what they are to the engine: every number checked,
-// every name known.
+// Reads the options of the library's methods into the engine's requests. Checks every number and
+// rejects unknown names.
 import { answerSettings, type samplerSettings } from '../settings/answer.js';
 import { defaults, engineConfigSettings, engineDefaults, type EngineConfig } from '../settings/config.js';
 import type { OptionsOf } from '../settings/kinds.js';
@@ -17,92 +17,95 @@ import { readTools, type ToolChoice, type Tools } from './tools.js';
 /** How to load a model. */
 export interface LoadOptions extends OptionsOf<typeof engineConfigSettings> {
   /**
-   * `true` (the default) runs the model in a process of its own: if llama.cpp aborts, that process
-   * dies alone, it is started again, and running answers go on. `false` runs the model in this
-   * process: nothing to start and nothing to send between processes, but an abort of llama.cpp ends
-   * the program.
+   * `true` (the default) runs the model in its own process: if llama.cpp aborts, only that process
+   * dies. Recua restarts it, and running answers continue. `false` runs the model in this process:
+   * no process to start and no messages between processes, but an abort in llama.cpp ends the
+   * program.
    */
   isolated?: boolean | undefined;
-  /** Called while the model loads, with the part that is done, 0 to 1. */
+  /** Called while the model loads, with the fraction that is loaded, 0 to 1. */
   onProgress?: ((fraction: number) => void) | undefined;
   /**
-   * Called with lines of the log from the first moment on; the `log` event has the same once the
-   * model is there.
+   * Called with each log line from the start of loading. Once the model is loaded, its `log` event
+   * gives the same lines.
    */
   onLog?: ((level: 'debug' | 'info' | 'warn' | 'error', text: string) => void) | undefined;
-  /** Aborts the loading, which then rejects with `cancelled`. */
+  /** Aborts loading; `loadModel` then rejects with `cancelled`. */
   signal?: AbortSignal | undefined;
 }
 
-/** How text is generated. */
+/** Options for generating text. */
 export interface GenerateOptions
   extends OptionsOf<typeof answerSettings>, OptionsOf<typeof samplerSettings> {
-  /** Mirostat 1 or 2 instead of the other samplers; 0, the default, is off. */
+  /** Mirostat 1 or 2, which replaces the other samplers. Default 0: off. */
   mirostat?: 0 | 1 | 2 | undefined;
   /**
-   * The same seed, request and build give the same answer. Of larger integers the low 32 bits
-   * count. Default: drawn at random.
+   * Seed of the sampler. The same seed, request and build give the same answer. Only the low 32
+   * bits of larger integers count. Default: random.
    */
   seed?: number | undefined;
   /**
-   * Added to the logits of tokens, −100 to 100, by token id or by text, which stands for each of
-   * its tokens; `false` bans.
+   * Values added to the logits of tokens, −100 to 100. Keys are token ids or texts; a text stands
+   * for each of its tokens. `false` bans a token.
    */
   logitBias?: Readonly<Record<number | string, number | false>> | undefined;
-  /** llama.cpp's samplers by name in the order in which they apply, instead of its own order. */
+  /** Names of llama.cpp's samplers in the order to apply them. Default: llama.cpp's own order. */
   samplers?: readonly string[] | undefined;
-  /** Texts at which DRY begins anew. Default: line breaks, `:`, `"` and `*`. */
+  /** Texts that make DRY start over. Default: line breaks, `:`, `"` and `*`. */
   drySequenceBreakers?: readonly string[] | undefined;
-  /** Go on where the model would end. Default `false`. */
+  /** Continues past the model's end-of-sequence token. Default `false`. */
   ignoreEos?: boolean | undefined;
   /**
-   * The result tells how likely each token was, with so many of the likeliest tokens beside it, 0
-   * to 20. Default: it does not.
+   * How many of the likeliest alternatives to report for each token, 0 to 20; the result then has
+   * the log probability of every token in `logprobs`. Default: no log probabilities.
    */
   logprobs?: number | undefined;
-  /** Text that ends the answer and is left out of it, or up to 16 of those. */
+  /** Text that ends the answer, or up to 16 such texts. The answer does not include it. */
   stop?: string | readonly string[] | undefined;
-  /** GBNF grammar that the answer has to follow. */
+  /** GBNF grammar that the answer must follow. */
   grammar?: string | undefined;
   /** Aborts the answer, which then rejects with `cancelled`. */
   signal?: AbortSignal | undefined;
 }
 
-/** How to complete a text. */
+/** Options for completing a text. */
 export interface CompleteOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
   /**
-   * The text has to be JSON that follows this; it comes parsed as `object`. What cannot be enforced
-   * is among the `warnings`.
+   * The text must be JSON that follows this schema; the result has it parsed as `object`.
+   * `warnings` lists keywords that Recua cannot enforce.
    */
   schema?: S;
 }
 
-/** How to answer a conversation. */
+/** Options for answering a conversation. */
 export interface ChatOptions<S extends Schema | undefined = undefined> extends GenerateOptions {
   /**
-   * The answer has to be JSON that follows this; it comes parsed as `object`. What cannot be
-   * enforced is among the `warnings`.
+   * The answer must be JSON that follows this schema; the result has it parsed as `object`.
+   * `warnings` lists keywords that Recua cannot enforce.
    */
   schema?: S;
   /** Tools that the model may call, by name. */
   tools?: Tools | undefined;
   /**
-   * What the answer may be like, such as a text that is to be changed a little: where that comes
-   * true, the same answer comes faster.
+   * Text that the answer is likely to repeat, such as a file with a small edit to make. Parts that
+   * match come faster; the answer is the same.
    */
   prediction?: string | undefined;
-  /** Default `'auto'`. It holds for the first answer; after results of tools the model is free. */
+  /**
+   * Which tools the model may call. `'required'` and a named tool bind only the first answer; after
+   * tool results the model may answer without a call. Default `'auto'`.
+   */
   toolChoice?: ToolChoice | undefined;
-  /** Whether one answer may call several tools. Default: as the model's template has it. */
+  /** Whether one answer may call several tools. Default: what the model's template says. */
   parallelToolCalls?: boolean | undefined;
   /**
-   * How often the model is asked again with the results of tools before its calls are left to the
-   * program. Default 8.
+   * How many times the library sends tool results back to the model. After that, it returns the
+   * model's calls to the program. Default 8.
    */
   maxToolRounds?: number | undefined;
-  /** `false` tells models that can think to answer at once. Default `true`. */
+  /** `false` tells models that can think to answer immediately. Default `true`. */
   thinking?: boolean | undefined;
-  /** Further variables for the chat template. */
+  /** More variables for the chat template. */
   templateOptions?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -116,8 +119,8 @@ const generateNames = [...samplingNames, 'maxTokens', 'logprobs', 'stop', 'gramm
 const chatNames = [...generateNames, 'tools', 'toolChoice', 'parallelToolCalls', 'maxToolRounds', 'thinking', 'templateOptions', 'prediction'];
 
 /**
- * The options as fields. A name that is not known would be ignored otherwise, and is most often a
- * mistyped one.
+ * The options as fields. Rejects unknown names: most are typos, and they would otherwise be
+ * ignored.
  */
 export function openOptions(options: object, known: readonly string[], path = ''): Fields {
   if (!isObject(options)) throw wrongType(path || 'options', 'an object', options);
@@ -215,7 +218,7 @@ function conflict(one: string, other: string): RecuaError {
   return new RecuaError('invalid_value', `Expected ${one} or ${other}, got both; leave one out.`, { param: one });
 }
 
-/** Texts that say something, for embedding and reranking. */
+/** Non-empty texts, for embedding and reranking. */
 export function readTexts(value: unknown, param: string): string[] {
   if (!Array.isArray(value)) throw wrongType(param, 'an array of texts', value);
   return (value as unknown[]).map((text, index) => readText(text, `${param}[${index}]`));

@@ -1,33 +1,31 @@
-// An answer as a program holds it: iterate it for what is new, await it for the whole, or both.
-// Made by Model.
+// A running answer: iterate it to stream, await it for the whole result, or both. Made by Model.
 import { DeltaQueue } from '../engine/gateway/answer.js';
 import type { Answer } from '../engine/api.js';
 import type { Delta } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 
 /**
- * What is new of an answer. A delta may hold several of these; what is said comes after what is
- * thought.
+ * The next part of an answer. One delta may have several fields; thinking precedes text.
  */
 export interface ReplyDelta {
   /** Text to show. */
   content?: string;
-  /** Thoughts before the answer, of models that think. */
+  /** Thinking before the answer, from models that think. */
   reasoning?: string;
   /**
-   * Parts of tool calls. `index` tells the calls of an answer apart; `id` and `name` come with a
-   * call's first part, `arguments` are pieces of JSON text to concatenate.
+   * Parts of tool calls. `index` identifies the call within the answer. `id` and `name` come with
+   * the call's first part; `arguments` are pieces of JSON text to concatenate.
    */
   toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
 }
 
-/** An abort signal, of this realm or another. */
+/** Recognizes an AbortSignal of any realm. */
 export function isAbortSignal(value: unknown): value is AbortSignal {
   const signal = value as Partial<AbortSignal> | null | undefined;
   return typeof signal === 'object' && signal !== null && typeof signal.aborted === 'boolean' && typeof signal.addEventListener === 'function';
 }
 
-/** Lets a reply's work hand out deltas and run answers of the engine under the reply's signal. */
+/** Lets a reply's work emit deltas and run engine answers under the reply's signal. */
 export interface ReplyWork {
   readonly signal: AbortSignal;
   /** Reads an answer to its end. */
@@ -35,13 +33,13 @@ export interface ReplyWork {
 }
 
 /**
- * A running answer: an async iterable of what is new, and a promise of the whole.
+ * A running answer: an async iterable of its parts and a promise of the whole result.
  *
- * It runs whether or not somebody reads it. Iterate it once; a slow reader gets deltas merged.
- * Leaving the loop early cancels the answer, and so does aborting the `signal` of its options. Both
- * ways of reading throw a `RecuaError`: `cancelled` after a cancel, `closed` after `dispose()`,
- * `model_crashed` where it ends the engine process again and again, or why the request cannot be
- * answered.
+ * The answer runs whether or not the program reads it. Iterate it only once; for a slow reader,
+ * deltas are merged. Leaving the loop early cancels the answer, as does aborting the `signal`
+ * option. Both ways of reading throw a `RecuaError`: `cancelled` after cancelling, `closed` after
+ * `dispose()`, `model_crashed` if the answer repeatedly kills the engine process, or the reason why
+ * the request cannot be answered.
  */
 export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta> {
   readonly #result: Promise<Result>;
@@ -52,23 +50,23 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
 
   /** @internal */
   constructor(given: unknown, work: (work: ReplyWork) => Promise<Result>) {
-    // What is no signal the work refuses, with its other options.
+    // The work itself rejects an invalid signal, along with the other options.
     const signal = isAbortSignal(given) ? given : undefined;
     this.#deltas = new DeltaQueue(() => this.cancel());
     const forward = (): void => this.cancel();
     if (signal?.aborted) this.cancel();
     else signal?.addEventListener('abort', forward, { once: true });
     this.#result = this.#run(work).finally(() => signal?.removeEventListener('abort', forward));
-    // Who only iterates meets the error there.
+    // A program that only iterates gets the error from the iterator.
     this.#result.catch(() => {});
   }
 
-  /** Stops the answer; the work for it ends within a step. No effect on one that is complete. */
+  /** Stops the answer within one step. Has no effect on a complete answer. */
   cancel(): void {
     this.#controller.abort(new RecuaError('cancelled', 'The answer was cancelled.'));
   }
 
-  /** What is new, until the answer is complete. */
+  /** Yields the parts of the answer until it is complete. */
   [Symbol.asyncIterator](): AsyncGenerator<ReplyDelta, void, undefined> {
     return this.#deltas[Symbol.asyncIterator]();
   }
@@ -91,7 +89,7 @@ export class Reply<Result> implements Promise<Result>, AsyncIterable<ReplyDelta>
   async #run(work: (work: ReplyWork) => Promise<Result>): Promise<Result> {
     const { signal } = this.#controller;
     try {
-      // Not in the constructor's turn, so that a wrong request rejects as any other failure does.
+      // Start asynchronously, so that an invalid request rejects like any other failure.
       await Promise.resolve();
       signal.throwIfAborted();
       const result = await work({

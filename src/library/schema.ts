@@ -1,6 +1,6 @@
-// What a program may give as a schema, the TypeScript type of the answers to it, and answers' text
-// → objects. Schemas of other libraries come in by the Standard Schema interface, so that none of
-// those libraries is needed here.
+// Schemas that programs may pass, the TypeScript types of answers to them, and parsing answers.
+// Schemas of other libraries are read through the Standard Schema interface, so none of those
+// libraries is a dependency.
 import { RecuaError } from '../errors.js';
 
 /**
@@ -13,8 +13,8 @@ export interface JsonSchema {
 
 /**
  * A schema of zod (4.2 or newer), ArkType, Valibot (with `toStandardJsonSchema`) or any other
- * library that implements Standard Schema and gives JSON schema. Answers are checked by it, too, so
- * that defaults and transformations apply.
+ * library that implements Standard Schema and can export JSON schema. The library also validates
+ * the answers, so defaults and transformations apply.
  */
 export interface StandardSchema<Output = unknown> {
   readonly '~standard': {
@@ -25,17 +25,17 @@ export interface StandardSchema<Output = unknown> {
   };
 }
 
-/** What a Standard Schema says of a value. */
+/** The result of validating a value with a Standard Schema. */
 export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
 
-/** What is taken as a schema: JSON schema, or a schema of another library. */
+/** A schema: JSON schema, or a schema of another library. */
 export type Schema = JsonSchema | StandardSchema;
 
 /**
- * The type of what a schema describes: what a library's schema states, or what the keywords of a
- * JSON schema say.
+ * The type of the values that a schema describes: the output type of a library's schema, or the
+ * type that a JSON schema's keywords describe.
  */
 export type FromSchema<S> =
   S extends undefined ? undefined
@@ -43,8 +43,8 @@ export type FromSchema<S> =
       : FromJsonSchema<S>;
 
 /**
- * The type that the keywords of a JSON schema describe; `unknown` where they are not known to the
- * compiler.
+ * The type that a JSON schema's keywords describe; `unknown` if the compiler does not know the
+ * keywords.
  */
 export type FromJsonSchema<S> =
   S extends { readonly const: infer Value } ? Value
@@ -54,7 +54,7 @@ export type FromJsonSchema<S> =
           : S extends { readonly type: infer Type } ? OfType<Type extends readonly (infer One)[] ? One : Type, S>
             : unknown;
 
-/** Distributes over several types. */
+/** Distributes over a union of types. */
 type OfType<Type, S> =
   Type extends 'string' ? string
     : Type extends 'number' | 'integer' ? number
@@ -73,12 +73,11 @@ type ObjectOf<S> = S extends { readonly properties: infer Properties }
 
 type RequiredOf<S> = S extends { readonly required: readonly (infer Name)[] } ? Name : never;
 
-/** One object type, as editors show it best. */
+/** Merges an intersection into one object type, which editors show better. */
 type Flat<T> = { [Name in keyof T]: T[Name] };
 
 /**
- * What libraries have that turn their schemas into JSON schema: Standard JSON Schema, or a method
- * of their own.
+ * How libraries convert their schemas to JSON schema: Standard JSON Schema, or their own method.
  */
 interface Convertible {
   '~standard'?: { jsonSchema?: { input?: (options: { target: string }) => unknown } };
@@ -88,8 +87,8 @@ interface Convertible {
 
 /**
  * The JSON schema of a schema.
- * @throws RecuaError `invalid_schema` where it is none, or comes from a library that does not give
- *   one.
+ * @throws RecuaError `invalid_schema` if it is not a schema, or its library cannot export JSON
+ *   schema.
  */
 export function jsonSchemaOf(schema: Schema, param: string): object {
   const library = schema as Convertible;
@@ -101,21 +100,21 @@ export function jsonSchemaOf(schema: Schema, param: string): object {
     else if (typeof library.toJsonSchema === 'function') json = library.toJsonSchema();
     else if (isStandard(schema)) {
       throw new RecuaError('invalid_schema',
-        `The schema for ${param} comes from a version of ${String(schema['~standard'].vendor)} that gives no JSON schema by itself; use a newer one, or give the JSON schema (z.toJSONSchema(schema) with zod).`, { param });
+        `The schema for ${param} comes from a version of ${String(schema['~standard'].vendor)} that gives no JSON schema by itself; use a newer version, or pass the JSON schema (z.toJSONSchema(schema) with zod).`, { param });
     }
   } catch (thrown) {
     if (thrown instanceof RecuaError) throw thrown;
     throw new RecuaError('invalid_schema', `The schema for ${param} has no JSON schema: ${(thrown as Error).message}`, { param, cause: thrown });
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw new RecuaError('invalid_schema', `Expected a schema for ${param}: an object of JSON schema, or a schema of zod and its like.`, { param });
+    throw new RecuaError('invalid_schema', `Expected a schema for ${param}: a JSON schema object, or a schema of a library such as zod.`, { param });
   }
   return json;
 }
 
 /**
- * A value that follows the schema's JSON, as the schema's own library wants it.
- * @throws RecuaError `answer_invalid` with what it found wrong.
+ * Validates and transforms a value with the schema's own library.
+ * @throws RecuaError `answer_invalid` with the issues found.
  */
 export async function checkBySchema(schema: Schema | undefined, value: unknown): Promise<unknown> {
   if (schema === undefined || !isStandard(schema)) return value;

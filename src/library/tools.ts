@@ -1,5 +1,4 @@
-// Tools that a program offers to the model: what the model is told of them, and running those it
-// calls.
+// Tools that a program offers to the model: describing them, and running the ones the model calls.
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { checkName, Fields, isObject, wrongType, wrongValue } from '../request/fields.js';
@@ -7,27 +6,27 @@ import { chooseByWord, maxToolName, maxTools, offerNamed, writeTools, type Choic
 import { toJson, type Message, type ToolCall } from './messages.js';
 import { checkBySchema, jsonSchemaOf, type FromSchema, type Schema } from './schema.js';
 
-/** What a tool is told of the call. */
+/** What `execute` learns about the call. */
 export interface ToolContext {
-  /** The call's id. */
+  /** The `id` of the call. */
   id: string;
   /** Aborts when the answer is cancelled. */
   signal: AbortSignal;
 }
 
 /**
- * A tool that the model may call. Write it with {@link tool}, which gives `execute` the type of its
- * arguments.
+ * A tool that the model may call. Define it with {@link tool}, which types the arguments of
+ * `execute`.
  */
 export interface Tool<S extends Schema = Schema> {
-  /** What it does and when to use it, for the model. */
+  /** What the tool does and when to use it; the model reads this. */
   description?: string | undefined;
-  /** Schema of its arguments, an object; without it the tool takes none. */
+  /** Schema of its arguments, an object. Default: no arguments. */
   parameters?: S | undefined;
   /**
-   * Does the work. With it the call is answered at once and the model goes on with the result: a
-   * string as it is, anything else as JSON. Without it the answer ends with the call. What it
-   * throws rejects the answer.
+   * Runs the tool. The library sends its result to the model, a string as it is and anything else
+   * as JSON, and the model continues. If it throws, the answer rejects with that error. Without
+   * `execute`, the answer ends with the call.
    */
   execute?: ((args: FromSchema<S>, context: ToolContext) => unknown) | undefined;
 }
@@ -43,19 +42,19 @@ export interface AnyTool {
 export type Tools = Readonly<Record<string, AnyTool>>;
 
 /**
- * Which tools the model may call: `'auto'` any or none, `'required'` at least one, `'none'`, or one
- * by its name. Where the template's format lets text come first, `maxTokens` may end an answer
- * before there was a call.
+ * Which tools the model may call: `'auto'` any or none, `'required'` at least one, `'none'` none,
+ * `{ name }` that one. If the template's format allows text before a call, `maxTokens` may end an
+ * answer before its call.
  */
 export type ToolChoice = 'auto' | 'required' | 'none' | { readonly name: string };
 
-/** Returns the tool as it is, typed: `execute` gets what `parameters` describe. */
+/** Returns the tool unchanged; types `execute` by `parameters`. */
 export function tool<const S extends Schema>(definition: Tool<S>): Tool<S> {
   return definition;
 }
 
 
-/** The tools of a request, for the engine. */
+/** Reads a request's tools for the engine. */
 export function readTools(fields: Fields): Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'> {
   const tools = Object.entries(fields.object('tools') ?? {}).map(([name, definition]) => describeTool(name, Fields.of(definition, `tools.${name}`)));
   if (tools.length > maxTools) throw wrongValue('tools', `at most ${maxTools} tools`, tools);
@@ -90,7 +89,9 @@ function choose(choice: unknown, tools: ReadTool[]): Choice {
   return { offered: offerNamed(tools, [name], 'toolChoice.name'), toolChoice: 'required' };
 }
 
-/** The results of calls as messages; undefined where one of them is for the program to answer. */
+/**
+ * Runs the calls and returns their results as messages; undefined if the program has to answer one.
+ */
 export async function runTools(tools: Tools, calls: readonly ToolCall[], signal: AbortSignal): Promise<Message[] | undefined> {
   const executable = calls.map((call) => (Object.hasOwn(tools, call.name) ? tools[call.name] : undefined));
   if (!executable.every((tool) => tool?.execute !== undefined)) return undefined;
@@ -100,11 +101,11 @@ export async function runTools(tools: Tools, calls: readonly ToolCall[], signal:
   }));
 }
 
-/** Arguments that do not fit are the model's mistake: it is told, and may try again. */
+/** Invalid arguments are the model's mistake: it gets the error as the result and may try again. */
 async function runTool({ parameters, execute }: AnyTool, call: ToolCall, signal: AbortSignal): Promise<string> {
   let args: unknown;
   try {
-    if (typeof call.arguments === 'string') throw new RecuaError('answer_invalid', 'The arguments are no JSON.');
+    if (typeof call.arguments === 'string') throw new RecuaError('answer_invalid', 'The arguments are not valid JSON.');
     args = await checkBySchema(parameters, call.arguments);
   } catch (thrown) {
     if (!(thrown instanceof RecuaError && thrown.code === 'answer_invalid')) throw thrown;

@@ -1,6 +1,5 @@
-// Names that people give to models: one JSON file, replaced as a whole by one process at a time. An
-// alias names a repository's file, not a path, so that it still holds when the model is downloaded
-// anew.
+// Model aliases: one JSON file, which one process at a time replaces as a whole. An alias names a
+// file in a repository, not a path, so it stays valid when the model is downloaded again.
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { RecuaError } from '../errors.js';
@@ -10,17 +9,20 @@ import type { Places } from './places.js';
 
 export interface AliasTarget {
   repo: string;
-  /** Path inside the repository; of a split model the first part. */
+  /** Path inside the repository; for a split model, its first part. */
   file: string;
-  /** The model was there before the alias was given, so it stays when the alias goes. */
+  /** The model was in the store before the alias; removing the alias keeps the model. */
   adopted?: boolean | undefined;
 }
 
 export type Aliases = ReadonlyMap<string, AliasTarget>;
 
-/** Taken by what Recua itself calls models. */
+/** Names that Recua uses for models itself. */
 const reserved = new Set(['builtin', 'default']);
-/** The lock is held for one small write; whoever holds it longer is stuck. */
+/**
+ * How long to wait for the lock. It is held for one small write; a holder that takes longer is
+ * stuck.
+ */
 const patienceMs = 20_000;
 
 /** Throws `invalid_name` for a name that could be mistaken for something else. */
@@ -43,13 +45,12 @@ export async function readAliases(places: Places): Promise<Aliases> {
     throw new RecuaError('file_unreadable', `The aliases in ${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
   const aliases = parse(text);
-  if (!aliases) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Mend the file or delete it; the models themselves are not touched.`);
+  if (!aliases) throw new RecuaError('file_unreadable', `Expected aliases in ${path}, got something else. Fix the file or delete it; that does not affect the models.`);
   return aliases;
 }
 
 /**
- * Gives a name to a model. Throws `alias_taken` if another one has it, unless `force` takes it away
- * from that.
+ * Gives a model an alias. Throws `alias_taken` if another model has it, unless `force` moves it.
  */
 export async function addAlias(places: Places, name: string, target: AliasTarget, force: boolean): Promise<void> {
   checkAlias(name);
@@ -62,7 +63,7 @@ export async function addAlias(places: Places, name: string, target: AliasTarget
   });
 }
 
-/** Takes away the aliases that a test picks; resolves to their names. */
+/** Removes the aliases that a predicate selects; resolves to their names. */
 export async function removeAliases(places: Places, goes: (name: string, target: AliasTarget) => boolean): Promise<string[]> {
   const before = await readAliases(places);
   if (![...before].some(([name, target]) => goes(name, target))) return [];
@@ -89,8 +90,8 @@ function isSame(a: AliasTarget, b: AliasTarget): boolean {
 }
 
 /**
- * Reads, changes and replaces the file while no other process does; `edit` tells whether there is
- * anything to write.
+ * Reads, changes and replaces the file under a lock. `edit` returns whether there is something to
+ * write.
  */
 async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) => boolean): Promise<void> {
   const path = fileOf(places);
@@ -104,7 +105,7 @@ async function change(places: Places, edit: (aliases: Map<string, AliasTarget>) 
     if (!edit(aliases)) return;
     await mkdir(dirname(path), { recursive: true });
     const sorted = Object.fromEntries([...aliases].sort(([a], [b]) => (a < b ? -1 : 1)));
-    // Imported by those who write, which are few of those who read.
+    // Imported lazily: few of the readers write.
     const { default: writeFileAtomic } = await import('write-file-atomic');
     await writeFileAtomic(path, `${JSON.stringify({ aliases: sorted }, null, 2)}\n`);
   } catch (cause) {

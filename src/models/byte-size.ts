@@ -1,10 +1,9 @@
-// Sizes of files and speeds of downloads, as people read and write them. Pure; used by downloads
-// and the command line.
+// File sizes and download rates as text. Pure; used by downloads and the command line.
 import { RecuaError } from '../errors.js';
 
 const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** `2.29 MiB`; three significant digits are as much as anybody reads. */
+/** `2.29 MiB`: three significant digits. */
 export function sizeText(bytes: number): string {
   let size = bytes;
   let unit = 0;
@@ -15,8 +14,8 @@ export function sizeText(bytes: number): string {
 const powers: Readonly<Record<string, number>> = { '': 0, k: 1, m: 2, g: 3, t: 4 };
 
 /**
- * Bytes per second of `500K`, `2M`, `1.5MiB`, `1MB/s`. K, M and G are powers of 1024, as curl and
- * wget have them; only an explicit `kB`, `MB`, `GB` is one of 1000.
+ * Parses a rate such as `500K`, `2M`, `1.5MiB` or `1MB/s` into bytes per second. K, M and G are
+ * powers of 1024, as in curl and wget; only an explicit `kB`, `MB` or `GB` is a power of 1000.
  */
 export function readRate(text: string): number {
   if (/^\s*0\s*$/.test(text)) return 0;

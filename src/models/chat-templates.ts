@@ -1,22 +1,19 @@
-// Chat templates by family name, for models whose file carries none or a wrong one: Jinja sources
-// in each family's published format. Chosen by `recua chat --template`; the engine renders them.
-// None writes a BOS token: tokenizing adds the vocabulary's.
+// Chat templates by family name, for models whose file has none or a wrong one: Jinja sources in
+// each family's published format. `recua chat --template` selects one; the engine renders it. None
+// writes a BOS token: tokenizing adds the one from the vocabulary.
 
 export const templateNames = ['auto', 'chatml', 'llama3', 'mistral', 'gemma', 'phi3', 'qwen'] as const;
 export type TemplateName = (typeof templateNames)[number];
 
 export interface ChatTemplate {
-  /** Jinja source; '' is the model's own. */
+  /** Jinja source; '' means the model's own template. */
   source: string;
-  /**
-   * What ends a turn: a control token where the vocabulary has it, else text that has to stop the
-   * answer.
-   */
+  /** What ends a turn: a control token if the vocabulary has it, else a stop text. */
   stops: readonly string[];
 }
 
 /**
- * Both have no place for a system message: it goes before the first user message, after a blank
+ * Neither format has a system message: it goes before the first user message, followed by a blank
  * line.
  */
 const foldSystem = `
@@ -34,7 +31,7 @@ const chatml = `
   {{- '<|im_start|>assistant\\n' -}}
 {%- endif -%}`;
 
-/** Qwen 2.5 brings a system message of its own where there is none. */
+/** Qwen 2.5 adds its own system message if there is none. */
 const qwen = `
 {%- if not messages or messages[0]['role'] != 'system' -%}
   {{- '<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\\n' -}}
@@ -48,7 +45,7 @@ const llama3 = `
   {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}
 {%- endif -%}`;
 
-/** The third version of the format, that of Mistral 7B Instruct v0.3 and Mistral Large. */
+/** Version 3 of the format, as in Mistral 7B Instruct v0.3 and Mistral Large. */
 const mistral = `${foldSystem}
 {%- for message in messages -%}
   {%- if message['role'] == 'assistant' -%}

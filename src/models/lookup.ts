@@ -1,6 +1,6 @@
-// Which models of the store a name means. The store asks for one that can be run, removals for all
-// that would go. Reads headers only where a name asks for a quantization that no file's name
-// states.
+// Which models of the store a name means. The store asks for one runnable model; removal asks for
+// all models that it would delete. Reads file headers only if a name has a quantization that no
+// file name states.
 import { basename } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { readAliases } from './aliases.js';
@@ -18,7 +18,7 @@ import { isHubName, tryRepositoryName } from './names/repository-name.js';
 import type { RepositoryName } from './names/repository-name.js';
 import { shellWord } from './names/shell-word.js';
 
-/** The cache as it was at one moment. */
+/** The cache at one moment. */
 export interface Inventory {
   places: Places;
   repos: readonly CachedRepo[];
@@ -27,10 +27,10 @@ export interface Inventory {
 }
 
 export interface Found {
-  /** What was matched; undefined where the name means nothing here. */
+  /** What matched; undefined if the name means nothing here. */
   by: 'alias' | 'repo' | 'quantization' | 'file' | undefined;
   models: readonly CachedModel[];
-  /** The name taken apart, where it is one of a repository. */
+  /** The parsed name, if it is a repository name. */
   repoName: RepositoryName | undefined;
 }
 
@@ -48,8 +48,8 @@ export async function lookUp(inventory: Inventory, name: string): Promise<Found>
     const found = await lookUpRepo(inventory, repoName);
     if (found.models.length > 0) return { ...found, repoName };
   }
-  // A partial's own name, a file's, or what is left of that without folder, part and ending; case
-  // only counts where it decides.
+  // The name of a partial download or of a file, or a file name without folder, part and extension.
+  // Case counts only to break ties.
   for (const same of [(a: string) => a === name, (a: string) => a.toLowerCase() === name.toLowerCase()]) {
     const byName = models.filter((model) => [model.name, model.file, `${model.repo}/${model.file}`, ...namesOfFiles(model)].some(same));
     if (byName.length > 0) return { by: 'file', models: byName, repoName };
@@ -72,18 +72,18 @@ async function lookUpRepo({ repos, models }: Inventory, { repo: name, revision, 
     if (sameQuantization(word, model.quantization) || sameQuantization(word, await headerQuantization(model))) stated.push(model);
   }
   if (stated.length > 0) return { by: 'quantization', models: stated };
-  // As for pull, a file's or model's name may stand there.
+  // As with pull, this place may hold the name of a file or model.
   return { by: 'file', models: ofRepo.filter((model) => [model.file, ...namesOfFiles(model)].some((one) => one.toLowerCase() === word.toLowerCase())) };
 }
 
-/** What the file itself says; '' where it cannot be read. */
+/** The quantization in the file's header; '' if it cannot be read. */
 export async function headerQuantization(model: CachedModel): Promise<string> {
   const [first] = model.parts;
   if (first === undefined || first.dangling) return '';
   return await readGguf(first.path).then((file) => quantizationOf([file]), () => '');
 }
 
-/** Every name that means this model and no other that can be run, for requests that name it. */
+/** Every name by which requests may mean this model and no other runnable one. */
 export function namesOf(model: CachedModel, { models, aliases }: Inventory): string[] {
   const siblings = models.filter((other) => other.repo === model.repo && isWhole(other));
   const label = quantizationOfName(model.file);
@@ -106,8 +106,8 @@ function namesOfFiles(model: CachedModel): string[] {
 }
 
 /**
- * The one model among those a name means; throws `ambiguous_model`, or `model_not_found` for what
- * is not whole.
+ * Picks the one model that a name means. Throws `ambiguous_model`, or `model_not_found` for an
+ * incomplete model.
  */
 export function chooseOne(name: string, models: readonly CachedModel[]): CachedModel {
   const whole = models.filter(isWhole);
@@ -124,7 +124,7 @@ export function ambiguous(name: string, models: readonly CachedModel[]): RecuaEr
 
 function notWhole(model: CachedModel): RecuaError {
   const dangling = model.parts.find((part) => part.dangling);
-  const again = model.repo.startsWith('local/') ? 'Import it again, or take it out with recua rm.' : `Pull it again to go on: recua pull ${model.repo}${model.file === '' ? '' : ` --file ${shellWord(model.file)}`}${model.revision === undefined ? '' : ` --revision ${shellWord(model.revision)}`}`;
+  const again = model.repo.startsWith('local/') ? 'Import it again, or remove it with recua rm.' : `Pull it again to go on: recua pull ${model.repo}${model.file === '' ? '' : ` --file ${shellWord(model.file)}`}${model.revision === undefined ? '' : ` --revision ${shellWord(model.revision)}`}`;
   if (model.partials.length > 0) {
     const percent = percentOf(model);
     const done = percent === undefined ? '' : ` (${percent} %)`;
@@ -144,7 +144,7 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const { repoName } = found;
   if (found.by === 'alias') {
     const target = aliases.get(name);
-    return new RecuaError('model_not_found', `The alias ${name} names ${target?.repo}/${target?.file}, which is no longer in the store. Take the alias out with recua rm ${name}, or get the model again.`);
+    return new RecuaError('model_not_found', `The alias ${name} names ${target?.repo}/${target?.file}, which is no longer in the store. Remove the alias with recua rm ${name}, or get the model again.`);
   }
   const ofRepo = repoName === undefined ? [] : models.filter((model) => model.repo === repoName.repo);
   const sidecar = repoName?.file !== undefined && repos.some((repo) => repo.repo === repoName.repo && repo.files.some((file) => file.file === repoName.file));
@@ -155,7 +155,7 @@ export function notFound(name: string, found: Found, { models, repos, aliases }:
   const pull = isHubName(repoName) ? ` To download it: recua pull ${pullName(repoName)}` : '';
   const suggestion = `${there}${near === undefined ? '' : ` Did you mean ${near}?`}${pull}`;
   const hint = suggestion === '' ? ' Expected the path of a GGUF file, a model of the store (recua list), or builtin for the embedded model.' : suggestion;
-  // Short, since what to do comes behind it.
+  // Short, because the advice follows.
   return new RecuaError('model_not_found', `There is no model ${name}, neither as a file nor in the store.${hint}`);
 }
 
@@ -164,7 +164,7 @@ function pullName({ repo, revision, word, file }: RepositoryName): string {
   return file !== undefined ? `${at} --file ${shellWord(file)}` : word !== undefined ? `${at}:${word}` : at;
 }
 
-/** Which revisions of a repository the store has, where another was asked for. */
+/** Lists the revisions in the store, if another revision was requested. */
 function revisionsOf(repoName: RepositoryName | undefined, repos: readonly CachedRepo[]): string | undefined {
   const repo = repoName?.revision === undefined ? undefined : repos.find((one) => one.repo === repoName.repo);
   if (!repo || commitOf(repo, repoName!.revision!) !== undefined) return undefined;

@@ -1,5 +1,4 @@
-// Further names for a model of the store: no bytes are copied. Called by `recua alias` and
-// `recua cp`.
+// Adds names to a model of the store without copying it. Called by `recua alias` and `recua cp`.
 import { RecuaError } from '../errors.js';
 import { addAlias, checkAlias, removeAliases } from './aliases.js';
 import { readInventory } from './lookup.js';
@@ -11,15 +10,15 @@ import { findModel } from './store.js';
 
 export interface NamedModel {
   alias: string;
-  /** As `list` shows it; undefined where it is no longer in the store. */
+  /** The name that `list` shows; undefined if the model is no longer in the store. */
   model: string | undefined;
   repo: string;
   file: string;
 }
 
 /**
- * Gives a model one more name. Throws `invalid_name`, `alias_taken`, and as `findModel` for the
- * source.
+ * Gives a model another name. Throws `invalid_name`, `alias_taken`, and for the source what
+ * `findModel` throws.
  */
 export async function nameModel(places: Places, source: string, alias: string, force: boolean): Promise<NamedModel> {
   checkAlias(alias);
@@ -30,12 +29,12 @@ export async function nameModel(places: Places, source: string, alias: string, f
   }
   const { revision } = tryRepositoryName(source) ?? {};
   if (revision !== undefined) throw new RecuaError('invalid_name', `An alias names a model whatever its revision; expected the name without @${revision}.`);
-  // It was there before, so it stays when the alias goes.
+  // The model was there before the alias, so it stays when the alias is removed.
   await addAlias(places, alias, { repo, file, adopted: true }, force);
   return namedModels(await readInventory(places)).find((one) => one.alias === alias)!;
 }
 
-/** Takes names away; the models stay. Throws `invalid_name` for one that is no alias. */
+/** Removes aliases; the models stay. Throws `invalid_name` for a name that is not an alias. */
 export async function forgetNames(inventory: Inventory, names: readonly string[]): Promise<void> {
   const unknown = names.find((name) => !inventory.aliases.has(name));
   if (unknown !== undefined) {
@@ -45,7 +44,7 @@ export async function forgetNames(inventory: Inventory, names: readonly string[]
   await removeAliases(inventory.places, (name) => names.includes(name));
 }
 
-/** All aliases, in order. */
+/** All aliases, sorted. */
 export function namedModels({ aliases, models }: Inventory): NamedModel[] {
   return [...aliases].map(([alias, { repo, file }]) => ({
     alias, repo, file, model: models.find((one) => one.repo === repo && one.file === file)?.name,

@@ -1,29 +1,29 @@
-// Where things are kept: models in the hub's own cache, chat sessions and Recua's state beside it.
-// Read from the environment by whoever needs a place; tests give an environment of their own.
+// Where Recua keeps things: models in the hub's own cache; chat sessions and Recua's state beside
+// it. Reads the environment at each call; tests pass their own.
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 export interface Places {
   /**
-   * The hub's cache: `models--owner--repo/{blobs,snapshots,refs}`. Python's huggingface_hub reads
-   * and writes the same.
+   * The hub's cache: `models--owner--repo/{blobs,snapshots,refs}`, shared with Python's
+   * huggingface_hub.
    */
   hub: string;
   /** Saved chats. */
   sessions: string;
-  /** Aliases, times of use, the managed server's state and logs, chat history, CPU's proof. */
+  /** Aliases, usage times, the managed server's state and logs, chat history, the CPU proof. */
   state: string;
-  /** The file that Python's `login` writes the access token to. */
+  /** The file where Python's `login` stores the access token. */
   tokenFile: string;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * The narrower variable wins, and of equals ours: HUB_HOME and HF_HUB_CACHE name the cache itself,
- * SERVICE_HOME and HF_HOME the folder around it. HUB_HOME may also name a folder of HF_HOME's form,
- * with the cache in its `hub`.
+ * The narrower variable wins; among equals, Recua's own. HUB_HOME and HF_HUB_CACHE name the cache
+ * itself, SERVICE_HOME and HF_HOME the folder around it. HUB_HOME may also name a folder laid out
+ * like HF_HOME, with the cache in its `hub`.
  */
 export function findPlaces(environment: Environment = process.env): Places {
   const folder = (name: string) => expand(environment[name], environment);
@@ -48,7 +48,7 @@ function home(environment: Environment): string {
   return environment['HOME'] || homedir();
 }
 
-/** An empty variable is as good as none, and `~` is the home where a shell has not replaced it. */
+/** An empty variable counts as unset. `~` is the home folder, in case no shell expanded it. */
 function expand(value: string | undefined, environment: Environment): string | undefined {
   if (value === undefined || value === '') return undefined;
   return resolve(value.replace(/^~(?=$|[\\/])/, home(environment)));

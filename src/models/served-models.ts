@@ -1,6 +1,5 @@
-// The models that a server of several has, and which of them a request's `model` means. Names of
-// the store are read from memory; the disk is looked at again after a moment, and for a name that
-// nobody knows. Called by servers' catalogues.
+// The models of a server with several, and which of them a request's `model` means. Answers from
+// memory; rereads the store after a moment, and for an unknown name. Called by servers' catalogues.
 import { RecuaError } from '../errors.js';
 import { readInventory } from './lookup.js';
 import type { Inventory } from './lookup.js';
@@ -10,16 +9,16 @@ import type { Places } from './places.js';
 import { findRunnable, runnableModels } from './store.js';
 import type { StoredModel } from './store.js';
 
-/** For so long the store counts as it was read. */
+/** How long a reading of the store stays valid. */
 const freshMs = 5_000;
-/** A name that nobody knows makes it be read again, but no more often. */
+/** An unknown name triggers a reread, at most this often. */
 const unknownMs = 500;
 const mostNearNames = 3;
 
-/** Changes that this process made. */
+/** Counts the changes that this process made to the store. */
 let changes = 0;
 
-/** This process changed the store: what was read before counts no more. */
+/** Invalidates earlier readings: this process changed the store. */
 export function storeChanged(): void {
   changes++;
 }
@@ -27,13 +26,13 @@ export function storeChanged(): void {
 export interface ServedModels {
   list(): Promise<readonly StoredModel[]>;
   /**
-   * @throws RecuaError `model_not_found` with the nearest names, `ambiguous_model`, `invalid_type`
-   * for no name where there is no default
+   * @throws RecuaError `model_not_found` with the nearest names, `ambiguous_model`, or
+   *   `invalid_type` if there is neither a name nor a default
    */
   find(name: string | undefined): Promise<StoredModel>;
 }
 
-/** These and no others; `defaultId` is what requests mean that name none. */
+/** Serves exactly these models; `defaultId` is for requests that name none. */
 export function chosenModels(models: readonly StoredModel[], defaultId?: string): ServedModels {
   const index = new NameIndex(models);
   return {
@@ -48,14 +47,14 @@ export function chosenModels(models: readonly StoredModel[], defaultId?: string)
 export interface StoreOptions {
   places?: Places;
   now?: () => number;
-  /** These before the store's own, and instead of those of the same file. */
+  /** Listed before the store's models, and replacing those with the same file. */
   first?: readonly StoredModel[];
-  /** What requests mean that name none. */
+  /** The model for requests that name none. */
   defaultId?: string | undefined;
 }
 
 /**
- * Everything that `recua list` shows and can be run, with what is pulled or removed while the
+ * Serves every runnable model that `recua list` shows, including models pulled or removed while the
  * server runs.
  */
 export function storeModels({ places = findPlaces(), now = () => performance.now(), first = [], defaultId }: StoreOptions = {}): ServedModels {
@@ -95,7 +94,7 @@ function isDefault(name: string | undefined): name is undefined | '' {
 
 class NameIndex {
   readonly models: readonly StoredModel[];
-  /** By the name in lower case, each with the name as it is. */
+  /** By lowercase name, each with the name as written. */
   readonly #byName = new Map<string, { name: string; model: StoredModel }[]>();
 
   constructor(models: readonly StoredModel[]) {
@@ -108,10 +107,7 @@ class NameIndex {
     }
   }
 
-  /**
-   * An id goes before what is only an alias; case counts where it decides. @throws RecuaError
-   * `ambiguous_model`
-   */
+  /** Ids win over aliases. Case counts only to break ties. @throws RecuaError `ambiguous_model` */
   find(name: string): StoredModel | undefined {
     const all = this.#byName.get(name.toLowerCase()) ?? [];
     const exact = all.filter((one) => one.name === name);
@@ -126,7 +122,7 @@ class NameIndex {
     return undefined;
   }
 
-  /** Never another model instead. */
+  /** Never substitutes another model. */
   refuse(name: string): never {
     const known = new Set(this.models.flatMap(({ id, aliases }) => [id, ...aliases]));
     const wanted = name.slice(0, 200).toLowerCase();
@@ -148,7 +144,7 @@ function refuseNone(models: readonly StoredModel[]): never {
     + `It has ${some}${models.length > mostNearNames ? ' and others' : ''}; GET /v1/models lists them.`, { param: 'model' });
 }
 
-/** The store's sentence is of the request's field. */
+/** Makes the store's error refer to the request's field. */
 function aboutModel(thrown: unknown): never {
   if (!(thrown instanceof RecuaError)) throw thrown;
   throw new RecuaError(thrown.code, thrown.message, { param: 'model', cause: thrown });

@@ -1,6 +1,6 @@
-// Names ↔ files: what a model argument means, and what there is. `builtin` is the embedded model; a
-// file that exists comes next; then aliases, repositories and files of the store. Called by every
-// command that takes a model.
+// Maps names to files and back: what a model argument means, and which models exist. `builtin` is
+// the embedded model; existing files come next; then aliases, repositories and files of the store.
+// Called by every command that takes a model.
 import { access, stat } from 'node:fs/promises';
 import { basename, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,22 +15,22 @@ import type { Places } from './places.js';
 import { readUsage, usageKey, writeUsage } from './cache/usage-times.js';
 
 export interface StoredModel {
-  /** Absolute. */
+  /** Absolute path. */
   path: string;
-  /** The name clients see. */
+  /** The name that clients see. */
   id: string;
-  /** Every other name it has in requests. */
+  /** All other names that requests may use. */
   aliases: readonly string[];
   /**
-   * Names that requests may use too and nobody else is told: paths, which say where things lie on
-   * this machine.
+   * Names that requests may use but nobody is shown: paths, which reveal where files are on this
+   * machine.
    */
   unlisted: readonly string[];
-  /** Seconds since 1970 of the file's last change. */
+  /** When the file last changed, in seconds since 1970. */
   createdSeconds: number;
-  /** Of the store; undefined for a file elsewhere and the embedded model. */
+  /** Undefined for the embedded model and files outside the store. */
   repo: string | undefined;
-  /** Path inside the repository; of a split model the first part. */
+  /** Path inside the repository; for a split model, its first part. */
   file: string | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface ListedModel extends CachedModel {
 const builtinKey = 'builtin';
 
 interface Lookup {
-  /** Where a relative path begins. */
+  /** Base of relative paths. */
   folder?: string;
   places?: Places;
 }
@@ -52,8 +52,8 @@ interface Lookup {
 export const builtinPath = fileURLToPath(new URL('../../builtin/builtin.gguf', import.meta.url));
 
 /**
- * Finds the file of a model argument. Throws `model_not_found` with what may be meant,
- * `ambiguous_model` with the candidates, and `file_unreadable` for a folder.
+ * Finds the file of a model argument. Throws `model_not_found` with suggestions, `ambiguous_model`
+ * with the candidates, and `file_unreadable` for a folder.
  */
 export async function findModel(name: string, { folder = process.cwd(), places = findPlaces() }: Lookup = {}): Promise<StoredModel> {
   if (name === '') throw new RecuaError('model_not_found', 'Expected a model: the path of a GGUF file, a model of the store (recua list), or builtin for the embedded one.');
@@ -78,8 +78,8 @@ export async function findModel(name: string, { folder = process.cwd(), places =
 }
 
 /**
- * All models that can be run: the store's, by the names that `list` shows, and the embedded one. No
- * path finds them.
+ * All runnable models: the store's, by the names that `list` shows, and the embedded one. Paths do
+ * not find them.
  */
 export async function runnableModels(inventory: Inventory): Promise<StoredModel[]> {
   const stored = inventory.models.filter(isWhole).map((model) => withoutPath(describeCached(model, inventory, model.name)));
@@ -87,9 +87,9 @@ export async function runnableModels(inventory: Inventory): Promise<StoredModel[
 }
 
 /**
- * The model of the store that a request names, as `findModel` without files elsewhere; undefined
- * where there is none. Throws `ambiguous_model` with the candidates, `model_not_found` for one that
- * is not whole.
+ * The store's model that a request names, found like `findModel` but without files elsewhere;
+ * undefined if there is none. Throws `ambiguous_model` with the candidates, `model_not_found` for
+ * an incomplete model.
  */
 export async function findRunnable(inventory: Inventory, name: string): Promise<StoredModel | undefined> {
   const { models } = await lookUp(inventory, name);
@@ -102,25 +102,25 @@ function withoutPath(model: StoredModel): StoredModel {
   return { ...model, unlisted: [] };
 }
 
-/** Requests may name a model as the command line did. */
+/** Requests may use the name from the command line. */
 function alsoBy(name: string, model: StoredModel): StoredModel {
   return { ...model, unlisted: [...new Set([name, ...model.unlisted])] };
 }
 
-/** Everything the store holds, by name; what is half there too. */
+/** Everything in the store, by name, including incomplete models. */
 export async function scanStore(places: Places = findPlaces()): Promise<ListedModel[]> {
   return await listModels(await readInventory(places));
 }
 
-/** The names that `list` shows, aliases included, without reading any model: for completion. */
+/** The names that `list` shows, aliases included, without reading models: for completion. */
 export async function storedNames(places: Places): Promise<string[]> {
   const { models, aliases } = await readInventory(places);
-  // Of a download without a name yet there is nothing to type.
+  // An unnamed download has nothing to type.
   const named = models.filter(({ file }) => file !== '').map(({ name }) => name);
   return ['builtin', ...aliases.keys(), ...named].filter((name) => !/[\p{Cc}\s]/u.test(name));
 }
 
-/** Adds to an inventory's models what `list` tells of them; this reads their headers. */
+/** Adds what `list` shows about an inventory's models; reads their headers. */
 export async function listModels({ places, models, aliases }: Inventory): Promise<ListedModel[]> {
   return await Promise.all(models.map(async (model) => ({
     ...model,
@@ -130,7 +130,7 @@ export async function listModels({ places, models, aliases }: Inventory): Promis
   })));
 }
 
-/** Notes that a model is used now, for `list`. Never fails. */
+/** Records that a model was used now, for `list`. Never fails. */
 export async function markUsed(model: StoredModel, places: Places = findPlaces()): Promise<void> {
   if (model.path === builtinPath) await writeUsage(places, builtinKey);
   else if (model.repo !== undefined && model.file !== undefined) await writeUsage(places, usageKey({ repo: model.repo, file: model.file }));
@@ -148,28 +148,27 @@ async function findBuiltin(): Promise<StoredModel> {
   return { path: builtinPath, id: 'builtin', aliases: [], unlisted: [], createdSeconds: Math.floor(found.mtimeMs / 1000), repo: undefined, file: undefined };
 }
 
-/** A file somewhere; one of the store keeps the names it has there. */
+/** Describes a file. A file of the store keeps its names there. */
 async function describeFile(path: string, createdSeconds: number, places: Places): Promise<StoredModel> {
   if (path.startsWith(places.hub + sep)) {
     const inventory = await readInventory(places);
     const model = inventory.models.find(({ parts, copies }) => parts[0]?.path === path || copies.some((copy) => copy.path === path && copy.file === parts[0]?.file));
     if (model) return { ...describeCached(model, inventory, model.name), path, createdSeconds };
   }
-  // What says nothing about the model is left out: the ending, and the count of a split one's
-  // parts.
+  // Drop what does not describe the model: the extension and the part count of a split model.
   return { path, id: stemOf(path), aliases: [basename(path)].filter((file) => file !== stemOf(path)), unlisted: [path], createdSeconds, repo: undefined, file: undefined };
 }
 
 function describeCached(model: CachedModel, inventory: Inventory, id: string): StoredModel {
   const { path } = model.parts[0]!;
-  // Of an older revision only its own name may be asked for: the others mean another file.
+  // A file of an older revision keeps only its own name: the others mean another file.
   const other = model.revision !== undefined && !inventory.models.some((one) => one.parts[0]?.path === path);
   const names = new Set([...(other ? [] : namesOf(model, inventory)), model.name]);
   names.delete(id);
   return { path, id, aliases: [...names], unlisted: [path], createdSeconds: Math.floor(model.changedMs / 1000), repo: model.repo, file: model.file };
 }
 
-/** A file that is there and may not be looked at is not the same as none. */
+/** An unreadable file is not the same as a missing one. */
 async function refuseUnreadable(path: string): Promise<void> {
   await access(path).catch((cause: NodeJS.ErrnoException) => {
     if (!['ENOENT', 'ENOTDIR', 'EINVAL', 'ENAMETOOLONG', 'ERR_INVALID_ARG_VALUE', 'ELOOP'].includes(cause.code ?? '')) {

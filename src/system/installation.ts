@@ -1,5 +1,5 @@
-// What is installed: the folder, the version, and how it got there. Part of the floor: whoever
-// tells a version or a command that mends the installation asks here.
+// What is installed: the folder, the version, and how it was installed. Used wherever a version is
+// shown or a repair command is suggested.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,18 +8,18 @@ export interface Installation {
   /** The folder with Recua's package.json. */
   root: string;
   version: string;
-  /** Of the llama.cpp it is made for, as vendor/llama.cpp.json has it. */
+  /** The llama.cpp version that this Recua needs, from vendor/llama.cpp.json. */
   llamaCpp: string;
 }
 
-/** The installation that a folder holds. */
+/** The installation in a folder. */
 function readInstallation(root: string): Installation {
   return { root, version: readField(join(root, 'package.json')), llamaCpp: readField(join(root, 'vendor', 'llama.cpp.json')) };
 }
 
 let own: Installation | undefined;
 
-/** The one that this file belongs to. */
+/** The installation that this file belongs to. */
 export function ownInstallation(): Installation {
   return own ??= readInstallation(dirname(dirname(dirname(fileURLToPath(import.meta.url)))));
 }
@@ -28,17 +28,17 @@ function readField(path: string): string {
   return String((JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>)['version']);
 }
 
-/** A clone of the repository, where everything can be built. */
+/** Whether this is a clone of the repository, which can build everything. */
 export function isClone({ root }: Installation): boolean {
   return existsSync(join(root, 'CMakeLists.txt'));
 }
 
-/** The command that adds a package where this installation finds it. */
+/** The command that installs a package where this installation finds it. */
 export function installCommand({ root }: Installation, name: string): string {
   const inside = `${sep}node_modules${sep}`;
   if (root.includes(`${sep}.pnpm${sep}`)) return `pnpm add ${root.includes(`${sep}global${sep}`) ? '-g ' : ''}${name}`;
-  // A global prefix is lib/node_modules, on Windows npm\node_modules; a project has its
-  // package.json beside node_modules.
+  // A global prefix has lib/node_modules, on Windows npm\node_modules; a project has a package.json
+  // beside node_modules.
   const at = root.lastIndexOf(inside);
   const global = at < 0 || (!existsSync(join(root.slice(0, at), 'package.json')) && ['lib', 'npm'].includes(basename(root.slice(0, at))));
   return `npm install ${global ? '-g ' : ''}${name}`;

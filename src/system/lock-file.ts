@@ -1,7 +1,6 @@
-// A lock between processes: a file that says who holds it. One left by a process that ended is
-// taken over at once, whatever killed it. (Kept packages judge by age alone, so that a killed
-// holder blocks for seconds, and Node offers no flock.) Floor of the house: used by downloads, the
-// model store and the managed server.
+// A lock between processes: a file that names its holder. Recua takes over the lock of a dead
+// process immediately. (Existing packages judge by age alone, so a killed holder blocks for
+// seconds; Node has no flock.) Used by downloads, the model store and the managed server.
 import { link, mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { createHash, randomUUID } from 'node:crypto';
 import { dirname } from 'node:path';
@@ -17,25 +16,24 @@ export interface Lock {
   release(): Promise<void>;
 }
 
-/** The holder shows that it lives by touching the file, for those who can't see its process. */
+/** How often the holder touches the file, to show that it lives to processes that cannot see it. */
 const touchMs = 10_000;
 const abandonedMs = 60_000;
-/** A mark takes some 200. */
+/** A mark takes about 200 bytes. */
 const longestMarkBytes = 4096;
 
 /**
- * Takes the lock, or resolves to undefined while another process, or another part of this one,
- * holds it.
+ * Takes the lock, or resolves to undefined if another process or another part of this one holds it.
  */
 export async function tryLock(path: string): Promise<Lock | undefined> {
   await mkdir(dirname(path), { recursive: true });
   const mark = JSON.stringify({ ...await ownIdentity(), lock: randomUUID() });
   const draft = `${path}.${randomUUID()}`;
   try {
-    // Others may read it: a store can belong to several users, and they have to see who holds what.
+    // Readable by others: several users can share a store and need to see who holds a lock.
     await writeFile(draft, mark, { mode: 0o644, flag: 'wx' });
     for (;;) {
-      // The file appears with its contents or not at all.
+      // The file appears complete or not at all.
       if (await succeeds(link(draft, path), 'EEXIST')) return hold(path, mark);
       const found = await contents(path);
       if (found === undefined) continue;
@@ -47,7 +45,7 @@ export async function tryLock(path: string): Promise<Lock | undefined> {
   }
 }
 
-/** Takes the lock as soon as it is free; an abort rejects with its reason. */
+/** Takes the lock as soon as it is free; an abort rejects with the signal's reason. */
 export async function waitForLock(path: string, signal?: AbortSignal, pollMs = 100): Promise<Lock> {
   for (;;) {
     signal?.throwIfAborted();
@@ -57,7 +55,7 @@ export async function waitForLock(path: string, signal?: AbortSignal, pollMs = 1
   }
 }
 
-/** Who holds the lock; undefined if nobody that lives does. */
+/** Who holds the lock; undefined if no live process does. */
 export async function lockHolder(path: string): Promise<ProcessIdentity | undefined> {
   const found = await contents(path).catch(() => undefined);
   return found !== undefined && await isHeld(path, found) ? readMark(found) : undefined;
@@ -89,8 +87,8 @@ async function isHeld(path: string, mark: string): Promise<boolean> {
 }
 
 /**
- * Removes a dead holder's file. Only who holds the claim on exactly this mark may do so, so that
- * nobody removes the file of one who took over a moment ago.
+ * Removes a dead holder's file. Needs the claim on exactly this mark, so that no process removes
+ * the file of one that just took over.
  */
 async function takeAway(path: string, mark: string, draft: string): Promise<void> {
   const claim = `${path}.${createHash('sha256').update(mark).digest('hex').slice(0, 16)}`;
@@ -99,7 +97,7 @@ async function takeAway(path: string, mark: string, draft: string): Promise<void
     await rm(claim, { force: true });
     return;
   }
-  // Held for a few system calls, unless its owner died in just that moment.
+  // Held for a few system calls, unless its owner dies in that moment.
   const claimed = await stat(claim).then((found) => found.ctimeMs, () => undefined);
   if (claimed !== undefined && Date.now() - claimed > touchMs) await rm(claim, { force: true });
   await wait(5);
@@ -116,14 +114,14 @@ async function succeeds(action: Promise<void>, otherwise: string): Promise<boole
 }
 
 /**
- * Undefined where there is no file. One that cannot be read is an error: nobody could tell when it
- * is free.
+ * Undefined if there is no file. An unreadable file is an error: nobody could tell when the lock is
+ * free.
  */
 async function contents(path: string): Promise<string | undefined> {
   return await readSmallFile(path, longestMarkBytes).catch((cause: unknown) => {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT') return undefined;
-    throw new RecuaError('store_unwritable', `The lock ${path} cannot be read (${message}). It may belong to another user; remove it if nothing of theirs runs.`, { cause });
+    throw new RecuaError('store_unwritable', `The lock ${path} cannot be read (${message}). It may belong to another user; remove it if that user runs nothing.`, { cause });
   });
 }
 

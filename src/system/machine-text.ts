@@ -1,9 +1,9 @@
-// A machine as native code sees it, in words. Pure, so that both sides may use it.
+// Describes the machine that native code runs on. Pure, so that both processes can use it.
 
 export interface MachineFacts {
   platform: string;
   arch: string;
-  /** Version of the GNU C library; '' on musl and elsewhere. */
+  /** Version of the GNU C library; '' for musl and other systems. */
   glibc: string;
 }
 

@@ -1,22 +1,18 @@
-// What GNU OpenMP, which computes for ggml, shall read from the environment when it is loaded. Used
-// wherever that happens: by engine/gateway/child for an engine process, by engine/in-process/local
-// for this one.
+// Environment variables for GNU OpenMP, which computes for ggml and reads them when it is loaded.
+// Used by engine/gateway/child for an engine process, and by engine/in-process/local for this one.
 
 /**
- * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's own default is
- * four times longer: longer than the system lets another program run, for which a thread that spins
- * then waits in vain. Beside two busy programs that halves the speed: docs/design/threads.md. It is
- * read once when the library is loaded; a choice of the user's own stands.
+ * How long llama.cpp's threads spin at a barrier before they sleep. GNU OpenMP's default is four
+ * times longer, which exceeds the time slice that the system gives another program, so the spinning
+ * thread waits in vain. Beside two busy programs that halves the speed: docs/design/threads.md. The
+ * library reads the variable once, when it is loaded; a value that the user set wins.
  */
 export function spinCount(): Record<string, string> {
   const { env } = process;
   return env['GOMP_SPINCOUNT'] || env['OMP_WAIT_POLICY'] ? {} : { GOMP_SPINCOUNT: '80000' };
 }
 
-/**
- * Does the work with these variables set, for a library that is loaded meanwhile; then they are as
- * before.
- */
+/** Sets the variables during the work, in which the library is loaded, then restores them. */
 export function withEnvironment<T>(variables: Record<string, string>, work: () => T): T {
   const before = Object.keys(variables).map((name) => [name, process.env[name]] as const);
   Object.assign(process.env, variables);

@@ -1,6 +1,6 @@
-// Which process a pid stood for when it was written down. A pid alone names whoever has it now;
-// with the process's start time and the machine's boot it names one process for ever. Floor of the
-// house: used by lock files and the managed server.
+// Identifies a process across pid reuse: a pid alone names whichever process has it now, but with
+// the process's start time and the machine's boot id it names one process forever. Used by lock
+// files and the managed server.
 import { execFile } from 'node:child_process';
 import { readFile, readlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -8,15 +8,15 @@ import { promisify } from 'node:util';
 
 export interface ProcessIdentity {
   pid: number;
-  /** When it started, in the system's own words; only ever compared. */
+  /** Start time in the system's own format; only compared. */
   started: string;
-  /** Boot and pid namespace in which the pid has a meaning. */
+  /** The boot and pid namespace in which the pid is valid. */
   machine: string;
 }
 
 /**
- * 'unknown' for one of another machine or container, or of another user where the system hides
- * those: nothing here can see it.
+ * 'unknown' for a process that is not visible here: on another machine, in another container, or of
+ * another user where the system hides those.
  */
 export type Life = 'alive' | 'dead' | 'unknown';
 
@@ -42,7 +42,7 @@ export function sameProcess(a: ProcessIdentity, b: ProcessIdentity): boolean {
   return a.pid === b.pid && a.started === b.started && a.machine === b.machine;
 }
 
-/** Whether exactly this process still runs: a stranger with its pid does not count. */
+/** Whether exactly this process still runs, not another one with its pid. */
 export async function lifeOf(identity: ProcessIdentity): Promise<Life> {
   const here = await (machine ??= thisMachine());
   if (identity.machine !== here) return identity.machine.startsWith(`${hostname()} `) ? 'dead' : 'unknown';
@@ -51,7 +51,7 @@ export async function lifeOf(identity: ProcessIdentity): Promise<Life> {
   return now !== undefined && sameProcess(now, identity) ? 'alive' : 'dead';
 }
 
-/** Whether there is a process of which /proc tells nothing, as with its option hidepid. */
+/** Whether a process exists that /proc hides, as with its option hidepid. */
 async function isHidden(pid: number): Promise<boolean> {
   if (process.platform !== 'linux' || await readFile(`/proc/${pid}/stat`).then(() => true, () => false)) return false;
   try {
@@ -62,7 +62,7 @@ async function isHidden(pid: number): Promise<boolean> {
   }
 }
 
-/** What a file claims to be an identity; undefined if it is none. */
+/** Parses an identity from a file; undefined if it is invalid. */
 export function readIdentity(value: unknown): ProcessIdentity | undefined {
   const { pid, started, machine: where } = (value ?? {}) as Record<string, unknown>;
   if (typeof pid !== 'number' || !Number.isSafeInteger(pid) || pid <= 0) return undefined;
@@ -71,8 +71,8 @@ export function readIdentity(value: unknown): ProcessIdentity | undefined {
 
 async function startOf(pid: number): Promise<string | undefined> {
   if (process.platform === 'linux') {
-    // A name may hold blanks and brackets, so the fields are counted from the last bracket: the
-    // 22nd is the start in ticks.
+    // A name may contain spaces and parentheses, so count fields from the last parenthesis: the
+    // 22nd is the start time in ticks.
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
     const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
     // A zombie has ended; only its parent has not noticed.
@@ -86,8 +86,7 @@ async function startOf(pid: number): Promise<string | undefined> {
 }
 
 /**
- * Begins with the host's name, so that a lock left from before a restart of this machine is known
- * to be dead.
+ * Begins with the host name, so that a lock from before a reboot of this machine counts as dead.
  */
 async function thisMachine(): Promise<string> {
   if (process.platform !== 'linux') return hostname();

@@ -1,20 +1,18 @@
-// Small files that other processes write: journals, locks, refs. None of them is trusted: a link, a
-// pipe or a file without end must neither be followed nor waited for nor fill the memory. Floor of
-// the house.
+// Reads small files that other processes write: journals, locks, refs. None is trusted: Recua must
+// not follow a link, wait for a pipe, or fill its memory with an endless file.
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 
 /**
- * The text of a file of at most `mostBytes`. Rejects with the system's error where it cannot be
- * opened (a link: ELOOP), and with an error of its own for anything else than a regular file of
- * that size.
+ * The text of a file of at most `mostBytes`. Rejects with the system's error if the file cannot be
+ * opened (a link: ELOOP), and with its own error if it is not a regular file or is too large.
  */
 export async function readSmallFile(path: string, mostBytes: number): Promise<string> {
   const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {
     const found = await file.stat();
     if (!found.isFile()) throw new Error(`${path} is not a regular file`);
-    // What is written to it meanwhile counts no more.
+    // Ignore data written meanwhile.
     const bytes = Buffer.alloc(Math.min(found.size, mostBytes + 1));
     let length = 0;
     for (let read = -1; read !== 0 && length < bytes.length; length += read) read = (await file.read(bytes, length, bytes.length - length, length)).bytesRead;

@@ -1,16 +1,16 @@
-// The file by which the engines of one user take turns at the machine's cores (native/thread/
-// machine_turn.h has what is in it). In a folder that is the user's alone, since whoever writes to
-// the file could make them wait. Used where a context is opened.
+// The file through which one user's engines take turns at the machine's cores (format:
+// native/thread/machine_turn.h). Its folder belongs to the user alone, because any writer could
+// stall the engines. Used where a context is opened.
 import { lstatSync, mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 
-/** '' where engines take no turns: on systems other than Linux, or without such a folder. */
+/** '' if engines take no turns: on systems other than Linux, or without such a folder. */
 export function turnFile(environment: Readonly<Record<string, string | undefined>> = process.env): string {
   const user = process.getuid?.();
   if (process.platform !== 'linux' || user === undefined) return '';
   const ofSession = environment['XDG_RUNTIME_DIR'];
-  // A folder of our own in either: an engine in its sandbox may write to it, and not beside it.
+  // Use a subfolder of our own in both cases: a sandboxed engine may write there but not beside it.
   const own = ofSession && isAbsolute(ofSession) && isPrivate(ofSession, user) ? join(ofSession, 'recua') : join(tmpdir(), `recua-${user}`);
   try {
     mkdirSync(own, { recursive: true, mode: 0o700 });

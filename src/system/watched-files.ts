@@ -1,13 +1,13 @@
-// Files that others write while the server runs: keys, certificates. Looked at again and again and
-// not watched by the system, whose events miss what is renamed or mounted anew. Floor of the house.
+// Files that others write while the server runs: keys, certificates. Polled, because the system's
+// watch events miss files that are renamed or mounted over.
 import { stat } from 'node:fs/promises';
 
 const everyMs = 1_000;
 
 /**
- * Calls back once at the beginning, and then each time that the files have changed and stayed the
- * same from one look to the next, so that nobody reads what is still being written. Returns what
- * ends that. Holds no process open.
+ * Calls back once at the start, and again whenever the files changed and then stayed the same for
+ * one interval, so that nobody reads a half-written file. Returns a function that stops polling.
+ * Does not keep the process alive.
  */
 export function watchFiles(paths: readonly string[], changed: () => Promise<void>): () => void {
   let before: string | undefined;

@@ -37,7 +37,7 @@ t.test('a file of aliases that is none is not overwritten', async (t) => {
   const folder = t.testdir();
   for (const text of ['', '{', '[]', '{"aliases":[]}', '{"aliases":{"a":{"repo":1}}}', 'null']) {
     writeFileSync(join(folder, 'aliases.json'), text);
-    await t.rejects(readAliases(placesIn(folder)), { code: 'file_unreadable', message: /Mend the file or delete it/ }, text);
+    await t.rejects(readAliases(placesIn(folder)), { code: 'file_unreadable', message: /Fix the file or delete it/ }, text);
     await t.rejects(addAlias(placesIn(folder), 'a', target, true), { code: 'file_unreadable' }, text);
   }
 });

@@ -1,43 +1,42 @@
-// The cache's files as models: parts of a split one together, one version of those that several
-// snapshots hold, and with each what of it is still to be downloaded. Pure but for what hub-scan.ts
-// has read. Used by the store and by removals.
+// Groups the cache's files into models: the parts of a split model together, one version of a file
+// that several snapshots hold, and what of each is still to be downloaded. Pure, except for what
+// hub-scan.ts has read. Used by the store and by removals.
 import { commitOf, etagOf } from './hub-scan.js';
 import type { CachedRepo, PartialDownload, SnapshotFile } from './hub-scan.js';
 import { isGgufFile, isSidecar, modelKey, partOf, partName, quantizationOfName } from '../names/model-names.js';
 
 export interface CachedModel {
   repo: string;
-  /** Path inside the repository: of the file, or of the first part. */
+  /** Path inside the repository; for a split model, of its first part. */
   file: string;
-  /** Shortest name that means this model and no other of the cache. */
+  /** The shortest name that means this model and no other in the cache. */
   name: string;
-  /** The one it was asked for by; undefined where all of its copies are meant. */
+  /** The requested revision; undefined if all copies are meant. */
   revision: string | undefined;
-  /** The parts that are there, in order, all of one snapshot. */
+  /** The parts that are present, in order, all from one snapshot. */
   parts: readonly SnapshotFile[];
   totalParts: number;
-  /** Numbers of the parts that are neither there nor half there. */
+  /** Numbers of the parts that are not present even partly. */
   missingParts: readonly number[];
   partials: readonly PartialDownload[];
-  /** Everything it has: contents of the parts and what is downloaded of others. */
+  /** Total size: contents of the parts, plus what has arrived of others. */
   sizeBytes: number;
-  /** As its name states it; '' where that is silent. */
+  /** From its name; '' if the name states none. */
   quantization: string;
-  /** All files of that name in all snapshots: what goes when the model is removed. */
+  /** All files of that name in all snapshots: what removing the model deletes. */
   copies: readonly SnapshotFile[];
-  /** Bytes of other versions of it, in older snapshots. */
+  /** Bytes of its other versions in older snapshots. */
   olderBytes: number;
   changedMs: number;
 }
 
-/** What can be run: all parts are there and none is a link to nothing. */
+/** Whether the model is runnable: all parts are present and no link is broken. */
 export function isWhole(model: CachedModel): boolean {
   return model.parts.length === model.totalParts && model.parts.every((part) => !part.dangling);
 }
 
 /**
- * How much of a model is there, in percent; undefined where nothing tells. 100 only for a whole
- * one.
+ * How much of a model is present, in percent; undefined if unknown. 100 only for a complete model.
  */
 export function percentOf(model: CachedModel): number | undefined {
   if (isWhole(model)) return 100;
@@ -49,7 +48,7 @@ export function percentOf(model: CachedModel): number | undefined {
   return Math.min(99, Math.floor(share / model.totalParts * 100));
 }
 
-/** The models of all repositories, by name. Sidecars are not among them. */
+/** The models of all repositories, by name, without sidecars. */
 export function modelsOf(repos: readonly CachedRepo[]): CachedModel[] {
   const models = repos.flatMap((one) => modelsOfRepo(one));
   return models.sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }) || (a.name < b.name ? -1 : 1));
@@ -63,7 +62,7 @@ export function modelsAt(repo: CachedRepo, revision: string): CachedModel[] {
     .map((model) => ({ ...model, revision, name: `${repo.repo}@${revision}${model.name.slice(repo.repo.length)}` }));
 }
 
-/** The files that go with a repository's models. */
+/** The files that accompany a repository's models. */
 export function sidecarsOf(repo: CachedRepo): SnapshotFile[] {
   return repo.files.filter((file) => isGgufFile(file.file) && isSidecar(file.file));
 }
@@ -87,7 +86,7 @@ function modelsOfRepo(repo: CachedRepo): CachedModel[] {
   return models.map((model) => ({ ...model, name: shortestName(model, models) }));
 }
 
-/** Rank of a snapshot: the one that `main` means first, then other refs', then the rest. */
+/** Rank of a snapshot: first the one that `main` names, then those of other refs, then the rest. */
 function snapshotOrder(repo: CachedRepo): (commit: string) => number {
   const ranked = [repo.refs.get('main'), ...repo.refs.values()].filter((commit) => commit !== undefined);
   return (commit) => {
@@ -102,7 +101,7 @@ function makeModel(repo: string, files: readonly SnapshotFile[], partials: reado
   const known = parts[0]?.file ?? partials.find((partial) => partial.file !== undefined)?.file;
   const { total } = partOf(known ?? '');
   const file = known === undefined ? '' : total > 1 ? partName(known, 1) : known;
-  // A download of what is there already (a forced one) takes nothing from it.
+  // Downloading a complete file again (with --force) does not make the model incomplete.
   const open = partials.filter((partial) => partial.file === undefined || !parts.some((part) => part.file === partial.file && !part.dangling) || partial.puller !== undefined);
   const there = new Set([...parts.filter((part) => !part.dangling).map((part) => part.file), ...open.map((partial) => partial.file)].map((name) => partOf(name ?? '').part));
   const older = new Map(files.filter((one) => !chosen.has(contentsOf(one))).map((one) => [contentsOf(one), one.kind === 'link' ? 0 : one.sizeBytes]));
@@ -117,7 +116,7 @@ function makeModel(repo: string, files: readonly SnapshotFile[], partials: reado
   };
 }
 
-/** The snapshot with most of the parts; of equals the one that comes first, then the newest. */
+/** The snapshot with the most parts; on a tie, the better rank, then the newest. */
 function chooseSnapshot(files: readonly SnapshotFile[], order: (commit: string) => number): SnapshotFile[] {
   const byCommit = new Map<string, SnapshotFile[]>();
   for (const file of files) byCommit.set(file.commit, [...byCommit.get(file.commit) ?? [], file]);

@@ -1,7 +1,7 @@
-// The hub's cache on disk, as Python's huggingface_hub lays it out: `models--owner--repo/` with
+// The hub's cache on disk, in the layout of Python's huggingface_hub: `models--owner--repo/` with
 // `blobs/<etag>` (contents), `snapshots/<commit>/<file>` (a link to its blob) and `refs/<revision>`
-// (a commit). This file knows the places and how to enter a file; hub-scan.ts reads what is there.
-// Called by downloads, imports and the store, in the command's process.
+// (a commit). This file knows the paths and adds files; hub-scan.ts reads what is there. Called by
+// downloads, imports and the store, in the command's process.
 import { randomUUID } from 'node:crypto';
 import { link, lstat, mkdir, readlink, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
@@ -11,7 +11,7 @@ import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from 
 
 export interface CacheEntry {
   repo: string;
-  /** Branch, tag or commit it was asked for by. */
+  /** The requested branch, tag or commit. */
   revision: string;
   commit: string;
   /** Path inside the repository. */
@@ -19,23 +19,23 @@ export interface CacheEntry {
   etag: string;
 }
 
-/** What a download keeps beside the blob it is going to be. */
+/** Files that a download keeps beside its future blob. */
 export interface PartialPlaces {
   bytes: string;
   journal: string;
   lock: string;
-  /** Whoever wants a running download to end creates it. */
+  /** Created by a process that wants the running download to end. */
   cancel: string;
 }
 
-/** Of files that are not yet under the name they are wanted by. */
+/** Suffix of files that do not have their final name yet. */
 export const draftEnding = '.recua-draft';
 
 export function repoFolder(hub: string, repo: string): string {
   return join(hub, ['models', ...checkRepo(repo)].join('--'));
 }
 
-/** The repository a folder of the cache is for; undefined for any other folder. */
+/** The repository of a cache folder; undefined for any other folder. */
 export function repoOfFolder(name: string): string | undefined {
   const parts = name.split('--');
   return parts[0] === 'models' && parts.length >= 2 && parts.length <= 3 && !parts.includes('') ? parts.slice(1).join('/') : undefined;
@@ -53,13 +53,15 @@ export function partialPlaces(blob: string): PartialPlaces {
   return { bytes: `${blob}.recua-partial`, journal: `${blob}.recua-partial.json`, lock: `${blob}.recua-lock`, cancel: `${blob}.recua-cancel` };
 }
 
-/** How a snapshot gets its file; tests give one that a system without symlink rights has. */
+/**
+ * How to put a file into a snapshot; tests replace it with that of a system without symlink rights.
+ */
 type LinkMaker = (target: string, path: string) => Promise<void>;
 
 /**
- * Enters a blob that lies in its place as a file of its repository: the snapshot's link first, then
- * the ref that leads to it, each at once or not at all. May be called again, and by several
- * processes. Resolves to the path in the snapshot.
+ * Adds a blob to its repository as a file: first the snapshot's link, then the ref that leads to
+ * it, each atomically. Safe to repeat, and to run in several processes. Resolves to the path in the
+ * snapshot.
  */
 export async function publishBlob(hub: string, entry: CacheEntry, makeLink: LinkMaker = symlink): Promise<string> {
   const { repo, revision, commit, file, etag } = entry;
@@ -72,7 +74,7 @@ export async function publishBlob(hub: string, entry: CacheEntry, makeLink: Link
       await enter(blob, path, makeLink);
       break;
     } catch (error) {
-      // A removal beside this may have taken the folder away while it was still empty.
+      // A concurrent removal may have deleted the folder while it was empty.
       if (attempt === 3 || ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code !== 'ENOENT') throw error;
     }
   }
@@ -80,7 +82,9 @@ export async function publishBlob(hub: string, entry: CacheEntry, makeLink: Link
   return path;
 }
 
-/** A snapshot's file that is a link to a place outside the cache: what `import --symlink` makes. */
+/**
+ * Whether a snapshot's file is a link to a place outside the cache, as `import --symlink` makes.
+ */
 export async function publishLink(hub: string, entry: Omit<CacheEntry, 'etag'>, target: string): Promise<string> {
   const { repo, revision, commit, file } = entry;
   const path = snapshotPath(hub, repo, commit, file);
@@ -94,7 +98,8 @@ export async function publishLink(hub: string, entry: Omit<CacheEntry, 'etag'>, 
 }
 
 /**
- * Creates a folder of a repository; refuses one that links inside the cache would put elsewhere.
+ * Creates a folder of a repository. Refuses a folder that links in the cache would redirect
+ * elsewhere.
  */
 export async function makeFolder(hub: string, repo: string, folder: string): Promise<void> {
   try {
@@ -113,7 +118,7 @@ async function enter(blob: string, path: string, makeLink: LinkMaker): Promise<v
   const there = await lstat(path).catch(() => undefined);
   const contents = await lstat(blob).catch(() => undefined);
   if (!contents?.isFile()) {
-    // Where nothing can be linked, the file was moved into the snapshot the first time.
+    // On systems without links, the first call moved the file into the snapshot.
     if (there?.isFile()) return;
     throw new RecuaError('file_unreadable', `Expected the contents of ${basename(path)} at ${blob}, but no file is there. Download it again.`);
   }
@@ -131,7 +136,7 @@ async function enter(blob: string, path: string, makeLink: LinkMaker): Promise<v
   }
 }
 
-/** Makes a file under a name of its own, then gives it the one it is wanted by. */
+/** Creates a file under a temporary name, then renames it. */
 async function replace(path: string, make: (draft: string) => Promise<void>): Promise<void> {
   const draft = join(dirname(path), `.${randomUUID()}${draftEnding}`);
   try {
@@ -143,7 +148,7 @@ async function replace(path: string, make: (draft: string) => Promise<void>): Pr
   }
 }
 
-/** False where the system or its rights do not allow a link. */
+/** False if the system or the user's rights do not allow a link. */
 async function worked(making: Promise<void>): Promise<boolean> {
   try {
     await making;

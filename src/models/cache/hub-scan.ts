@@ -1,6 +1,6 @@
-// Reads what is in the hub's cache, whoever wrote it: every GGUF file of every snapshot, and
-// downloads that are not whole. Nothing found here is trusted: links may dangle or lead anywhere,
-// journals may be half written. Never follows a folder's link.
+// Reads what is in the hub's cache, whichever program wrote it: every GGUF file of every snapshot,
+// and incomplete downloads. Trusts nothing: links may be broken or lead anywhere, journals may be
+// half written. Never follows a link to a folder.
 import { open, readdir, readlink, stat } from 'node:fs/promises';
 import type { Dirent } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
@@ -22,21 +22,21 @@ export interface SnapshotFile {
    * link to another place.
    */
   kind: 'blob' | 'plain' | 'link';
-  /** What a link leads to; the path itself for a plain file. */
+  /** The link's target; the path itself for a plain file. */
   target: string;
   sizeBytes: number;
-  /** A link to nothing. */
+  /** A broken link. */
   dangling: boolean;
-  /** Which contents these are, whatever they are called; '' for a link to nothing. */
+  /** Identifies the contents, whatever the file is called; '' for a broken link. */
   inode: string;
-  /** When its contents changed, in milliseconds since 1970. */
+  /** When the contents changed, in milliseconds since 1970. */
   changedMs: number;
 }
 
 export interface PartialDownload {
   repo: string;
   etag: string;
-  /** Path inside the repository; undefined where nothing tells. */
+  /** Path inside the repository; undefined if unknown. */
   file: string | undefined;
   revision: string | undefined;
   sizeBytes: number | undefined;
@@ -44,7 +44,7 @@ export interface PartialDownload {
   places: PartialPlaces;
   /** The process that downloads it now. */
   puller: ProcessIdentity | undefined;
-  /** Of Python's huggingface_hub, which nothing here can go on with. */
+  /** Begun by Python's huggingface_hub; Recua cannot resume it. */
   foreign: boolean;
   changedMs: number;
 }
@@ -54,7 +54,7 @@ export interface CachedRepo {
   folder: string;
   /** Revision → commit. */
   refs: ReadonlyMap<string, string>;
-  /** Every file of every snapshot, those that are no models too. */
+  /** Every file of every snapshot, including files that are not models. */
   files: readonly SnapshotFile[];
   partials: readonly PartialDownload[];
 }
@@ -62,10 +62,10 @@ export interface CachedRepo {
 const ours = '.recua-partial';
 const journalOfOurs = `${ours}.json`;
 const theirs = '.incomplete';
-/** A commit and a line's end. */
+/** Length of a commit and a line end. */
 const longestRefBytes = 256;
 
-/** All repositories of the cache, by name; none where there is no cache. */
+/** All repositories of the cache, by name; none if there is no cache. */
 export async function scanHub(hub: string): Promise<CachedRepo[]> {
   const names = (await entriesOf(hub)).filter((entry) => entry.isDirectory() || entry.isSymbolicLink()).map((entry) => entry.name).sort();
   const repos: CachedRepo[] = [];
@@ -81,7 +81,7 @@ export async function scanRepo(repo: string, folder: string): Promise<CachedRepo
   return { repo, folder, refs, files, partials };
 }
 
-/** A folder's entries; none where there is no folder. */
+/** A folder's entries; none if there is no folder. */
 async function entriesOf(folder: string, recursive = false): Promise<Dirent[]> {
   try {
     return await readdir(folder, { withFileTypes: true, recursive });
@@ -122,7 +122,7 @@ async function readSnapshots(folder: string): Promise<SnapshotFile[]> {
 
 async function readSnapshotFile(folder: string, path: string, isLink: boolean): Promise<Omit<SnapshotFile, 'path' | 'commit' | 'file'> | undefined> {
   const contents = await stat(path).catch(() => undefined);
-  // A link to a folder is no file of a model; what is in there is somebody else's.
+  // A link to a folder does not belong to a model; its contents are not the store's.
   if (contents && !contents.isFile()) return undefined;
   const facts = { sizeBytes: contents?.size ?? 0, dangling: contents === undefined, inode: contents ? `${contents.dev}:${contents.ino}` : '', changedMs: contents?.mtimeMs ?? 0 };
   if (!isLink) return { kind: 'plain', target: path, ...facts };
@@ -151,7 +151,7 @@ async function readPartial(repo: string, etag: string, places: PartialPlaces): P
     repo, etag, places, sizeBytes,
     file: typeof journal['file'] === 'string' ? journal['file'] : undefined,
     revision: typeof journal['revision'] === 'string' ? journal['revision'] : undefined,
-    // The file of bytes may have its whole length from the start, so its size says nothing.
+    // The partial file may have its full length from the start, so its size says nothing.
     doneBytes: Math.min(done ?? 0, sizeBytes ?? Infinity),
     puller: await lockHolder(places.lock),
     foreign: false,
@@ -195,8 +195,8 @@ async function beginsLikeGguf(path: string): Promise<boolean> {
 }
 
 /**
- * The commit that a revision stands for in the cache: a ref's, or that of a snapshot, by its hash
- * or how that begins.
+ * The commit of a revision in the cache: a ref's commit, or a snapshot's by its hash or a prefix of
+ * it.
  */
 export function commitOf({ refs, files }: Pick<CachedRepo, 'refs' | 'files'>, revision: string): string | undefined {
   const named = refs.get(revision);
@@ -206,7 +206,7 @@ export function commitOf({ refs, files }: Pick<CachedRepo, 'refs' | 'files'>, re
   return commits.size === 1 ? [...commits][0] : undefined;
 }
 
-/** The etag of a file's blob; undefined for what has none. */
+/** The etag of a file's blob; undefined if it has none. */
 export function etagOf(file: SnapshotFile): string | undefined {
   return file.kind === 'blob' ? basename(file.target) : undefined;
 }

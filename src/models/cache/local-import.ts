@@ -1,6 +1,6 @@
-// Puts a GGUF file of this machine into the store: checked, hashed, then linked or copied under the
-// name of its sha256, just as a download of the same file would lie there. Called by `recua
-// import`. An abort leaves nothing behind.
+// Imports a GGUF file of this machine into the store: checks and hashes it, then links or copies it
+// under its sha256, where a download of the same file would be. Called by `recua import`. An abort
+// leaves nothing behind.
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import type { Stats } from 'node:fs';
@@ -23,15 +23,15 @@ import type { Places } from '../places.js';
 import { carryOut, planEntries, pruneFolder } from './removal.js';
 import { checkRepo, checkRepoFile } from '../names/safe-names.js';
 
-/** How contents come into the store; 'auto' links where it can and copies where it can't. */
+/** How to bring in the contents; 'auto' links if possible, else copies. */
 export type ImportMode = 'auto' | 'copy' | 'symlink';
-/** What was done in the end. 'none': the contents were there. */
+/** What was done in the end. 'none': the contents were already there. */
 export type ImportedBy = 'hard link' | 'copy' | 'copy-on-write copy' | 'symlink' | 'none';
 
 export interface ImportRequest {
   path: string;
   mode: ImportMode;
-  /** Repository to enter it under; '' makes `local/<stem>`. */
+  /** Target repository; '' makes `local/<stem>`. */
   repo: string;
   /** '' for none. */
   alias: string;
@@ -42,7 +42,7 @@ export interface ImportRequest {
 export interface Imported {
   model: CachedModel;
   by: ImportedBy;
-  /** It was there before: nothing but perhaps the alias is new. */
+  /** The model was already there: at most the alias is new. */
   already: boolean;
   aliases: readonly string[];
 }
@@ -52,9 +52,9 @@ export interface ImportWatch {
   progress(doing: 'checking' | 'copying', doneBytes: number, totalBytes: number): void;
 }
 
-/** One file on its way in. */
+/** A file being imported. */
 interface Source {
-  /** Absolute, with every link followed. */
+  /** Absolute path with all links resolved. */
   path: string;
   /** Path inside the repository. */
   file: string;
@@ -62,7 +62,7 @@ interface Source {
   etag: string;
 }
 
-/** Room that an import leaves on the disk. */
+/** Bytes that an import leaves free on the disk. */
 const marginBytes = 64 * 1024 * 1024;
 
 /**
@@ -80,8 +80,7 @@ export async function importModel(places: Places, request: ImportRequest, watch:
   const target = { repo, file: files[0]!.file };
   const taken = inventory.aliases.get(request.alias);
   const namesSameSize = inventory.models.some((one) => one.repo === taken?.repo && one.file === taken.file && one.sizeBytes === model.sizeBytes);
-  // Told before gigabytes are read, except where the alias may turn out to name these very
-  // contents.
+  // Fail before reading gigabytes, unless the alias may turn out to name these very contents.
   if (!namesSameSize) checkAliasFree(inventory, request.alias, target, request.force);
   return request.mode === 'symlink'
     ? await importLinks(inventory, request, target, files, watch)
@@ -120,7 +119,7 @@ async function importContents(inventory: Inventory, request: ImportRequest, want
   }
 }
 
-/** Notes in `brought` the etags that are new to the repository. */
+/** Collects in `brought` the etags that are new to the repository. */
 async function bring(
   inventory: Inventory, { mode, alias, force, repo: named }: ImportRequest, wanted: Target, files: readonly NamedFile[], watch: ImportWatch, brought: string[],
 ): Promise<Imported> {
@@ -128,7 +127,7 @@ async function bring(
   const { repo } = wanted;
   const found = await sourcesOf(files);
   const totalBytes = found.reduce((sum, source) => sum + source.stat.size, 0);
-  // What may be there already needs no room.
+  // Contents that may be in the store already need no room.
   if (!models.some((model) => model.sizeBytes === totalBytes)) await checkRoom(join(repoFolder(places.hub, repo), 'blobs'), found, mode, totalBytes);
   const sources = await hashAll(found, totalBytes, watch);
   const etags = sources.map((source) => source.etag);
@@ -167,23 +166,23 @@ function fileNameOf(path: string): string {
   return /\.gguf$/i.test(name) ? name : `${name}.gguf`;
 }
 
-/** A repository's name from any file's: what cannot be in one becomes a hyphen. */
+/** Makes a repository name from a file name: replaces invalid characters with hyphens. */
 function slugOf(stem: string): string {
   const slug = stem.normalize('NFC').replace(/[^\p{L}\p{M}\p{N}._-]+/gu, '-').replace(/\.{2,}/g, '.').replace(/-{2,}/g, '-').slice(0, 80).replace(/^[^\p{L}\p{N}_]+|[.-]+$/gu, '');
   return slug === '' ? 'model' : slug;
 }
 
 /**
- * Stands for the commit that a file of no repository has not: the same for the same contents under
- * the same names.
+ * Replaces the commit for a file without a repository: the same contents under the same names give
+ * the same value.
  */
 function commitOfContents(lines: readonly string[]): string {
   return createHash('sha256').update(['recua import', ...lines].join('\n')).digest('hex').slice(0, 40);
 }
 
 /**
- * `main`, but where that leads to files that stay: they are the hub's, and other programs find them
- * by it.
+ * `main`, unless that ref leads to files that stay: they are the hub's, and other programs find
+ * them through it.
  */
 async function revisionFor(hub: string, repo: string, commit: string, before: CachedModel | undefined): Promise<string> {
   const { refs, files } = await scanRepo(repo, repoFolder(hub, repo));
@@ -194,9 +193,9 @@ async function revisionFor(hub: string, repo: string, commit: string, before: Ca
 function checkAliasFree({ aliases, models }: Inventory, alias: string, target: Target, force: boolean): void {
   if (alias === '') return;
   checkFree(aliases, alias, target, force);
-  // The alias would win, and the repository's own name mean another model from then on.
+  // The alias would win, and the repository's name would mean another model from then on.
   if (!force && alias !== target.repo && models.some((model) => model.repo === alias)) {
-    throw new RecuaError('alias_taken', `${alias} is the name of a repository of the store already. Take another alias, or give --force to use it nevertheless.`);
+    throw new RecuaError('alias_taken', `${alias} is the name of a repository of the store already. Take another alias, or give --force to use this one.`);
   }
 }
 
@@ -239,8 +238,8 @@ async function hashOf(path: string, signal: AbortSignal, onBytes: (bytes: number
 }
 
 /**
- * Whether a model of the store has these very contents, however they lie there. Reads what no name
- * or inode tells.
+ * Whether a model of the store has exactly these contents, in whatever form. Hashes files that
+ * neither name nor inode identifies.
  */
 async function holds(model: CachedModel, sources: readonly Source[], { signal, progress }: ImportWatch): Promise<boolean> {
   if (!isWhole(model) || model.parts.length !== sources.length) return false;
@@ -258,7 +257,7 @@ async function holds(model: CachedModel, sources: readonly Source[], { signal, p
   return true;
 }
 
-/** Brings one file's contents into place, while no pull of the same does. */
+/** Brings one file's contents into place, while no pull of the same contents runs. */
 async function storeBlob(hub: string, repo: string, source: Source, mode: ImportMode, watch: ImportWatch): Promise<ImportedBy> {
   const blob = blobPath(hub, repo, source.etag);
   const draft = `${blob}.recua-import`;
@@ -284,9 +283,7 @@ async function linked(from: string, to: string): Promise<boolean> {
   return await link(from, to).then(() => true, () => false);
 }
 
-/**
- * A copy that shares its bytes with the source where the file system can do that, else every byte.
- */
+/** Copies a file, sharing its blocks with the source if the file system can. */
 async function copy(source: Source, to: string, watch: ImportWatch): Promise<ImportedBy> {
   if (await cloned(source.path, to)) return 'copy-on-write copy';
   let done = 0;
@@ -309,10 +306,7 @@ async function cloned(from: string, to: string): Promise<boolean> {
   return done;
 }
 
-/**
- * Before anything long is begun: whether the contents will have room, unless they come in by a way
- * that needs none.
- */
+/** Checks the free space before any long work, unless the contents need none. */
 async function checkRoom(folder: string, sources: readonly Source[], mode: ImportMode, totalBytes: number): Promise<void> {
   const room = await statfs(folder).then(({ bavail, bsize }) => bavail * bsize, () => Infinity);
   if (room >= totalBytes + marginBytes) return;
@@ -329,10 +323,10 @@ async function checkRoom(folder: string, sources: readonly Source[], mode: Impor
 async function checkUnchanged({ path, stat: before }: Source): Promise<void> {
   const now = await stat(path).catch(() => undefined);
   if (now && now.size === before.size && now.mtimeMs === before.mtimeMs && now.ino === before.ino) return;
-  throw new RecuaError('file_unreadable', `${path} changed while it was imported. Import it again when nothing writes to it.`);
+  throw new RecuaError('file_unreadable', `${path} changed while it was imported. Import it again when no program writes to it.`);
 }
 
-/** After a failure: what was brought and no snapshot needs, and folders that were made for it. */
+/** After a failure: deletes what was brought in and no snapshot needs, and folders made for it. */
 async function dropUnpublished(hub: string, repo: string, brought: readonly string[]): Promise<void> {
   const folder = repoFolder(hub, repo);
   const needed = new Set((await scanRepo(repo, folder)).files.map((file) => etagOf(file)));
@@ -342,7 +336,7 @@ async function dropUnpublished(hub: string, repo: string, brought: readonly stri
   await pruneFolder(folder, []);
 }
 
-/** What the name meant before, which nobody could ask for any more. */
+/** Deletes what the name meant before, which no name reaches any more. */
 async function dropOthers(inventory: Inventory, repo: string, commit: string, before: CachedModel | undefined): Promise<void> {
   if (!before) return;
   const names = new Set(before.copies.map((copy) => copy.file));
@@ -355,6 +349,6 @@ async function finish(places: Places, alias: string, force: boolean, { repo, fil
   if (alias !== '') await addAlias(places, alias, { repo, file, ...(already ? { adopted: true } : {}) }, force);
   const inventory = await readInventory(places);
   const model = inventory.models.find((one) => one.repo === repo && one.file === file);
-  if (!model) throw new RecuaError('store_unwritable', `${repo}/${file} was taken out of the store while it was imported. Import it again.`);
+  if (!model) throw new RecuaError('store_unwritable', `${repo}/${file} was removed from the store while it was imported. Import it again.`);
   return { model, by, already, aliases: aliasesOf(model, inventory.aliases) };
 }

@@ -1,6 +1,6 @@
-// Takes models out of the store: first a plan of exactly what goes and what that frees, then the
-// doing. Deletes nothing but links, blobs and partial downloads inside a repository's folder, never
-// what a link leads to. Called by `recua rm` and by imports that replace.
+// Removes models from the store: first plans exactly what to delete and how much that frees, then
+// does it. Deletes only links, blobs and partial downloads inside a repository's folder, never the
+// target of a link. Called by `recua rm` and by imports that replace a model.
 import { lstat, readdir, realpath, rmdir, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -20,12 +20,12 @@ import { forgetUsage, usageKey } from './usage-times.js';
 export interface RepoRemoval {
   repo: CachedRepo;
   models: readonly CachedModel[];
-  /** Snapshot files to take away: links, or contents where there are no links. */
+  /** Snapshot files to delete: links, or contents on systems without links. */
   entries: readonly SnapshotFile[];
   /** Blobs that nothing else refers to. */
   blobs: readonly string[];
   partials: readonly PartialDownload[];
-  /** What the disk gets back: contents that also lie elsewhere under a hard link free nothing. */
+  /** Freed bytes: contents that other hard links share free nothing. */
   freedBytes: number;
   /** Files of the repository that stay, models or not. */
   staying: number;
@@ -34,24 +34,24 @@ export interface RepoRemoval {
 export interface RemovalPlan {
   removals: readonly RepoRemoval[];
   aliases: readonly string[];
-  /** Models that stay though an alias of theirs was named: they were there before it. */
+  /** Models that stay although their alias was named: they were there before it. */
   adopted: readonly CachedModel[];
-  /** Names that mean what goes only by being like its name. */
+  /** Names that match the removed model only because they resemble its name. */
   guessed: readonly { name: string; meant: string }[];
   freedBytes: number;
 }
 
-/** How long a running pull may take to notice that it is to end. */
+/** How long a running pull may take to notice that it must end. */
 const patienceMs = 10_000;
-/** Pulls look for the cancel file about four times in a second. */
+/** Pulls check for the cancel file about four times a second. */
 const noticeMs = 600;
-/** A lock's draft is there for some system calls; an older one was left. */
+/** A lock's draft exists for a few system calls; an older one is a leftover. */
 const freshMs = 60_000;
-/** A download of Python's that was written to so lately is probably running. */
+/** A Python download that was written to this recently is probably running. */
 const foreignRestMs = 10 * 60_000;
 
 /**
- * Throws `model_not_found`, `ambiguous_model` or `invalid_usage` for a name that says nothing to
+ * Throws `model_not_found`, `ambiguous_model` or `invalid_usage` for a name that selects nothing to
  * remove.
  */
 export async function planRemoval(inventory: Inventory, names: readonly string[], folder = process.cwd()): Promise<RemovalPlan> {
@@ -79,7 +79,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
     } else if (found.by === 'repo') {
       for (const model of found.models) models.add(model);
       if (revision === undefined) whole.add(found.models[0]!.repo);
-      // What only accompanies models goes with those of its revision.
+      // Sidecars are deleted with the models of their revision.
       else for (const file of inRevision) if (isGgufFile(file.file) && isSidecar(file.file)) extra.add(file);
     } else if (found.models.length > 1) throw ambiguous(name, found.models);
     else if (found.models.length === 1) models.add(found.models[0]!);
@@ -98,9 +98,7 @@ export async function planRemoval(inventory: Inventory, names: readonly string[]
   return { removals, aliases: [...aliases].sort(), guessed, adopted: [...adopted].filter((model) => !models.has(model)), freedBytes: removals.reduce((sum, one) => sum + one.freedBytes, 0) };
 }
 
-/**
- * Those of which nothing stays: one that was asked for by its revision may have copies in others.
- */
+/** The models that are gone completely: a model named by its revision may have copies in others. */
 function goingOf(all: readonly CachedModel[], chosen: Iterable<CachedModel>): CachedModel[] {
   const copies = new Set([...chosen].flatMap((model) => model.copies));
   const partials = new Set([...chosen].flatMap((model) => model.partials));
@@ -111,12 +109,12 @@ function throwing(error: Error): never {
   throw error;
 }
 
-/** A model by a path in the cache. Files elsewhere are their owner's to delete. */
+/** Finds a model by a path in the cache. Files elsewhere are left to their owner. */
 async function byPath({ models, places }: Inventory, name: string, folder: string): Promise<CachedModel | undefined> {
   const path = resolve(folder, name);
   const found = models.find((model) => model.copies.some((copy) => copy.path === path));
   if (!found && (await lstat(path).catch(() => undefined))?.isFile()) {
-    throw new RecuaError('invalid_usage', `${path} is no model of the store ${places.hub}. recua rm only takes models out of the store; delete the file yourself.`);
+    throw new RecuaError('invalid_usage', `${path} is no model of the store ${places.hub}. recua rm only removes models from the store; delete the file yourself.`);
   }
   return found;
 }
@@ -124,11 +122,11 @@ async function byPath({ models, places }: Inventory, name: string, folder: strin
 async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside: readonly SnapshotFile[], { models: all }: Inventory, whole: boolean): Promise<RepoRemoval> {
   const going = new Set(goingOf(all, models));
   const staying = all.filter((model) => model.repo === repo.repo && !going.has(model));
-  // What only accompanies models goes with the last of them.
+  // Sidecars are deleted with the last model that they accompany.
   const sidecars = staying.length === 0 && (models.length > 0 || whole) ? sidecarsOf(repo) : beside;
   const entries = [...new Set([...models.flatMap((model) => model.copies), ...sidecars])];
   const etags = new Set(models.flatMap((model) => model.partials.map((partial) => partial.etag)));
-  // Also what a pull of a model that is there already, with --force, has left.
+  // Also delete the partial download that a pull --force of a complete model left.
   const names = new Set(models.filter((model) => model.revision === undefined).flatMap((model) => model.copies.map((copy) => copy.file)));
   const partials = repo.partials.filter((partial) => etags.has(partial.etag) || (partial.file !== undefined && names.has(partial.file)) || (staying.length === 0 && (whole || isSidecarPartial(partial))));
   const resting = partials.filter((partial) => !partial.foreign || Date.now() - partial.changedMs > foreignRestMs);
@@ -136,7 +134,7 @@ async function planRepo(repo: CachedRepo, models: readonly CachedModel[], beside
 }
 
 /**
- * The removal of some of a repository's files; `orphans` are blobs that nothing refers to, to go
+ * Plans the removal of some of a repository's files; `orphans` are unreferenced blobs, to delete
  * with the last of them.
  */
 export async function planEntries(
@@ -159,7 +157,7 @@ interface Blob {
   inode: string;
 }
 
-/** Complete contents in the blobs folder: what has an ending is somebody's work in progress. */
+/** Complete contents in the blobs folder: a file with an extension is work in progress. */
 async function blobsOf(repo: CachedRepo): Promise<Blob[]> {
   const folder = join(repo.folder, 'blobs');
   const names = (await readdir(folder).catch(() => [])).filter((name) => !name.includes('.'));
@@ -174,14 +172,14 @@ function refersTo(file: SnapshotFile, blob: Blob): boolean {
   return resolve(file.target) === blob.path || (file.inode !== '' && file.inode === blob.inode);
 }
 
-/** Contents are freed when their last name goes. */
+/** Contents are freed when their last name is deleted. */
 async function freedBytes(paths: readonly string[]): Promise<number> {
   const contents = new Map<string, { links: number; going: number; bytes: number }>();
   for (const path of paths) {
     const found = await lstat(path).catch(() => undefined);
     if (!found?.isFile()) continue;
     const key = `${found.dev}:${found.ino}`;
-    // A sparse file takes less room than it is long.
+    // A sparse file takes less space than its length.
     const bytes = found.blocks > 0 ? Math.min(found.size, found.blocks * 512) : process.platform === 'win32' ? found.size : 0;
     contents.set(key, { links: found.nlink, bytes, going: (contents.get(key)?.going ?? 0) + 1 });
   }
@@ -189,11 +187,11 @@ async function freedBytes(paths: readonly string[]): Promise<number> {
 }
 
 /**
- * Does what was planned; resolves to the bytes that were freed. Throws `store_unwritable` where
- * something cannot be taken away.
+ * Carries out the plan; resolves to the freed bytes. Throws `store_unwritable` if something cannot
+ * be deleted.
  */
 export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, { places, models }: Inventory): Promise<void> {
-  // All of it before anything goes, so that what is refused stays as it was.
+  // Check everything first, so that a refused removal changes nothing.
   for (const { repo, entries, blobs } of plan.removals) {
     await checkFolder(places.hub, repo.folder);
     for (const path of [...entries.map((entry) => entry.path), ...blobs]) await checkInside(repo.folder, path);
@@ -201,7 +199,7 @@ export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, 
   for (const removal of plan.removals) {
     for (const partial of removal.partials) await removePartial(removal.repo, partial);
     for (const entry of removal.entries) await removeFile(removal.repo.folder, entry.path);
-    // Another snapshot may have come to need a blob since the plan was made.
+    // Another snapshot may have started to use a blob since the plan was made.
     const now = await scanRepo(removal.repo.repo, removal.repo.folder);
     for (const blob of await blobsOf(removal.repo)) {
       if (removal.blobs.includes(blob.path) && !now.files.some((file) => refersTo(file, blob))) await removeFile(removal.repo.folder, blob.path);
@@ -214,11 +212,11 @@ export async function carryOut(plan: Pick<RemovalPlan, 'removals' | 'aliases'>, 
   await removeAliases(places, (name, target) => plan.aliases.includes(name) || removed.some((model) => model.repo === target.repo && model.file === target.file));
 }
 
-/** A folder that is a link is somebody's arrangement: what is in there lies outside the store. */
+/** Refuses a folder that is a link: its contents are outside the store. */
 async function checkFolder(hub: string, folder: string): Promise<void> {
   const found = await lstat(folder).catch(() => undefined);
   if (found && (!found.isDirectory() || dirname(resolve(folder)) !== resolve(hub))) {
-    throw new RecuaError('store_unwritable', `${folder} is a link to a place outside the model store, where nothing is deleted. Delete the link, or what it leads to, yourself.`);
+    throw new RecuaError('store_unwritable', `${folder} is a link to a place outside the model store, where Recua deletes nothing. Delete the link or its target yourself.`);
   }
 }
 
@@ -227,16 +225,16 @@ async function checkInside(folder: string, path: string): Promise<void> {
     if (cause.code === 'ENOENT') return undefined;
     throw unwritable(path, cause);
   })));
-  // Where there is no folder there is nothing to delete.
+  // Without a folder there is nothing to delete.
   if (home === undefined || parent === undefined) return;
   if (parent !== home && !parent.startsWith(home + sep)) {
-    throw new RecuaError('store_unwritable', `${path} lies outside the model store, in ${parent}, where nothing is deleted. Delete it yourself.`);
+    throw new RecuaError('store_unwritable', `${path} lies outside the model store, in ${parent}, where Recua deletes nothing. Delete it yourself.`);
   }
 }
 
 /**
- * Deletes one name, never what a link leads to; refuses what links of folders have put outside the
- * repository's own.
+ * Deletes one name, never the target of a link. Refuses a name that folder links redirect outside
+ * its repository.
  */
 async function removeFile(folder: string, path: string): Promise<void> {
   try {
@@ -247,7 +245,7 @@ async function removeFile(folder: string, path: string): Promise<void> {
   }
 }
 
-/** Ends a download that runs, then deletes what it has left. */
+/** Ends a running download, then deletes its leftovers. */
 async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: PartialDownload): Promise<void> {
   if (foreign) {
     await removeFile(repo.folder, places.bytes);
@@ -256,14 +254,13 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
   const name = `${repo.repo}/${file ?? etag}`;
   const take = async () => await tryLock(places.lock).catch((cause: unknown) => throwing(unwritable(places.lock, cause)));
   let lock = await take().catch(async (thrown: unknown) => {
-    // On a full disk there is no room for a lock, for nobody, and to remove something is the way
-    // out.
+    // On a full disk no process can create a lock, and removing something is the way out.
     if (!(thrown instanceof RecuaError && thrown.code === 'disk_full') || await lockHolder(places.lock)) throw thrown;
     await removeFile(repo.folder, places.bytes);
     return await take();
   });
   if (!lock) {
-    // Made anew, for its time; and no link in its place is followed.
+    // Create it anew, for a fresh time, and without following a link in its place.
     await removeFile(repo.folder, places.cancel);
     await writeFile(places.cancel, '', { flag: 'wx' }).catch((cause: unknown) => throwing(unwritable(places.cancel, cause)));
     const end = Date.now() + patienceMs;
@@ -271,7 +268,7 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
       await wait(50);
       lock = await take();
     }
-    // Those who waited to go on with the same download look for the file as often as the one that
+    // Pulls that waited to resume the same download check for the file as often as the one that
     // ran.
     if (lock) await wait(noticeMs);
   }
@@ -288,15 +285,15 @@ async function removePartial(repo: CachedRepo, { places, foreign, file, etag }: 
 }
 
 /**
- * What killed imports and pulls have left beside blobs: drafts, requests to stop, and locks that
- * nobody holds, with their drafts.
+ * Leftovers of killed imports and pulls beside blobs: drafts, stop requests, and unheld locks with
+ * their drafts.
  */
 async function sweep(folder: string): Promise<void> {
   const blobs = join(folder, 'blobs');
   for (const name of await readdir(blobs).catch(() => [])) {
     const left = /^([^.]+)\.recua-(import|cancel|lock(\.[0-9a-f-]+)?|partial\.json\.new)$/.exec(name);
     if (!left || await lockHolder(partialPlaces(join(blobs, left[1]!)).lock)) continue;
-    // Somebody may be about to make it a lock.
+    // A process may be about to turn it into a lock.
     if (left[3] !== undefined && await isFresh(join(blobs, name))) continue;
     await removeFile(folder, join(blobs, name));
   }
@@ -306,7 +303,7 @@ async function isFresh(path: string): Promise<boolean> {
   return await lstat(path).then(({ mtimeMs }) => Date.now() - mtimeMs < freshMs, () => false);
 }
 
-/** Removes the folders and refs of a repository that have nothing left in them. */
+/** Removes a repository's empty folders and refs. */
 export async function pruneFolder(folder: string, commits: readonly string[]): Promise<void> {
   const empty = new Set<string>();
   for (const commit of new Set(commits)) {
@@ -318,7 +315,7 @@ export async function pruneFolder(folder: string, commits: readonly string[]): P
   }
   for (const part of ['snapshots', 'refs', 'blobs']) await removeEmpty(join(folder, part));
   const left = await readdir(folder).catch(() => []);
-  // Python's empty marks of files that the hub does not have.
+  // Python's empty markers of files that the hub does not have.
   if (left.length === 1 && left[0] === '.no_exist') await removeMarks(join(folder, '.no_exist'));
   await rmdir(folder).catch(() => { /* Something is left in it. */ });
 }

@@ -1,17 +1,17 @@
-// When each model was last used: one empty file per model whose time of change is the answer, so
-// that nobody has to wait for a lock or read a list to write it. Called by the commands that run a
-// model, and by `list`.
+// When each model was last used: one empty file per model, whose modification time is the answer,
+// so that writing needs neither a lock nor a list. Called by the commands that run a model, and by
+// `list`.
 import { createHash } from 'node:crypto';
 import { mkdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Places } from '../places.js';
 
-/** What a model's use is noted under. */
+/** What identifies a model here. */
 export function usageKey({ repo, file }: { repo: string; file: string }): string {
   return `${repo}/${file}`;
 }
 
-/** Never fails: a command does not depend on it, and the state may be read-only. */
+/** Never fails: no command depends on it, and the state folder may be read-only. */
 export async function writeUsage(places: Places, key: string): Promise<void> {
   const path = stampOf(places, key);
   try {

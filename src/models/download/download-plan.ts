@@ -1,5 +1,5 @@
-// What a download will take before it begins: which files, what is there, what is to come, and
-// whether the disk has room for it. Used by pull.
+// Plans a download: which files, what is present, what is missing, and whether the disk has room.
+// Used by pull.
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -19,11 +19,11 @@ export interface DownloadPlan {
   totalBytes: number;
   haveBytes: number;
   needBytes: number;
-  /** Free for this user on the cache's disk. */
+  /** Bytes free for this user on the cache's disk. */
   freeBytes: number;
 }
 
-/** Left free beside the files: the journal, links, and what others write meanwhile. */
+/** Bytes to leave free: for the journal, links, and other programs' writes meanwhile. */
 const marginBytes = 16 * 1024 * 1024;
 
 export async function makePlan(targets: readonly DownloadTarget[], force: boolean): Promise<DownloadPlan> {
@@ -31,8 +31,8 @@ export async function makePlan(targets: readonly DownloadTarget[], force: boolea
   for (const target of targets) {
     const { sizeBytes } = target.file;
     const stored = await storedBytes(target);
-    // A whole file counts for nothing with --force; it stays beside the new one until that is
-    // right.
+    // With --force a complete file counts for nothing; it stays beside the new one until that is
+    // verified.
     const haveBytes = force && stored === sizeBytes ? 0 : stored;
     files.push({ file: target.file, haveBytes, needBytes: sizeBytes - haveBytes });
   }
@@ -46,7 +46,7 @@ export async function makePlan(targets: readonly DownloadTarget[], force: boolea
   };
 }
 
-/** Throws `disk_full` before a byte has come. */
+/** Throws `disk_full` before any byte is downloaded. */
 export function checkSpace({ needBytes, freeBytes }: DownloadPlan, cache: string): void {
   if (needBytes === 0 || needBytes + marginBytes <= freeBytes) return;
   throw new RecuaError('disk_full',
@@ -54,7 +54,7 @@ export function checkSpace({ needBytes, freeBytes }: DownloadPlan, cache: string
     { details: { needed_bytes: needBytes + marginBytes, available_bytes: freeBytes } });
 }
 
-/** Of the disk that a folder is on, or will be. */
+/** Free space on the disk where a folder is or will be. */
 async function freeBytes(folder: string): Promise<number> {
   try {
     const { bavail, bsize } = await statfs(folder);

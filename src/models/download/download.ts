@@ -1,6 +1,6 @@
-// Brings one file of the hub into the cache: once however many pulls want it, from where the last
-// one stopped, and installed only when its hash is the hub's. Called by pull, in the command's
-// process; a lock file keeps other processes' pulls waiting.
+// Downloads one file of the hub into the cache: once, however many pulls want it; from where the
+// last one stopped; and installs it only if its hash is the hub's. Called by pull, in the command's
+// process; a lock file makes other processes' pulls wait.
 import { lstat, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { RecuaError } from '../../errors.js';
@@ -25,15 +25,15 @@ export interface DownloadTarget {
 }
 
 export interface DownloadOptions {
-  /** Fetch it again though it is there; the old file stays until the new one is right. */
+  /** Download a file that is already there; the old one stays until the new one is verified. */
   force: boolean;
   connections: number;
   limit?: RateLimit | undefined;
   signal?: AbortSignal | undefined;
-  /** Bytes of the file that are there. */
+  /** Bytes of the file that are present. */
   onProgress: (doneBytes: number) => void;
   onPhase: (phase: DownloadPhase) => void;
-  /** Something a person may want to know meanwhile. */
+  /** Called with news for the user. */
   onNote: (text: string) => void;
 }
 
@@ -42,9 +42,9 @@ export type DownloadPhase = 'waiting' | 'checking' | 'downloading';
 
 const pollMs = 250;
 
-/** What arrived is not to be kept. */
+/** Errors after which nothing is kept of what arrived. */
 const wrongs: ReadonlySet<string> = new Set(['download_corrupt', 'download_changed', 'download_wrong_content']);
-/** The hub's last word: what it refused before a byte came is no download that waits to go on. */
+/** Final refusals of the hub: if it refused before the first byte, there is nothing to resume. */
 const refusals: ReadonlySet<string> = new Set([
   'hub_token_missing', 'hub_token_refused', 'license_not_accepted', 'repository_not_found', 'revision_not_found', 'repository_file_not_found',
 ]);
@@ -65,7 +65,7 @@ export async function download(hub: Hub, target: DownloadTarget, options: Downlo
     const { lock, waited } = await takeTurn(blob, target, options, signal);
     let removed = false;
     try {
-      // What another pull has finished meanwhile is new enough for --force too.
+      // A file that another pull finished meanwhile is new enough for --force too.
       if ((options.force && !waited) || !await isComplete(target)) await fetchAndInstall(hub, blob, target, options, signal);
       else options.onProgress(file.sizeBytes);
       return await publish(target);
@@ -81,15 +81,15 @@ export async function download(hub: Hub, target: DownloadTarget, options: Downlo
   }
 }
 
-/** Whether the file is there with all its bytes; what got there was checked when it came. */
+/** Whether the file is complete; its contents were checked when it was downloaded. */
 async function isComplete({ cache, repo, commit, file }: DownloadTarget): Promise<boolean> {
   const sizes = await Promise.all([blobPath(cache, repo, file.etag), snapshotPath(cache, repo, commit, file.path)]
     .map((path) => lstat(path).then((found) => (found.isFile() ? found.size : -1), () => -1)));
-  // Without symlink rights a blob may have moved into its snapshot.
+  // Without symlink rights, the blob may have moved into its snapshot.
   return sizes[0] === file.sizeBytes || (sizes[0] === -1 && sizes[1] === file.sizeBytes);
 }
 
-/** Bytes of a file that need no download: all, those a partial download has noted, or none. */
+/** Bytes of a file that need no download: all, those that a partial download recorded, or none. */
 export async function storedBytes(target: DownloadTarget): Promise<number> {
   if (await isComplete(target)) return target.file.sizeBytes;
   return Math.min(target.file.sizeBytes, await notedBytes(blobPath(target.cache, target.repo, target.file.etag)) ?? 0);
@@ -99,17 +99,17 @@ async function publish({ cache, repo, revision, commit, file }: DownloadTarget):
   return await publishBlob(cache, { repo, revision, commit, file: file.path, etag: file.etag });
 }
 
-/** A partial download of what is there whole, after --force was broken off. */
+/** Deletes the partial download of a complete file, left by an interrupted --force. */
 async function dropLeftovers(blob: string): Promise<void> {
   if (await notedBytes(blob) === undefined) return;
-  // In a store that only others may write they stay, and do no harm.
+  // In a store that only others may write, it stays and does no harm.
   const lock = await tryLock(partialPlaces(blob).lock).catch(() => undefined);
   if (!lock) return;
   await removePartial(blob);
   await lock.release();
 }
 
-/** Waits while another pull of the file runs, showing its progress. */
+/** Waits while another pull downloads the file, showing its progress. */
 async function takeTurn(blob: string, target: DownloadTarget, options: DownloadOptions, signal: AbortSignal): Promise<{ lock: Lock; waited: boolean }> {
   const { lock: path } = partialPlaces(blob);
   let seenBegun = false;
@@ -161,8 +161,8 @@ async function fetchAndInstall(hub: Hub, blob: string, target: DownloadTarget, o
 }
 
 /**
- * Until all bytes are there and have the hub's hash. Bytes that are wrong are fetched again, the
- * whole file at most once.
+ * Downloads until all bytes are present and have the hub's hash. Refetches wrong bytes, the whole
+ * file at most once.
  */
 async function fetchRight(remote: RemoteFile, partial: PartialFile, options: DownloadOptions, signal: AbortSignal): Promise<void> {
   let startedOver = false;
@@ -185,7 +185,7 @@ async function fetchRight(remote: RemoteFile, partial: PartialFile, options: Dow
     }
     options.onPhase('checking');
     if (await partial.isRight(() => undefined, signal)) return;
-    // Perhaps the disk, or a file taken over, is at fault: then it is only some chunks.
+    // If the disk or an adopted file is at fault, only some chunks are wrong.
     if (await partial.recheck(() => undefined, signal) > 0) continue;
     if (startedOver) throw corrupt(remote.file);
     startedOver = true;
@@ -201,17 +201,20 @@ function changed(file: HubFile, cause: FileChanged): RecuaError {
 
 function corrupt(file: HubFile): RecuaError {
   return new RecuaError('download_corrupt',
-    `Expected ${file.hash} ${file.etag} for ${file.path}, as the hub states, got other bytes, twice. They were removed and nothing was installed; something on the way changes them, perhaps a proxy.`);
+    `Expected ${file.hash} ${file.etag} for ${file.path}, as the hub states, got other bytes, twice. They were removed and nothing was installed; something between here and the hub changes them, perhaps a proxy.`);
 }
 
-/** The signal of one download: the caller's, and the file by which `recua rm` ends it. */
+/**
+ * The signal of one download: aborts with the caller's signal, or when `recua rm` creates the
+ * cancel file.
+ */
 function watchForCancel(blob: string, { repo, file }: DownloadTarget, outer: AbortSignal | undefined): { signal: AbortSignal; stop(): void } {
   const { cancel } = partialPlaces(blob);
   const controller = new AbortController();
   const startedMs = Date.now();
   const look = async () => {
     const found = await lstat(cancel).catch(() => undefined);
-    // One from before was meant for another download. File times are a few milliseconds coarse.
+    // An older file was meant for another download. File times are a few milliseconds coarse.
     if (found && found.mtimeMs >= startedMs - 50) {
       controller.abort(new RecuaError('download_removed', `The download of ${file.path} of ${repo} was ended and removed by recua rm.`));
     } else if (found) {

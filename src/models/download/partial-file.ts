@@ -1,8 +1,8 @@
-// The bytes of a download that are there, and a journal of which of them are right. Each chunk is
-// written in place from its beginning on. The journal, replaced at once or not at all, has for each
-// how far it has come and the hash of that, and only of bytes that were on the disk before it. So
-// whatever ends the process or the machine, the next pull reads the journal, hashes what it claims,
-// and goes on behind that. Used by download.ts under its lock.
+// The bytes of an incomplete download, and a journal of which are valid. Each chunk is written in
+// place from its start. The journal, replaced atomically, records for each chunk how far it has
+// come and the hash of those bytes, and only of bytes flushed to disk before. However the process
+// or machine ends, the next pull reads the journal, hashes the bytes it claims, and continues after
+// them. Used by download.ts under its lock.
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -20,19 +20,19 @@ export interface PartialIdentity {
   file: HubFile;
 }
 
-/** How far one chunk has come. */
+/** Progress of one chunk. */
 interface Chunk {
-  /** Bytes that are written, from its beginning on. */
+  /** Bytes written, from its start. */
   bytes: number;
-  /** Of those; undefined as long as there are none. */
+  /** Hash of those bytes; undefined if there are none. */
   hash: Hash | undefined;
-  /** Of a whole chunk. */
+  /** Hash of the complete chunk. */
   sha256: string | null;
 }
 
 const smallestChunkBytes = 8 * 1024 * 1024;
 const readBytes = 1024 * 1024;
-/** What a killed pull loses at most: the time between two journals, while bytes arrive. */
+/** The most that a killed pull loses: the time between two journals while bytes arrive. */
 const noteMs = 1000;
 
 /** RECUA_TEST_CHUNK_BYTES is for tests, whose files are small. */
@@ -49,11 +49,11 @@ export class PartialFile {
   readonly #chunkBytes: number;
   #chunks: Chunk[];
   #saving: Promise<void> = Promise.resolve();
-  /** A save that has not begun and so will cover what is noted until then. */
+  /** A save that has not started yet, so it will cover everything recorded until then. */
   #nextSave: Promise<void> | undefined;
-  /** Bytes were written that no journal knows of. */
+  /** Bytes were written that no journal has recorded. */
   #unnoted = false;
-  /** Why the journal could not be written beside the transfer, which the next write tells. */
+  /** Why the journal could not be written during the transfer; the next write throws it. */
   #fault: unknown;
   readonly #timer: NodeJS.Timeout;
 
@@ -70,8 +70,8 @@ export class PartialFile {
   }
 
   /**
-   * Opens what is there of a blob, or begins it. `onChecked` is told of bytes whose hash was looked
-   * at again.
+   * Opens the partial file of a blob, or creates it. Calls `onChecked` with the bytes that it
+   * hashed again.
    */
   static async open(blob: string, identity: PartialIdentity, onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<PartialFile> {
     const { bytes } = partialPlaces(blob);
@@ -98,12 +98,12 @@ export class PartialFile {
     return this.#chunks.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Indices of the chunks that are not whole. */
+  /** Indices of the incomplete chunks. */
   missing(): number[] {
     return this.#chunks.flatMap(({ sha256 }, index) => (sha256 === null ? [index] : []));
   }
 
-  /** Where the next byte of a chunk belongs in the file; its end, once it is whole. */
+  /** File offset of a chunk's next byte; its end, if it is complete. */
   nextOf(index: number): number {
     return this.#startOf(index) + this.#chunks[index]!.bytes;
   }
@@ -112,10 +112,7 @@ export class PartialFile {
     return this.#startOf(index) + this.#lengthOf(index);
   }
 
-  /**
-   * Writes the bytes that come next in a chunk, no more than it has room for. One call per chunk at
-   * a time.
-   */
+  /** Writes the next bytes of a chunk, no more than fit into it. One call per chunk at a time. */
   async append(index: number, bytes: Buffer): Promise<void> {
     if (this.#fault !== undefined) throw this.#fault as Error;
     const chunk = this.#chunks[index]!;
@@ -135,8 +132,8 @@ export class PartialFile {
   }
 
   /**
-   * Hashes what is noted as it is on the disk; chunks that differ are to come again. Resolves to
-   * how many those are.
+   * Hashes the recorded bytes on the disk and marks chunks that differ for download again. Resolves
+   * to the number of those chunks.
    */
   async recheck(onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<number> {
     let wrong = 0;
@@ -155,14 +152,14 @@ export class PartialFile {
     return wrong;
   }
 
-  /** Everything is to come again. */
+  /** Marks everything for download again. */
   async reset(): Promise<void> {
     this.#chunks = this.#chunks.map(emptyChunk);
     await this.#handle.truncate(0);
     await this.#save();
   }
 
-  /** Whether the whole file has the hash that the hub states. */
+  /** Whether the whole file has the hub's hash. */
   async isRight(onChecked: (bytes: number) => void, signal?: AbortSignal): Promise<boolean> {
     const { hash: kind, etag, sizeBytes } = this.#identity.file;
     const hash = createHash(kind === 'sha256' ? 'sha256' : 'sha1');
@@ -175,7 +172,7 @@ export class PartialFile {
     return hash.digest('hex') === etag;
   }
 
-  /** Makes the bytes the blob they are, in place of any that is there. */
+  /** Turns the partial file into its blob, replacing any that is there. */
   async install(): Promise<void> {
     const { bytes, journal } = partialPlaces(this.#blob);
     try {
@@ -190,8 +187,7 @@ export class PartialFile {
   }
 
   /**
-   * Notes what has arrived. What keeps that from being written loses a second of the download, no
-   * more.
+   * Records what has arrived. If that fails, a kill loses up to a second of the download, no more.
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);
@@ -208,7 +204,7 @@ export class PartialFile {
     return Math.min(this.#chunkBytes, this.sizeBytes - this.#startOf(index));
   }
 
-  /** Takes from a journal what is on the disk as it says. */
+  /** Restores chunks from a journal, if the disk agrees with it. */
   async #goOn({ chunks, begun }: Journal, onChecked: (bytes: number) => void, signal: AbortSignal | undefined): Promise<void> {
     const stated = new Map(begun.map(({ chunk, bytes, sha256 }) => [chunk, { bytes, sha256 }]));
     for (const [index, whole] of chunks.entries()) if (whole !== null) stated.set(index, { bytes: this.#lengthOf(index), sha256: whole });
@@ -221,7 +217,7 @@ export class PartialFile {
   }
 
   /**
-   * Files of huggingface_hub hold a prefix; what is in it is proved by the whole file's hash in the
+   * Adopts a prefix from a file of huggingface_hub; only the whole file's hash verifies it, at the
    * end.
    */
   async #takeOver(onChecked: (bytes: number) => void, signal: AbortSignal | undefined): Promise<void> {
@@ -240,14 +236,14 @@ export class PartialFile {
     if (bytes === this.#lengthOf(index)) finish(chunk);
   }
 
-  /** Of a chunk's first bytes; undefined where the file ends before. */
+  /** Hash of a chunk's first bytes; undefined if the file is shorter. */
   async #hashOf(index: number, bytes: number, signal: AbortSignal | undefined): Promise<Hash | undefined> {
     const hash = createHash('sha256');
     const whole = await this.#readThrough(this.#startOf(index), bytes, signal, (piece) => hash.update(piece));
     return whole ? hash : undefined;
   }
 
-  /** False where the file ends before. */
+  /** False if the file is shorter. */
   async #readThrough(offset: number, length: number, signal: AbortSignal | undefined, take: (piece: Buffer) => void): Promise<boolean> {
     const buffer = Buffer.allocUnsafe(Math.min(readBytes, length));
     for (let at = 0; at < length;) {
@@ -260,7 +256,7 @@ export class PartialFile {
     return true;
   }
 
-  /** Chunks that finish while one save runs share the next. */
+  /** Chunks that finish during a save share the next one. */
   #save(): Promise<void> {
     this.#nextSave ??= this.#saving.catch(() => undefined).then(() => {
       this.#nextSave = undefined;
@@ -270,11 +266,12 @@ export class PartialFile {
   }
 
   async #writeJournal(): Promise<void> {
-    // Before the bytes are flushed, so that it claims none of those that come meanwhile.
+    // Before the flush, so that the journal claims no bytes that arrive during it.
     this.#unnoted = false;
     const journal = this.#journal();
     const path = partialPlaces(this.#blob).journal;
-    // One name, so that no number of kills leaves more than one; only who holds the lock writes it.
+    // A fixed name, so that repeated kills leave one file at most; only the lock's holder writes
+    // it.
     const draft = `${path}.new`;
     try {
       await this.#handle.datasync();
@@ -312,7 +309,7 @@ function finish(chunk: Chunk): void {
   chunk.hash = undefined;
 }
 
-/** Never through a link: it would lead the bytes elsewhere. */
+/** Never opens through a link, which would redirect the bytes. */
 async function openBytes(path: string): Promise<FileHandle> {
   try {
     return await open(path, constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0), 0o644);
@@ -321,7 +318,7 @@ async function openBytes(path: string): Promise<FileHandle> {
   }
 }
 
-/** A rename is on the disk when its folder is; not every system lets one ask for that. */
+/** A rename is durable only when its folder is flushed; not every system can do that. */
 async function syncFolder(folder: string): Promise<void> {
   try {
     const handle = await open(folder, 'r');

@@ -1,11 +1,11 @@
-// The journal of a download that is not whole, as it lies beside the bytes, and what else is there
-// of such a download. It is written by partial-file.ts; here it is read, by pulls and by those who
-// only look. Nothing in it is trusted.
+// The journal of an incomplete download, stored beside its bytes, and the download's other files.
+// partial-file.ts writes it; this file reads it, for pulls and for commands that only look. Trusts
+// nothing in it.
 import { lstat, rename, rm } from 'node:fs/promises';
 import { readSmallFile } from '../../system/small-file.js';
 import { partialPlaces } from '../cache/hub-cache.js';
 
-/** The form on disk. */
+/** Version of the format. */
 export interface Journal {
   file: string;
   revision: string;
@@ -13,11 +13,9 @@ export interface Journal {
   size_bytes: number;
   done_bytes: number;
   chunk_bytes: number;
-  /** sha256 of each chunk that is whole, null for the others. */
+  /** sha256 of each complete chunk, null for the others. */
   chunks: (string | null)[];
-  /**
-   * How far the others have come: that many bytes from the chunk's beginning on, and their sha256.
-   */
+  /** Progress of the other chunks: bytes from the chunk's start, and their sha256. */
   begun: BegunChunk[];
 }
 
@@ -27,16 +25,14 @@ export interface BegunChunk {
   sha256: string;
 }
 
-/** The journal is written again and again, so it must not grow without end. */
+/** The journal is rewritten often, so its size is limited. */
 export const mostChunks = 4096;
-/** Of one with all its chunks, and room to spare. */
+/** Size of one with all its chunks, and room to spare. */
 export const mostJournalBytes = 1024 * 1024;
-/** Nobody writes on a file of huggingface_hub's that has been left alone for so long. */
+/** A huggingface_hub file untouched for this long has no writer. */
 const abandonedMs = 60_000;
 
-/**
- * What a file of so many bytes has for a journal; undefined where that is none, or not a sound one.
- */
+/** The journal of a file of this size; undefined if there is none or it is invalid. */
 export async function readJournal(blob: string, sizeBytes: number): Promise<Journal | undefined> {
   try {
     const journal = JSON.parse(await readSmallFile(partialPlaces(blob).journal, mostJournalBytes)) as Journal;
@@ -53,10 +49,7 @@ function isSound({ size_bytes: size, chunk_bytes: chunkBytes, chunks, begun }: J
     && begun.every(({ chunk, bytes, sha256 }) => chunks[chunk] === null && Number.isSafeInteger(bytes) && bytes > 0 && bytes < chunkBytes && isHash(sha256));
 }
 
-/**
- * How many bytes of a blob another process, or an earlier one, has noted; undefined where no
- * download is begun.
- */
+/** How many bytes of a blob the journal records; undefined if no download has begun. */
 export async function notedBytes(blob: string): Promise<number | undefined> {
   try {
     const { done_bytes: done } = JSON.parse(await readSmallFile(partialPlaces(blob).journal, mostJournalBytes)) as Partial<Journal>;
@@ -66,13 +59,13 @@ export async function notedBytes(blob: string): Promise<number | undefined> {
   }
 }
 
-/** Removes what there is of a blob's download. */
+/** Deletes the partial download of a blob. */
 export async function removePartial(blob: string): Promise<void> {
   const { bytes, journal } = partialPlaces(blob);
   for (const path of [bytes, journal, `${journal}.new`]) await rm(path, { force: true });
 }
 
-/** Takes over a file that Python's huggingface_hub began and left. */
+/** Adopts a file that Python's huggingface_hub began and abandoned. */
 export async function adoptForeign(blob: string, sizeBytes: number): Promise<boolean> {
   const theirs = `${blob}.incomplete`;
   const found = await lstat(theirs).catch(() => undefined);

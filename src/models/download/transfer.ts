@@ -1,5 +1,5 @@
-// Moves the missing chunks of a file from the hub into its partial file, over several connections
-// where the host does ranges and in one stream where it does not. Used by download.ts.
+// Moves a file's missing chunks from the hub into its partial file: over several connections if the
+// host supports ranges, else in one stream. Used by download.ts.
 import { setMaxListeners } from 'node:events';
 import type { PartialFile } from './partial-file.js';
 import type { RateLimit } from './rate-limit.js';
@@ -10,7 +10,7 @@ export interface TransferOptions {
   connections: number;
   limit?: RateLimit | undefined;
   signal: AbortSignal;
-  /** Bytes that arrived and were written. */
+  /** Called with the bytes that arrived and were written. */
   onBytes: (bytes: number) => void;
 }
 
@@ -29,10 +29,10 @@ export async function transfer(remote: RemoteFile, partial: PartialFile, options
 
 async function inParallel(remote: RemoteFile, partial: PartialFile, options: TransferOptions): Promise<void> {
   const queue = partial.missing();
-  // The first failure of one connection ends the others too.
+  // The first failure of one connection also ends the others.
   const failing = new AbortController();
   const signal = AbortSignal.any([options.signal, failing.signal]);
-  // Each connection listens; Node takes more than ten for a leak.
+  // Each connection adds a listener; Node reports more than ten as a leak.
   setMaxListeners(0, signal);
   const work = async () => {
     for (let index = queue.shift(); index !== undefined; index = queue.shift()) {
@@ -47,7 +47,7 @@ async function inParallel(remote: RemoteFile, partial: PartialFile, options: Tra
     }
   });
   await Promise.all(workers);
-  // The reason of either abort: the caller's or the first failure.
+  // The reason of either abort: the caller's, or the first failure.
   signal.throwIfAborted();
 }
 
@@ -60,8 +60,8 @@ async function fetchChunk(remote: RemoteFile, partial: PartialFile, index: numbe
 }
 
 /**
- * Reads from the first missing byte to the end of the last missing chunk; what is there already in
- * between is let pass.
+ * Reads from the first missing byte to the end of the last missing chunk, skipping bytes that are
+ * already present.
  */
 async function inOneStream(remote: RemoteFile, partial: PartialFile, { limit, signal, onBytes }: TransferOptions): Promise<void> {
   const missing = partial.missing();

@@ -1,5 +1,5 @@
-// Bytes that can be read at any offset: a file on disk, or a file of the hub read by ranges. What
-// the GGUF reader reads from.
+// Bytes readable at any offset: a file on disk, or a file of the hub read by ranges. The GGUF
+// reader's input.
 import { constants } from 'node:fs';
 import { open, stat as statOf } from 'node:fs/promises';
 import type { BigIntStats } from 'node:fs';
@@ -7,19 +7,21 @@ import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 
 export interface ByteSource {
-  /** For people and errors: a path, or `owner/repo/file`. */
+  /** Name for users and errors: a path, or `owner/repo/file`. */
   readonly name: string;
   readonly sizeBytes: number;
-  /** Of a file on disk: changes with its contents. */
+  /** For a file on disk: changes whenever its contents change. */
   readonly mark?: string;
-  /** Fills `target` from `offset` on, as far as there are bytes; resolves to how many were read. */
+  /**
+   * Fills `target` from `offset`, as far as there are bytes; resolves to the number of bytes read.
+   */
   read(target: Buffer, offset: number): Promise<number>;
   close(): Promise<void>;
 }
 
 /**
- * A file on disk. Throws `model_not_found` where there is none, `file_unreadable` for anything else
- * than a file one may read.
+ * A file on disk. Throws `model_not_found` if there is none, `file_unreadable` for anything but a
+ * readable regular file.
  */
 export async function fileSource(path: string): Promise<ByteSource> {
   const file = await openFile(path);
@@ -39,7 +41,9 @@ export async function fileSource(path: string): Promise<ByteSource> {
   }
 }
 
-/** Without waiting, so that a named pipe nobody writes to is refused instead of waited for. */
+/**
+ * Opens without blocking, so that a named pipe without a writer is rejected instead of waited for.
+ */
 async function openFile(path: string): Promise<FileHandle> {
   try {
     return await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
@@ -50,12 +54,12 @@ async function openFile(path: string): Promise<FileHandle> {
   }
 }
 
-/** The mark of a file as it is now; undefined where there is none. */
+/** The file's current mark; undefined if there is no file. */
 export async function readMark(path: string): Promise<string | undefined> {
   return await statOf(path, { bigint: true }).then(markOf, () => undefined);
 }
 
-/** No program can set the time of change (ctime), so what has the same mark is the same. */
+/** No program can set a file's ctime, so the same mark means the same contents. */
 function markOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join(':');
 }

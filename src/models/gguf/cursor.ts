@@ -1,12 +1,12 @@
-// Reads little-endian values forward through a file, here or on the hub, by way of one window of
-// bounded size. Every length is checked against the file before it is believed, so no file can make
-// it allocate more than the window.
+// Reads little-endian values forward through a file, local or on the hub, through a window of
+// bounded size. Checks every length against the file first, so no file can make it allocate more
+// than the window.
 import { RecuaError } from '../../errors.js';
 import type { ByteSource } from './byte-source.js';
 
 const windowBytes = 256 * 1024;
 /**
- * No model's header comes near: the largest vocabularies take some 30 MiB. It bounds the work a
+ * Far above any real header: the largest vocabularies take about 30 MiB. Bounds the work that a
  * hostile (sparse) file can cause.
  */
 const longestHeaderBytes = 256 * 1024 * 1024;
@@ -15,7 +15,7 @@ export class Cursor {
   readonly #source: ByteSource;
   readonly sizeBytes: number;
   #window = Buffer.allocUnsafeSlow(windowBytes);
-  /** File offset of the window's first byte, bytes in it, and how many of them are read. */
+  /** File offset of the window's first byte, bytes in the window, and bytes of them consumed. */
   #windowOffset = 0;
   #windowLength = 0;
   #at = 0;
@@ -33,12 +33,12 @@ export class Cursor {
     return this.sizeBytes - this.offset;
   }
 
-  /** Bytes that can be read now without waiting. */
+  /** Bytes that can be read without waiting. */
   get ready(): number {
     return this.#windowLength - this.#at;
   }
 
-  /** The error for a file that is not what it should be; `offset` is where. */
+  /** The error for an invalid file; `offset` is the place. */
   invalid(what: string, offset = this.offset): RecuaError {
     return new RecuaError('invalid_gguf', `${this.#source.name} is not a sound GGUF file: ${what} (at byte ${offset}).`);
   }
@@ -49,7 +49,7 @@ export class Cursor {
       + 'Download it again.');
   }
 
-  /** Makes `bytes` (at most a window) readable at once. */
+  /** Makes `bytes` (at most a window) available to read. */
   async need(bytes: number, what: string): Promise<void> {
     if (this.ready >= bytes) return;
     if (this.remaining < bytes) throw this.truncated(what, bytes);
@@ -65,7 +65,7 @@ export class Cursor {
     }
   }
 
-  /** Moves to a file offset; nothing is read until it is needed. */
+  /** Moves to a file offset; reads nothing yet. */
   seek(offset: number): void {
     const inside = offset - this.#windowOffset;
     if (inside >= 0 && inside <= this.#windowLength) {
@@ -82,7 +82,7 @@ export class Cursor {
     this.seek(this.offset + bytes);
   }
 
-  // The readers below take from the window: `need` comes first.
+  // The readers below take from the window: call `need` first.
 
   u8(): number {
     return this.#window.readUInt8(this.#take(1));
@@ -101,8 +101,8 @@ export class Cursor {
   }
 
   /**
-   * A 64-bit count or offset as a number; Infinity where it is past what a number holds exactly,
-   * and so past any file: see countText.
+   * A 64-bit count or offset as a number; Infinity if it is not exactly representable, which is
+   * beyond any file: see countText.
    */
   count(): number {
     const at = this.#take(8);
@@ -110,7 +110,7 @@ export class Cursor {
     return high < 0x20_0000 ? high * 0x1_0000_0000 + this.#window.readUInt32LE(at) : Infinity;
   }
 
-  /** A scalar of a metadata type by its reader's name on Buffer. */
+  /** Reads a scalar by the name of Buffer's reader for its metadata type. */
   scalar(reader: ScalarReader, bytes: number): number | bigint {
     return this.#window[reader](this.#take(bytes));
   }
@@ -128,7 +128,7 @@ export class Cursor {
   }
 }
 
-/** A count of a file for people. */
+/** A count from a file, as text for users. */
 export function countText(count: number): string {
   return Number.isSafeInteger(count) ? String(count) : `over ${Number.MAX_SAFE_INTEGER}`;
 }

@@ -1,5 +1,5 @@
-// The sha256 of a file, and the one that it had when it came into the store, by which its contents
-// are called there. Called by show.
+// A file's sha256, and the sha256 it had when it entered the store, which names its blob there.
+// Called by show.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { realpath } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { RecuaError } from '../../errors.js';
 export interface FileHash {
   file: string;
   sha256: string;
-  /** Null for a file of which nothing is known. */
+  /** Null if nothing is known about the file. */
   expected: string | null;
 }
 

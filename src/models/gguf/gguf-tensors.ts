@@ -1,4 +1,4 @@
-// The tensor table of a GGUF file: names, shapes and places, checked against the types' sizes and
+// The tensor table of a GGUF file: names, shapes and offsets, checked against the types' sizes and
 // the file's length.
 import { countText } from './cursor.js';
 import type { Cursor } from './cursor.js';
@@ -6,18 +6,18 @@ import { tensorTypes } from './tensor-types.js';
 
 export interface Tensor {
   name: string;
-  /** Fastest-running dimension first; 1 to 4 of them. */
+  /** 1 to 4 dimensions, the fastest-varying first. */
   shape: readonly number[];
   type: string;
   elements: number;
   sizeBytes: number;
-  /** From the start of tensor data. */
+  /** Offset from the start of tensor data. */
   offset: number;
 }
 
 const limits = {
   tensors: 65_536,
-  /** ggml keeps 64 bytes for a name, its end mark included. */
+  /** ggml reserves 64 bytes for a name, including its terminator. */
   nameBytes: 63,
   dimensions: 4,
   /** Name length, dimension count, one dimension, type, offset. */
@@ -57,10 +57,7 @@ async function readTensor(cursor: Cursor, index: number, alignment: number): Pro
   return measure(cursor, { name, shape, type, offset }, alignment, start);
 }
 
-/**
- * Works out a tensor's size; every product is checked before it can leave the range of exact
- * numbers.
- */
+/** Computes a tensor's size; checks each product before it can exceed exact numbers. */
 function measure(
   cursor: Cursor, { name, shape, type: typeNumber, offset }: { name: string; shape: number[]; type: number; offset: number },
   alignment: number, start: number,
@@ -70,7 +67,7 @@ function measure(
   let elements = 1;
   for (const size of shape) {
     elements *= size;
-    // 2^53 elements is a thousand times the largest model; size 0 carries nothing.
+    // 2^53 elements is a thousand times the largest model; a size of 0 holds nothing.
     if (size < 1 || elements > Number.MAX_SAFE_INTEGER) throw cursor.invalid(`tensor "${name}" has the impossible shape ${shape.map(countText).join(' × ')}`, start);
   }
   if (shape[0]! % type.blockElements !== 0) {
@@ -81,18 +78,18 @@ function measure(
     throw cursor.invalid(`tensor "${name}" (${type.name}, ${shape.join(' × ')}) needs ${sizeBytes} bytes, but the whole file has ${cursor.sizeBytes}`, start);
   }
   if (offset % alignment !== 0 || offset > cursor.sizeBytes) {
-    throw cursor.invalid(`tensor "${name}" begins at ${countText(offset)}, which is ${offset > cursor.sizeBytes ? 'past the end' : `no multiple of ${alignment}`}`, start);
+    throw cursor.invalid(`tensor "${name}" begins at ${countText(offset)}, which is ${offset > cursor.sizeBytes ? 'past the end' : `not a multiple of ${alignment}`}`, start);
   }
   return { name, shape, type: type.name, elements, sizeBytes, offset };
 }
 
-/** Every tensor lies inside the file, and none on another. */
+/** Checks that every tensor is inside the file and that none overlap. */
 export function checkLayout(cursor: Cursor, tensors: readonly Tensor[], dataOffset: number): void {
   const byPlace = [...tensors].sort((a, b) => a.offset - b.offset);
   let end = 0;
   let before = '';
   for (const tensor of byPlace) {
-    if (tensor.offset < end) throw cursor.invalid(`the tensors "${before}" and "${tensor.name}" lie on one another`, dataOffset + tensor.offset);
+    if (tensor.offset < end) throw cursor.invalid(`the tensors "${before}" and "${tensor.name}" overlap`, dataOffset + tensor.offset);
     end = tensor.offset + tensor.sizeBytes;
     before = tensor.name;
   }

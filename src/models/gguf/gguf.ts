@@ -1,8 +1,8 @@
 // Reads and checks the header of one GGUF file (versions 2 and 3, little-endian) without touching
-// its weights. Nothing in the file is trusted: every count, length, type, shape and offset is
-// checked before it is used, memory is bounded (long arrays are walked, not kept), and whatever is
-// wrong becomes `invalid_gguf` with the place. Runs before any native call sees the file. The
-// format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// its weights. Trusts nothing in the file: checks every count, length, type, shape and offset
+// before use, bounds memory (skips through long arrays without keeping them), and reports every
+// defect as `invalid_gguf` with its place. Runs before any native call sees the file. The format:
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 import { RecuaError } from '../../errors.js';
 import { fileSource } from './byte-source.js';
 import type { ByteSource } from './byte-source.js';
@@ -16,9 +16,9 @@ export interface GgufArray {
   length: number;
   /** File offset of the first item. */
   offset: number;
-  /** The first items: all of a short array of numbers, a few of anything else. */
+  /** The first items: all of a short array of numbers, otherwise a few. */
   items: Scalar[];
-  /** Of strings: the longest one's. */
+  /** For strings: length of the longest one. */
   longestBytes?: number;
 }
 
@@ -32,24 +32,24 @@ export type Scalar = number | bigint | boolean | string;
 export type MetadataValue = Scalar | GgufArray | LongText;
 
 export interface Gguf {
-  /** Where it was read from: a path, or the name of a file of the hub. */
+  /** Source of the data: a path, or the name of a file of the hub. */
   path: string;
   sizeBytes: number;
-  /** Of the file that was read, where it is on disk: see ByteSource. */
+  /** Mark of the file, if it is on disk: see ByteSource. */
   mark: string | undefined;
   version: number;
   /** In file order. */
   metadata: ReadonlyMap<string, MetadataValue>;
   tensors: readonly Tensor[];
   alignment: number;
-  /** Where tensor data begins. */
+  /** File offset where tensor data begins. */
   dataOffset: number;
 }
 
 const limits = {
   keys: 16_384,
   keyBytes: 65_535,
-  /** Bytes of keys and texts that are kept, altogether. */
+  /** Total bytes of keys and texts to keep. */
   keptBytes: 8 * 1024 * 1024,
   keptNumbers: 1024,
   keptStrings: 8,
@@ -72,7 +72,7 @@ const scalarTypes: ReadonlyMap<number, { name: string; bytes: number; reader: Sc
 ]);
 
 /**
- * Reads a file's header; a source stays open and is its owner's to close. Throws `model_not_found`,
+ * Reads a file's header. Leaves a source open; its owner closes it. Throws `model_not_found`,
  * `file_unreadable` or `invalid_gguf`.
  */
 export async function readGguf(source: string | ByteSource): Promise<Gguf> {
@@ -91,7 +91,7 @@ class Reader {
   readonly #mark: string | undefined;
   readonly #metadata = new Map<string, MetadataValue>();
   #keptBytes = 0;
-  /** Indices of byte tokens, as a bit per token. */
+  /** Indices of byte tokens, one bit per token. */
   #byteTokens: Uint8Array | undefined;
 
   constructor(cursor: Cursor, { name, mark }: Pick<ByteSource, 'name' | 'mark'>) {
@@ -107,7 +107,7 @@ class Reader {
     const version = this.#version();
     const tensorCount = cursor.count();
     const keyCount = cursor.count();
-    // A key and its value take 13 bytes at least.
+    // A key with its value takes at least 13 bytes.
     if (keyCount > limits.keys || keyCount * 13 > cursor.remaining) {
       throw cursor.invalid(`it claims ${countText(keyCount)} metadata keys, more than it has room for or the ${limits.keys} that are allowed`, 16);
     }
@@ -213,13 +213,13 @@ class Reader {
     return { itemType: scalar.name, length, offset, items };
   }
 
-  /** Passes over the strings of an array; keeps the first few. */
+  /** Skips the strings of an array; keeps the first few. */
   async #walkStrings(what: string, length: number): Promise<{ items: string[]; longestBytes: number }> {
     const cursor = this.#cursor;
     const kept: string[] = [];
     let longestBytes = 0;
     for (let i = 0; i < length; i++) {
-      // Only waits when the window runs out: a vocabulary has some 200,000 of them.
+      // Wait only when the window is exhausted: a vocabulary has about 200,000 strings.
       if (cursor.ready < 8) await cursor.need(8, what);
       const bytes = cursor.count();
       if (bytes > cursor.remaining) throw cursor.truncated(`item ${i} of ${what}`, bytes);
@@ -261,7 +261,7 @@ class Reader {
   }
 
   /**
-   * llama.cpp takes a byte token's value from its text without a look at it, so `<0x-1>` would
+   * llama.cpp parses a byte token's value from its text without checking it, so `<0x-1>` would
    * write outside a buffer.
    */
   async #checkByteTokens(): Promise<void> {
@@ -288,7 +288,7 @@ function describeValue(value: MetadataValue): string {
   return typeof value === 'object' ? 'an array or a long text' : String(value);
 }
 
-/** What a file that is no GGUF most likely is. */
+/** Guesses what a file is that is not GGUF. */
 function guessKind(head: string): string {
   const start = head.trimStart().toLowerCase();
   if (start.startsWith('version https://git-lfs')) {

@@ -1,5 +1,5 @@
-// A model: one GGUF file or the parts of a split one, on disk or on the hub, checked as a whole and
-// summed up for people.
+// A model: one GGUF file or the parts of a split model, on disk or on the hub, checked as a whole
+// and summarized.
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -11,12 +11,12 @@ import type { Gguf, MetadataValue } from './gguf.js';
 import { fileTypes } from './tensor-types.js';
 
 export interface ModelFile {
-  /** The parts in order; one for a file that is not split. */
+  /** The parts in order; one if the model is not split. */
   parts: readonly [Gguf, ...Gguf[]];
   sizeBytes: number;
   tensorCount: number;
   architecture: string;
-  /** '' where the file names none. */
+  /** '' if the file names none. */
   name: string;
   /** Elements of all tensors. */
   parameters: number;
@@ -26,27 +26,27 @@ export interface ModelFile {
   layers: number;
   vocabSize: number;
   /**
-   * Bytes of the longest token, as the file writes them: no fewer than the text that it stands for.
-   * 0 where the file has no tokens.
+   * Bytes of the longest token as written in the file; at least the length of the text that it
+   * stands for. 0 if the file has no tokens.
    */
   longestTokenBytes: number;
   chatTemplate: string;
   hasChatTemplate: boolean;
-  /** Seconds since 1970 of the file's last change; 0 for one that is not on disk. */
+  /** When the file last changed, in seconds since 1970; 0 if it is not on disk. */
   createdSeconds: number;
 }
 
-/** A model whose parts are opened by their names: how a model that is not on disk is read. */
+/** A model whose parts are opened by name: for models that are not on disk. */
 export interface PartOpener {
-  /** The model's file, or the first part of a split one. */
+  /** The model's file, or the first part of a split model. */
   file: string;
-  /** Throws `model_not_found` for a part that does not exist. */
+  /** Throws `model_not_found` for a missing part. */
   open(file: string): Promise<ByteSource>;
 }
 
 const partName = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 
-/** Reads and checks a model by the path of its file, or of the first part of a split one. */
+/** Reads and checks a model, given the path of its file or of its first part. */
 export async function readModelFile(model: string | PartOpener): Promise<ModelFile> {
   const opener = typeof model === 'string' ? { file: model, open: fileSource } : model;
   const first = await readPart(opener, opener.file);
@@ -75,7 +75,7 @@ export async function readModelFile(model: string | PartOpener): Promise<ModelFi
   };
 }
 
-/** The files of a model that were read and found sound, as they were then. */
+/** Files of a model that were checked, as they were then. */
 export interface CheckedFile {
   path: string;
   mark: string;
@@ -86,8 +86,8 @@ export function checkedFiles({ parts }: ModelFile): CheckedFile[] {
 }
 
 /**
- * Checks a model that is about to be loaded, unless its files are still those that were `checked`.
- * Resolves to its files as they are now. Throws as reading it does.
+ * Checks a model before it is loaded, unless its files are still the `checked` ones. Resolves to
+ * the current files. Throws what readModelFile throws.
  */
 export async function ensureChecked(path: string, checked: readonly CheckedFile[]): Promise<readonly CheckedFile[]> {
   const marks = checked[0]?.path === path ? await Promise.all(checked.map((file) => readMark(file.path))) : [];
@@ -96,21 +96,21 @@ export async function ensureChecked(path: string, checked: readonly CheckedFile[
 }
 
 /**
- * Two models with the same one were read from the same files of this machine, unchanged between. It
- * tells nothing of where these lie, so that strangers may see it.
+ * Two models have the same fingerprint if they were read from the same unchanged files of this
+ * machine. It does not reveal paths, so anybody may see it.
  */
 export function fingerprintOf(files: readonly CheckedFile[]): string {
   return createHash('sha256').update(files.map(({ mark }) => mark).join('\n')).digest('hex').slice(0, 32);
 }
 
-/** What became of a model's files since they were checked; undefined where they are the same. */
+/** What happened to a model's files since they were checked; undefined if they are unchanged. */
 export async function changeOf(checked: readonly CheckedFile[]): Promise<'changed' | 'gone' | undefined> {
   const marks = await Promise.all(checked.map((file) => readMark(file.path)));
   if (marks.includes(undefined)) return 'gone';
   return marks.every((mark, i) => mark === checked[i]!.mark) ? undefined : 'changed';
 }
 
-/** What a file says it is quantized as, or the type that most of its bytes have. */
+/** The quantization that the file states, or the type of most of its bytes. */
 export function quantizationOf(parts: readonly [Gguf, ...Gguf[]]): string {
   return fileTypes.get(count(parts[0].metadata.get('general.file_type'), -1)) ?? commonType(parts);
 }
@@ -125,8 +125,8 @@ async function readPart(opener: PartOpener, file: string): Promise<Gguf> {
 }
 
 /**
- * The parts after the first: each has to be there and sound, and together they hold as many tensors
- * as the first says.
+ * Checks the parts after the first: each must be present and valid, and together they must hold as
+ * many tensors as the first part says.
  */
 async function readOtherParts(opener: PartOpener, first: Gguf): Promise<Gguf[]> {
   const total = count(first.metadata.get('split.count'), 1);
@@ -161,7 +161,7 @@ function pad(part: number): string {
   return String(part).padStart(5, '0');
 }
 
-/** The type that most of the bytes have, for files that do not say. */
+/** The type of most of the bytes, for files that state none. */
 function commonType(parts: readonly Gguf[]): string {
   const bytes = new Map<string, number>();
   for (const part of parts) {

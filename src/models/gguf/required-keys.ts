@@ -1,11 +1,11 @@
-// Which metadata keys llama.cpp v0.5.0 cannot load a model without, by architecture: those that its
-// load_hparams() and each architecture's load_arch_hparams() ask for in any case.
-// test/models/gguf/required-keys.test.ts compares the table with the source.
+// Metadata keys without which llama.cpp v0.5.0 cannot load a model, by architecture: those that its
+// load_hparams() and each architecture's load_arch_hparams() require in every case.
+// test/models/gguf/required-keys.test.ts compares this table with the source.
 import type { ModelFile } from './model-file.js';
 
 /**
- * Architectures up to a colon, then their keys, without the architecture's name in front; a key
- * that has none begins with a slash.
+ * Architectures up to a colon, then their keys without the architecture prefix; a slash marks a key
+ * that has no such prefix.
  */
 const table = `
 kimi-k3:
@@ -175,9 +175,9 @@ rwkv6 rwkv6qwen2:
   time_decay_extra_dim time_mix_extra_dim wkv.head_size
 `;
 
-/** Of every architecture. */
+/** Keys that every architecture needs. */
 const common = ['context_length', 'embedding_length', 'block_count'];
-/** Without these keys tensors of these names do not have the shape that llama.cpp expects. */
+/** Keys without which tensors of these names do not have the shape that llama.cpp expects. */
 const ofTensors = [['blk.0.attn_q.weight', 'attention.head_count'], ['blk.0.ffn_up.weight', 'feed_forward_length']] as const;
 
 const ofArchitecture: ReadonlyMap<string, readonly string[]> = new Map(
@@ -188,14 +188,15 @@ const ofArchitecture: ReadonlyMap<string, readonly string[]> = new Map(
 );
 
 /**
- * Keys that an architecture needs beside the common ones; undefined for one of which nothing is
- * known.
+ * Keys that an architecture needs besides the common ones; undefined for an unknown architecture.
  */
 export function requiredKeys(architecture: string): readonly string[] | undefined {
   return ofArchitecture.get(architecture);
 }
 
-/** The keys that llama.cpp will miss, in full; none for files that are no models by themselves. */
+/**
+ * The full names of keys that llama.cpp will miss; none for files that are not models themselves.
+ */
 export function missingKeys({ architecture, parts: [first], tensorCount, parts }: ModelFile): string[] {
   const { metadata } = first;
   const kind = metadata.get('general.type') ?? 'model';

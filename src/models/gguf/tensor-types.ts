@@ -1,14 +1,14 @@
-// The data types of GGUF tensors and the names of quantizations, as llama.cpp v0.5.0 numbers them
+// Data types of GGUF tensors and names of quantizations, with the numbers of llama.cpp v0.5.0
 // (ggml/include/ggml.h, ggml/src/ggml-common.h, include/llama.h).
 
 export interface TensorType {
   name: string;
-  /** Elements of one block; rows hold whole blocks. */
+  /** Elements of one block; rows consist of whole blocks. */
   blockElements: number;
   blockBytes: number;
 }
 
-/** By number; numbers that are missing were removed from the format or never existed. */
+/** By number; missing numbers were removed from the format or never existed. */
 export const tensorTypes: ReadonlyMap<number, TensorType> = new Map(
   ([
     [0, 'F32', 1, 4], [1, 'F16', 1, 2], [2, 'Q4_0', 32, 18], [3, 'Q4_1', 32, 20], [6, 'Q5_0', 32, 22], [7, 'Q5_1', 32, 24],

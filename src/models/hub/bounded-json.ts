@@ -1,13 +1,12 @@
-// JSON from those who are not trusted: a text that would become far more memory than it takes
-// itself is refused before it is read. Pure; used for the hub's replies.
+// Parses JSON from untrusted sources: rejects text that would expand to far more memory than its
+// own length. Pure; used for the hub's replies.
 
-/** A listing of thousands of files has three levels, and some eight values for each file. */
+/** A listing of thousands of files has three levels and about eight values per file. */
 const mostDepth = 16;
 const mostValues = 1_000_000;
 
 /**
- * JSON.parse, which throws a SyntaxError for text of more levels or values than a sound reply can
- * have, too.
+ * JSON.parse that also throws a SyntaxError for more levels or values than a valid reply can have.
  */
 export function parseBounded(text: string): unknown {
   let depth = 0;
@@ -34,7 +33,7 @@ export function parseBounded(text: string): unknown {
   return JSON.parse(text) as unknown;
 }
 
-/** The place of the quotation mark that ends a string; the text's end where none does. */
+/** Index of the closing quotation mark of a string; the text's end if there is none. */
 function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let escapes = 0;

@@ -1,19 +1,19 @@
-// A connection that could not be made, fell silent or broke off: what happened, whether trying
-// again can help, and the sentence a person needs. Thrown by web-request.ts; whoever gives up
-// trying turns it into a RecuaError.
+// A connection that failed, stalled or broke: what happened, whether a retry can help, and a
+// sentence for the user. Thrown by web-request.ts; the caller that gives up turns it into a
+// RecuaError.
 import { getProxyForUrl } from 'proxy-from-env';
 import { RecuaError } from '../../errors.js';
 
 type FaultKind =
-  /** The name has no address. */
+  /** The host name has no address. */
   | 'name'
   | 'refused'
   | 'certificate'
   | 'proxy'
   | 'stalled'
-  /** Cut off, unreachable, and whatever else the system says. */
+  /** Reset, unreachable, and all other system errors. */
   | 'broken'
-  /** The other side does not keep to the rules. */
+  /** The other side violates the protocol. */
   | 'protocol';
 
 const kinds: Readonly<Record<string, FaultKind>> = {
@@ -38,18 +38,18 @@ export class ConnectionFault extends Error {
     return new ConnectionFault(certificate ? 'certificate' : kinds[code ?? ''] ?? 'broken', url, reasonOf(code, message), thrown);
   }
 
-  /** Certificates and proxies stay as they are, however often one asks. */
+  /** Retrying does not change certificates or proxies. */
   get passing(): boolean {
     return this.kind !== 'certificate' && this.kind !== 'proxy';
   }
 
-  /** `huggingface.co`, and the way there where it is not the direct one. */
+  /** `huggingface.co`, and the proxy if there is one. */
   get place(): string {
     const proxy = getProxyForUrl(this.url.href);
     return `${this.url.host}${proxy === '' ? '' : ` through the proxy ${withoutPassword(proxy)}`}`;
   }
 
-  /** The sentence for giving up. */
+  /** The error for giving up. */
   toError(): RecuaError {
     return new RecuaError('hub_unreachable', `${this.place} cannot be reached: ${this.message}. ${this.#advice()}`, { cause: this });
   }
@@ -79,7 +79,7 @@ function reasonOf(code: string | undefined, message: string): string {
     case 'EAI_AGAIN': return 'the name cannot be looked up, perhaps there is no network (EAI_AGAIN)';
     case 'ECONNREFUSED': return 'the connection was refused (ECONNREFUSED)';
     case 'ECONNRESET': case 'ERR_STREAM_PREMATURE_CLOSE': case 'EPIPE': return 'the connection was cut';
-    case 'ENETUNREACH': case 'EHOSTUNREACH': return `there is no way to it, perhaps no network (${code})`;
+    case 'ENETUNREACH': case 'EHOSTUNREACH': return `there is no route to it, perhaps no network (${code})`;
     case 'ETIMEDOUT': return 'it does not answer (ETIMEDOUT)';
     default: {
       // node-fetch repeats the address, which may be a signed one.

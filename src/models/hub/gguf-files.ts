@@ -1,29 +1,29 @@
-// Which models a repository's listing holds: parts of split files put together, the quantization
-// read from the name, and what is no model of its own (projectors, draft heads, importance
-// matrices) told apart. Pure; used by pull and remote-model.ts.
+// Which models a repository's listing holds: joins the parts of split files, reads the quantization
+// from the name, and separates files that are not models themselves (projectors, draft heads,
+// importance matrices). Pure; used by pull and remote-model.ts.
 import { RecuaError } from '../../errors.js';
 import type { HubFile } from './hub.js';
 import { isGgufFile, kindOf, modelKey, partOf, pathStemOf, quantizationOfName } from '../names/model-names.js';
 import type { GgufKind } from '../names/model-names.js';
 import { nearest } from '../names/nearest.js';
 
-/** 'other' is any file that is no GGUF. */
+/** 'other' is any file that is not GGUF. */
 export type FileKind = GgufKind | 'other';
 
 export interface RemoteModel {
-  /** Path of its file without the ending and the count of parts. */
+  /** Path of its file without extension and part count. */
   name: string;
   kind: FileKind;
-  /** Upper case; '' where the name tells none. */
+  /** Uppercase; '' if the name states none. */
   quantization: string;
-  /** The parts in order; one for a file that is not split. */
+  /** The parts in order; one if the file is not split. */
   files: [HubFile, ...HubFile[]];
   /** How many parts there should be. */
   parts: number;
   sizeBytes: number;
 }
 
-/** The GGUF files of a listing as models, the smallest first within each kind. */
+/** The GGUF files of a listing as models, smallest first within each kind. */
 export function groupModels(files: readonly HubFile[]): RemoteModel[] {
   const groups = new Map<string, HubFile[]>();
   for (const file of files) {
@@ -34,7 +34,7 @@ export function groupModels(files: readonly HubFile[]): RemoteModel[] {
     else groups.set(key, [file]);
   }
   const models = [...groups.values()].map((parts) => makeModel(parts));
-  // Where every file is called so, it is the model's name.
+  // If every file has that name, it is the model's name.
   if (!models.some((model) => model.kind === 'model')) for (const model of models) if (model.kind === 'mtp') model.kind = 'model';
   const order: FileKind[] = ['model', 'mtp', 'projector', 'imatrix', 'other'];
   return models.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind) || a.sizeBytes - b.sizeBytes || (a.name < b.name ? -1 : 1));
@@ -51,8 +51,8 @@ function makeModel(files: HubFile[]): RemoteModel {
 }
 
 /**
- * The one model of a repository that a word stands for, with all its parts: a file's path or name,
- * a model's name or a quantization. Throws the candidates where it is none or several.
+ * The one model of a repository, with all its parts, that a word selects: a file's path or name, a
+ * model's name or a quantization. Throws with the candidates if there are none or several.
  */
 export function chooseModel(repo: string, files: readonly HubFile[], word: string): RemoteModel {
   const models = groupModels(files);
@@ -65,7 +65,7 @@ export function chooseModel(repo: string, files: readonly HubFile[], word: strin
   }
   const missing = model.parts - model.files.length;
   if (missing !== 0) {
-    throw new RecuaError('repository_file_not_found', `${model.name} of ${repo} should have ${model.parts} parts, but the repository has ${model.files.length} of them, so it is of no use. Choose another: recua pull ${repo}`);
+    throw new RecuaError('repository_file_not_found', `${model.name} of ${repo} should have ${model.parts} parts, but the repository has ${model.files.length} of them, so it cannot be run. Choose another: recua pull ${repo}`);
   }
   const empty = model.files.find((file) => isGgufFile(file.path) && file.sizeBytes < leastGgufBytes);
   if (empty) {
@@ -92,9 +92,9 @@ function candidates(models: readonly RemoteModel[], files: readonly HubFile[], w
   return other ? [{ name: other.path, kind: 'other', quantization: '', files: [other], parts: 1, sizeBytes: other.sizeBytes }] : [];
 }
 
-/** The mark, the version and the two counts that every GGUF file begins with. */
+/** The magic number, version and two counts at the start of every GGUF file. */
 const leastGgufBytes = 24;
-/** Comparing letter by letter takes its time. */
+/** Edit distance is slow to compute. */
 const mostCompared = 2000;
 
 function noSuchFile(repo: string, models: readonly RemoteModel[], files: readonly HubFile[], word: string): RecuaError {

@@ -1,21 +1,21 @@
-// What the hub means when it does not answer 200: one coded error with its own sentence for each
-// case. Used by hub.ts and remote-file.ts. The hub's own words are quoted, without what could drive
-// a terminal.
+// Maps the hub's answers other than 200 to coded errors, with a sentence for each case. Used by
+// hub.ts and remote-file.ts. Quotes the hub's own words without characters that could control a
+// terminal.
 import { RecuaError } from '../../errors.js';
 
 export interface Refusal {
   status: number;
   /**
-   * X-Error-Code, as RepoNotFound, RevisionNotFound, EntryNotFound, GatedRepo; '' where there is
+   * X-Error-Code, such as RepoNotFound, RevisionNotFound, EntryNotFound, GatedRepo; '' if there is
    * none.
    */
   reason: string;
-  /** X-Error-Message, or what the body says. */
+  /** X-Error-Message, or the message in the body. */
   words: string;
   retryAfterMs: number | undefined;
 }
 
-/** What was asked for. */
+/** What was requested. */
 export interface Asked {
   /** `https://huggingface.co`. */
   endpoint: string;
@@ -32,7 +32,7 @@ export function refusalError(refusal: Refusal, asked: Asked): RecuaError {
   const page = `${endpoint}/${repo}`;
   if (status === 429) return rateLimited(endpoint, refusal.retryAfterMs);
   if (status >= 500) {
-    return new RecuaError('hub_broken', `${endpoint} has a fault of its own: it answered ${status} for ${nameOf(asked)}${quoted(refusal)}. Try again later.`);
+    return new RecuaError('hub_broken', `${endpoint} failed: it answered ${status} for ${nameOf(asked)}${quoted(refusal)}. Try again later.`);
   }
   if (reason === 'GatedRepo' || status === 403) {
     if (!withToken) {
@@ -59,7 +59,7 @@ function unauthorized(refusal: Refusal, asked: Asked, page: string): RecuaError 
       `${endpoint} does not accept the access token${quoted(refusal)}. Set HUB_TOKEN to a valid one (${endpoint}/settings/tokens), or unset it for public models.`);
   }
   if (!withToken && file !== undefined) {
-    return new RecuaError('hub_token_missing', `${endpoint} gives ${file} of ${repo} to known accounts only. Set HUB_TOKEN to an access token that may read it; see ${page}.`);
+    return new RecuaError('hub_token_missing', `${endpoint} gives ${file} of ${repo} only to signed-in accounts. Set HUB_TOKEN to an access token that may read it; see ${page}.`);
   }
   return absent(asked);
 }
@@ -75,7 +75,7 @@ function missing(refusal: Refusal, asked: Asked): RecuaError {
   return absent(asked);
 }
 
-/** The hub does not tell a private repository from none. */
+/** The hub does not distinguish a private repository from a missing one. */
 function absent({ repo, endpoint, withToken }: Asked): RecuaError {
   return new RecuaError('repository_not_found', withToken
     ? `There is no repository ${repo} at ${endpoint}, or it is private and the access token may not see it. Check the name and the token.`
@@ -90,7 +90,7 @@ function quoted({ words }: Refusal): string {
   return words === '' ? '' : ` ("${words}")`;
 }
 
-/** The first words of an answer for a person: plain text, and none of a page's code. */
+/** The first words of an answer for the user: plain text, no HTML code. */
 export function readWords(header: string | null, body: string): string {
   const text = header ?? wordsOf(body);
   return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\s]+/gu, ' ').trim().replace(/[.!]$/, '').slice(0, 200);

@@ -1,6 +1,6 @@
-// The model hub's API: which commit a revision is, which files it has, and where their bytes lie.
-// Used by pull and by show for remote files, in the command's process. Requests that fail in
-// passing are tried again; what remains is a coded error.
+// The model hub's API: the commit of a revision, its files, and where their bytes are. Used by pull
+// and by show for remote files, in the command's process. Retries transient failures; other
+// failures become coded errors.
 import { readFile } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 import { parseBounded } from './bounded-json.js';
@@ -15,7 +15,7 @@ import { checkCommit, checkEtag, checkRepo, checkRepoFile, checkRevision } from 
 import { request } from './web-request.js';
 import type { WebAnswer, WebRequest } from './web-request.js';
 
-/** A file of a repository as its listing has it. */
+/** A file in a repository's listing. */
 export interface HubFile {
   /** Path in the repository, checked: it cannot leave the store. */
   path: string;
@@ -32,12 +32,10 @@ export interface Listing {
   refused: string[];
 }
 
-/**
- * Where a file's bytes are to be had, as the hub said. Signed addresses last some minutes or hours.
- */
+/** Where the hub says a file's bytes are. Signed addresses last minutes or hours. */
 export interface Location {
   url: URL;
-  /** For the hub itself; undefined for the hosts it sends to. */
+  /** For the hub itself; undefined for the hosts that it redirects to. */
   token: string | undefined;
   etag: string | undefined;
   sizeBytes: number | undefined;
@@ -45,37 +43,37 @@ export interface Location {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** One page of a listing; the hub's own have some 400 kB. */
+/** For one page of a listing; the hub's have about 400 kB. */
 const longestReplyBytes = 16 * 1024 * 1024;
 const mostPages = 1000;
-/** Of a repository. Those of the hub may have 100,000, of which models have some hundreds. */
+/** Per repository. The hub allows 100,000; model repositories have a few hundred. */
 const mostFiles = 200_000;
 /**
- * So many times the longest silence is what reading a whole description or listing may take: one
+ * Limit for reading a whole description or listing, as a multiple of the stall timeout: a reply
  * that trickles never ends.
  */
 const longestReadStalls = 10;
-/** Of a search. */
+/** Results of a search. */
 export const mostFound = 30;
-/** Refused names that are kept to be told. */
+/** Refused names to keep for reporting. */
 const mostRefused = 1000;
 const longestShownName = 800;
-/** Names that cannot be found and ports that refuse rarely change their mind. */
+/** Unknown hosts and refused ports rarely recover. */
 const attemptsUnreachable = 2;
 const attemptsOtherwise = 4;
 
-/** A repository as a search tells of it. */
+/** A repository in search results. */
 export interface HubRepository {
   name: string;
-  /** Of the last month. */
+  /** Downloads in the last month. */
   downloads: number;
   likes: number;
-  /** Its license has to be accepted first. */
+  /** Users must accept its license first. */
   gated: boolean;
 }
 
 export class Hub {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly endpoint: string;
   readonly token: string | undefined;
   readonly offline: boolean;
@@ -97,7 +95,7 @@ export class Hub {
     });
   }
 
-  /** Repositories with GGUF files that fit the words, those that are pulled most first. */
+  /** Repositories with GGUF files that match the words, most pulled first. */
   async search(words: string, signal?: AbortSignal): Promise<HubRepository[]> {
     const asked = { repo: 'what was searched for' };
     const address = this.address('api/models');
@@ -107,7 +105,7 @@ export class Hub {
     return value.slice(0, mostFound).flatMap(repositoryOf);
   }
 
-  /** The commit a branch or tag is at. */
+  /** The commit of a branch or tag. */
   async commitOf(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
     checkRepo(repo);
     checkRevision(revision);
@@ -118,7 +116,7 @@ export class Hub {
       if (typeof sha !== 'string' || !/^[0-9a-f]{40}$/.test(sha)) throw this.#unexpected('the description of a revision', asked);
       return sha;
     } catch (thrown) {
-      // A hub that gives no reason says 404 for both.
+      // A hub that gives no reason answers 404 for both.
       if (thrown instanceof RecuaError && thrown.code === 'revision_not_found') {
         await this.#json(this.address(`api/models/${repo}`), { repo }, this.#readingTime(), signal);
       }
@@ -145,7 +143,7 @@ export class Hub {
     return listing;
   }
 
-  /** Asks where a file's bytes lie, without going there. */
+  /** Asks where a file's bytes are, without following the redirect. */
   async locate(repo: string, commit: string, file: string, signal?: AbortSignal): Promise<Location> {
     checkRepo(repo);
     const path = checkRepoFile(file).map(encodeURIComponent).join('/');
@@ -163,7 +161,7 @@ export class Hub {
     };
   }
 
-  /** A request that is tried once; offline there is none. */
+  /** Sends one request without retries; fails if offline. */
   async request(url: URL, options: Omit<WebRequest, 'stallMs'>, what: string): Promise<WebAnswer> {
     if (this.offline) {
       throw new RecuaError('hub_offline', `${what} is on the hub and HF_HUB_OFFLINE is set, so nothing is asked of ${this.endpoint}. Unset HF_HUB_OFFLINE to go on.`);
@@ -171,7 +169,7 @@ export class Hub {
     return await request(url, { ...options, stallMs: this.retry.stallMs });
   }
 
-  /** The error for an answer that is none of the wanted ones; reads a little of its body. */
+  /** The error for an unexpected answer; reads a little of its body. */
   async refusalOf(answer: WebAnswer): Promise<Refusal> {
     const { headers, status } = answer;
     const body = await readText(answer, 4096, this.#readingTime()).catch(() => '');
@@ -210,7 +208,7 @@ export class Hub {
     }
   }
 
-  /** A request for what the hub itself knows, tried a few times. */
+  /** Requests data from the hub itself, with a few retries. */
   async #ask(url: URL, options: Pick<WebRequest, 'method' | 'stayHere'>, asked: Pick<Asked, 'repo' | 'revision' | 'file'>, signal: AbortSignal | undefined): Promise<WebAnswer> {
     for (let failures = 1; ; failures++) {
       let waitMs = delayMs(this.retry, failures);
@@ -235,7 +233,7 @@ export class Hub {
   }
 }
 
-/** HUB_TOKEN, HF_TOKEN, then what Python's login left. */
+/** HUB_TOKEN, HF_TOKEN, then the token that Python's login stored. */
 async function findToken(environment: Environment): Promise<string | undefined> {
   const { tokenFile } = findPlaces(environment);
   for (const [source, given] of [
@@ -245,19 +243,22 @@ async function findToken(environment: Environment): Promise<string | undefined> 
     const token = given?.trim() ?? '';
     if (token === '') continue;
     if (!/^[\x21-\x7e]+$/.test(token)) {
-      throw new RecuaError('hub_token_refused', `Expected an access token, like hf_ and letters, in ${source}; what is there holds blanks or other characters no token has.`);
+      throw new RecuaError('hub_token_refused', `Expected an access token, like hf_ and letters, in ${source}; its value contains blanks or other characters that no token has.`);
     }
     return token;
   }
   return undefined;
 }
 
-/** For the bodies of one or several replies together; pauses between requests do not count. */
+/**
+ * Time left for the bodies of one or several replies together; pauses between requests do not
+ * count.
+ */
 interface ReadingTime {
   leftMs: number;
 }
 
-/** The beginning of a longer text; ConnectionFault for one that is not whole in its time. */
+/** Reads a body, cut to a limit; ConnectionFault if it is not complete in time. */
 async function readText(answer: WebAnswer, mostBytes: number, time: ReadingTime): Promise<string> {
   const pieces: Buffer[] = [];
   let bytes = 0;
@@ -275,7 +276,7 @@ async function readText(answer: WebAnswer, mostBytes: number, time: ReadingTime)
 }
 
 /**
- * `Link: <address>; rel="next"`; only an address of the host that was asked is followed, the token
+ * Parses `Link: <address>; rel="next"`. Follows only an address on the same host, because the token
  * goes with it.
  */
 function nextPage({ headers, url }: WebAnswer, asked: URL): URL | undefined {
@@ -286,7 +287,7 @@ function nextPage({ headers, url }: WebAnswer, asked: URL): URL | undefined {
   return next;
 }
 
-/** Nothing where its name is none that could be pulled. */
+/** Undefined if its name cannot be pulled. */
 function repositoryOf(entry: unknown): HubRepository[] {
   const { id, downloads, likes, gated } = (entry ?? {}) as Record<string, unknown>;
   try {

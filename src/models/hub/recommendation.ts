@@ -1,29 +1,29 @@
 // Which of a repository's models to recommend for a machine. Pure; used by pull's listing.
 import type { RemoteModel } from './gguf-files.js';
 
-/** Weights, and roughly what a context and the buffers take beside them. */
+/** Weights, plus roughly what a context and the buffers take. */
 export function memoryBytesOf(model: Pick<RemoteModel, 'sizeBytes'>): number {
   return model.sizeBytes * 1.1 + 512 * 1024 * 1024;
 }
 
-/** Bits per weight as the name says; 0 where it says none. */
+/** Bits per weight from the name; 0 if it states none. */
 function bitsOf(quantization: string): number {
   return Number(/(?:^|-)(?:BF|FP?|I?Q|TQ|MXFP|NVFP)(\d+)/.exec(quantization)?.[1] ?? 0);
 }
 
-/** Of equally many bits: K_M is what most people take, then other K ones, then the rest. */
+/** Ranks models with equal bits: K_M, the most common choice, then other K types, then the rest. */
 function tasteOf(quantization: string): number {
   return /_K_M$/.test(quantization) ? 2 : /_K(_|$)/.test(quantization) ? 1 : 0;
 }
 
-/** Below that many bits a model loses what people notice, above the other they notice no gain. */
+/** Below the lower bound quality visibly drops; above the upper bound there is no visible gain. */
 const goodBits = 4;
 const bestBits = 8;
 
 /**
- * The best of 4 to 8 bits that takes no more than half of the machine's memory, since it shares
- * that with others; else the smallest of 4 bits or more that fits at all; else the largest that
- * does. Undefined where none fits.
+ * The best model of 4 to 8 bits that takes at most half of the machine's memory, which other
+ * programs share; else the smallest of 4 bits or more that fits; else the largest that fits.
+ * Undefined if none fits.
  */
 export function recommend(models: readonly RemoteModel[], machineBytes: number): RemoteModel | undefined {
   const fitting = models.filter((model) => model.kind === 'model' && model.files.length === model.parts && memoryBytesOf(model) <= machineBytes);

@@ -1,7 +1,7 @@
-// One file of the hub, read by ranges of bytes. Every answer is checked before a byte of it is
-// handed on: the right range of the right file and no login page. What fails in passing (cut,
-// silent or busy hosts, signed addresses that expired, short bodies) is tried again from the byte
-// it stopped at. Used by transfer.ts and remote-model.ts.
+// One file of the hub, read by byte ranges. Checks every answer before passing on a byte: the right
+// range of the right file, and not a login page. Retries transient failures (broken, stalled or
+// busy hosts, expired signed addresses, short bodies) from the byte where they stopped. Used by
+// transfer.ts and remote-model.ts.
 import { RecuaError } from '../../errors.js';
 import { ConnectionFault } from './connection-fault.js';
 import type { Hub, HubFile, Location } from './hub.js';
@@ -9,12 +9,12 @@ import { refusalError, rateLimited } from './hub-refusal.js';
 import { delayMs, pause } from './retry.js';
 import type { WebAnswer } from './web-request.js';
 
-/** The file is not what it was when the listing was read, or differs between two pieces. */
+/** The file changed since the listing was read, or between two pieces. */
 export class FileChanged extends Error {}
-/** The host sends the whole file whatever range it is asked for. */
+/** The host ignores ranges and sends the whole file. */
 export class NoRanges extends Error {}
 
-/** A failure that may pass. */
+/** A transient failure. */
 class Setback extends Error {
   readonly waitMs: number;
 
@@ -25,8 +25,8 @@ class Setback extends Error {
 }
 
 /**
- * What an attempt has to bring to count as none that failed: else a host that cuts off after each
- * byte would be asked for ever.
+ * Bytes that an attempt must deliver not to count as a failure: otherwise a host that breaks off
+ * after each byte would be retried forever.
  */
 const leastProgressBytes = 4096;
 
@@ -35,7 +35,7 @@ export interface RemoteFileOptions {
   repo: string;
   commit: string;
   file: HubFile;
-  /** Told why and how long it pauses before it tries again. */
+  /** Called with the reason and the pause before each retry. */
   onSetback?: (what: string, waitMs: number) => void;
 }
 
@@ -46,11 +46,9 @@ export class RemoteFile {
   readonly #commit: string;
   readonly #onSetback: (what: string, waitMs: number) => void;
   #location: Promise<Location> | undefined;
-  /** Of the first piece; all others from the same host must have the same. */
+  /** Etag of the first piece; all other pieces from the same host must have the same. */
   #etag: { host: string; value: string } | undefined;
-  /**
-   * False once the host has shown that it does not do ranges: then every read is of the whole file.
-   */
+  /** False once the host has ignored a range: every read is then of the whole file. */
   ranges = true;
 
   constructor({ hub, repo, commit, file, onSetback }: RemoteFileOptions) {
@@ -62,9 +60,9 @@ export class RemoteFile {
   }
 
   /**
-   * The bytes from `from` up to, but not including, `to`, in order. Throws FileChanged, NoRanges
-   * (for a later call to go without), the abort's reason, or a RecuaError when it has been tried
-   * often enough.
+   * The bytes from `from` up to but not including `to`, in order. Throws FileChanged, NoRanges (a
+   * later call then reads without ranges), the abort's reason, or a RecuaError after too many
+   * attempts.
    */
   async *read(from: number, to: number, signal?: AbortSignal): AsyncGenerator<Buffer, void> {
     const { retry } = this.#hub;
@@ -91,7 +89,7 @@ export class RemoteFile {
     }
   }
 
-  /** Forgets what the pieces so far had in common, for a start from the beginning. */
+  /** Forgets what the pieces had in common, to start over. */
   reset(): void {
     this.#etag = undefined;
     this.#location = undefined;
@@ -113,7 +111,7 @@ export class RemoteFile {
       throw thrown;
     }
     let at = answer.status === 206 ? from : 0;
-    // Where the body ends at `to` it is read to its end, so that the connection can be used again.
+    // If the body ends at `to`, read it to its end, so that the connection can be reused.
     const bodyEnd = answer.status === 206 ? to : this.file.sizeBytes;
     for await (const piece of answer.body()) {
       if (at === 0) this.#checkStart(piece);
@@ -125,7 +123,7 @@ export class RemoteFile {
     }
   }
 
-  /** All connections share one address; whoever comes first asks the hub for it. */
+  /** All connections share one address; the first asks the hub for it. */
   async #locate(signal: AbortSignal | undefined): Promise<Location> {
     this.#location ??= this.#hub.locate(this.#repo, this.#commit, this.file.path, signal);
     const asking = this.#location;
@@ -148,7 +146,7 @@ export class RemoteFile {
       if (!ranged) return;
       this.#checkKind(answer);
       this.ranges = false;
-      throw new NoRanges('the host does not do ranges');
+      throw new NoRanges('the host does not support byte ranges');
     }
     const refusal = await this.#hub.refusalOf(answer);
     if (status === 416) throw new FileChanged('the host says that the file is shorter than it should be');
@@ -156,14 +154,14 @@ export class RemoteFile {
       throw new Setback(status === 429 ? `${answer.url.host} wants fewer requests (429)` : `${answer.url.host} answered ${status}`, { waitMs: refusal.retryAfterMs ?? 0 });
     }
     if (location.token === undefined && !answer.url.href.startsWith(`${this.#hub.endpoint}/`)) {
-      // A signed address that expired; the hub has a new one.
+      // The signed address expired; the hub has a new one.
       this.#location = undefined;
-      throw new Setback(`the address at ${answer.url.host} is no longer good (${status})`);
+      throw new Setback(`the address at ${answer.url.host} is no longer valid (${status})`);
     }
     throw refusalError(refusal, this.#hub.askedOf({ repo: this.#repo, file: this.file.path }));
   }
 
-  /** A login page of the network says 200 like any other. */
+  /** A network's login page also answers 200. */
   #checkKind({ headers, url }: WebAnswer): void {
     const type = (headers.get('content-type') ?? '').toLowerCase();
     if (this.#isGguf && /^(text\/html|application\/(json|xhtml))/.test(type)) throw this.#wrongContent(`${type.split(';')[0]} from ${url.host}`);
@@ -213,16 +211,16 @@ export class RemoteFile {
   }
 
   #givenUp(setback: Setback, failures: number): RecuaError {
-    return new RecuaError('download_failed', `${this.#name} could not be downloaded: ${setback.message}, ${failures} times in a row. What arrived is kept; the same command goes on from there.`, { cause: setback });
+    return new RecuaError('download_failed', `${this.#name} could not be downloaded: ${setback.message}, ${failures} times in a row. What arrived is kept; the same command resumes there.`, { cause: setback });
   }
 }
 
-/** What may pass; throws all else on. */
+/** Returns a transient failure; rethrows all others. */
 function asSetback(thrown: unknown): Setback {
   if (thrown instanceof Setback) return thrown;
   if (thrown instanceof ConnectionFault && thrown.passing) return new Setback(`${thrown.place}: ${thrown.message}`);
-  // The hub itself has been tried several times already; during a long download that is worth
-  // another round.
+  // The hub itself was already retried several times; during a long download another round is worth
+  // it.
   if (thrown instanceof RecuaError && ['hub_unreachable', 'hub_broken'].includes(thrown.code) && !isLasting(thrown)) return new Setback(thrown.message.replace(/\.$/, ''));
   throw thrown instanceof ConnectionFault ? thrown.toError() : thrown;
 }

@@ -1,4 +1,4 @@
-// A GGUF file of the hub read in place: show looks into the header of a 100 GB file by a few
+// Reads a GGUF file on the hub in place: show reads the header of a 100 GB file with a few
 // requests. Called by show, in the command's process.
 import { RecuaError } from '../../errors.js';
 import type { ByteSource } from '../gguf/byte-source.js';
@@ -9,17 +9,17 @@ import { NoRanges, RemoteFile } from './remote-file.js';
 import { readRepositoryName } from '../names/repository-name.js';
 
 export interface RemoteModelFiles {
-  /** Path of its file, or first part, in the repository. */
+  /** Path in the repository of its file or first part. */
   file: string;
-  /** Opens a file of the same repository and commit, like another part. */
+  /** Opens a file of the same repository and commit, such as another part. */
   open(path: string): Promise<ByteSource>;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Finds `owner/repo`, `owner/repo:Q4_K_M` or `owner/repo/file.gguf` on the hub; nothing of the file
- * is read yet.
+ * Finds `owner/repo`, `owner/repo:Q4_K_M` or `owner/repo/file.gguf` on the hub, without reading the
+ * file yet.
  */
 export async function openRemoteModel(name: string, environment: Environment = process.env): Promise<RemoteModelFiles> {
   const hub = await Hub.fromEnvironment(environment);
@@ -50,16 +50,16 @@ function onlyModel(repo: string, files: readonly HubFile[]): ReturnType<typeof c
 }
 
 const blockBytes = 1024 * 1024;
-/** A header is read forward, so each request takes more than the one before. */
+/** A header is read forward, so each request reads more than the one before. */
 const mostBlocksAtOnce = 8;
-/** Vocabularies are looked at twice; the largest headers take some 30 MiB. */
+/** Vocabularies are read twice; the largest headers take about 30 MiB. */
 const keptBlocks = 48;
 
 class RemoteSource implements ByteSource {
   readonly name: string;
   readonly sizeBytes: number;
   readonly #remote: RemoteFile;
-  /** In the order they came. */
+  /** In order of arrival. */
   readonly #blocks = new Map<number, Buffer>();
   readonly #closing = new AbortController();
   #blocksAtOnce = 1;

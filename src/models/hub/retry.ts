@@ -1,22 +1,21 @@
-// How long and how often the network is tried before it counts as broken. Used by everything that
-// talks to the hub.
+// How long and how often to retry the network. Used by all code that talks to the hub.
 import { setTimeout as wait } from 'node:timers/promises';
 
 export interface RetryPolicy {
-  /** No byte for so long: the connection is dead. */
+  /** Without a byte for this long, the connection counts as dead. */
   stallMs: number;
-  /** Failures in a row, without a byte of progress, before giving up. */
+  /** Failures in a row, without progress, before giving up. */
   attempts: number;
-  /** Before the second attempt; doubles from there. */
+  /** Delay before the second attempt; doubles from there. */
   firstDelayMs: number;
   longestDelayMs: number;
-  /** A server that asks for a longer pause than this is not waited for. */
+  /** The longest pause that a server may ask for; beyond it, the client gives up. */
   longestRetryAfterMs: number;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** RECUA_TEST_STALL_MS and RECUA_TEST_DELAY_MS are for tests: they make all waits short. */
+/** RECUA_TEST_STALL_MS and RECUA_TEST_DELAY_MS are for tests: they shorten all waits. */
 export function retryPolicy(environment: Environment = process.env): RetryPolicy {
   const firstDelayMs = Number(environment['RECUA_TEST_DELAY_MS'] || 500);
   return {
@@ -29,14 +28,14 @@ export function retryPolicy(environment: Environment = process.env): RetryPolicy
 }
 
 /**
- * Time before the next attempt after `failures` in a row: doubling, and spread so that many clients
- * do not come back together.
+ * Delay before the next attempt after `failures` in a row: doubles each time, with jitter so that
+ * many clients do not retry together.
  */
 export function delayMs({ firstDelayMs, longestDelayMs }: RetryPolicy, failures: number): number {
   return Math.min(longestDelayMs, firstDelayMs * 2 ** (failures - 1)) * (0.75 + Math.random() / 2);
 }
 
-/** Waits; an abort rejects with its reason. */
+/** Waits; an abort rejects with the signal's reason. */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   try {
     await wait(ms, undefined, signal ? { signal } : undefined);
@@ -47,8 +46,8 @@ export async function pause(ms: number, signal: AbortSignal | undefined): Promis
 }
 
 /**
- * A Retry-After header, seconds or a date, in milliseconds; undefined where there is none that
- * makes sense.
+ * Parses a Retry-After header, seconds or a date, into milliseconds; undefined if it is missing or
+ * invalid.
  */
 export function readRetryAfter(header: string | null, now = Date.now()): number | undefined {
   if (header === null) return undefined;

@@ -1,6 +1,6 @@
-// One HTTP request to the hub or its download hosts: proxies of the environment, redirects followed
-// by hand so that the token goes to its own host only, and an end to waiting for hosts that say
-// nothing. Used by hub.ts and remote-file.ts.
+// One HTTP request to the hub or its download hosts: uses the environment's proxies, follows
+// redirects itself so that the token goes only to its own host, and times out on silent hosts. Used
+// by hub.ts and remote-file.ts.
 import { Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import type { Headers, Response } from 'node-fetch';
@@ -10,36 +10,38 @@ import { ConnectionFault } from './connection-fault.js';
 export interface WebRequest {
   method?: 'GET' | 'HEAD';
   headers?: Readonly<Record<string, string>>;
-  /** Sent as long as the request stays at its first host. */
+  /** Sent only while the request stays on its first host. */
   token?: string | undefined;
-  /** Stops before the first redirect that leaves the host: `leftFor` then says where to. */
+  /** Stops before the first redirect to another host, and reports its address in `leftFor`. */
   stayHere?: boolean;
   signal?: AbortSignal | undefined;
-  /** No byte for so long, in the headers or the body, or next to none: the connection is dead. */
+  /**
+   * With no or almost no bytes for this long, in headers or body, the connection counts as dead.
+   */
   stallMs: number;
 }
 
 export interface WebAnswer {
   status: number;
   headers: Headers;
-  /** The last address asked. */
+  /** The last address requested. */
   url: URL;
-  /** Whether that is still where the token belongs. */
+  /** Whether that address may still get the token. */
   atFirstHost: boolean;
   leftFor: URL | undefined;
   /**
-   * The body in pieces; throws ConnectionFault where it breaks off. Left early, the connection is
-   * closed.
+   * The body in pieces; throws ConnectionFault if it breaks off. Leaving early closes the
+   * connection.
    */
   body(): AsyncGenerator<Buffer, void>;
-  /** Throws away the body and, with it, the connection. */
+  /** Discards the body and closes the connection. */
   discard(): void;
 }
 
 const mostRedirects = 10;
 /**
- * Less than that in the time of a stall is as good as silence: a host may send a byte now and then
- * for ever.
+ * Fewer bytes than this within the stall time count as silence: otherwise a host could trickle
+ * bytes forever.
  */
 const leastProgressBytes = 1024;
 const userAgent = 'recua';
@@ -57,14 +59,14 @@ export async function request(address: URL, options: WebRequest): Promise<WebAns
     const answer = exchange.answer(response, atFirstHost);
     if (response.status === 407) {
       answer.discard();
-      throw new ConnectionFault('proxy', url, 'the proxy wants a user name and password (407)');
+      throw new ConnectionFault('proxy', url, 'the proxy requires a user name and password (407)');
     }
     const location = response.headers.get('location');
     if (location === null || ![301, 302, 303, 307, 308].includes(response.status)) return answer;
     const next = readLocation(location, url);
     if (!next) {
       answer.discard();
-      throw new ConnectionFault('protocol', url, 'it redirects to what is no web address');
+      throw new ConnectionFault('protocol', url, 'it redirects to an invalid web address');
     }
     if (redirects === mostRedirects) {
       answer.discard();
@@ -73,7 +75,7 @@ export async function request(address: URL, options: WebRequest): Promise<WebAns
     const leaves = next.host !== url.host || (url.protocol === 'https:' && next.protocol === 'http:');
     if (leaves && stayHere) return { ...answer, leftFor: next };
     answer.discard();
-    // What left once does not get the token back.
+    // A request that left the host never gets the token again.
     atFirstHost &&= !leaves;
     url = next;
   }
@@ -85,7 +87,7 @@ function readLocation(location: string, base: URL): URL | undefined {
   return url.protocol === 'http:' || url.protocol === 'https:' ? url : undefined;
 }
 
-/** One request and its answer, watched for silence. */
+/** One request and its answer, with a stall timeout. */
 class Exchange {
   readonly #url: URL;
   readonly #signal: AbortSignal | undefined;
@@ -105,7 +107,7 @@ class Exchange {
   async start(method: string, headers: Record<string, string>): Promise<Response> {
     this.#watch();
     try {
-      // Loaded when first needed: most commands never ask the hub.
+      // Imported lazily: most commands never contact the hub.
       const { default: fetch } = await import('node-fetch');
       return await fetch(this.#url, {
         method, headers, redirect: 'manual', compress: false, signal: this.#controller.signal, agent: await agentFor(this.#url),
@@ -133,7 +135,7 @@ class Exchange {
     let bytes = 0;
     try {
       for (;;) {
-        // Silence counts only while somebody waits: a slow reader is no fault of the host.
+        // Count silence only while a reader waits: a slow reader is not the host's fault.
         const askedMs = performance.now();
         this.#watch(this.#stallMs - waitedMs);
         const piece = await pieces.next();
@@ -149,7 +151,7 @@ class Exchange {
       throw this.#end(thrown);
     } finally {
       this.#rest();
-      // A body that was read to its end leaves a connection to be used again.
+      // A body that was read to its end leaves the connection reusable.
       if (whole) this.#signal?.removeEventListener('abort', this.#onAbort);
       else this.#close();
     }
@@ -172,7 +174,7 @@ class Exchange {
     this.#controller.abort();
   }
 
-  /** What a failure means: the caller's abort, silence, or the network. */
+  /** Classifies a failure: the caller's abort, a stall, or the network. */
   #end(thrown: unknown): Error {
     this.#close();
     if (this.#signal?.aborted) return this.#signal.reason as Error;
@@ -183,7 +185,7 @@ class Exchange {
 
 const agents = new Map<string, HttpAgent>();
 
-/** Connections are kept for the next request; NO_PROXY and the like are judged for each address. */
+/** Connections are kept alive; NO_PROXY and similar variables are evaluated per address. */
 async function agentFor(url: URL): Promise<HttpAgent> {
   const proxy = getProxyForUrl(url.href);
   const key = `${url.protocol} ${proxy}`;
@@ -204,7 +206,7 @@ async function makeAgent(url: URL, proxy: string): Promise<HttpAgent> {
   const [{ HttpProxyAgent }, { HttpsProxyAgent }] = await Promise.all([import('http-proxy-agent'), import('https-proxy-agent')]);
   if (!secure) return new HttpProxyAgent(proxy, { keepAlive: true });
   const tunnel = new HttpsProxyAgent(proxy, { keepAlive: true });
-  // Otherwise the proxy's refusal would be taken for the hub's.
+  // Otherwise the proxy's refusal would look like the hub's.
   tunnel.on('proxyConnect', (connect: { statusCode: number; statusText: string }, asked: { destroy(error: Error): void }) => {
     if (connect.statusCode === 200) return;
     asked.destroy(Object.assign(new Error(`the proxy answers ${connect.statusCode} ${connect.statusText}`), { code: 'PROXY_REFUSED' }));

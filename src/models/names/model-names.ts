@@ -1,25 +1,24 @@
-// What a model's file says by its name alone: the stem, which part of a split model it is, its
-// quantization, and whether it only goes with models. Pure; used for what is in the store and for
-// listings of the hub.
+// What a model file's name says: the stem, the part of a split model, the quantization, and whether
+// the file only accompanies models. Pure; used for the store and for listings of the hub.
 
 const partEnding = /-(\d{5})-of-(\d{5})$/;
 
-/** A file's name without folder, ending and part: what people call the model. */
+/** A file's name without folder, extension and part: what people call the model. */
 export function stemOf(file: string): string {
   return pathStemOf(baseOf(file));
 }
 
-/** The same with the folder. */
+/** The same, with the folder. */
 export function pathStemOf(file: string): string {
   return file.replace(/\.gguf$/i, '').replace(partEnding, '');
 }
 
-/** The same for all parts of one model, and for no other file of the repository. */
+/** Equal for all parts of one model and for no other file of the repository. */
 export function modelKey(file: string): string {
   return file.replace(/-\d{5}(-of-\d{5}\.gguf)$/i, '$1');
 }
 
-/** Which part of a split model a file is by its name; `1 of 1` for a whole one. */
+/** The part of a split model that a file's name states; `1 of 1` for a whole one. */
 export function partOf(file: string): { part: number; total: number } {
   const found = partEnding.exec(baseOf(file).replace(/\.gguf$/i, ''));
   return found ? { part: Number(found[1]), total: Number(found[2]) } : { part: 1, total: 1 };
@@ -37,8 +36,8 @@ export function isGgufFile(file: string): boolean {
 export type GgufKind = 'model' | 'projector' | 'mtp' | 'imatrix';
 
 /**
- * What a GGUF file is for by its name: a model, the eyes of a multimodal one, a draft head, or
- * quantizers' statistics.
+ * A GGUF file's purpose, from its name: a model, the projector of a multimodal model, a draft head,
+ * or quantizers' statistics.
  */
 export function kindOf(file: string): GgufKind {
   const base = baseOf(file).replace(/\.gguf$/i, '');
@@ -48,8 +47,8 @@ export function kindOf(file: string): GgufKind {
 }
 
 /**
- * Files that accompany a model and cannot be run. A draft head can, where all of a repository's
- * files are called so.
+ * Files that accompany a model and cannot be run. A draft head can, if all files of a repository
+ * are named like one.
  */
 export function isSidecar(file: string): boolean {
   return ['projector', 'imatrix'].includes(kindOf(file));
@@ -66,24 +65,24 @@ const quantization = new RegExp(`(?:^|[-_. ])((?:UD-)?(?:${[
 ].join('|')})(?:_R[48])?)(?=$|[-_. ])`, 'gi');
 
 /**
- * The quantization that a file's name states, else its folder's (`Q4_K_M/…`), in capitals; '' where
- * neither does.
+ * The quantization in a file's name, else in its folder's (`Q4_K_M/…`), uppercase; '' if neither
+ * states one.
  */
 export function quantizationOfName(file: string): string {
   for (const name of [stemOf(file), file.split('/').at(-2) ?? '']) {
-    // The last one: `Model-F16-Q8_0` was made from the one and holds the other.
+    // Take the last: `Model-F16-Q8_0` was made from F16 and holds Q8_0.
     const found = [...name.matchAll(quantization)].at(-1)?.[1];
     if (found !== undefined) return found.toUpperCase().replace(/^FP(?=16|32)/, 'F');
   }
   return '';
 }
 
-/** Whether a typed quantization is exactly a file's; case does not count. */
+/** Whether a typed quantization is exactly a file's, ignoring case. */
 export function isQuantization(typed: string, stated: string): boolean {
   return stated !== '' && typed.toUpperCase().replace(/^FP(?=16|32)/, 'F') === stated;
 }
 
-/** The same, where the mark of a dynamic one may be left out too. */
+/** The same, but the mark of a dynamic quantization may be missing. */
 export function sameQuantization(typed: string, stated: string): boolean {
   return isQuantization(typed, stated) || isQuantization(typed, stated.replace(/^UD-/, ''));
 }

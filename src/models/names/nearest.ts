@@ -1,13 +1,13 @@
-// The known word a mistyped one most likely stands for.
+// The known word that a mistyped one most likely means.
 
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const ranked = known.map((other) => ({ other, distance: distance(word, other) })).sort((a, b) => a.distance - b.distance);
   const best = ranked[0];
-  // Half the letters wrong is another word, not a slip.
+  // With half the letters wrong, it is another word, not a typo.
   return best !== undefined && best.distance <= Math.max(1, Math.floor(Math.min(word.length, best.other.length) / 3)) ? best.other : undefined;
 }
 
-/** Levenshtein's distance with a swap of neighbors counted as one. */
+/** Levenshtein distance, counting a swap of neighbors as one. */
 function distance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {

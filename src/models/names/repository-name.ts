@@ -1,15 +1,15 @@
-// What people call a model of the hub: `owner/repo`, with a quantization, file or revision behind
-// it, or the address of its page. Pure; used by pull and remote-model.ts for the hub, and by
-// lookup.ts for what is in the store.
+// Parses names of models on the hub: `owner/repo`, optionally with a quantization, file or
+// revision, or the address of its page. Pure; used by pull and remote-model.ts for the hub, and by
+// lookup.ts for the store.
 import { RecuaError } from '../../errors.js';
 import { isGgufFile } from './model-names.js';
 import { checkRepo, checkRepoFile, checkRevision } from './safe-names.js';
 
 export interface RepositoryName {
   repo: string;
-  /** A branch, tag or commit; undefined where the name says none. */
+  /** A branch, tag or commit; undefined if the name has none. */
   revision: string | undefined;
-  /** What stands after a colon: a quantization, or a file or model name. */
+  /** The text after a colon: a quantization, or a file or model name. */
   word: string | undefined;
   /** Path inside the repository; never together with a word. */
   file: string | undefined;
@@ -17,11 +17,12 @@ export interface RepositoryName {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Hosts whose pages may be pasted, beside that of HF_ENDPOINT. */
+/** Hosts whose page addresses are accepted, besides that of HF_ENDPOINT. */
 const hosts = ['huggingface.co', 'www.huggingface.co', 'hf.co'];
 
 /**
- * The hub's address, without a slash at its end. Throws `invalid_usage` where HF_ENDPOINT is none.
+ * The hub's address, without a trailing slash. Throws `invalid_usage` if HF_ENDPOINT is not an
+ * address.
  */
 export function hubEndpoint(environment: Environment = process.env): string {
   const given = environment['HF_ENDPOINT'] || 'https://huggingface.co';
@@ -32,8 +33,8 @@ export function hubEndpoint(environment: Environment = process.env): string {
 }
 
 /**
- * Reads `owner/repo`, `owner/repo:Q4_K_M`, `owner/repo@revision`, `owner/repo/file.gguf`, each also
- * after `hf:` or `hf.co/`, and
+ * Parses `owner/repo`, `owner/repo:Q4_K_M`, `owner/repo@revision`, `owner/repo/file.gguf`, each
+ * optionally after `hf:` or `hf.co/`, and
  * `https://huggingface.co/owner/repo[/resolve|blob|tree/revision[/file]]`. Throws `invalid_name`.
  */
 export function readRepositoryName(given: string, endpoint = 'https://huggingface.co'): RepositoryName {
@@ -46,8 +47,8 @@ export function readRepositoryName(given: string, endpoint = 'https://huggingfac
 }
 
 /**
- * The same for a name that may as well be a path, an alias or a file's: undefined where it cannot
- * be a repository's.
+ * The same for a name that may also be a path, an alias or a file name: undefined if it cannot be a
+ * repository's.
  */
 export function tryRepositoryName(given: string, endpoint = hubEndpoint()): RepositoryName | undefined {
   let name: RepositoryName;
@@ -57,13 +58,13 @@ export function tryRepositoryName(given: string, endpoint = hubEndpoint()): Repo
     if (thrown instanceof RecuaError && thrown.code === 'invalid_name') return undefined;
     throw thrown;
   }
-  // `folder/model.gguf` and `folder/folder/model` are paths; no repository is called so, and none
-  // is run by another file.
+  // `folder/model.gguf` and `folder/folder/model` are paths: no repository has such a name, and
+  // none is run by another file.
   if (name.file !== undefined) return isGgufFile(name.file) ? name : undefined;
   return name.word === undefined && isGgufFile(name.revision ?? name.repo) ? undefined : name;
 }
 
-/** Whether `pull` could fetch it: it has an owner, and is none of the imported ones. */
+/** Whether `pull` could fetch it: it has an owner and was not imported. */
 export function isHubName(name: RepositoryName | undefined): name is RepositoryName {
   return name !== undefined && name.repo.includes('/') && !name.repo.startsWith('local/');
 }
@@ -79,10 +80,10 @@ function readShort(text: string): RepositoryName {
 }
 
 function readAddress(text: string, endpoint: string): RepositoryName {
-  if (!URL.canParse(text)) throw refuse(text, 'it is no web address');
+  if (!URL.canParse(text)) throw refuse(text, 'it is not a web address');
   const url = new URL(text);
   if (![...hosts, new URL(endpoint).host].includes(url.host)) throw refuse(text, `${url.host} is not the hub; HF_ENDPOINT names another hub`);
-  // A hub may live below a path of its host.
+  // A hub may be under a path of its host.
   const base = url.host === new URL(endpoint).host ? new URL(endpoint).pathname.replace(/\/$/, '') : '';
   const path = url.pathname.startsWith(`${base}/`) ? url.pathname.slice(base.length) : url.pathname;
   const segments = path.split('/').filter((segment) => segment !== '').map((segment) => decode(segment, text));
@@ -97,7 +98,7 @@ function decode(segment: string, text: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {
-    throw refuse(text, 'it has a wrong % in it');
+    throw refuse(text, 'it has an invalid % escape');
   }
 }
 

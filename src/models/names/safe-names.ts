@@ -1,16 +1,16 @@
-// Which names may become paths in the model store. Names come from users and from the hub, so each
-// is checked here before it is joined to a folder: nothing leaves the store, and what is written on
-// one system can be read on another.
+// Which names may become paths in the model store. Users and the hub supply names, so each is
+// checked here before it is joined to a folder: nothing escapes the store, and a store written on
+// one system is readable on another.
 import { RecuaError } from '../../errors.js';
 
 /**
- * File systems allow 255 bytes for one name; the rest leaves room for the cache's own folders below
- * Windows' and Linux' bounds.
+ * File systems allow 255 bytes per name; the rest leaves room for the cache's own folders within
+ * the limits of Windows and Linux.
  */
 const longestNameBytes = 240;
 const longestPathBytes = 800;
 
-/** `owner/repo`, or `repo` alone as the hub's oldest ones are called. */
+/** `owner/repo`, or `repo` alone, as the hub's oldest ones are named. */
 const repoPart = /^[\p{L}\p{N}_](?:[\p{L}\p{M}\p{N}._-]{0,94}[\p{L}\p{M}\p{N}_])?$/u;
 const deviceNames = /^(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)/i;
 
@@ -19,7 +19,7 @@ function refuse(what: string, given: string, why: string, expected: string): Rec
 }
 
 /**
- * Returns the repository's parts, one or two. `--` is refused because the cache writes it for `/`.
+ * Returns the repository's parts, one or two. Rejects `--`, because the cache writes it for `/`.
  */
 export function checkRepo(repo: string): string[] {
   const expected = 'a form like owner/name, of letters, digits, ".", "_" and "-",';
@@ -33,7 +33,7 @@ export function checkRepo(repo: string): string[] {
   return parts;
 }
 
-/** Returns the segments of a path inside a repository, with `/` between them on every system. */
+/** Returns the segments of a path inside a repository, which uses `/` on every system. */
 export function checkRepoFile(file: string): string[] {
   return checkSegments('the file of a repository', file, 'a path like model.gguf or folder/model.gguf');
 }
@@ -53,8 +53,8 @@ export function checkCommit(commit: string): string {
 }
 
 /**
- * What the hub calls a file's contents: a sha256 or another hash. Without dots, so that no ending
- * of ours can be part of it.
+ * The hub's id for a file's contents: a sha256 or another hash. Without dots, so that it cannot
+ * contain one of Recua's file extensions.
  */
 export function checkEtag(etag: string): string {
   if (!/^[0-9A-Za-z][0-9A-Za-z_-]{0,127}$/.test(etag)) throw refuse('the etag', etag, 'it cannot name a blob', '1 to 128 letters and digits');
@@ -71,15 +71,15 @@ function checkSegments(what: string, given: string, expected: string): string[] 
   return segments;
 }
 
-/** Why a name cannot be one file's or folder's on every system; undefined if it can. */
+/** Why a name cannot be a file or folder on every system; undefined if it can. */
 function faultOf(segment: string): string | undefined {
   if (segment === '') return 'a part of it is empty, or it begins with "/"';
   if (segment === '.' || segment === '..') return `${quote(segment)} would lead elsewhere`;
-  // Control characters, what turns text round, and halves of characters, which no file system keeps
+  // Control characters, text direction overrides, and lone surrogates, which no file system keeps
   // as they are.
   if (/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(segment)) return 'it holds control characters';
   if (/[\\:*?"<>|]/.test(segment)) return 'it holds one of \\ : * ? " < > |';
-  if (/^ |[. ]$/.test(segment)) return 'a part of it begins or ends with a blank, or ends with a dot';
+  if (/^ |[. ]$/.test(segment)) return 'a part of it begins or ends with a space, or ends with a dot';
   if (deviceNames.test(segment)) return `${quote(segment)} is the name of a device on Windows`;
   if (Buffer.byteLength(segment) > longestNameBytes) return `a part of it is longer than ${longestNameBytes} bytes`;
   return undefined;

@@ -1,15 +1,18 @@
-// What a model's weights take when the CPU computes with them: which of them ggml-cpu copies into a
-// layout of its own, and how large that is. From the file and the processor alone, so that it is
-// known before anything is loaded. Called by memory.
+// What a model's weights take when the CPU computes with them: which of them ggml-cpu copies into
+// its own layout, and how large the copy is. Computed from the file and the processor, before
+// anything is loaded. Called by memory.
 import { readFileSync } from 'node:fs';
 import type { Tensor } from '../gguf/gguf-tensors.js';
 
-/** What of a processor decides the layout; names are ours, each for what ggml-cpu asks for. */
+/**
+ * Processor features that decide the layout, under Recua's names; each stands for what ggml-cpu
+ * checks.
+ */
 export type ProcessorFeature = 'amx' | 'avx2' | 'avx512' | 'dotprod' | 'i8mm';
 export type Processor = ReadonlySet<ProcessorFeature>;
 
 /**
- * Bytes of a block beside those in the file, of the types that AMX has kernels for
+ * Bytes per block in addition to those in the file, for the types that AMX has kernels for
  * (ggml-cpu/amx/mmq.cpp, get_row_size).
  */
 const amxExtra: ReadonlyMap<string, { elements: number; extraBytes: number }> = new Map([
@@ -20,7 +23,7 @@ const amxExtra: ReadonlyMap<string, { elements: number; extraBytes: number }> = 
 ]);
 
 /**
- * Rows that are interleaved, which must divide a matrix (ggml-cpu/repack.cpp,
+ * Rows that are interleaved; their number must divide the matrix (ggml-cpu/repack.cpp,
  * ggml_repack_get_optimal_repack_type).
  */
 const interleaved: readonly { feature: ProcessorFeature; types: readonly string[]; rows: number }[] = [
@@ -32,13 +35,13 @@ const interleaved: readonly { feature: ProcessorFeature; types: readonly string[
   { feature: 'dotprod', types: ['Q4_K', 'Q5_K', 'Q6_K'], rows: 8 },
 ];
 
-/** Matrices of which rows are looked up, and what convolutions take: never multiplied with. */
+/** Matrices for row lookups and convolutions, which are never multiplied with. */
 const notMultiplied = /^(token_embd|per_layer_token_embd|position_embd|token_types)\.|conv|\.bias$|_norm\./;
 
 /**
- * Weights that stay as they are in the file count once, mapped or read; of the others only the copy
- * counts: the pages of the file that it was made of are the kernel's to take back. `generates`:
- * token embeddings are the output's matrix, too, where the file has none.
+ * Weights that stay as they are in the file count once, mapped or read. Of copied weights only the
+ * copy counts: the kernel can reclaim the file pages. `generates`: the token embeddings also serve
+ * as output matrix if the file has none.
  */
 export function weightsOnCpu(tensors: readonly Tensor[], processor: Processor, generates: boolean): number {
   let bytes = 0;
@@ -48,7 +51,7 @@ export function weightsOnCpu(tensors: readonly Tensor[], processor: Processor, g
   return bytes + (tied && embedding ? (copyOf(embedding, processor) ?? 0) : 0);
 }
 
-/** Bytes of the copy that is made of a matrix; undefined where none is. */
+/** Bytes of a matrix's copy; undefined if none is made. */
 function copyOf({ name, shape, type, sizeBytes, elements }: Tensor, processor: Processor): number | undefined {
   const [columns = 0, rows = 1] = shape;
   const ofExperts = /_exps\.|_chexps\./.test(name);
@@ -61,16 +64,16 @@ function copyOf({ name, shape, type, sizeBytes, elements }: Tensor, processor: P
 
 let known: Processor | undefined;
 
-/** This machine's, as far as the system tells. */
+/** This machine's features, as far as the system reports them. */
 export function thisProcessor(): Processor {
   return (known ??= process.platform === 'linux' ? readProcessor(cpuinfo()) : usualOf(process.arch));
 }
 
-/** From the text of Linux's /proc/cpuinfo. */
+/** Parses the text of Linux's /proc/cpuinfo. */
 export function readProcessor(text: string): Processor {
   const flags = new Set(/^(?:flags|Features)\s*:\s*(.*)$/m.exec(text)?.[1]?.split(' '));
   const has: Record<ProcessorFeature, boolean> = {
-    // ggml-cpu compiles AMX in only together with VNNI.
+    // ggml-cpu compiles AMX only together with VNNI.
     amx: flags.has('amx_int8') && flags.has('avx512_vnni'),
     avx2: flags.has('avx2'),
     avx512: flags.has('avx512f'),
@@ -88,7 +91,7 @@ function cpuinfo(): string {
   }
 }
 
-/** Where the system does not tell. */
+/** For systems that do not report them. */
 function usualOf(arch: string): Processor {
   return new Set<ProcessorFeature>(arch === 'arm64' ? ['dotprod'] : arch === 'x64' ? ['avx2'] : []);
 }

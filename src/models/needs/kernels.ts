@@ -1,7 +1,7 @@
-// Which families of the CPU's kernels a model's weights need, as engine/proof names them.
+// Which families of CPU kernels a model's weights need, by engine/proof's names.
 import type { ModelFile } from '../gguf/model-file.js';
 
-/** Whole numbers and F64, and types that only activations have, are never multiplied with. */
+/** Integers, F64 and types that only activations have are never multiplied with. */
 const notMultiplied = /^(I\d+|F64|Q8_1|Q8_K)$/;
 const ofExperts = /_exps\.|_chexps\./;
 

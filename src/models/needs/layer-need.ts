@@ -1,5 +1,5 @@
-// What each layer of a model takes on the device that computes it, so that an engine can tell how
-// many fit beside what is there. Called by the commands that start an engine.
+// What each layer of a model takes on its device, so that an engine can tell how many layers fit
+// into free memory. Called by the commands that start an engine.
 import { isNoGpu, type Config } from '../../settings/config.js';
 import type { EngineOptions, LayerNeed } from '../../engine/protocol.js';
 import { estimateMemory } from './memory.js';
@@ -7,8 +7,8 @@ import type { MemoryOptions } from './memory.js';
 import type { ModelFile } from '../gguf/model-file.js';
 
 /**
- * What --gpu-layers comes to: whoever names a GPU, or wants one whatever it is, wants it to
- * compute, and 'auto' has to know the model. Without a model all layers are tried.
+ * Resolves --gpu-layers: naming or requiring a GPU means it must compute; 'auto' needs to know the
+ * model. Without a model, all layers are tried.
  */
 export function offloadWish(
   { gpuLayers, device, requireGpu, ...memory }: MemoryOptions & Pick<Config, 'gpuLayers' | 'device' | 'requireGpu'>, model?: ModelFile,
@@ -19,7 +19,8 @@ export function offloadWish(
 }
 
 /**
- * Weights are exact; keys and values are spread evenly, and what computing takes is an estimate.
+ * Weights are exact; the KV cache is spread evenly over the layers; compute buffers are an
+ * estimate.
  */
 export function layerNeed(model: ModelFile, options: MemoryOptions): LayerNeed {
   const { kvBytes, computeBytes } = estimateMemory(model, options);
@@ -34,6 +35,6 @@ export function layerNeed(model: ModelFile, options: MemoryOptions): LayerNeed {
     else outputBytes += sizeBytes;
     hasOutput ||= name === 'output.weight';
   }
-  // Token embeddings stay on the CPU, unless they are the output's matrix, too.
+  // Token embeddings stay on the CPU, unless they are also the output matrix.
   return { layersBytes, outputBytes: outputBytes + (hasOutput ? 0 : embeddingBytes), computeBytes };
 }

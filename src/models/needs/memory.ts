@@ -1,6 +1,6 @@
-// How much memory a model needs, from its metadata alone. Sums are llama.cpp's own: weights and KV
-// cache are exact for the architectures it lays out plainly and upper bounds for the rest; compute
-// buffers are an estimate. Called by `show`, by `pull` to tell what fits, and by `chat` for its
+// How much memory a model needs, from its metadata alone. Uses llama.cpp's own sums: weights and KV
+// cache are exact for architectures with a regular layout and upper bounds for the rest; compute
+// buffers are an estimate. Called by `show`, by `pull` to say what fits, and by `chat` for its
 // context.
 import { defaults, type Config } from '../../settings/config.js';
 import { thisProcessor, weightsOnCpu, type Processor } from './cpu-weights.js';
@@ -9,26 +9,23 @@ import type { ModelFile } from '../gguf/model-file.js';
 import { tensorTypes } from '../gguf/tensor-types.js';
 
 export interface MemoryOptions {
-  /** Tokens one request can hold; 0 is the model's training size. */
+  /** Tokens that one request can hold; 0 means the model's training size. */
   contextSize: number;
-  /** Requests at once, each with a context of its own. */
+  /** Concurrent requests, each with its own context. */
   parallel: number;
   /** ggml type names of cached keys and values, e.g. 'f16', 'q8_0'. */
   cacheTypeK: string;
   cacheTypeV: string;
-  /**
-   * Most tokens of one pass, which is never more than a step has; the usual ones where they are
-   * absent.
-   */
+  /** Most tokens of one pass, never more than a step has; absent means the defaults. */
   batchSize?: number;
   microBatchSize?: number;
   flashAttention?: Config['flashAttention'];
-  /** What the CPU can do, if not this one. */
+  /** The processor's features; absent means this machine's. */
   processor?: Processor;
 }
 
 export interface MemoryNeed {
-  /** Where the CPU computes: with the copies that it makes of some. */
+  /** Weights. If the CPU computes, including the copies that it makes of some. */
   weightsBytes: number;
   /** Keys and values of the context, and the states of recurrent layers. */
   kvBytes: number;
@@ -36,18 +33,18 @@ export interface MemoryNeed {
   totalBytes: number;
 }
 
-/** Cells of a context come in this many. */
+/** A context's cells come in multiples of this. */
 const cellStep = 256;
 /**
- * More than llama.cpp takes; a file that claims more is refused by that, not by an estimate that
- * never ends.
+ * More than llama.cpp accepts: llama.cpp rejects a file that claims more; the estimate must still
+ * end.
  */
 const mostLayers = 1024;
 
 /**
- * Exact: weights, and the KV cache of models whose layers all attend (llama.cpp keeps the whole
- * context for sliding windows too, as Recua runs it). Upper bounds: KV of hybrid models that do not
- * say which layers are recurrent, and of latent attention.
+ * Exact: weights, and the KV cache of models in which every layer attends (llama.cpp keeps the
+ * whole context for sliding windows too, as Recua runs it). Upper bounds: KV of hybrid models that
+ * do not state which layers are recurrent, and of latent attention.
  */
 export function estimateMemory(model: ModelFile, options: MemoryOptions): MemoryNeed {
   const { contextSize, parallel, cacheTypeK, cacheTypeV, processor = thisProcessor() } = options;
@@ -83,7 +80,7 @@ export function largestContext(model: ModelFile, budgetBytes: number, options: O
 }
 
 interface Layer {
-  /** Values per token in the key and value cache; 0 for a layer that does not attend. */
+  /** Values per token in the key and value cache; 0 for a layer without attention. */
   keyWidth: number;
   valueWidth: number;
   recurrent: boolean;
@@ -92,10 +89,12 @@ interface Layer {
 interface Shape {
   layers: readonly Layer[];
   causal: boolean;
-  /** Of one recurrent layer and sequence. */
+  /** Per recurrent layer and sequence. */
   stateBytes: number;
   embedding: number;
-  /** Widest thing between two matrices of a layer's attention, and of its feed-forward part. */
+  /**
+   * Widest activation between two matrices of a layer's attention, and of its feed-forward part.
+   */
   attentionWidth: number;
   heads: number;
   forwardWidth: number;
@@ -117,7 +116,7 @@ function shapeOf(model: ModelFile): Shape {
   const kvHeads = value('attention.head_count_kv') ?? value('attention.head_count');
   const layers = Array.from({ length: Math.min(model.layers, mostLayers) }, (_, index): Layer => {
     const ofLayer = interval > 0 && (index + 1) % interval !== 0 ? 0 : itemOf(kvHeads, index) ?? heads;
-    // A list of heads that has a 0 in it says which layers are recurrent; without one, all may be.
+    // A list of head counts with a 0 shows which layers are recurrent; without one, all may be.
     return { keyWidth: ofLayer * keyLength, valueWidth: ofLayer * valueLength, recurrent: isRecurrent && (ofLayer === 0 || !saysWhich(kvHeads, interval)) };
   });
   return {
@@ -145,9 +144,9 @@ function matrixState(number: (key: string) => number, embedding: number): number
 }
 
 /**
- * What the graph of one pass holds at once, with flash attention: the mask in half precision, three
- * activations of the attention's and three of the feed-forward's width, and a row of logits for
- * each sequence. Without, the mask and each head's weights for all cells are there in full. Within
+ * What the graph of one pass holds at once. With flash attention: the mask in half precision, three
+ * activations of the attention's width and three of the feed-forward's, and a row of logits per
+ * sequence. Without it: the mask in single precision, and each head's weights for all cells. Within
  * a few percent for plain transformers.
  */
 function estimateCompute(shape: Shape, cells: number, options: MemoryOptions): number {
@@ -168,7 +167,7 @@ function saysWhich(kvHeads: MetadataValue | undefined, interval: number): boolea
   return interval > 0 || (typeof kvHeads === 'object' && 'items' in kvHeads && kvHeads.items.some((item) => Number(item) === 0)) || Number(kvHeads) === 0;
 }
 
-/** A layer's own value of a list, or the one value of all. */
+/** A layer's value from a list, or the one value for all layers. */
 function itemOf(value: MetadataValue | undefined, index: number): number | undefined {
   if (typeof value === 'object') return 'items' in value ? finite(value.items[index]) : undefined;
   return finite(value);

@@ -1,5 +1,5 @@
-// How each of a server's models is loaded, as its file and the settings are now: what a pool asks
-// before each load. Made by the command line and by the library's pool.
+// How to load each of a server's models, given its current file and settings. A pool asks before
+// each load. Made by the command line and by the library's pool.
 import { dirname, sep } from 'node:path';
 import type { Device } from '../../addon/addon.js';
 import type { Catalogue } from '../../engine/gateway/catalogue.js';
@@ -12,24 +12,24 @@ import type { ServedModels } from '../served-models.js';
 import { markUsed } from '../store.js';
 import { foreseePlacement } from './placement.js';
 
-/** What one model is given, where that is another than the server's. */
+/** One model's own settings, which override the server's. */
 export interface OwnSettings {
   /** How it is loaded and how long it stays. */
   config: Partial<Config>;
-  /** What requests mean that say nothing. */
+  /** Request defaults. */
   defaults: Partial<RequestDefaults>;
   pinned: boolean;
-  /** Of the models of one group at most one is loaded. */
+  /** At most one model of a group is loaded. */
   group?: string | undefined;
 }
 
 export interface CatalogueParts {
   models: ServedModels;
-  /** For models whose own settings say nothing else. */
+  /** For models without own settings. */
   config: Config;
-  /** By the models' ids. */
+  /** By model id. */
   settings: ReadonlyMap<string, OwnSettings>;
-  /** GPUs, as they are without any of these models; none where nobody wants one. */
+  /** GPUs as they are without any of these models; empty if no model wants one. */
   devices: readonly Device[];
 }
 
@@ -57,7 +57,7 @@ export function makeCatalogue({ models, config, settings, devices }: CataloguePa
   };
 }
 
-/** A client hears what is wrong with a model's file, and not where on this machine it lies. */
+/** Tells a client what is wrong with a model's file, but not its path on this machine. */
 function refuse(thrown: unknown, id: string, path: string): never {
   const error = RecuaError.from(thrown);
   const message = error.message.replaceAll(dirname(path) + sep, '');

@@ -1,5 +1,5 @@
-// What a model will take of RAM and of each device, for the budget that several share: foreseen
-// from its file, its settings and the devices, as the engine decides when it loads it. Pure.
+// Predicts a model's RAM and memory on each device, for the budget that several models share: from
+// its file, its settings and the devices, by the same rules as the engine. Pure.
 import type { Device } from '../../addon/addon.js';
 import { chooseOffload, settleOffload, wantsGpu } from '../../engine/offload.js';
 import type { LayerNeed } from '../../engine/protocol.js';
@@ -11,11 +11,11 @@ import { estimateMemory } from '../needs/memory.js';
 export interface Placement {
   /** RAM. */
   needBytes: number;
-  /** By the devices' names. */
+  /** By device name. */
   deviceBytes: Record<string, number>;
 }
 
-/** `devices`: as they are without any of these models. */
+/** `devices`: their state without any of these models. */
 export function foreseePlacement(file: ModelFile, config: Config, devices: readonly Device[]): Placement {
   const { totalBytes, computeBytes } = estimateMemory(file, config);
   const need = layerNeed(file, config);
@@ -24,12 +24,12 @@ export function foreseePlacement(file: ModelFile, config: Config, devices: reado
   if (layers === 0) return { needBytes: totalBytes, deviceBytes: {} };
   const offloaded = [need.outputBytes, ...need.layersBytes.toReversed()].slice(0, layers).reduce((sum, bytes) => sum + bytes, 0);
   const used = devices.filter(({ name }) => names.has(name));
-  // llama.cpp gives each device its part by what it has free.
+  // llama.cpp splits the layers over the devices by their free memory.
   const free = used.reduce((sum, { memoryFreeBytes }) => sum + memoryFreeBytes, 0);
   const deviceBytes = Object.fromEntries(used.map(({ name, memoryFreeBytes }) => [
     name, Math.ceil(offloaded * (free > 0 ? memoryFreeBytes / free : 1 / used.length)) + need.computeBytes,
   ]));
-  // The matrix that gives the output stays in RAM as well where it is the token embeddings.
+  // If the output matrix is the token embeddings, it also stays in RAM.
   const isWhole = layers > need.layersBytes.length;
   const inMemory = totalBytes - offloaded + sharedOutput(file) - (isWhole ? computeBytes : 0);
   return { needBytes: Math.max(0, inMemory), deviceBytes };
@@ -43,7 +43,7 @@ function chosenDevices(need: LayerNeed, file: ModelFile, config: Config, devices
     const { layers } = settleOffload(choice, need.layersBytes.length);
     return choice.devices.map((device) => ({ device, layers }));
   } catch {
-    // What is wrong with the devices is told by the load, which knows why.
+    // The load reports device errors, since it knows the reason.
     return [];
   }
 }

@@ -168,7 +168,7 @@ t.test('what is not the file is never installed, and the error says what it is',
     },
     'a refusal of every address': {
       answer: ({ response }) => response.writeHead(403).end('<Error/>'),
-      says: /could not be downloaded: the address at localhost:\d+ is no longer good \(403\), 10 times in a row/,
+      says: /could not be downloaded: the address at localhost:\d+ is no longer valid \(403\), 10 times in a row/,
     },
   };
   for (const [name, { answer, says }] of Object.entries(faults)) {

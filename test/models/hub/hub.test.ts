@@ -24,7 +24,7 @@ t.test('each refusal has its own sentence and says what to do', async (t) => {
     [['owner/private'], '', /There is no repository owner\/private .* or it is private: .*set HUB_TOKEN/],
     [['owner/private'], 'stranger', /or it is private and the access token may not see it\. Check the name and the token/],
     [['owner/model'], 'bad', /does not accept the access token \("Invalid credentials in Authorization header"\)\. Set HUB_TOKEN to a valid one/],
-    [['owner/model'], 'two words', /Expected an access token, like hf_ and letters, in HUB_TOKEN; what is there holds blanks/],
+    [['owner/model'], 'two words', /Expected an access token, like hf_ and letters, in HUB_TOKEN; its value contains blanks/],
     [['owner/gated:Q8_0'], '', /owner\/gated is open only to those who accepted its license\. Accept it at http:\/\/127\.0\.0\.1:\d+\/owner\/gated, then set HUB_TOKEN/],
     [['owner/gated:Q8_0'], 'stranger', /does not let this access token read owner\/gated \("Access to model owner\/gated is restricted"\)\. Accept the license at http:\/\/127\.0\.0\.1:\d+\/owner\/gated/],
     [['owner/model@dev'], '', /owner\/model has no revision dev\. Expected a branch, tag or commit/],
@@ -90,7 +90,7 @@ t.test('redirects on the hub are followed, relative ones too, but not for ever',
   const moved = await pull(hub, folder, ['old/gated:Q8_0'], { HUB_TOKEN: 'member' });
   t.equal(moved.code, 0, moved.stderr);
   t.match((await pull(hub, folder, ['loop/model'])).stderr, /cannot be reached: it redirects more than 10 times/);
-  t.match((await pull(hub, folder, ['odd/model'])).stderr, /it redirects to what is no web address/);
+  t.match((await pull(hub, folder, ['odd/model'])).stderr, /it redirects to an invalid web address/);
 });
 
 t.test('a busy or broken hub is asked again, but not for ever', async (t) => {
@@ -119,7 +119,7 @@ t.test('a busy or broken hub is asked again, but not for ever', async (t) => {
     const given = await pull(hub, folder, ['owner/model']);
     t.equal(given.code, 1);
     t.equal(asked, 4, `${name} is tried four times`);
-    t.match(given.stderr, /wants fewer requests \(429\)\. Try again in 1 seconds|has a fault of its own: it answered 503 for owner\/model@main\. Try again later|cannot be reached: the connection was cut/);
+    t.match(given.stderr, /wants fewer requests \(429\)\. Try again in 1 seconds|failed: it answered 503 for owner\/model@main\. Try again later|cannot be reached: the connection was cut/);
   }
   asked = 0;
   fault = (response) => response.writeHead(429, { 'Retry-After': '3600' }).end();

@@ -79,7 +79,7 @@ t.test('HTTP_PROXY is used, and NO_PROXY respected', async (t) => {
   proxy.answer = 407;
   const refused = await pull(hub, join(folder, 'c'), ['owner/model'], { HTTP_PROXY: proxy.url });
   t.equal(refused.code, 1);
-  t.match(refused.stderr, /127\.0\.0\.1:\d+ through the proxy http:\/\/127\.0\.0\.1:\d+ cannot be reached: the proxy wants a user name and password \(407\)/);
+  t.match(refused.stderr, /127\.0\.0\.1:\d+ through the proxy http:\/\/127\.0\.0\.1:\d+ cannot be reached: the proxy requires a user name and password \(407\)/);
   t.notMatch(refused.stderr, /geheim/, 'no password is shown');
 });
 
