@@ -18,7 +18,6 @@ function words(count, seed) {
   }).join(' ');
 }
 
-<<<<<<< HEAD
 /** Of the size that coding agents send: some 2,000 tokens. */
 const tools = ['read_file', 'write_file', 'list_files', 'search', 'run_command', 'fetch_page', 'apply_patch', 'ask_user'].map((name, i) => ({
   type: 'function',
@@ -31,12 +30,8 @@ const tools = ['read_file', 'write_file', 'list_files', 'search', 'run_command',
   },
 }));
 
-// Connections are node:http's own and lines are parsed only where a number is in them: clients
-// share the machine with the server they measure, and what they burn is taken from it.
-=======
 // Uses node:http directly and parses only lines that contain numbers: clients share the machine
 // with the server they measure, so their CPU time slows it.
->>>>>>> prose-models
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 
 /** Sends a request and resolves with its response, a readable text stream. */
@@ -161,14 +156,10 @@ const kinds = {
     return { tokens: answers.reduce((sum, { count }) => sum + count, clients), promptTokens: answers[0].promptTokens, readMs, decodeRate: rate };
   },
 
-<<<<<<< HEAD
   /**
    * Agents at once. They share a system prompt and tools; each turn is a call and its result, of
    * many words. Counts the prompt tokens that were not cached.
    */
-=======
-  /** Concurrent agents, each taking turns of many words behind a shared long system prompt. */
->>>>>>> prose-models
   async agents({ round = 0, agents, turns, tokens, systemWords, turnWords }) {
     const system = { role: 'system', content: `${round} ${words(systemWords, 7)}` };
     const body = { ...greedy, tools };

@@ -1,25 +1,13 @@
 // `npm run bench [-- LOAD …] [--model FILE|nano|135m] [--rounds N] [--gpu-layers N]`: Recua beside
 // llama-server of the same tree, same file, same flags, in alternation (A B A B), as median ratios.
-<<<<<<< HEAD
-// Absolute numbers drift on a shared machine, ratios less. Without loads: all that have a goal,
-// except `depth` (answers behind long contexts) and `agents` (two of them, eight turns each).
-// Without a model: those that the load has goals for, or the built-in one. `npm run bench --
-// --compare OLD.json NEW.json` sets two saved runs side by side; `--list` names the loads;
-// `--growth [clients|context|conversations …] [--sizes N,N,…]` prints what numbers become as these
-// grow; `--flags [FLAG …]` what our own flags change; `--in-process` compares the library with
-// node-llama-cpp; `--day MINUTES [LOAD …]` lets one server live through a mix and measures it
-// beside one that has not; `--two-models` lets two servers share the cores; `--templates [TEMPLATE
-// …]` compares the prompts that both make of chats.
-=======
 // Absolute numbers drift on a shared machine, ratios less. Without LOAD: all that have a goal,
-// except `depth`, answers behind long contexts. Without a model: those that the load has goals for,
-// or the built-in one. `npm run bench -- --compare OLD.json NEW.json` compares two saved runs;
+// except `depth` (answers behind long contexts) and `agents` (two agents, eight turns each).
+// Without a model: those that the load has goals for, or the built-in one. `npm run bench -- --compare OLD.json NEW.json` compares two saved runs;
 // `--list` names the loads; `--growth [clients|context|conversations …] [--sizes N,N,…]` measures
 // how numbers change as these grow; `--flags [FLAG …]` what our own flags change; `--in-process`
 // compares the library with node-llama-cpp; `--day MINUTES [LOAD …]` runs a mix on one server and
 // measures it beside a fresh one; `--two-models` lets two servers share the cores; `--templates
 // [TEMPLATE …]` compares the prompts that both make of chats.
->>>>>>> prose-models
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import { basename, join } from 'node:path';
@@ -151,18 +139,11 @@ if (values.flags) {
   process.exit();
 }
 const everyLoad = Object.keys(loads);
-<<<<<<< HEAD
 // `depth` and `agents` are all loads of that name. They take long, so they run only when named.
 const slow = ['depth', 'agents'];
 const isSlow = (load) => slow.some((name) => load.startsWith(`${name}-`));
 const given = positionals.flatMap((name) => (slow.includes(name) ? everyLoad.filter((load) => load.startsWith(`${name}-`)) : [name]));
 const names = given.includes('all') ? everyLoad : given.length > 0 ? given : everyLoad.filter((name) => goalModels(name).length > 0 && !isSlow(name));
-=======
-// `depth` names a group of slow loads, which run only if named.
-const isDepth = (load) => load.startsWith('depth-');
-const given = positionals.flatMap((name) => (name === 'depth' ? everyLoad.filter(isDepth) : [name]));
-const names = given.includes('all') ? everyLoad : given.length > 0 ? given : everyLoad.filter((name) => goalModels(name).length > 0 && !isDepth(name));
->>>>>>> prose-models
 const unknown = names.find((name) => !Object.hasOwn(loads, name));
 if (unknown) misuse(`Unknown load ${unknown}. There are: ${Object.keys(loads).join(', ')}, and all.`);
 
