@@ -71,7 +71,7 @@ export class Intake {
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
     if (this.#active.size >= context.sequences + options.queueSize && !this.#hooks.makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
-      return this.#hooks.fail(id, new RecuaError('queue_full', `${context.sequences} requests run and ${waiting} wait already; try again in a moment.`));
+      return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full: ${context.sequences} requests run and ${waiting} wait; try again in a moment.`));
     }
     const cancelled = new Int32Array(1);
     this.#active.set(id, undefined);

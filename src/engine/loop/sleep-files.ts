@@ -88,7 +88,7 @@ export class SleepFiles {
         }
       }
     } catch (thrown) {
-      this.#log('warn', `Conversations that were kept are not found again: ${(thrown as Error).message}`);
+      this.#log('warn', `Kept conversations were not found: ${(thrown as Error).message}`);
     }
     this.#cache.pool.addFiles(found.sort((a, b) => a.usedMs - b.usedMs).map(({ usedMs: _, ...stashed }) => stashed));
   }
@@ -161,7 +161,7 @@ export class SleepFiles {
   }
 
   async #lost(file: string, why: string): Promise<void> {
-    this.#log('warn', `A conversation that was kept is evaluated again: ${why}`);
+    this.#log('warn', `A kept conversation must be evaluated again: ${why}`);
     await rm(file, { force: true }).catch(() => {});
   }
 
@@ -218,7 +218,7 @@ export class SleepFiles {
       }
       this.#hasNews = false;
     } catch (thrown) {
-      if (thrown !== interrupted) this.#log('warn', `Conversations that are not kept: ${(thrown as Error).message}`);
+      if (thrown !== interrupted) this.#log('warn', `Conversations could not be kept: ${(thrown as Error).message}`);
     }
     const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => nearlyBegins(tokens, longer)));
     for (const one of old) this.#cache.pool.remove(one);
@@ -245,6 +245,6 @@ export class SleepFiles {
 
   #tell(what: string, count: number, tokens: number, bytes: number, startMs: number): void {
     const ms = (performance.now() - startMs).toFixed(1);
-    this.#log('debug', `${count} of the conversations ${what}: ${tokens} tokens, ${(bytes / mebibyte).toFixed(1)} MiB in ${ms} ms`);
+    this.#log('debug', `conversations ${what}: ${count}, ${tokens} tokens, ${(bytes / mebibyte).toFixed(1)} MiB in ${ms} ms`);
   }
 }

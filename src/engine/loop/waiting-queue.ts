@@ -52,7 +52,7 @@ export class WaitingQueue {
     if (most < (counts.get(client) ?? 0) + 2) return false;
     const last = this.sequences.findLast((sequence) => this.#order.clientOf(sequence) === greediest)!;
     this.remove(last);
-    this.#giveUp(last, new RecuaError('queue_full', 'The queue is full, and a client with fewer requests in it came; try again in a moment.'));
+    this.#giveUp(last, new RecuaError('queue_full', 'The queue is full, and this request gave its place to a client with fewer requests; try again in a moment.'));
     return true;
   }
 
@@ -82,7 +82,7 @@ export class WaitingQueue {
     const late = this.sequences.filter((sequence) => this.#sinceMs.get(sequence)! <= dueMs);
     for (const sequence of late) {
       this.remove(sequence);
-      const message = `The request waited ${this.#timeoutMs / 1_000} s for others, which is the most here (--queue-timeout); try again later.`;
+      const message = `The request waited ${this.#timeoutMs / 1_000} s in the queue, which is the limit (--queue-timeout); try again later.`;
       this.#giveUp(sequence, new RecuaError('queue_timeout', message));
     }
     const next = Math.min(...this.sequences.map((sequence) => this.#sinceMs.get(sequence)!));
