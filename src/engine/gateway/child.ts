@@ -36,7 +36,7 @@ export class Child {
       events.gone(how, clean);
     };
     child.on('message', (message) => events.message(message as FromEngine));
-    // Sending to a dying process fails, and 'close' follows. A process that never started has none.
+    // Sending to a dying process fails, and 'exit' follows. A process that never started has none.
     child.on('error', (error) => {
       if (child.pid === undefined) gone(`could not start: ${error.message}`, false);
     });

@@ -8,10 +8,12 @@
 //
 //   1. adds one row for each decoding sequence;
 //   2. sets the step's time limit: `maxStallMs` while clients receive streams, at most `longestMs`;
-//   3. makes two offers for the remaining rows: whole prompts, and a piece of one long prompt. It
-//      picks the fastest reading rate whose predicted time (step-costs.ts) is within the limit;
-//   4. lets these two offers take turns, so that neither long nor short prompts starve;
-//   5. adds no prompt rows if all streams end before the prompts could be read beside them.
+//   3. chooses the whole prompts that the step can read within the limit, by the times that
+//      step-costs.ts predicts;
+//   4. if the oldest prompt is not among them, chooses a piece of a long prompt, too: of the sizes
+//      within the limit, the one that reads fastest;
+//   5. takes the whole prompts and the piece in turns, so that neither short nor long prompts starve;
+//   6. adds no prompt rows if all streams end before the prompts could be read beside them.
 import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
 import type { Costs, Part } from './step-costs.js';

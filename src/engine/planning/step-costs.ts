@@ -78,9 +78,7 @@ export class StepCosts implements Costs {
   readonly #used = new Float64Array(size);
   /** The described step: the amount of each coefficient in it. */
   readonly #terms = new Float64Array(size);
-  /**
-   * Covariance × terms, from `#share()`: how each coefficient's error goes along with the step's.
-   */
+  /** From `#share()`: each coefficient's covariance with the step's time (`#errors` × `#terms`). */
   readonly #shared = new Float64Array(size);
   #steps = 0;
   #copyMs = firstCopyMs;
