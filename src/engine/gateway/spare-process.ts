@@ -60,8 +60,8 @@ export function dropSpare(): void {
 }
 
 /**
- * Returns a fresh engine process, the spare one if it fits. @throws RecuaError
- * `sandbox_unavailable`
+ * Returns a fresh engine process, the spare one if it fits.
+ * @throws RecuaError `sandbox_unavailable`
  */
 export function forkEngine(entry: string, wanted: Wanted): ChildProcess {
   const refused = refusedEnvironment(entry === engineEntry ? knownRefused() : {});

@@ -12,7 +12,7 @@
 //      step-costs.ts predicts;
 //   4. if the oldest prompt is not among them, chooses a piece of a long prompt, too: of the sizes
 //      within the limit, the one that reads fastest;
-//   5. takes the whole prompts and the piece in turns, so that neither short nor long prompts starve;
+//   5. takes whole prompts and the piece in turns, so that neither short nor long prompts starve;
 //   6. adds no prompt rows if all streams end before the prompts could be read beside them.
 import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';

@@ -55,8 +55,9 @@ function lacking(families: readonly string[], beside = false): string[] {
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs one trial at a time, so that two models which load at once share the results. @throws
- * RecuaError `backend_unusable` if no remaining library computes correctly; `sandbox_unavailable`
+ * Runs one trial at a time, so that two models which load at once share the results.
+ * @throws RecuaError `backend_unusable` if no remaining library computes correctly;
+ *   `sandbox_unavailable`
  */
 export async function prove(families: readonly string[], settings: ProveSettings): Promise<Outcome> {
   const turn = last.then(() => proveNow(families, settings));
