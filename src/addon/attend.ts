@@ -1,8 +1,8 @@
-// What one attention is computed of: for tests of its kernels, and to measure them.
+// The input of one attention, for tests and measurements of its kernels.
 
 /**
  * One attention. Arrays are [stream][token or key][head][value]; the mask is [stream][token][key].
- * What rounding to their types leaves of keys, values and mask stands in their arrays afterwards.
+ * Afterwards the arrays of keys, values and mask hold the values rounded to their types.
  */
 export interface AttendOptions {
   kernel: string;
@@ -25,6 +25,6 @@ export interface AttendOptions {
   v: Float32Array;
   mask?: Float32Array | undefined;
   sinks?: Float32Array | undefined;
-  /** `ms` is the least of so many times. */
+  /** Number of runs; `ms` is the shortest. */
   repeat?: number;
 }

@@ -1,6 +1,6 @@
-// The optional backends, which compute on GPUs: finds their libraries, tries each in a probe, loads
-// those that work. One that does not is left out with its reason, and nothing else happens. Runs
-// where the addon is loaded.
+// The optional (GPU) backends: finds their libraries, tests each in a probe process, and loads
+// those that work. A backend that fails is only reported, with the reason. Runs where the addon is
+// loaded.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { RecuaError } from '../errors.js';
@@ -11,16 +11,16 @@ import { explainFault, fileFault, machineFacts } from './machine.js';
 import { backendLibrary, findPackages, librariesBeside } from './places.js';
 import { probe, probeLimitMs } from './probe.js';
 
-/** What became of an optional backend. */
+/** Result for an optional backend. */
 export interface BackendReport {
   /** 'cuda', 'vulkan', … */
   backend: string;
-  /** The package that brings it; '' for a library beside the addon. */
+  /** The package that contains it; '' for a library beside the addon. */
   package: string;
   file: string;
   loaded: boolean;
   devices: string[];
-  /** Why it is not loaded, and what mends it; '' where it is. */
+  /** Why it is not loaded, and how to fix that; '' if it is loaded. */
   reason: string;
 }
 
@@ -32,16 +32,13 @@ interface Candidate {
   refusal: string;
 }
 
-/**
- * Of two backends that see the same GPU, the first one's device is used: the vendor's own is the
- * faster.
- */
+/** If two backends see the same GPU, the first one here gets it: the vendor's own is faster. */
 const preference = ['cuda', 'hip', 'musa', 'metal', 'sycl', 'vulkan'];
 
 const target = { platform: process.platform, arch: process.arch };
 const begun = new WeakMap<object, Promise<BackendReport[]>>();
 
-/** Once per addon; later calls have the first one's result. */
+/** Runs once per addon; later calls return the first result. */
 export function loadOptionalBackends(opened: OpenedAddon, installation: Installation = ownInstallation(), limitMs = probeLimitMs): Promise<BackendReport[]> {
   const { addon } = opened;
   const known = begun.get(addon);
@@ -51,7 +48,7 @@ export function loadOptionalBackends(opened: OpenedAddon, installation: Installa
   return loading;
 }
 
-/** What `loadOptionalBackends` would try. */
+/** The backends that `loadOptionalBackends` would try. */
 export function installedBackends(opened: OpenedAddon, installation: Installation = ownInstallation()): BackendReport[] {
   return findCandidates(opened, installation).map(({ backend, package: name, file, refusal }) => (
     { backend, package: name, file, loaded: false, devices: [], reason: refusal || 'it was not asked for' }));
@@ -85,7 +82,7 @@ function findCandidates({ place, linked }: OpenedAddon, installation: Installati
     const refusal = one.refusal !== '' ? `${one.refusal}; ${again} brings the one that fits` : existsSync(file) ? '' : `its library is missing; ${again} installs it again`;
     return { backend: one.backend, package: one.name, file, glibc: one.glibc, refusal };
   });
-  // What is compiled in was registered when the addon was loaded.
+  // Compiled-in backends were registered when the addon was loaded.
   const beside = linked ? [] : librariesBeside(dirname(place.path), target.platform)
     .filter(({ backend }) => !packages.some((one) => one.backend === backend && one.refusal === ''))
     .map((one): Candidate => ({ ...one, package: '', glibc: '', refusal: '' }));

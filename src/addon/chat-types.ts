@@ -1,7 +1,7 @@
-// The native addon's types for chats: messages in, a prompt and a parser out. A part of addon.ts,
-// which gives them to all others.
+// The native addon's types for chats: messages in, a prompt and a parser out. Re-exported by
+// addon.ts.
 
-/** One number, 0 until nobody waits for the work that was given it. */
+/** One number: 0, or anything else to cancel the work that got the flag. */
 export type CancelFlag = Int32Array;
 
 /** A keyword of a JSON schema that the grammar does not enforce. */
@@ -15,15 +15,15 @@ export interface Unenforced {
 }
 
 /**
- * What a chat template made of messages. All but the prompt is to look at; a sampler and a parser
- * get it by `shape`.
+ * A rendered chat. Only `prompt` and `shape` are needed further on: a sampler and a parser get the
+ * rest from `shape`.
  */
 export interface ChatPrompt {
   /** The rendered prompt text. */
   prompt: string;
   /**
-   * Bytes of the prompt at which no control token begins, though its text may be there: they stem
-   * from messages. For `tokenize`.
+   * Byte offsets of the prompt at which no control token begins, although its text may be there:
+   * that text comes from messages. For `tokenize`.
    */
   literal: Int32Array;
   /** Opaque, for `createParser` and `createSampler`: how the answer is constrained and parsed. */
@@ -32,27 +32,27 @@ export interface ChatPrompt {
   grammar: string;
   grammarKind: 'user' | 'schema' | 'tools';
   grammarLazy: boolean;
-  /** JSON: what a lazy grammar waits for. */
+  /** JSON: the triggers of a lazy grammar. */
   triggers: string;
   /** Texts of control tokens that the parser sees. */
   preserved: string[];
   /** Where a thinking block begins, and how it may end. */
   thinking: string[];
   generationPrompt: string;
-  /** What the grammar leaves out of the schema and of the tools' parameters. */
+  /** Keywords of the schema and the tools' parameters that the grammar does not enforce. */
   unenforced: Unenforced[];
-  /** Strings that end the answer beside the request's own. */
+  /** Strings that end the answer, besides the request's own. */
   stops: string[];
   /** True if the last message is the assistant's: the answer continues it. */
   continuation: boolean;
 }
 
-/** What the text of a custom tool keeps to. Rules of GBNF, one to a line; `root` is the first. */
+/** The grammar of a custom tool's text: GBNF rules, one per line; `root` is the first. */
 export interface CustomInput {
   /** Index of the tool. */
   tool: number;
   root: string;
-  /** Of the text as it is, and as it stands between the quotes of a JSON string. */
+  /** For the text itself, and for the same text inside a JSON string, between the quotes. */
   plain: string;
   json: string;
 }
@@ -75,20 +75,20 @@ export interface ChatInput {
   grammar: string;
   addGenerationPrompt: boolean;
   /**
-   * Of a last message that is the assistant's: what of it is gone on with. Absent is 'auto', which
-   * is its content, or what it thought where there is only that.
+   * If the last message is the assistant's: the part that the answer continues. Absent or 'auto':
+   * its content, or its reasoning if there is no content.
    */
   continuation?: 'auto' | 'content' | 'reasoning_content' | 'none';
   enableThinking: boolean;
-  /** Of tools whose argument `input` keeps to rules. */
+  /** For tools whose argument `input` has a grammar. */
   customInputs?: CustomInput[];
   /** Values are JSON texts. */
   templateKwargs: Record<string, string>;
   /** Jinja source instead of the file's own, or ''. */
   template: string;
   /**
-   * False asks llama.cpp for everything anew, instead of using what was made for a request of the
-   * same shape; tests compare the two.
+   * False: does not reuse what llama.cpp made for an earlier request of the same shape. Tests
+   * compare the two.
    */
   remember?: boolean;
 }
@@ -96,18 +96,16 @@ export interface ChatInput {
 /** Input of `prepareChat`. */
 export interface PrepareInput extends ChatInput {
   /**
-   * The prompt has to have fewer tokens. Messages that cannot are not rendered, and a text that
-   * cannot is not read.
+   * The prompt must have fewer tokens than this. Messages that are too long are not rendered, and a
+   * text that is too long is not tokenized.
    */
   contextSize: number;
-  /**
-   * The schemas of which everything must be enforced: tools by their index, the answer's own as -1.
-   */
+  /** The strict schemas: tools by index, -1 for the answer's own. */
   strict: Int32Array;
   parseToolCalls: boolean;
 }
 
-/** What of an answer is new since the last call of a parser. */
+/** The new part of an answer since the parser's last call. */
 export interface ParsedDelta {
   content?: string;
   reasoning?: string;
@@ -121,17 +119,17 @@ export interface ParsedMessage {
   toolCalls: { id: string; name: string; arguments: string }[];
 }
 
-/** Synchronous: a parser's input is one answer's text, its cost microseconds per token. */
+/** Synchronous: the input is one answer's text, the cost microseconds per token. */
 export interface NativeParser {
   /**
-   * Feeds the whole text so far; `partial` while more may come. Returns what is new. Throws
-   * `generation_failed` if the text can't be parsed.
+   * Parses the whole text so far (`partial`: more may come) and returns the new part. Throws
+   * `generation_failed` if the text cannot be parsed.
    */
   parse(text: string, partial: boolean): ParsedDelta;
   message(): ParsedMessage;
   /**
-   * Lets go of what it parses by, and the prompt of it, too; parse() then throws `closed`.
-   * Idempotent.
+   * Frees the parser's data, which its ChatPrompt shares: no other parser can be created from that
+   * prompt, and parse() throws `closed`. Idempotent.
    */
   close(): void;
 }

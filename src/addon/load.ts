@@ -1,4 +1,4 @@
-// Loads the addon: the first of its places (places.ts) that works, with the CPU backend of its
+// Loads the addon from the first of its places (places.ts) that works, with the CPU backend in its
 // folder. Runs wherever native code runs: in the engine process, in a probe, in a survey; never in
 // the gateway.
 import { constants } from 'node:os';
@@ -13,7 +13,7 @@ import { addonPlaces, baseName, findPackages, packageFolders, strangePackages } 
 import type { AddonPlace, NativePackage } from './places.js';
 import { kernelsAmong, refusedIn, type Refused } from './refused.js';
 
-/** A place that was tried in vain. */
+/** A place that was tried without success. */
 export interface Attempt {
   name: string;
   reason: string;
@@ -21,12 +21,9 @@ export interface Attempt {
 
 interface OpenedFile {
   addon: NativeAddon;
-  /**
-   * Its backends are compiled in, as in the build of a clone: none is to be looked for in its
-   * folder.
-   */
+  /** Its backends are compiled in, as in a clone's build; its folder has none. */
   linked: boolean;
-  /** What of the CPU's libraries and kernels it does without. */
+  /** CPU libraries and kernels not in use. */
   refused: Refused;
 }
 
@@ -37,12 +34,12 @@ export interface OpenedAddon extends OpenedFile {
 }
 
 const target = { platform: process.platform, arch: process.arch };
-/** By path: a second import of the same file would be a second set of classes. */
+/** By path: loading the same file twice would create a second set of classes. */
 const opened = new Map<string, OpenedFile>();
 
 /**
  * @throws RecuaError `addon_missing` with every place, why it does not work, and the command that
- * mends it.
+ * fixes it.
  */
 export function loadAddon(): NativeAddon {
   return openAddon().addon;
@@ -53,8 +50,8 @@ export function openAddon(installation: Installation = ownInstallation(), enviro
 }
 
 /**
- * Without the CPU library that lies beside it, for who tries libraries: once per process. @throws
- * as `openAddon`
+ * Opens the addon without the CPU library beside it, for trying libraries; once per process.
+ * @throws like `openAddon`
  */
 export function openAddonAlone(refused: Refused): OpenedAddon {
   const installation = ownInstallation();
@@ -79,7 +76,7 @@ function openFirst(
   throw new RecuaError('addon_missing', story(installation, packages, attempts, Boolean(environment['RECUA_ADDON'])));
 }
 
-/** The addon in one file, with its CPU backend. Throws what is wrong, in words. */
+/** The addon in one file, with its CPU backend. Throws an error whose message is the reason. */
 export function openFile({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs: { glibc: string } = { glibc: '' }, installation = ownInstallation(), refused = refusedIn()): OpenedFile {
   const known = opened.get(path);
   if (known) return known;
@@ -94,17 +91,17 @@ function openModule({ path, source }: Pick<AddonPlace, 'path' | 'source'>, needs
   if (fault !== '') throw new Error(fault);
   const module = { exports: {} as NativeAddon };
   try {
-    // Now, not lazily: a function that a library lacks is told here, instead of ending the process
-    // when it is called.
+    // RTLD_NOW: a missing function is an error here, instead of ending the process when it is
+    // called.
     process.dlopen(module, path, ...(constants.dlopen?.RTLD_NOW === undefined ? [] : [constants.dlopen.RTLD_NOW]));
   } catch (error) {
     throw new Error(explainFault((error as Error).message, needs, machineFacts()), { cause: error });
   }
   const addon: Partial<NativeAddon> = module.exports;
-  if (!isOurs(addon)) throw new Error('it is no addon of Recua, or was built for an older one');
+  if (!isOurs(addon)) throw new Error('it is not an addon of Recua, or was built for an older version');
   const { llamaCpp, backends } = addon.version;
-  // Libraries of one name are loaded once per process: an addon that comes second may stand on
-  // those of another Recua.
+  // Libraries of the same name are loaded once per process: a second addon may run on the libraries
+  // of another Recua.
   if (source === 'package' && !sameVersion(llamaCpp, installation.llamaCpp)) {
     throw new Error(`it runs on llama.cpp ${llamaCpp}, but this Recua is for ${installation.llamaCpp}; another Recua may be loaded in this process`);
   }

@@ -1,23 +1,22 @@
-// What a native library needs of the machine and can be refused for: processor, C library, the
-// format of the file.
+// Why a native library cannot run on this machine: processor, C library, file format.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { GLIBC, familySync, versionSync } from 'detect-libc';
 import type { MachineFacts } from '../system/machine-text.js';
 
 let facts: MachineFacts | undefined;
 
-/** Costs some milliseconds the first time, so it is asked when something failed. */
+/** Takes some milliseconds the first time, so call it only when something failed. */
 export function machineFacts(): MachineFacts {
   return facts ??= { platform: process.platform, arch: process.arch, glibc: familySync() === GLIBC ? versionSync() ?? '' : '' };
 }
 
-/** e_machine of ELF files, by Node's names. */
+/** Node's architecture names by the e_machine of ELF files. */
 const elfMachines: Readonly<Record<number, string>> = { 3: 'ia32', 21: 'ppc64', 22: 's390x', 40: 'arm', 62: 'x64', 183: 'arm64', 243: 'riscv64', 258: 'loong64' };
 const headerBytes = 64;
 
 /**
- * What can be seen to be wrong with a library of Linux without loading it; '' if nothing. A file
- * that was cut off must not be loaded at all: its missing pages end the process.
+ * What is wrong with a Linux library, as far as visible without loading it; '' if nothing. A
+ * truncated file must never be loaded: its missing pages would end the process.
  */
 export function fileFault(path: string, { platform, arch }: Pick<MachineFacts, 'platform' | 'arch'>): string {
   if (platform !== 'linux') return '';
@@ -30,11 +29,11 @@ export function fileFault(path: string, { platform, arch }: Pick<MachineFacts, '
   try {
     const header = Buffer.alloc(headerBytes);
     const read = readSync(file, header, 0, headerBytes, 0);
-    if (read < headerBytes || header.readUInt32BE(0) !== 0x7f454c46) return 'it is damaged: no library of Linux begins like this';
+    if (read < headerBytes || header.readUInt32BE(0) !== 0x7f454c46) return 'it is damaged: it has no ELF header';
     const little = header[5] === 1;
     const machine = elfMachines[little ? header.readUInt16LE(18) : header.readUInt16BE(18)] ?? 'another processor';
     if (machine !== arch) return `it is built for ${machine}, this is ${arch}`;
-    // The table of sections comes last in the file.
+    // The section table is at the end of the file.
     const end = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60);
     const { size } = fstatSync(file);
     return header[4] === 2 && little && size < end ? `it is cut off: ${size} bytes of at least ${end}` : '';
@@ -43,7 +42,7 @@ export function fileFault(path: string, { platform, arch }: Pick<MachineFacts, '
   }
 }
 
-/** Libraries of the system that backends need, and who brings them. */
+/** System libraries that backends need, and what provides them. */
 const suppliers: readonly (readonly [library: RegExp, who: string])[] = [
   [/^libcuda\.so|^nvcuda/, 'the NVIDIA driver brings it'],
   [/^libvulkan\.so|^vulkan-1/, 'the Vulkan loader brings it (Debian and Ubuntu: apt install libvulkan1)'],
@@ -52,7 +51,7 @@ const suppliers: readonly (readonly [library: RegExp, who: string])[] = [
   [/^lib(cudart|cublas|cublasLt|nvrtc)\b/, 'the CUDA package of Recua brings it; install that again'],
 ];
 
-/** The linker's words as a reason: what is there, what is needed. */
+/** The linker's error message as a reason: what is needed, what is there. */
 export function explainFault(words: string, needs: { glibc: string }, facts: MachineFacts): string {
   const line = firstLine(words);
   if (facts.platform !== 'linux') return line;
@@ -82,7 +81,7 @@ function newest(a: string, b: string): string {
   return b !== '' && compareVersions(b, a) > 0 ? b : a;
 }
 
-/** Versions of numbers with dots: below 0 where `a` is older. */
+/** Compares dotted numeric versions: negative if `a` is older. */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [a, b].map((version) => version.split('.').map(Number)) as [number[], number[]];
   for (let at = 0; at < Math.max(left.length, right.length); at++) {

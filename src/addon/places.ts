@@ -1,6 +1,6 @@
-// Where native code may be: the variable RECUA_ADDON, the build of a clone, and the packages
-// `@recua/<platform>-<arch>…` that are installed where Recua's own location finds them. Only looks
-// at files; load.ts and backends.ts load them.
+// Places of native code: the variable RECUA_ADDON, a clone's build, and the packages
+// `@recua/<platform>-<arch>…` that Node would find from Recua's own location. Only looks for files;
+// load.ts and backends.ts load them.
 import { existsSync, readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { isClone } from '../system/installation.js';
@@ -14,18 +14,18 @@ export interface NativePackage {
   name: string;
   folder: string;
   version: string;
-  /** 'cpu' brings the addon itself, any other the library of that backend. */
+  /** 'cpu': contains the addon itself; any other: contains that backend's library. */
   backend: string;
-  /** The oldest glibc it runs with; '' where it does not say. */
+  /** The oldest glibc it runs with; '' if not stated. */
   glibc: string;
-  /** Why it is not for this Recua; '' if it is. */
+  /** Why it does not fit this Recua; '' if it does. */
   refusal: string;
 }
 
 /** A file that may be the addon. */
 export interface AddonPlace {
   source: 'RECUA_ADDON' | 'build' | 'package';
-  /** As it is told: the path, or the package's name and folder. */
+  /** For messages: the path, or the package's name and folder. */
   name: string;
   path: string;
   /** Why it is not even tried; '' if it is. */
@@ -41,15 +41,12 @@ export function baseName({ platform, arch }: Target): string {
   return `${scope}/${platform}-${arch}`;
 }
 
-/**
- * In the order in which they are tried. A variable leaves no choice: what it names is used or
- * nothing.
- */
+/** In the order in which they are tried. If RECUA_ADDON is set, its file is the only place. */
 export function addonPlaces(installation: Installation, packages: readonly NativePackage[], environment: Readonly<Record<string, string | undefined>>): AddonPlace[] {
   const given = environment['RECUA_ADDON'];
   if (given) return [place('RECUA_ADDON', resolve(given))];
   const [release, debug] = ['Release', 'Debug'].map((kind) => place('build', join(installation.root, 'build', kind, addonFile))) as [AddonPlace, AddonPlace];
-  // Hardly anybody has the second, so it is told only where it is.
+  // A debug build is rare, so it is listed only if it exists.
   const builds = isClone(installation) ? [release, ...(debug.refusal === '' ? [debug] : [])] : [];
   return [...builds, ...packages.filter(({ backend }) => backend === 'cpu').map((one): AddonPlace => {
     const path = join(one.folder, 'bin', addonFile);
@@ -67,7 +64,7 @@ function missing(path: string): string {
 
 /**
  * The folders in which Node would look for a package that Recua imports, nearest first. The current
- * directory is none of them.
+ * directory is not among them.
  */
 export function packageFolders({ root }: Installation): string[] {
   const folders: string[] = [];
@@ -77,7 +74,7 @@ export function packageFolders({ root }: Installation): string[] {
   }
 }
 
-/** The native packages for this machine; of the same name, the nearest that may be used. */
+/** The native packages for this machine; of each name, the nearest usable one. */
 export function findPackages(installation: Installation, target: Target): NativePackage[] {
   const found = new Map<string, NativePackage>();
   const base = baseName(target).slice(scope.length + 1);
@@ -92,10 +89,7 @@ export function findPackages(installation: Installation, target: Target): Native
   return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/**
- * Native packages that are there but for other machines: node_modules may have been copied from
- * one.
- */
+/** Installed native packages for other machines: node_modules may have been copied from one. */
 export function strangePackages(installation: Installation, target: Target): string[] {
   const base = baseName(target);
   const all = packageFolders(installation).flatMap((folder) => entriesOf(join(folder, scope)).map((entry) => `${scope}/${entry}`));
@@ -126,10 +120,10 @@ function readPackage(name: string, folder: string, { version: wanted, llamaCpp: 
   }
 }
 
-/** The names of ggml's CPU libraries: one that is linked, or one for each level of processors. */
+/** File names of ggml's CPU libraries: a single one, or one for each level of processors. */
 export const cpuLibrary = /^(lib)?ggml-cpu(-[^.]+)?\.(so|dylib|dll)$/;
 
-/** The library of a backend in a folder, as ggml names it. */
+/** The path of a backend's library in a folder, with ggml's name. */
 export function backendLibrary(folder: string, backend: string, platform: string): string {
   return join(folder, platform === 'win32' ? `ggml-${backend}.dll` : `libggml-${backend}.so`);
 }

@@ -1,5 +1,5 @@
-// Entry of the process in which a backend library is tried, forked by probe.ts: loads it beside the
-// addon, asks for its devices, says what came of it.
+// Entry of the process that tries a backend library, forked by probe.ts: loads the library beside
+// the addon, lists its devices, sends the result.
 import { Worker } from 'node:worker_threads';
 import { RecuaError } from '../errors.js';
 import { openFile } from './load.js';
@@ -8,8 +8,8 @@ import type { ProbeRequest, ProbeResult } from './probe.js';
 
 const { addon: path, source, file, refused, limitMs } = JSON.parse(process.argv[2]!) as ProbeRequest;
 
-// A library that hangs holds this thread, also when the process that waits for it is gone: another
-// thread ends it all.
+// A library that hangs blocks this thread, even when the parent is gone: another thread ends the
+// process.
 const watch = new Worker(`setTimeout(() => process.kill(${process.pid}, 'SIGKILL'), ${limitMs})`, { eval: true });
 watch.unref();
 

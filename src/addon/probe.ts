@@ -1,24 +1,24 @@
-// Tries a backend library in a process of its own, since loading one may end the process: a driver
-// that aborts, a library for another processor, an initializer that never returns. Called by
-// backends.ts before the library is loaded for good.
+// Tries a backend library in a separate process, since loading it may end or block the process: a
+// driver that aborts, a library for another processor, an initializer that never returns. Called by
+// backends.ts before it loads the library in this process.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Refused } from './refused.js';
 
-/** What the probe's process is told, as JSON in its first argument. */
+/** The probe process's input, as JSON in its first argument. */
 export interface ProbeRequest {
   addon: string;
   source: 'RECUA_ADDON' | 'build' | 'package';
-  /** Of the library that is tried. */
+  /** The library to try. */
   file: string;
-  /** CPU libraries that are not to be used there either. */
+  /** CPU libraries and kernels not to use there either. */
   refused: Refused;
   limitMs: number;
 }
 
 export type ProbeResult = { ok: true; devices: string[] } | { ok: false; reason: string };
 
-/** A GPU without its persistence daemon, or many of them, take seconds to wake up. */
+/** GPUs without a persistence daemon, or many of them, take seconds to wake up. */
 export const probeLimitMs = 30_000;
 
 const entry = fileURLToPath(new URL('./probe-main.js', import.meta.url));
@@ -40,7 +40,7 @@ export function probe(request: Omit<ProbeRequest, 'limitMs'>, limitMs = probeLim
     }
     child.on('message', (message) => {
       result = message as ProbeResult;
-      // It said what there is to know; how its libraries tidy up is of no interest.
+      // The result is here; skip the cleanup of its libraries.
       child.kill('SIGKILL');
     });
     const end = (how: string): void => {

@@ -1,6 +1,7 @@
 // Entry of the process in which the CPU library proves itself, started by engine/proof/trial.ts:
-// opens the addon, chooses the library as an engine will, and computes with each family of kernels.
-// Before everything that may end the process it says on stdout what it begins, a line of JSON each.
+// opens the addon, chooses the library like an engine, and computes with each family of kernels.
+// Before each operation that may crash the process, it writes a line of JSON to stdout that names
+// it.
 import { readdirSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -17,12 +18,12 @@ function say(line: TrialLine): void {
   writeSync(1, `${JSON.stringify(line)}\n`);
 }
 
-/** A library that hangs holds this thread, also when the process that waits for it is gone. */
+/** Ends the process from another thread: a library that hangs blocks this one. */
 function watch(): void {
   new Worker(`setTimeout(() => process.kill(${process.pid}, 'SIGKILL'), ${limitMs})`, { eval: true }).unref();
 }
 
-/** As native code chooses, but told of each library before it is touched. */
+/** Chooses like native code, but names each library before touching it. */
 function chooseLibrary({ addon, place, linked }: OpenedAddon): string {
   const folder = dirname(place.path);
   if (linked) {

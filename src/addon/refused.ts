@@ -1,8 +1,8 @@
-// What was found to compute wrongly and is not to be used: engine/proof finds it out, and each
-// process that opens the addon is told by a variable, because it may do so before it hears of
-// anything else.
+// CPU libraries and kernels not to use, because engine/proof found that they compute wrongly. An
+// environment variable passes them to each process that opens the addon, since a process may open
+// it before it receives any message.
 
-/** Paths of CPU libraries, and `attention KERNEL` for kernels of ours; each with its reason. */
+/** Paths of CPU libraries, and `attention KERNEL` for Recua's kernels; each with its reason. */
 export type Refused = Readonly<Record<string, string>>;
 
 export const refusedVariable = 'RECUA_CPU_REFUSED';
@@ -17,7 +17,7 @@ export function refusedIn(environment: Environment = process.env): Refused {
   return Object.fromEntries(Object.entries(value).map(([name, reason]) => [name, String(reason)]));
 }
 
-/** The variable for a process that shall know of these; it hides one that this process has. */
+/** The variable for a child process; it overrides the one of this process. */
 export function refusedEnvironment(refused: Refused): { [refusedVariable]: string } {
   return { [refusedVariable]: Object.keys(refused).length === 0 ? '' : JSON.stringify(refused) };
 }
@@ -26,7 +26,7 @@ export function refusedKernel(name: string): string {
   return `${kernelMark}${name}`;
 }
 
-/** The kernels among them, by name. */
+/** The names of the refused kernels. */
 export function kernelsAmong(refused: Refused): string[] {
   return Object.keys(refused).filter((name) => name.startsWith(kernelMark)).map((name) => name.slice(kernelMark.length));
 }

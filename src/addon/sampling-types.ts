@@ -1,10 +1,10 @@
-// The native addon's types for sampling. A part of addon.ts, which gives them to all others.
+// The native addon's types for sampling. Re-exported by addon.ts.
 
 /** Options of a sampler; absent ones are off, so the caller decides every default. */
 export interface SamplerOptions {
-  /** 0 is greedy. */
+  /** 0: greedy. */
   temperature: number;
-  /** Samples with llama.cpp's own chain whatever the options; tests compare the two. */
+  /** For tests: always samples with llama.cpp's own chain. */
   chain?: boolean;
   topK?: number;
   topP?: number;
@@ -14,7 +14,7 @@ export interface SamplerOptions {
   repeatPenalty?: number;
   frequencyPenalty?: number;
   presencePenalty?: number;
-  /** Tokens of history the penalties look at; -1 is the whole context. */
+  /** Tokens of history the penalties look at; -1: the whole context. */
   penaltyLastN?: number;
   dryMultiplier?: number;
   dryBase?: number;
@@ -25,28 +25,28 @@ export interface SamplerOptions {
   mirostat?: 0 | 1 | 2;
   mirostatTau?: number;
   mirostatEta?: number;
-  /** 32-bit; absent draws a random one. */
+  /** 32-bit; absent: a random one. */
   seed?: number;
-  /** Token ids and what to add to their logits; -Infinity bans. */
+  /** Added to the tokens' logits; -Infinity bans. */
   logitBias?: { token: number; bias: number }[];
   /** GBNF source; the start rule is `root`. */
   grammar?: string;
-  /** What the grammar stems from; tool calls and schemas skip the generation prompt. */
+  /** The grammar's source; those of tool calls and schemas skip the generation prompt. */
   grammarKind?: 'user' | 'schema' | 'tools';
   generationPrompt?: string;
-  /** Of a ChatPrompt: its constraint, in place of a grammar. */
+  /** From a ChatPrompt: its constraint, instead of a grammar. */
   shape?: unknown;
-  /** A grammar that is not lazy waits until a thinking block has ended that the prompt begins. */
+  /** If the prompt opens a thinking block, a grammar that is not lazy waits for its end. */
   afterThoughts?: boolean;
-  /** Tokens that a thinking block may have; then it ends with this message. Needs `shape`. */
+  /** Most tokens of a thinking block; then it ends with this message. Needs `shape`. */
   thinkingBudget?: number;
   thinkingMessage?: string;
   /** `endThinking` may be called. */
   thinkingControl?: boolean;
   ignoreEos?: boolean;
-  /** No end before so many tokens, unless a grammar leaves nothing else. */
+  /** The answer does not end before this many tokens, unless a grammar leaves nothing else. */
   minTokens?: number;
-  /** llama.cpp's names of the samplers in their order, drawn with its own chain. */
+  /** The samplers by llama.cpp's names, in this order; runs llama.cpp's own chain. */
   samplers?: string[];
   dynatempRange?: number;
   dynatempExponent?: number;
@@ -55,48 +55,47 @@ export interface SamplerOptions {
   minKeep?: number;
   drySequenceBreakers?: string[];
   /**
-   * Notes of each token how likely it was, and so many of the likeliest: log probabilities before
-   * all samplers, or probabilities after them.
+   * Notes each token's value and those of this many most likely tokens: log probabilities before
+   * all samplers, or probabilities after them (`afterSampling`).
    */
   logprobs?: number;
   afterSampling?: boolean;
-  /**
-   * Guesses what comes next from what the history and the answer repeat, where a step allows it.
-   */
+  /** Guesses tokens ahead from repetitions in history and answer, if the step allows it. */
   draft?: boolean;
-  /** The same from what the answer is said to be like. */
+  /** Guesses tokens ahead from this expected answer. */
   prediction?: Int32Array;
 }
 
-/** A sampler holds state of one sequence: penalties' history, grammar position, random numbers. */
+/** Holds the state of one sequence: penalty history, grammar position, random numbers. */
 export interface NativeSampler {
   /** The seed in use. */
   readonly seed: number;
   /**
-   * The token of a row that a step left undecided (-3), for which its grammar needs more work than
-   * other rows should wait for. Until it resolves no step may have the sampler. Rejects
-   * `generation_failed` where the grammar needs too much, or close() came first.
+   * The token of a row that a step left undecided (-3), because its grammar needs more work than
+   * the other rows should wait for. No step may use the sampler until it resolves. Rejects
+   * `generation_failed` if the grammar needs too much work, or after close().
    */
   decide(): Promise<number>;
   /**
-   * What was noted since the last call: of each token its own value and those of `logprobs` tokens,
-   * which are in `tokens` (-1 is none). It may be asked while a step runs, and has at least what
-   * steps have given by then.
+   * The notes since the last call: for each token its own value, then those of `logprobs` tokens,
+   * whose ids are in `tokens` (-1: none). May be called while a step runs; returns at least the
+   * notes of steps reported so far.
    */
   logprobs(): { tokens: Int32Array; values: Float32Array };
   /**
-   * Thinking ends with the next token; where it has not begun, as soon as it does. False where the
-   * sampler was not made for it.
+   * Thinking ends with the next token, or as soon as it begins. False if the sampler was made
+   * without `thinkingControl`.
    */
   endThinking(): boolean;
   /**
-   * Random numbers drawn so far; -1 where llama.cpp's own chain draws, whose state cannot be told.
-   * Not to be asked while a step has the sampler.
+   * Random numbers drawn so far; -1 if llama.cpp's own chain draws them: its state is unknown. Do
+   * not call it while a step has the sampler.
    */
   draws(): number;
   /**
-   * Before its first step: goes on behind tokens that another sampler of the same options and seed
-   * gave, having drawn so often. Rejects `invalid_argument` where llama.cpp's chain draws.
+   * Before its first step: continues after tokens that another sampler with the same options and
+   * seed produced with `draws` random numbers. Rejects `invalid_argument` if llama.cpp's chain
+   * draws.
    */
   resume(tokens: Int32Array, draws: number): Promise<void>;
   close(): void;

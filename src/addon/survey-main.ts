@@ -1,4 +1,4 @@
-// Entry of the process that looks at what native code there is, forked by survey.ts.
+// Entry of the process that surveys the native code, forked by engine/gateway/survey.ts.
 import { RecuaError } from '../errors.js';
 import { ownInstallation } from '../system/installation.js';
 import { loadOptionalBackends } from './backends.js';

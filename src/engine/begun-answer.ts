@@ -1,21 +1,19 @@
-// What another engine process needs to go on with an answer (docs/design/resuming.md). Types only,
-// as protocol's, whose messages carry them.
+// What an engine process needs to continue another one's answer (docs/design/resuming.md). Types
+// only; messages of protocol.ts carry them.
 
-/** An answer that another engine process had begun to write; times are in ms before now. */
+/** An answer that another engine process began; times are in ms before now. */
 export interface BegunAnswer {
-  /** As that process read it: it may have remembered how earlier answers were spelled. */
+  /** As that process tokenized it, which may use the exact tokens of earlier answers. */
   prompt: Int32Array;
-  /** What was generated, with so many random numbers. */
+  /** The generated tokens, and the random numbers drawn for them. */
   tokens: Int32Array;
   draws: number;
-  /**
-   * They are evaluated one after the other again, so that what follows is the same to the last bit.
-   */
+  /** Evaluate the tokens one per step, so that the continuation is the same to the last bit. */
   exactly: boolean;
-  /** It was told to think no longer. */
+  /** `endThinking` was called. */
   endsThinking: boolean;
   arrivedMs: number;
-  /** 0 where it was not. */
+  /** 0: not started. */
   startedMs: number;
   firstMs: number;
 }

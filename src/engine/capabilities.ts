@@ -1,14 +1,15 @@
-// What a model can be asked for, and how it refuses the rest: said here alone, whoever asks (HTTP,
-// the library, the command line). Called where the engine runs, before anything is prepared. Pure.
+// What a model can do, and the errors for what it cannot: the only place for these checks, whatever
+// the caller (HTTP, library, command line). Called where the engine runs, before anything is
+// prepared. Pure.
 import { RecuaError } from '../errors.js';
 import type { EmbedRequest, ModelDescription, RerankRequest } from './protocol.js';
 
-/** Why a model does not chat or complete; undefined if it does. */
+/** Why a model cannot chat or complete; undefined if it can. */
 export function notGenerating({ canGenerate }: Pick<ModelDescription, 'canGenerate'>): RecuaError | undefined {
   return canGenerate ? undefined : refusal('chat_unsupported', 'This model cannot generate text; it gives embeddings only.');
 }
 
-/** Why a model does not embed or rerank; undefined if it does. */
+/** Why a model cannot embed or rerank; undefined if it can. */
 export function notPooled({ canEmbed, canRerank, pooling }: Pick<ModelDescription, 'canEmbed' | 'canRerank' | 'pooling'>, request: EmbedRequest | RerankRequest): RecuaError | undefined {
   if ('documents' in request) {
     if (canRerank) return undefined;

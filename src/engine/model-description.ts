@@ -1,44 +1,43 @@
-// What an engine says of the model that it has loaded. Types only, as protocol's, whose messages
-// carry it.
+// An engine's description of its loaded model. Types only; messages of protocol.ts carry it.
 import type { Device, Pooling } from '../addon/addon.js';
 import type { Offload } from './protocol.js';
 
-/** What the loaded model is, told once when it is ready. */
+/** The loaded model, described once when it is ready. */
 export interface ModelDescription {
   /** llama.cpp's one-line description, e.g. "llama 1B Q8_0". */
   description: string;
-  /** Of its files as they were loaded, by models/gguf: the same for the same files. */
+  /** Identifies the files as they were loaded (models/gguf): the same for the same files. */
   fingerprint: string;
-  /** As the file names it, e.g. "llama". */
+  /** The file's name for it, e.g. "llama". */
   architecture: string;
   /** Quantization, e.g. "Q8_0". */
   fileType: string;
-  /** Numbers the model was trained to. */
+  /** Number of weights. */
   parameters: number;
-  /** Of all tensors. */
+  /** All tensors together. */
   sizeBytes: number;
   /** Tokens of the vocabulary. */
   vocabSize: number;
-  /** llama.cpp's number of the kind of vocabulary. */
+  /** llama.cpp's number for the kind of vocabulary. */
   vocabType: number;
-  /** Numbers of an embedding vector. */
+  /** Dimensions of an embedding vector. */
   embeddingSize: number;
   /** Blocks of the network. */
   layers: number;
-  /** Tokens the model was trained on at once. */
+  /** Context length in training, in tokens. */
   contextTrain: number;
   /** Effective tokens per request: the number that `context_length_exceeded` enforces. */
   contextSize: number;
   /**
-   * Tokens that the shortest chat and the first of its answer take; 0 where the context is far from
-   * so small, or there is no telling.
+   * Tokens of the shortest chat and the first token of its answer; 0 if unknown, or if the context
+   * is far larger.
    */
   leastContext: number;
   /** Requests that run at once. */
   parallel: number;
   /** How the vectors of a text's tokens become one. */
   pooling: Pooling;
-  /** Whether the file, or who loaded it, gives a chat template. */
+  /** Whether the file or the settings have a chat template. */
   hasChatTemplate: boolean;
   /** Its Jinja source, '' if there is none. */
   chatTemplate: string;
@@ -46,21 +45,21 @@ export interface ModelDescription {
   canGenerate: boolean;
   /** It can fill gaps in code. */
   canInfill: boolean;
-  /** Texts of the tokens that begin and end a text; '' where there are none. */
+  /** Texts of the tokens that begin and end a text; '' if there are none. */
   bosText: string;
   eosText: string;
   /** It gives embedding vectors. */
   canEmbed: boolean;
   /** It is a reranker. */
   canRerank: boolean;
-  /** What there is to compute on. */
+  /** Available devices. */
   devices: Device[];
-  /** What of it is used. */
+  /** The devices in use. */
   offload: Offload;
   /** ggml's backends in this build. */
   backends: string[];
   /** Version of llama.cpp. */
   llamaCpp: string;
-  /** Things the user should know, e.g. that prefixes can't be shared with this architecture. */
+  /** Notes for the user, e.g. that prefixes can't be shared with this architecture. */
   notes: string[];
 }

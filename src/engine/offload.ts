@@ -1,50 +1,51 @@
-// Which devices a model is given to, and how many of its layers: from what was asked for and what
-// there is. Called by engine/process/load, and before a load to foresee it (models/served).
+// Chooses the devices for a model, and the number of its layers on them, from the settings and the
+// devices that exist. Called by engine/process/load, and before a load to predict it
+// (models/served).
 import { isNoGpu } from '../settings/config.js';
 import type { Device } from '../addon/addon.js';
 import { RecuaError } from '../errors.js';
 import type { EngineOptions, LayerNeed, Offload } from './protocol.js';
 
-/** What became of an optional backend: addon/backends.ts has it whole. */
+/** Result for an optional backend; the full type is in addon/backends.ts. */
 export interface SkippedBackend {
   backend: string;
-  /** '' where it came without one. */
+  /** '' if it came without a package. */
   package: string;
   loaded: boolean;
   reason: string;
 }
 
 export interface OffloadChoice extends Offload {
-  /** What the native loader is told: -1 is all. */
+  /** For the native loader; -1: all. */
   gpuLayers: number;
-  /** What the user should know about it. */
+  /** Notes for the user. */
   notes: string[];
 }
 
 type Wanted = Pick<EngineOptions, 'gpuLayers' | 'device' | 'requireGpu' | 'layerNeed'>;
 
 /**
- * What llama-server leaves free on each device, for the driver, the screen and what an estimate
- * misses.
+ * Left free on each device, as in llama-server: for the driver, the screen and errors of the
+ * estimate.
  */
 const reserveBytes = 1024 ** 3;
 
 /**
- * What models may have of each device: what is free, less the reserve; one that does not tell has
- * no bound.
+ * Memory that models may take on each device: the free memory less the reserve. Devices that do not
+ * report memory have no bound.
  */
 export function deviceBudget(devices: readonly Device[]): Record<string, number> {
   const telling = devices.filter(({ kind, memoryTotalBytes }) => kind !== 'cpu' && memoryTotalBytes > 0);
   return Object.fromEntries(telling.map(({ name, memoryFreeBytes }) => [name, Math.max(0, memoryFreeBytes - reserveBytes)]));
 }
 
-/** Whether the optional backends are worth loading at all. */
+/** Whether to load the optional backends at all. */
 export function wantsGpu({ gpuLayers, device, requireGpu }: Wanted): boolean {
   return requireGpu || (!isNoGpu(device) && (gpuLayers !== 0 || device !== ''));
 }
 
 /**
- * @throws RecuaError `device_not_found`; `gpu_unavailable` where a GPU is required and would not be
+ * @throws RecuaError `device_not_found`; `gpu_unavailable` if a GPU is required but would not be
  * used.
  */
 export function chooseOffload(wanted: Wanted, present: readonly Device[], skipped: readonly SkippedBackend[]): OffloadChoice {
@@ -58,7 +59,7 @@ export function chooseOffload(wanted: Wanted, present: readonly Device[], skippe
   return choice;
 }
 
-/** As the model has it, now that its layers are known; the output counts as one. */
+/** The choice for a model whose layers are known; the output counts as a layer. */
 export function settleOffload({ devices, gpuLayers }: OffloadChoice, layersOfModel: number): Offload {
   const totalLayers = layersOfModel + 1;
   const layers = devices.length === 0 ? 0 : gpuLayers < 0 ? totalLayers : Math.min(gpuLayers, totalLayers);
@@ -72,12 +73,12 @@ function chooseDevices(present: readonly Device[], wanted: string, skipped: read
   return names.flatMap((name) => {
     const found = present.find((one) => one.name.toLowerCase() === name.toLowerCase());
     if (!found) throw unknownDevice(name, present, skipped);
-    // The CPU computes whatever no other device does.
+    // The CPU is always used for what no other device computes.
     return found.kind === 'cpu' ? [] : [found];
   });
 }
 
-/** All GPUs, each by one backend only; integrated ones where there is no other. */
+/** All GPUs, each with one backend only; integrated ones only if there is no other. */
 function usualDevices(present: readonly Device[]): Device[] {
   const gpus = present.filter(({ kind }) => kind === 'gpu');
   const once = gpus.filter((one, at) => one.id === '' || gpus.findIndex(({ id }) => id === one.id) === at);
@@ -87,14 +88,13 @@ function usualDevices(present: readonly Device[]): Device[] {
 
 function chooseLayers(gpuLayers: EngineOptions['gpuLayers'], devices: readonly Device[], need: LayerNeed | undefined): { layers: number; notes: string[] } {
   if (gpuLayers !== 'auto') return { layers: gpuLayers, notes: [] };
-  // A backend that does not tell its memory is taken at its word: the load says whether it was
-  // enough.
+  // A backend may not report its memory: then try all layers, and the load shows whether they fit.
   if (!need || devices.some(({ memoryTotalBytes }) => memoryTotalBytes === 0)) return { layers: -1, notes: [] };
-  // Each device computes for itself, and a layer is not cut in two where one device is full.
+  // Each device needs its own compute buffers, and a layer cannot be split between two devices.
   const largest = Math.max(0, ...need.layersBytes);
   let left = devices.reduce((sum, { memoryFreeBytes }) => sum + Math.max(0, memoryFreeBytes - reserveBytes - need.computeBytes), 0) - largest * (devices.length - 1);
   let layers = 0;
-  // llama.cpp gives the output away first, then the layers from the last to the first.
+  // llama.cpp offloads the output first, then the layers from the last to the first.
   for (const bytes of [need.outputBytes, ...need.layersBytes.toReversed()]) {
     left -= bytes;
     if (left < 0) break;
@@ -106,7 +106,7 @@ function chooseLayers(gpuLayers: EngineOptions['gpuLayers'], devices: readonly D
   return { layers, notes: [`${describeAll(devices)}: ${what} into the free memory, the rest computes on the CPU. A smaller context, --cache-type-k and --cache-type-v or a smaller quantization make room.`] };
 }
 
-/** Why no GPU computes, where somebody may expect one to. */
+/** Notes on why no GPU computes, if the user may expect one to. */
 function whyNone({ gpuLayers, device }: Wanted, chosen: readonly Device[], skipped: readonly SkippedBackend[]): string[] {
   if (isNoGpu(device)) return [];
   const notes: string[] = [];
@@ -114,7 +114,7 @@ function whyNone({ gpuLayers, device }: Wanted, chosen: readonly Device[], skipp
   else if (gpuLayers === 0) {
     const packages = skipped.filter((one) => one.package !== '').map((one) => one.package);
     if (packages.length > 0) notes.push(`${packages.join(' and ')} is installed but not used, since --gpu-layers is 0; auto uses it.`);
-  } else if (gpuLayers !== 'auto' && chosen.length === 0) notes.push(`Layers were to go to a GPU (${gpuLayers}), but there is none that can be used; all run on the CPU. recua doctor tells why.`);
+  } else if (gpuLayers !== 'auto' && chosen.length === 0) notes.push(`Layers were to go to a GPU (${gpuLayers}), but no GPU can be used; all run on the CPU. recua doctor tells why.`);
   return notes;
 }
 

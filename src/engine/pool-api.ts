@@ -1,30 +1,30 @@
-// Several models behind one door, as the server sees them: implemented by engine/gateway/pool over
-// a process for each model, by one engine alone where a program serves a model of its own, and by
-// fakes in tests. Imported by server/ and cli/; knows nothing of HTTP.
+// Several models behind one interface, as the server sees them. Implemented by engine/gateway/pool
+// with a process for each model, by engine/gateway/single-model for a program that serves one model
+// of its own, and by fakes in tests. Imported by server/ and cli/; knows nothing of HTTP.
 import type { Engine } from './api.js';
 import type { KvUse, ModelDescription } from './protocol.js';
 import type { PlainError } from '../errors.js';
 
 export type ModelState =
   | { state: 'unloaded' }
-  /** It is not loaded, and its conversations are kept. */
+  /** Not loaded, but its conversations are kept. */
   | { state: 'sleeping' }
   | { state: 'loading'; fraction: number }
   | { state: 'ready'; model: ModelDescription }
-  /** Another model needs its memory: it goes as soon as what it works on is done. */
+  /** Another model needs its memory: it is unloaded when its running requests end. */
   | { state: 'unloading' }
-  /** The last load failed; the next one is tried when something has changed. */
+  /** The last load failed; it is retried when something has changed. */
   | { state: 'failed'; error: PlainError };
 
-/** What a model does just now. */
+/** A model's current activity. */
 export interface Activity {
-  /** Requests that it works on. */
+  /** Running requests. */
   readonly running: number;
-  /** Requests that wait for their turn, or for the model to be loaded. */
+  /** Requests that wait for a sequence, or for the model to be loaded. */
   readonly waiting: number;
-  /** Of all answers together, over the last seconds. */
+  /** All answers together, over the last seconds. */
   readonly tokensPerSecond: number;
-  /** Undefined while it is not loaded, and of a model that only embeds. */
+  /** Undefined while the model is not loaded, and for a model that only embeds. */
   readonly kv: KvUse | undefined;
 }
 
@@ -39,27 +39,29 @@ export interface PoolModel {
   /** When its file was made, in seconds since 1970. */
   readonly createdSeconds: number;
   readonly state: ModelState;
-  /** What it was when it was last loaded. */
+  /** Its description from the last load. */
   readonly known: ModelDescription | undefined;
   /**
-   * The file that was loaded is another by now, or there is none. It is served on as it is; the
-   * next load takes what is there.
+   * Whether the loaded file has changed or is gone. The loaded model keeps serving; the next load
+   * reads the file that exists then.
    */
   readonly fileChange?: FileChange | undefined;
-  /** It is never unloaded for another. */
+  /** Never unloaded for another model. */
   readonly pinned: boolean;
   /** Requests that hold it or wait for it. */
   readonly leases: number;
   readonly activity: Activity;
-  /** When it is unloaded if nobody asks for it, by Date.now(); undefined: never, or not loaded. */
+  /**
+   * When it is unloaded without further requests, by Date.now(); undefined: never, or not loaded.
+   */
   readonly expiresMs: number | undefined;
-  /** What it is expected to take, or what it took, in bytes of memory; 0 where nobody knows. */
+  /** Memory in bytes, measured or expected; 0: unknown. */
   readonly sizeBytes: number;
-  /** How often it became ready to answer since the start, after crashes too. */
+  /** How often it became ready since the start, including after crashes. */
   readonly loads: number;
-  /** How often its process ended without being told to since the start. */
+  /** How often its process has died since the start. */
   readonly crashes: number;
-  /** Process that computes it; undefined while there is none. */
+  /** Id of its engine process; undefined while there is none. */
   readonly pid: number | undefined;
 }
 
@@ -68,44 +70,44 @@ export interface Lease {
   readonly id: string;
   readonly engine: Engine;
   readonly model: ModelDescription;
-  /** Once; more calls do nothing. */
+  /** Further calls do nothing. */
   release(): void;
 }
 
 export interface LeaseOptions {
   /**
-   * Stays loaded for so long after its last request; 0: until then only, Infinity: for ever.
-   * Absent: as the model is set.
+   * How long the model stays loaded after its last request; 0: not at all, Infinity: forever.
+   * Absent: the model's own setting.
    */
   keepAliveMs?: number;
   signal?: AbortSignal;
-  /** Progress of loading, from 0 to 1, and what else is waited for. */
+  /** Called with the model's states while the lease waits, including loading progress (0 to 1). */
   onWait?: (state: ModelState) => void;
 }
 
 export interface ModelPool {
-  /** Where a program serves one model alone: its engine. Requests do not wait for that to load. */
+  /** The engine of a pool with one model. Requests do not wait until it is loaded. */
   readonly sole?: Engine;
   /** All models that a request may name. */
   list(): Promise<readonly PoolModel[]>;
   /**
-   * The model of that name; the default one where `name` is undefined, empty or `default`.
+   * The model of that name; the default model if `name` is undefined, empty or `default`.
    * @throws RecuaError `model_not_found`, with the nearest names
    */
   find(name: string | undefined): Promise<PoolModel>;
   /**
-   * Loads the model where it is not loaded, and keeps it until the lease is released.
-   * @throws RecuaError `model_not_found`; what loading throws; `model_too_large` where it cannot
-   *   fit; `cancelled`
+   * Loads the model if necessary, and keeps it loaded until the lease is released.
+   * @throws RecuaError `model_not_found`; what loading throws; `model_too_large` if it cannot fit;
+   *   `cancelled`
    */
   lease(name: string | undefined, options?: LeaseOptions): Promise<Lease>;
-  /** Loads a model, if it is not, and waits until it is ready. */
+  /** Loads a model if necessary, and waits until it is ready. */
   load(name: string, options?: Pick<LeaseOptions, 'keepAliveMs'>): Promise<PoolModel>;
-  /** Unloads a model as soon as what it works on is done, and waits for that. */
+  /** Unloads a model when its running requests end, and waits for that. */
   unload(name: string): Promise<PoolModel>;
   /**
-   * Called with each change of a model's state, progress of loading included. Returns how to stop
-   * that.
+   * Calls `listener` with each change of a model's state, including loading progress. Returns a
+   * function that stops this.
    */
   onChange(listener: (model: PoolModel) => void): () => void;
   /** Lets running answers end (at most `drainMs`), then ends all processes. */

@@ -1,7 +1,7 @@
 // The messages between the gateway process (engine/gateway/client) and the engine process
-// (engine/process/host), and the internal words for a request and its answer. Types only; knows
-// nothing of OpenAI's wire. The channel is child_process IPC with 'advanced' serialization, so
-// typed arrays cross as they are.
+// (engine/process/host), and the internal form of requests and answers. Types only; knows nothing
+// of OpenAI's format. The channel is child_process IPC with 'advanced' serialization, so typed
+// arrays need no conversion.
 import type { EngineConfig } from '../settings/config.js';
 import type { PlainError } from '../errors.js';
 import type { BegunAnswer } from './begun-answer.js';
@@ -13,35 +13,34 @@ export type { BegunAnswer } from './begun-answer.js';
 export type { InputRules, Tool, ToolSource } from './tools.js';
 export type { ModelDescription } from './model-description.js';
 
-/**
- * How to load: fixed for the life of an engine process. The settings are those of
- * settings/engine.ts.
- */
+/** How to load; fixed for the life of an engine process. The settings are in settings/engine.ts. */
 export type EngineOptions = {
   modelPath: string;
   /**
-   * The model's files that were found sound, as they were then; any that is another by now is
-   * checked again before it is loaded.
+   * The model's files that passed the gateway's check. The engine checks a file again before
+   * loading if it has changed since.
    */
   checked?: readonly { path: string; mark: string }[] | undefined;
-  /** Families of kernels that the weights need (engine/proof); without it all are proved. */
+  /** Families of kernels that the weights need (engine/proof); absent: all are proved. */
   kernels?: readonly string[] | undefined;
-  /** For gpuLayers 'auto'; without it all layers are tried. */
+  /** For gpuLayers 'auto'; absent: all layers are tried. */
   layerNeed?: LayerNeed | undefined;
-  /** Without it conversations end with the process. */
+  /** Absent: conversations end with the process. */
   sleep?: SleepPlace | undefined;
 } & EngineConfig;
 
 /** Where conversations are kept while their model is not loaded. */
 export interface SleepPlace {
-  /** The model's own. */
+  /** The model's own folder. */
   folder: string;
-  /** The folder of all models' folders, and what they may hold together. */
+  /** The folder with all models' folders, and the limit for all of them together. */
   root: string;
   limitBytes: number;
-  /** Longest time for writing them. */
+  /** Longest time for writing. */
   mostMs: number;
-  /** It outlives the gateway: they are also written whenever nothing is to be done. */
+  /**
+   * The folder outlives the gateway: conversations are also written whenever the engine is idle.
+   */
   lasts?: boolean;
 }
 
@@ -49,22 +48,22 @@ export interface SleepPlace {
 export interface LayerNeed {
   /** Weights, keys and values, from the first layer to the last. */
   layersBytes: number[];
-  /** What belongs to no layer and is offloaded with the first that is. */
+  /** Parts of no layer, which are offloaded together with the first offloaded layer. */
   outputBytes: number;
-  /** On each device, whatever it computes. */
+  /** Compute buffers, needed on each device that is used. */
   computeBytes: number;
 }
 
 /** Where a model computes. */
 export interface Offload {
-  /** Names of the devices beside the CPU that do; empty where the CPU does it all. */
+  /** Names of the devices in use besides the CPU; empty if the CPU computes everything. */
   devices: string[];
-  /** Layers on them, of so many; the output counts as one. */
+  /** Layers on these devices, of `totalLayers`; the output counts as one. */
   layers: number;
   totalLayers: number;
 }
 
-/** Sampling as a request states it; every field is present, defaults were applied by the caller. */
+/** A request's sampling. Every field is present: the caller has applied the defaults. */
 export interface Sampling {
   temperature: number;
   topK: number;
@@ -89,20 +88,20 @@ export interface Sampling {
   seed: number | undefined;
   /** -Infinity bans. */
   logitBias: { token: number; bias: number }[];
-  /** Of each token of the texts. */
+  /** Biases each token of the text. */
   textBias?: { text: string; bias: number }[];
   ignoreEos: boolean;
-  /** No end before so many tokens. */
+  /** The answer does not end before this many tokens. */
   minTokens: number;
-  /** The chain's samplers by llama.cpp's names; undefined is its own order. */
+  /** The chain's samplers by llama.cpp's names; undefined: its default order. */
   samplers?: string[];
   dynatempRange: number;
   dynatempExponent: number;
   adaptiveTarget: number;
   adaptiveDecay: number;
-  /** Tokens that every sampler leaves at least. */
+  /** Every sampler keeps at least this many tokens. */
   minKeep: number;
-  /** Texts at which DRY begins anew; undefined are llama.cpp's own. */
+  /** Texts at which DRY starts over; undefined: llama.cpp's defaults. */
   drySequenceBreakers?: string[];
 }
 
@@ -111,7 +110,7 @@ export interface TextPart {
   text: string;
 }
 
-/** A message as chat templates know it: OpenAI's roles, text content, whole or in parts. */
+/** A message for chat templates: OpenAI's roles, text content, whole or in parts. */
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant' | 'tool';
   content: string | TextPart[] | null;
@@ -125,81 +124,73 @@ export interface ChatMessage {
 export type Constraint =
   | { kind: 'none' }
   /**
-   * GBNF. `param` is the request's field that it comes from, for errors; 'grammar' without it.
-   * `afterThoughts`: it holds from where a thinking block ends that the prompt has begun.
+   * GBNF. `param` is the request's field that it comes from, for errors; default 'grammar'.
+   * `afterThoughts`: if the prompt opens a thinking block, the grammar applies after its end.
    */
   | { kind: 'grammar'; grammar: string; param?: string; afterThoughts?: boolean }
   /**
    * JSON schema text; `{"type":"object"}` is any object. A keyword that cannot be enforced is an
-   * error where `strict`, else a warning. `param` is the request's field that it comes from, for
+   * error if `strict`, else a warning. `param` is the request's field that it comes from, for
    * errors.
    */
   | { kind: 'schema'; schema: string; strict: boolean; param: string };
 
-/** Who a request is from: requests that wait are taken in turn among clients. */
+/** The client behind a request: the queue is fair among clients. */
 export interface Asker {
-  /** Their key's name, or their address. */
+  /** The name of the client's key, or its address. */
   client: string;
-  /** Those with a higher one go first; usually 0. */
+  /** Requests with a higher priority go first; usually 0. */
   priority: number;
-  /**
-   * What was computed for its prompt serves those of the same salt alone; absent: for all without
-   * one.
-   */
+  /** Only requests with the same salt share the prompt's KV; absent: those without a salt. */
   salt?: string;
 }
 
-/**
- * Messages and tools are JSON texts, written once by who reads the request and parsed once by
- * native code.
- */
+/** Messages and tools are JSON texts, written once by the server and parsed once by native code. */
 export interface ChatRequest {
-  /** Of ChatMessage[]. */
+  /** JSON of ChatMessage[]. */
   messages: string;
-  /** Of Tool[]; '' where there are none. */
+  /** JSON of Tool[]; '' for none. */
   tools: string;
-  /** One for each tool, in order. */
+  /** One per tool, in order. */
   toolSources: ToolSource[];
   toolChoice: 'auto' | 'required' | 'none';
   parallelToolCalls: boolean | undefined;
   constraint: Constraint;
   sampling: Sampling;
-  /** Most tokens to generate; the context bounds it further. */
+  /** Most tokens to generate; the context may leave room for fewer. */
   maxTokens: number;
   stop: string[];
   enableThinking: boolean;
   templateKwargs: Record<string, unknown>;
   thoughts?: ThoughtsRequest;
-  /** Jinja source for this request alone; '' is the one the engine was loaded with. */
+  /** Jinja source for this request alone; '': the template the engine was loaded with. */
   template: string;
   /**
-   * What of a last message that is the assistant's is gone on with; absent is 'auto': its content,
-   * or what it thought where there is only that.
+   * If the last message is the assistant's: the part that the answer continues. Absent or 'auto':
+   * its content, or its reasoning if there is no content.
    */
   continuation?: 'auto' | 'content' | 'reasoning_content' | 'none';
-  /** False: nothing is written behind the messages for an answer to begin with. */
+  /** False: the prompt ends after the messages, without the opening of an answer. */
   addGenerationPrompt?: boolean;
-  /** A prompt that does not fit is made of fewer turns, and the answer's warnings say so. */
+  /** Drops turns from a prompt that does not fit; the answer's warnings say so. */
   truncation?: 'auto';
-  /** The request's field of each message, where it is not `messages[…]`. */
+  /** The request's field of each message, if it is not `messages[…]`. */
   messageSources?: string[];
-  /**
-   * Time to generate after the first token: the answer ends with the first line break beyond it.
-   */
+  /** Time limit after the first token: the answer ends with the first line break beyond it. */
   generateMs?: number;
-  /** What the answer may be like: guessed ahead, so that it comes faster where it comes true. */
+  /** Expected text of the answer, used as guesses: right ones make the answer faster. */
   prediction?: string;
   tells?: Telling;
   asker?: Asker;
 }
 
-/** When thinking has to end. Without effect, and with a warning, where the template has no tags. */
+/** Limits on thinking. If the template has no tags for it: no effect, and a warning. */
 export interface ThoughtsRequest {
-  /** Tokens of a thinking block. */
+  /** Most tokens of a thinking block. */
   budget?: number;
-  /** What the block ends with when it is used up. */
+  /** Text that ends the block when the budget is used up. */
   message?: string;
-  /** It may be told to end while the answer runs. */
+  /** `endThinking` may be called while the answer runs. */
   control?: boolean;
   /** The request's field of the budget, for warnings. */
   param?: string;
@@ -207,31 +198,31 @@ export interface ThoughtsRequest {
 
 /** A chat as the model reads it. */
 export interface Rendered {
-  /** The template's text, without the token that the vocabulary puts before it. */
+  /** The template's text, without the token that the vocabulary adds before it. */
   prompt: string;
-  /** Tokens of the prompt, more than the context holds if need be. */
+  /** Tokens of the prompt, even if they exceed the context. */
   tokenCount: number;
 }
 
-/** Code with a gap, and other files of it. */
+/** Code with a gap, and other files of the project. */
 export interface Infill {
   prefix: string;
   suffix: string;
   extra: { filename: string; text: string }[];
 }
 
-/** Plain continuation of a text, no template. */
+/** Plain continuation of a text, without a template. */
 export interface CompletionRequest {
   prompt: string | Int32Array;
-  /** What is around the answer; the prompt, a text, is its beginning then. */
+  /** The code around the answer; the prompt, a text, is then the beginning of the middle. */
   infill?: Infill;
   constraint: Constraint;
   sampling: Sampling;
-  /** 0 evaluates the prompt, and generates nothing. */
+  /** 0: evaluates the prompt, generates nothing. */
   maxTokens: number;
   stop: string[];
   generateMs?: number;
-  /** The text of the prompt's tokens is told, with the first delta. */
+  /** The first delta has the text of the prompt's tokens. */
   echo?: boolean;
   tells?: Telling;
   asker?: Asker;
@@ -247,28 +238,28 @@ export interface RerankRequest {
   documents: string[];
 }
 
-/** How an answer ended: by itself, cut off, or with calls of tools. */
+/** How an answer ended: by itself, at a limit, or with tool calls. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
 
 /** Tokens of a request. */
 export interface Usage {
-  /** Tokens of the prompt, template included. */
+  /** Tokens of the prompt, including the template. */
   promptTokens: number;
-  /** Of the prompt tokens, those whose KV was already there. */
+  /** Prompt tokens that were taken from the KV cache. */
   cachedTokens: number;
-  /** Tokens that were generated. */
+  /** Generated tokens. */
   completionTokens: number;
-  /** Of these, those that the model thought with; absent where it did not. */
+  /** Generated tokens of the reasoning; absent without reasoning. */
   reasoningTokens?: number;
-  /** Tokens that were guessed ahead; absent where there were none. */
+  /** Tokens that were guessed ahead; absent without guesses. */
   draftedTokens?: number;
-  /** Of these, those that came true. */
+  /** Guessed tokens that were right. */
   acceptedTokens?: number;
 }
 
 /** Milliseconds, measured in the engine process. */
 export interface Timings {
-  /** Waited before the first step. */
+  /** Wait before the first step. */
   queueMs: number;
   /** From the first step with this prompt to the first token. */
   promptMs: number;
@@ -276,44 +267,42 @@ export interface Timings {
   generateMs: number;
 }
 
-/** What is new of an answer. */
+/** A new piece of an answer. */
 export interface Delta {
   content?: string;
   reasoning?: string;
   toolCalls?: { index: number; id?: string; name?: string; arguments?: string }[];
-  /** Tokens whose text came by now, where they are told. */
+  /** The tokens of the text, if the request wants them. */
   tokens?: ToldToken[];
-  /** Text of the prompt's tokens, and these, with the first delta. */
+  /** Text of the prompt's tokens, and the tokens; with the first delta. */
   echo?: string;
   promptTokens?: ToldToken[];
   progress?: Progress;
   soFar?: { usage: Usage; timings: Timings };
 }
 
-/** What happened to one request; `id` is the request's. */
+/** An event of one request; `id` is the request's. */
 export type EngineEvent =
   /**
-   * The prompt is sound and fits; generation will start when a sequence is free. From here on an
-   * error is a late one. `position` is its place among those that wait for one; 0 waits for none.
+   * The prompt is valid and fits; generation starts when a sequence is free. Any error from here on
+   * comes late, in the stream. `position` is the place in the queue; 0: it need not wait.
    */
   | { id: number; kind: 'accepted'; promptTokens: number; position: number; prompt?: Int32Array }
   /** Its first step begins. */
   | { id: number; kind: 'started' }
   | { id: number; kind: 'delta'; delta: Delta }
   | { id: number; kind: 'done'; finishReason: FinishReason; usage: Usage; timings: Timings; seed: number; stop?: string; warnings?: string[] }
-  /** Inputs × dimensions; of a reranking, one row of scores per document. */
+  /** Inputs × dimensions; for a reranking, one row of scores per document. */
   | { id: number; kind: 'embedded'; vectors: Float32Array; dimensions: number; tokenCounts: Int32Array }
   | { id: number; kind: 'result'; value: unknown }
   | { id: number; kind: 'error'; error: PlainError };
 
 /** What `saveState` wrote or `restoreState` read. */
 export interface SavedState {
-  /**
-   * Tokens whose KV it covers; 0 where there was nothing to save, or the file does not serve here.
-   */
+  /** Tokens whose KV it covers; 0 if there was nothing to save, or the file cannot be used here. */
   tokens: number;
   sizeBytes: number;
-  /** Why a file that is there was not restored, in a sentence. */
+  /** Why the file was not restored, as a sentence. */
   reason?: string;
 }
 
@@ -321,21 +310,21 @@ export interface SavedState {
 export interface EngineStatus {
   running: number;
   waiting: number;
-  /** Generated since the model was loaded, those of answers that were cancelled included. */
+  /** Tokens generated since the model was loaded, including those of cancelled answers. */
   tokens: number;
-  /** Absent where the model only embeds. */
+  /** Absent if the model only embeds. */
   kv?: KvUse;
 }
 
-/** Tokens whose keys and values lie in the context. */
+/** Tokens whose keys and values are in the context. */
 export interface KvUse {
-  /** Of requests at work. */
+  /** Of running requests. */
   used: number;
-  /** Of conversations that nobody works on: they give way to whoever needs the room. */
+  /** Of idle conversations, which give way to requests that need the room. */
   kept: number;
 }
 
-/** What is answered by events of the same id. */
+/** Requests; events with the same id answer them. */
 export type RequestMessage =
   | { type: 'chat'; id: number; request: ChatRequest; begun?: BegunAnswer | undefined }
   | { type: 'complete'; id: number; request: CompletionRequest; begun?: BegunAnswer | undefined }
@@ -349,19 +338,17 @@ export type RequestMessage =
   | { type: 'restore'; id: number; path: string }
   | { type: 'forget'; id: number };
 
-/** How much a line of the log matters, least first. */
+/** Log levels, least important first. */
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** Work of one part of an engine: `done` is another number whenever it went on. */
+/** Work of one part of an engine: `done` changes whenever it makes progress. */
 export interface Work {
   busy: boolean;
   done: number;
 }
 
-/**
- * Signs of life: of the loop and the thread that computes, and of the pool that prepares requests.
- */
+/** Signs of life of the loop and the compute thread, and of the pool that prepares requests. */
 export interface Pulse {
   compute: Work;
   pool: Work;
@@ -369,19 +356,19 @@ export interface Pulse {
 
 export type ToEngine =
   /**
-   * Lines below the level stay where they are: llama.cpp has hundreds for each load, and each would
+   * Log lines below the level are not sent: llama.cpp writes hundreds for each load, and each would
    * be a message.
    */
   | { type: 'load'; options: EngineOptions; logLevel: LogLevel }
   | RequestMessage
   | { type: 'cancel'; id: number }
-  /** Of an answer whose request has `thoughts.control`; any other is left as it is. */
+  /** For an answer whose request has `thoughts.control`; no effect on others. */
   | { type: 'endThinking'; id: number }
-  /** Answered by a pulse, at once. */
+  /** Answered at once, with a pulse. */
   | { type: 'look' }
   /**
-   * Finish what runs and end, having kept conversations where it `sleeps`; the parent's disconnect
-   * means to end at once.
+   * Finish running requests, write conversations to files if `sleeps`, and exit. If the parent
+   * disconnects, the process exits at once.
    */
   | { type: 'close'; sleeps: boolean };
 
@@ -392,7 +379,7 @@ export type FromEngine =
   | { type: 'log'; level: LogLevel; text: string }
   | { type: 'pulse'; pulse: Pulse }
   /**
-   * All that one step brought, for all requests together. `generated` is a list of: a request's id,
-   * its sampler's draws, a number of tokens, these tokens. No text is told before its tokens.
+   * All events of one step, for all requests together. `generated` is a list of: a request's id,
+   * its sampler's draws, a number of tokens, these tokens. No text is sent before its tokens.
    */
   | { type: 'events'; events: EngineEvent[]; status: EngineStatus; generated?: Int32Array | undefined };

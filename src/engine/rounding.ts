@@ -1,4 +1,4 @@
-/** A number as far as clocks tell it: for milliseconds and for rates made of them. */
+/** Rounds milliseconds, and rates made of them, to three decimals. */
 export function thousandths(value: number): number {
   return Math.round(value * 1000) / 1000;
 }

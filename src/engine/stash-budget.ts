@@ -1,12 +1,12 @@
-// Memory for conversations that had to leave their context: of one engine, and of several that
-// share what one would have. Used by engine/loop, and by engine/gateway/pool.
+// Memory for conversations that left their context (stashes): of one engine, and of several engines
+// that share one budget. Used by engine/loop and engine/gateway/pool.
 import { totalmem } from 'node:os';
 
-/** However little of the models' memory a model takes, it may have this part. */
+/** A model gets at least this share, however little of the models' memory it takes. */
 const leastShare = 1 / 8;
 
 /**
- * Bytes for a setting in MiB; -1 is an eighth of the machine's memory (or of what this process may
+ * Bytes for a setting in MiB; -1: an eighth of the machine's memory (or of what this process may
  * use), at most 8 GiB.
  */
 export function stashBudget(mib: number): number {
@@ -17,8 +17,9 @@ export function stashBudget(mib: number): number {
 }
 
 /**
- * The setting of one of several models, in MiB, of which each says -1: its part of what one alone
- * would have, and no more than is left of that. `part`: of the models' memory, from 0 to 1.
+ * The setting, in MiB, for one of several models whose setting is -1: its share of the budget that
+ * a single model would have, and no more than is left of it. `part`: the model's share of the
+ * models' memory, from 0 to 1.
  */
 export function shareOfStash(part: number, takenMib: number, budgetBytes = stashBudget(-1)): number {
   const wholeMib = Math.floor(budgetBytes / 2 ** 20);

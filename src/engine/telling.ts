@@ -1,48 +1,48 @@
-// What a request may ask to be told of its answer beside the text, and the words for it. Types
-// only, as protocol's, whose messages carry them.
+// What a request may want besides the answer's text: log probabilities, tokens, progress, timings.
+// Types only; messages of protocol.ts carry them.
 
-/** What is told of an answer beside its text. All of it costs only those who ask. */
+/** What to send besides the text. Only requests that ask for it pay its cost. */
 export interface Telling {
   /**
-   * How likely each token was, with so many of the likeliest beside it: log probabilities of the
+   * Each token's log probability, and those of this many most likely tokens at its place, in the
    * distribution before all samplers.
    */
   logprobs?: number;
   /** Probabilities after the samplers instead. */
   afterSampling?: boolean;
-  /** The prompt's tokens, too; all of it is evaluated then. */
+  /** The prompt's tokens, too; the whole prompt is then evaluated, without the KV cache. */
   prompt?: boolean;
-  /** The tokens of each piece of text. */
+  /** The tokens of each delta's text. */
   tokens?: boolean;
   /** How far the prompt is evaluated. */
   progress?: boolean;
-  /** Usage and times with each piece of text. */
+  /** Usage and timings with each delta. */
   timings?: boolean;
 }
 
-/** A token, how it reads, and how likely it was. */
+/** A token with its bytes and its probability. */
 export interface TokenChance {
   id: number;
-  /** Not every token is UTF-8. Control tokens have none. */
+  /** Not always valid UTF-8. Control tokens have none. */
   bytes: number[];
-  /** Log probability, or probability after sampling. -Infinity and its like are -9999. */
+  /** Log probability, or probability after sampling. -Infinity and the like become -9999. */
   value: number;
 }
 
 /** A token of an answer or a prompt. */
 export interface ToldToken extends Omit<TokenChance, 'value'> {
-  /** Absent where nobody asked, and of a prompt's first token. */
+  /** Absent if the request did not ask for it, and for a prompt's first token. */
   value?: number;
-  /** What it was part of where that is not content. */
+  /** The part of the answer it belongs to; absent for content. */
   part?: 'reasoning' | 'call';
-  /** The likeliest tokens of its place, the likeliest first. */
+  /** The most likely tokens at its place, the most likely first. */
   top: TokenChance[];
 }
 
 /** How far a prompt is evaluated. */
 export interface Progress {
   total: number;
-  /** Of these, those whose KV was already there. */
+  /** Tokens taken from the KV cache. */
   cached: number;
   processed: number;
   elapsedMs: number;

@@ -1,4 +1,4 @@
-// Ids for tool calls, for models whose calls have none of their own.
+// Ids for tool calls of models that write none.
 import { randomBytes } from 'node:crypto';
 
 export function newToolCallId(): string {

@@ -1,26 +1,26 @@
-// Tools that an answer may call, as requests bring them to the engine.
+// Tools that an answer may call, as requests pass them to the engine.
 
 export interface Tool {
   type: 'function';
-  /** `strict`: a keyword of the parameters that cannot be enforced is an error, and no warning. */
+  /** `strict`: a keyword of the parameters that cannot be enforced is an error, not a warning. */
   function: { name: string; description?: string; parameters?: object; strict?: boolean };
 }
 
-/** What errors and warnings must know of a tool. */
+/** What errors and warnings need to know of a tool. */
 export interface ToolSource {
   name: string;
   strict: boolean;
   /** The request's field that the parameters come from. */
   param: string;
-  /** Of a custom tool: what its only argument, the text `input`, keeps to. */
+  /** Of a custom tool: the grammar of its only argument, the text `input`. */
   input?: InputRules;
 }
 
-/** Rules of GBNF, one to a line; the first is called `root`. */
+/** GBNF rules, one per line; the first is called `root`. */
 export interface InputRules {
   root: string;
-  /** Of the text as it is. */
+  /** For the text itself. */
   plain: string;
-  /** Of the same as it stands between the quotes of a JSON string. */
+  /** For the same text inside a JSON string, between the quotes. */
   json: string;
 }

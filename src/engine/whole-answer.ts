@@ -1,5 +1,5 @@
-// All deltas of an answer, put together: what server/ writes to clients that do not stream, and
-// what library/ resolves to.
+// All deltas of an answer, concatenated: for clients of server/ that do not stream, and for
+// library/.
 import type { Delta } from './protocol.js';
 import type { ToldToken } from './telling.js';
 import { newToolCallId } from './tool-call-id.js';
@@ -14,7 +14,7 @@ export interface WholeCall {
 export class WholeAnswer {
   content = '';
   reasoning = '';
-  /** Where they were asked for. */
+  /** Empty unless the request asked for them. */
   readonly tokens: ToldToken[] = [];
   promptTokens: ToldToken[] = [];
   echo = '';

@@ -120,7 +120,7 @@ t.test('an answer that is cut off anywhere in a call is never an error, and noth
 t.test('a required call that a stop string keeps away is told', async (t) => {
   const reply = await app.ask(chatPath, chat.body('required', { stop: ['{'] }));
   t.strictSame([reply.choices[0].message.tool_calls ?? [], reply.choices[0].finish_reason], [[], 'stop']);
-  t.match(reply.warnings, [/A call of a tool was required/]);
+  t.match(reply.warnings, [/A tool call was required/]);
 });
 
 t.test('text that looks like a broken call is text, with a warning', async (t) => {

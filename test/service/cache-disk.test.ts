@@ -66,7 +66,7 @@ t.test('a killed server had written what was at rest; a damaged file is dropped 
   truncateSync(file!, statSync(file!).size - 100);
   const third = await serve(t, home);
   t.equal((await ask(third.url, long)).cached, 0);
-  t.match(third.log(), /A conversation that was kept is evaluated again/);
+  t.match(third.log(), /A kept conversation must be evaluated again/);
 });
 
 t.test('recua cache tells what there is, and clears it', async (t) => {

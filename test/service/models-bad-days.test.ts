@@ -78,7 +78,7 @@ t.test('a file that vanishes or changes while it is loaded is served on, told, a
   appendFileSync(`${path}.new`, '\0');
   renameSync(`${path}.new`, path);
   t.match(await state('chat'), { status: { value: 'loaded' }, file: 'changed' });
-  await running.saw(/chat: its file is another by now; what was loaded is served on/);
+  await running.saw(/chat: its file has changed; the loaded model keeps serving/);
   t.equal((await ask('chat')).model, 'chat');
   await post(url, '/models/unload', { model: 'chat' });
   t.equal((await ask('chat')).model, 'chat');

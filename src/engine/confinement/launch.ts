@@ -1,4 +1,4 @@
-// How a process is started that is held to its rules: by `recua-launch`, beside the addon
+// Starts a process in a sandbox, by means of `recua-launch`, the program beside the addon
 // (native/launcher).
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
@@ -10,7 +10,7 @@ import { wantsGpu } from '../offload.js';
 import type { EngineOptions } from '../protocol.js';
 import { launchArguments, rulesOf, type Needs, type Rules } from './rules.js';
 
-/** A program, what it is given before Node's own arguments, and what holds for it. */
+/** The program to start, its arguments before Node's own, and the sandbox's rules. */
 export interface Launch {
   program: string;
   arguments: string[];
@@ -18,8 +18,8 @@ export interface Launch {
 }
 
 /**
- * What an engine with these options needs, or undefined where it is not confined. `stateFolder` is
- * where it saves states.
+ * What an engine with these options needs; undefined: no sandbox. `stateFolder`: where it saves
+ * states.
  */
 export function needsOf(options: EngineOptions, stateFolder: string | undefined): Needs | undefined {
   const gpu = wantsGpu(options);
@@ -30,26 +30,23 @@ export function needsOf(options: EngineOptions, stateFolder: string | undefined)
 }
 
 /**
- * Undefined where this system cannot confine a process.
+ * Undefined if this system has no sandbox.
  *
- * @throws RecuaError `sandbox_unavailable` where it has to be confined.
+ * @throws RecuaError `sandbox_unavailable` if there is no sandbox but `hasTo` requires one.
  */
 export function confine(needs: Needs, hasTo: boolean): Launch | undefined {
   const program = launcher();
   if (program === undefined) {
     if (!hasTo) return undefined;
     throw new RecuaError('sandbox_unavailable', process.platform === 'linux'
-      ? 'The engine was to run in a sandbox (--sandbox on), but recua-launch is not beside the addon. In a clone, run npm run setup; else reinstall Recua.'
-      : `The engine was to run in a sandbox (--sandbox on), which there is on Linux alone, not on ${process.platform}.`);
+      ? 'The engine was to run in a sandbox (--sandbox on), but recua-launch is not beside the addon. In a clone, run npm run setup; otherwise reinstall Recua.'
+      : `The engine was to run in a sandbox (--sandbox on), which exists only on Linux, not on ${process.platform}.`);
   }
   const rules = rulesOf(needs);
   return { program, arguments: [...(hasTo ? ['--need'] : []), ...launchArguments(rules), '--', process.execPath], rules };
 }
 
-/**
- * What holds for a process that is started so here: `landlock:7,seccomp`; `none` where this system
- * cannot confine one.
- */
+/** The sandbox that processes get here, e.g. `landlock:7,seccomp`; `none` if there is none. */
 export function whatHolds(): string {
   const launch = confine({ reads: [], writes: [], gpu: false }, false);
   if (!launch) return 'none';
@@ -57,7 +54,7 @@ export function whatHolds(): string {
   return stdout?.trim() || 'none';
 }
 
-/** Beside the addon that will be used. */
+/** The path of recua-launch, beside the addon that will be used. */
 function launcher(): string | undefined {
   if (process.platform !== 'linux') return undefined;
   const installation = ownInstallation();

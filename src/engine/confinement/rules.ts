@@ -1,6 +1,6 @@
-// What an engine process may open (docs/security.md). It reads what Node, the addon and a driver
-// need of the system, and the files of its model; homes, temporary files and other data are out of
-// its sight. It writes where conversations are kept, and nowhere else.
+// The files that an engine process may open (docs/security.md). It may read the system files that
+// Node, the addon and drivers need, and its model's files, but not home folders, temporary files or
+// other data. It may write where conversations are kept, and to the few system paths in `rulesOf`.
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, delimiter, dirname, isAbsolute, join, relative, sep } from 'node:path';
@@ -10,9 +10,9 @@ import { turnFile } from '../../system/turn-file.js';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What one process needs beside what all need. */
+/** What a process needs in addition to what all processes need. */
 export interface Needs {
-  /** Files that it reads, and folders with all that is in them. */
+  /** Files that it reads, and folders with everything in them. */
   reads: readonly string[];
   /** Folders that it writes to. */
   writes: readonly string[];
@@ -20,7 +20,7 @@ export interface Needs {
   gpu: boolean;
 }
 
-/** Paths; a folder stands for all that is in it. */
+/** Paths; a folder stands for everything in it. */
 export interface Rules {
   read: string[];
   write: string[];
@@ -28,13 +28,13 @@ export interface Rules {
   run: string[];
 }
 
-/** What lies in these is somebody's, not the system's. */
+/** Top-level folders that the process may not read as a whole: they hold users' data or secrets. */
 const othersFolders = new Set(['dev', 'etc', 'home', 'lost+found', 'media', 'mnt', 'root', 'run', 'srv', 'tmp', 'var']);
-/** Of /etc: no secrets. */
+/** Readable entries of /etc: none of them is secret. */
 const systemSettings = /^(ld\.so\.|ssl$|pki$|nsswitch\.conf$|os-release$|localtime$|timezone$|passwd$|group$|hosts$|vulkan$|OpenCL$|glvnd$|drirc$|alternatives$|nvidia$|rocm|pkcs11$|crypto-policies$)/;
-/** Of /run: where some systems have their drivers. */
+/** Folders in /run where some systems have their drivers. */
 const driverFolders = ['/run/opengl-driver', '/run/opengl-driver-32', '/run/host', '/run/nvidia', '/run/nvidia-persistenced', '/run/current-system'];
-/** Variables that name files or folders which Node or a driver reads. */
+/** Environment variables that name files or folders which Node or a driver reads. */
 const namedByVariables = ['LD_LIBRARY_PATH', 'LD_PRELOAD', 'CUDA_PATH', 'CUDA_HOME', 'ROCM_PATH', 'HIP_PATH', 'VK_ICD_FILENAMES', 'VK_DRIVER_FILES', 'VK_ADD_DRIVER_FILES', 'OCL_ICD_VENDORS', 'GGML_BACKEND_PATH', 'OPENSSL_CONF', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'NODE_ICU_DATA', 'LOCPATH'];
 const gpuDevices = /^(nvidia.*|dri|kfd|dxg|shm)$/;
 
@@ -56,7 +56,7 @@ export function rulesOf({ reads, writes, gpu }: Needs, environment: Environment 
   };
 }
 
-/** Whether what a process may do is enough for these needs. */
+/** Whether a process with these rules has what it needs. */
 export function suffices(rules: Rules, { reads, writes, gpu }: Needs): boolean {
   const holds = (folders: readonly string[], path: string): boolean => folders.some((folder) => isWithin(path, folder));
   return !gpu && reads.flatMap(withTargets).every((path) => holds(rules.read, path)) && writes.every((path) => holds(rules.write, path));
@@ -76,9 +76,7 @@ function inside(folder: string, wanted: (name: string) => boolean): string[] {
   return entriesOf(folder).filter(wanted).map((name) => join(folder, name));
 }
 
-/**
- * A file with what it leads to: a link's target, and the other parts of a model that is split.
- */
+/** A file, with its link target and the other parts of a split model. */
 function withTargets(path: string): string[] {
   const split = /^(.*)-\d{5}(-of-\d{5}\.gguf)$/.exec(basename(path));
   const parts = split === null ? [path] : inside(dirname(path), (name) => name.startsWith(`${split[1]!}-`) && name.endsWith(split[2]!));
@@ -101,7 +99,7 @@ function entriesOf(folder: string): string[] {
   }
 }
 
-/** Drivers compile shaders and kernels once, and keep them. */
+/** Folders where drivers cache compiled shaders and kernels. */
 function driverCaches(environment: Environment): string[] {
   const home = environment['HOME'] || homedir();
   const caches = environment['XDG_CACHE_HOME'] || join(home, '.cache');
@@ -110,7 +108,7 @@ function driverCaches(environment: Environment): string[] {
 
 let found: string[] | undefined;
 
-/** The program that loads Node's libraries: the kernel starts it with Node. */
+/** The dynamic loader of Node's libraries, which the kernel starts with Node. */
 function loaders(): string[] {
   try {
     return found ??= [...new Set(readFileSync('/proc/self/maps', 'utf8').match(/\/\S*\/ld-[^/\s]*\.so\S*/g) ?? [])];

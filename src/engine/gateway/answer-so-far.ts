@@ -1,27 +1,28 @@
-// What the gateway knows of an answer that is being written: enough for another engine process to
-// go on where one died, and to tell which of the text that it gives was given before. Used by
-// engine/gateway/requests; docs/design/resuming.md has the idea.
+// The gateway's record of a running answer. If the engine process dies, another one continues from
+// it, and the record shows which of its text was delivered before. Used by engine/gateway/requests;
+// docs/design/resuming.md explains the idea.
 import type { BegunAnswer, ChatRequest, CompletionRequest, Delta } from '../protocol.js';
 
 /**
- * What took no longer to generate is evaluated token by token once more, and what follows is what
- * would have followed. More is read like a prompt, in a tenth of the time, which rounds otherwise.
+ * Tokens that took up to this long to generate are evaluated again one by one, so that the answer
+ * continues exactly as it would have. More tokens are read like a prompt: that takes a tenth of the
+ * time, but rounds differently.
  */
 const exactMs = 10_000;
 
-/** Delivered text, by where it belongs. */
+/** Delivered text, by part. */
 interface Given {
   content: string;
   reasoning: string;
   calls: Map<number, { id?: string; name?: string; arguments: string }>;
-  /** Tokens that were told. */
+  /** Number of delivered tokens. */
   tokens: number;
-  /** What is told once. */
+  /** The echo or the prompt's tokens, sent once, were delivered. */
   echoed: boolean;
 }
 
 export class AnswerSoFar {
-  /** Its tokens cannot be given to another sampler: the answer is written anew, and compared. */
+  /** No other sampler can take over its tokens: the answer is generated again and compared. */
   #restarts: boolean;
   #prompt: Int32Array | undefined;
   #tokens = new Int32Array(0);
@@ -30,19 +31,19 @@ export class AnswerSoFar {
   readonly #sentMs = performance.now();
   #startedMs = 0;
   #firstMs = 0;
-  /** Time that its tokens took. */
+  /** Time from the first token to the last. */
   #generateMs = 0;
   readonly #given: Given = nothing();
-  /** It was told to think no longer. */
+  /** `endThinking` was called. */
   endsThinking = false;
-  /** What will be told once more. */
+  /** Delivered text that the next engine process will send again. */
   #repeated: Given | undefined;
 
   constructor({ tells }: ChatRequest | CompletionRequest) {
     this.#restarts = tells?.logprobs !== undefined || tells?.prompt === true;
   }
 
-  /** Tokens that are known. */
+  /** Number of known tokens. */
   get length(): number {
     return this.#length;
   }
@@ -55,7 +56,7 @@ export class AnswerSoFar {
     this.#startedMs ||= performance.now();
   }
 
-  /** Tokens that were sampled, with so many random numbers in all; -1 is an unknown number. */
+  /** Adds sampled tokens. `draws`: random numbers drawn so far in all; -1: unknown. */
   note(tokens: Int32Array, draws: number): void {
     this.#firstMs ||= performance.now();
     this.#generateMs = performance.now() - this.#firstMs;
@@ -70,7 +71,7 @@ export class AnswerSoFar {
     this.#length += tokens.length;
   }
 
-  /** What another engine process needs to go on; undefined where it has only to begin. */
+  /** What another engine process needs to continue; undefined if it starts from the beginning. */
   resume(): BegunAnswer | undefined {
     this.#repeated = copyOf(this.#given);
     if (!this.#prompt) return undefined;
@@ -83,8 +84,8 @@ export class AnswerSoFar {
   }
 
   /**
-   * What of a delta is new; undefined if nothing is. 'differs' where an answer that was written
-   * anew is another than before.
+   * The new part of a delta; undefined if nothing is new. 'differs' if a regenerated answer does
+   * not match the delivered text.
    */
   take(delta: Delta): Delta | 'differs' | undefined {
     if (this.#repeated) {
@@ -116,7 +117,7 @@ function note(delta: Delta, given: Given): void {
   if (delta.echo !== undefined || delta.promptTokens) given.echoed = true;
 }
 
-/** Takes what was given before off a delta, and off what is still expected again. */
+/** Removes delivered text from a delta, and from `repeated`, the text still expected again. */
 function without(delta: Delta, repeated: Given): Delta | 'differs' | undefined {
   const fresh: Delta = { ...delta };
   for (const key of ['content', 'reasoning'] as const) {
@@ -137,7 +138,7 @@ function without(delta: Delta, repeated: Given): Delta | 'differs' | undefined {
         continue;
       }
       const left: typeof call = { index: call.index };
-      // Its id was drawn anew; who asked has the first.
+      // The call's id is random; the client has the first one.
       if (call.id !== undefined && known.id === undefined) left.id = call.id;
       if (call.name !== undefined && known.name === undefined) left.name = call.name;
       else if (call.name !== undefined && call.name !== known.name) return 'differs';
@@ -166,7 +167,7 @@ function without(delta: Delta, repeated: Given): Delta | 'differs' | undefined {
   return fresh;
 }
 
-/** What of `text` comes behind that which is expected; undefined where it is not that. */
+/** The part of `text` after the expected text; undefined if `text` differs from it. */
 function behind(expected: string, text: string): string | undefined {
   const both = Math.min(expected.length, text.length);
   return expected.slice(0, both) === text.slice(0, both) ? text.slice(both) : undefined;

@@ -1,6 +1,6 @@
-// One running answer on the side of who asked: events of the engine in, an async iterable of deltas
-// out. Deltas are merged while nobody reads, so that a slow reader costs at most the answer's own
-// length.
+// One running answer on the caller's side: engine events in, an async iterable of deltas out.
+// Deltas are merged while nobody reads, so a slow reader costs at most the answer's own length in
+// memory.
 import type { RecuaError } from '../../errors.js';
 import type { Answer, Finish } from '../api.js';
 import type { Delta } from '../protocol.js';
@@ -18,7 +18,7 @@ export class DeltaQueue implements AsyncIterable<Delta> {
   #error: { thrown: unknown } | undefined;
   #wake: (() => void) | undefined;
 
-  /** `abandon` is called when the reader leaves the loop before the end. */
+  /** Calls `abandon` if the reader leaves the loop before the end. */
   constructor(abandon: () => void) {
     this.#abandon = abandon;
   }
@@ -29,8 +29,8 @@ export class DeltaQueue implements AsyncIterable<Delta> {
   }
 
   /**
-   * No more will come; with an error, the reader is thrown that after what is unread. False if it
-   * was over already.
+   * Ends the queue. The reader gets what is unread, and then the error, if any. False if it had
+   * ended already.
    */
   stop(error?: { thrown: unknown }): boolean {
     if (this.#over) return false;
@@ -72,7 +72,7 @@ export class RunningAnswer extends DeltaQueue implements Answer {
     this.endThinking = endThinking;
     this.accepted = new Promise((resolve, reject) => (this.#accepted = { resolve, reject }));
     this.finished = new Promise((resolve, reject) => (this.#finished = { resolve, reject }));
-    // Callers may look at one of the three only; the others must not bring the process down.
+    // Callers may use only one of the three; rejections of the others must not end the process.
     this.accepted.catch(() => {});
     this.finished.catch(() => {});
   }

@@ -1,6 +1,6 @@
-// What a pool is told from above: which models there are, by which names, and how each is loaded.
-// The command line and the library make it from the store and the settings. Types only: the pool
-// does not read files.
+// The catalogue of a pool: which models exist, under which names, and how to load each. The command
+// line and the library make it from the model store and the settings. Types only: the pool does not
+// read files.
 import type { FileChange } from '../pool-api.js';
 import type { EngineOptions } from '../protocol.js';
 
@@ -14,39 +14,39 @@ export interface CatalogueModel {
   readonly createdSeconds: number;
 }
 
-/** How a model is loaded, as its file and the settings are now. */
+/** How to load a model, from its file and settings as they are now. */
 export interface LoadPlan {
   readonly options: EngineOptions;
-  /** RAM that it is expected to take; 0 where nobody knows. */
+  /** Expected RAM; 0: unknown. */
   readonly needBytes: number;
-  /** Memory of devices that it is expected to take, by their names. */
+  /** Expected memory of devices, by device name. */
   readonly deviceBytes?: Readonly<Record<string, number>>;
-  /** Another one where the file is another: a failed load is tried again then. */
+  /** Changes with the file: then a failed load is retried. */
   readonly fingerprint: string;
   /**
-   * Stays loaded for so long after its last request, unless that says otherwise; Infinity: for
-   * ever.
+   * How long it stays loaded after its last request, unless that request says otherwise; Infinity:
+   * forever.
    */
   readonly keepAliveMs: number;
-  /** It is unloaded when someone asks for that, and never else. */
+  /** Unloaded only on an explicit request. */
   readonly pinned: boolean;
-  /** Of the models of one group at most one is loaded. */
+  /** At most one model of a group is loaded. */
   readonly group?: string | undefined;
 }
 
 export interface Catalogue {
   list(): Promise<readonly CatalogueModel[]>;
   /**
-   * The model of that name; the default one where `name` is undefined, empty or `default`. Called
+   * The model of that name; the default model if `name` is undefined, empty or `default`. Called
    * with each request.
    * @throws RecuaError `model_not_found`, with the nearest names
    */
   find(name: string | undefined): Promise<CatalogueModel>;
   /**
-   * Called before a load, not for a model that is loaded. What it throws goes to who asked for the
+   * Called before a load, not while the model is loaded. Its errors go to the requests for the
    * model.
    */
   plan(model: CatalogueModel): Promise<LoadPlan>;
-  /** What became of the file since then; undefined where it is the same. */
+  /** How the file has changed since the plan; undefined if it has not. */
   changeOf(plan: LoadPlan): Promise<FileChange | undefined>;
 }

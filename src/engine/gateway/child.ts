@@ -1,5 +1,5 @@
-// One life of the engine process as the gateway sees it: forks it, passes messages, forwards its
-// stderr, tells its end. engine/gateway/client makes a new one after each crash.
+// One engine process, from fork to exit: passes messages, forwards its stdout and stderr, reports
+// its end. engine/gateway/client makes a new Child after each crash.
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { forkEngine, type Wanted } from './spare-process.js';
@@ -9,11 +9,11 @@ export interface ChildEvents {
   message(message: FromEngine): void;
   /** A line that the process, or a library in it, wrote to its stderr or stdout. */
   output(line: string): void;
-  /** Once, when the process is gone. `how` says by which signal or exit code. */
+  /** Called once, when the process is gone. `how`: the signal or exit code. */
   gone(how: string, clean: boolean): void;
 }
 
-/** Pipes are sockets, which have both; their type says streams. */
+/** Pipes are sockets, which have both methods; their declared type is a stream. */
 interface Holdable {
   ref?(): void;
   unref?(): void;
@@ -36,11 +36,11 @@ export class Child {
       events.gone(how, clean);
     };
     child.on('message', (message) => events.message(message as FromEngine));
-    // Sending to a dying process fails; 'exit' follows. One that never started has no exit.
+    // Sending to a dying process fails, and 'exit' follows. A process that never started has none.
     child.on('error', (error) => {
       if (child.pid === undefined) gone(`could not start: ${error.message}`, false);
     });
-    // 'close' comes after the last message and the last line of output, 'exit' may come before
+    // 'close' comes after the last message and the last line of output; 'exit' may come before
     // them.
     child.on('close', (code, signal) => gone(signal ? `signal ${signal}` : `exit code ${code}`, code === 0));
     for (const stream of [child.stdout, child.stderr]) if (stream) forwardLines(stream, (line) => events.output(line));
@@ -51,8 +51,7 @@ export class Child {
   }
 
   /**
-   * `gone` is called when no copy of the message is left in this process, whether it arrives or
-   * not.
+   * Calls `gone` when no copy of the message is left in this process, whether it arrived or not.
    */
   send(message: ToEngine, gone: () => void = () => {}): void {
     if (this.#process.connected) this.#process.send(message, () => gone());
@@ -60,8 +59,8 @@ export class Child {
   }
 
   /**
-   * Whether it keeps a program alive that has nothing else to do. One that ends without it takes it
-   * along: see engine/process/host.
+   * Sets whether the process keeps an otherwise idle program alive. If the program ends, the engine
+   * process ends, too (engine/process/host).
    */
   hold(alive: boolean): void {
     if (alive === this.#held) return;

@@ -1,6 +1,6 @@
-// The engine as the gateway uses it: keeps one engine process alive and sends it the requests of
-// engine/gateway/requests. When the process dies, the next one goes on with all of them; one that
-// kills processes fails with `model_crashed` (engine/gateway/suspects).
+// The gateway's engine: keeps one engine process alive and sends it the requests of
+// engine/gateway/requests. When the process dies, the next one continues all of them; a request
+// that kills processes fails with `model_crashed` (engine/gateway/suspects).
 import { fileURLToPath } from 'node:url';
 import { RecuaError } from '../../errors.js';
 import { needsOf } from '../confinement/launch.js';
@@ -15,48 +15,41 @@ import { TokenRate } from './token-rate.js';
 import { defaultWatch, Watch, type Part, type WatchPolicy } from './watch.js';
 
 export interface ClientSettings extends EngineSettings {
-  /**
-   * False lets a program end that has nothing else to do, though it did not close the engine; the
-   * default is true.
-   */
+  /** False: an idle program may end without closing the engine. Default: true. */
   keepAlive?: boolean;
-  /** Whether `sandbox: 'auto'` may be one; the default is true. */
+  /** Whether `sandbox: 'auto'` may use a sandbox. Default: true. */
   autoSandbox?: boolean;
-  /** The file that is forked. Tests give one with a fake addon. */
+  /** The file to fork. Tests pass one with a fake addon. */
   entry?: string | URL;
   restart?: Partial<RestartPolicy>;
-  /** When an engine process that lives and does nothing is given up. */
+  /** When to end an engine process that makes no progress. */
   watch?: WatchPolicy;
 }
 
-/** When a dead engine process is started again. */
+/** When to restart a dead engine process. */
 export interface RestartPolicy {
-  /** Wait before the first restart; doubles with each further crash of the window. */
+  /** Wait before the first restart; doubles with each further crash within the window. */
   delayMs: number;
-  /** This many crashes … */
+  /** After this many crashes … */
   crashes: number;
-  /** … within this time mean that it is held off … */
+  /** … within this time, the next restart waits … */
   windowMs: number;
   /** … for this long. */
   holdOffMs: number;
 }
 
 const defaultRestart: RestartPolicy = { delayMs: 100, crashes: 5, windowMs: 60_000, holdOffMs: 60_000 };
-/**
- * After the drain time, running answers are cancelled and the process has this long to end by
- * itself.
- */
+/** After the drain time and the cancels, the process has this long to end by itself. */
 const killAfterMs = 2_000;
 /** Lines of output quoted in the log when the process dies. */
 const lastLines = 5;
 /**
- * What a process says when it breaks. Other lines that it prints while it serves may quote a
- * request, which is nobody's but the client's (llama.cpp's grammar parser prints the grammar that
- * it refuses), so they stay out of logs.
+ * Lines that a process prints when it crashes. Other lines may quote a request, which is private to
+ * its client (llama.cpp's grammar parser prints a grammar that it refuses), so they are not logged.
  */
 const crashWords = /GGML_|\bggml[-_]|^llama_|CUDA|terminate called|what\(\):|Assertion|\.(?:c|h|cc|cpp|cu|cuh|m|mjs|js):\d+|^\s+at |FATAL|out of memory|Segmentation/;
 
-/** Starts the engine process. Returns at once; `ready()` and `state` tell how loading goes. */
+/** Starts the engine process and returns at once; `ready()` and `state` show the progress. */
 export function startEngine(options: EngineOptions, settings: ClientSettings = {}): Engine {
   return new EngineClient(options, settings);
 }
@@ -73,7 +66,7 @@ class EngineClient extends EngineRequests {
   readonly #policy: RestartPolicy;
   readonly #watchPolicy: WatchPolicy;
   #watch: Watch | undefined;
-  /** The part of the process for which it was ended. */
+  /** The stuck part, if the watch ended the process. */
   #stuck: Part | undefined;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #child: Child | undefined;
@@ -157,17 +150,14 @@ class EngineClient extends EngineRequests {
     if (this.#suspects.isCleared(call)) this.#sendAll();
   }
 
-  /** All that the process has not; while one is tried, it alone. */
+  /** Sends all unsent requests; during a trial, only the suspect. */
   #sendAll(): void {
     if (this.#state.state !== 'ready') return;
     const trial = this.#suspects.next((call) => this.requests.has(call.id));
     for (const call of trial ? [trial] : this.requests.values()) if (!call.sent) this.#send(call);
   }
 
-  /**
-   * A program that has nothing else to do waits for what it asked for, not for an engine it does
-   * not use.
-   */
+  /** An idle program stays alive for its own requests, not for an engine that it does not use. */
   protected override changed(): void {
     const wanted = this.requests.size > 0 || this.#readyWaiters.length > 0 || this.#closing !== undefined;
     if (wanted) this.#restartTimer?.ref();
@@ -182,7 +172,7 @@ class EngineClient extends EngineRequests {
     this.#told(this.state);
   }
 
-  /** Why no request can be taken now; undefined if one can, at once or after a running restart. */
+  /** Why no request can be accepted now; undefined if one can, at once or after a restart. */
   protected refusal(): RecuaError | undefined {
     if (this.#closing) return new RecuaError('shutting_down', 'The engine is stopping and takes no new work.');
     if (this.#state.state === 'failed') return this.#state.error;
@@ -190,7 +180,7 @@ class EngineClient extends EngineRequests {
     return undefined;
   }
 
-  /** At once, or as soon as the CPU library has proved what the model needs of it. */
+  /** Starts the process, at once or after the CPU library has proved the kernels it needs. */
   #spawn(): void {
     const proving = this.#proof?.pass();
     if (!proving) return this.#start();
@@ -210,9 +200,7 @@ class EngineClient extends EngineRequests {
     this.changed();
   }
 
-  /**
-   * Undefined where it cannot be what was asked for; then it is given up as soon as it is known.
-   */
+  /** Undefined if the process cannot be started as required (no sandbox); the engine then fails. */
   #fork(): Child | undefined {
     try {
       return this.#newChild();
@@ -227,14 +215,14 @@ class EngineClient extends EngineRequests {
       message: (message) => this.#receive(message),
       output: (line) => {
         if (this.#everReady && !crashWords.test(line)) {
-          this.#log('debug', `the engine process printed ${line.length} characters, left out since they may quote a request`);
+          this.#log('debug', `the engine process printed ${line.length} characters, not logged because they may quote a request`);
           return;
         }
         this.#output = [...this.#output.slice(1 - lastLines), line];
         this.#log('warn', line);
       },
       gone: (how, clean) => {
-        // One that said why it could not load was given up then; another may live by now.
+        // A process that reported 'failed' is not #child any more; another may run by now.
         if (this.#child === child) this.#gone(how, clean);
       },
     });
@@ -270,19 +258,19 @@ class EngineClient extends EngineRequests {
     this.changed();
   }
 
-  /** A process that is stuck answers nobody any more: it goes the way of one that crashed. */
+  /** Kills a stuck process; its exit is then handled like a crash. */
   #giveUpOn(child: Child, part: Part, why: string): void {
     if (this.#child !== child || this.#closing || this.#stuck) return;
-    this.#log('error', `the engine process is stuck: ${why} for ${Math.round(this.#watchPolicy.stuckMs / 1000)} s; it is ended and started again`);
+    this.#log('error', `the engine process is stuck: ${why} for ${Math.round(this.#watchPolicy.stuckMs / 1000)} s; restarting it`);
     this.#stuck = part;
-    // Its end may take a while, and until then nothing can succeed.
+    // Its end may take a while, and until then no request can succeed.
     this.#turn({ state: 'restarting', fraction: 0 });
     child.kill();
   }
 
   /**
-   * A load that failed the first time fails for good; later (the file was there, memory may come
-   * back) it is tried again.
+   * If the first load fails, the engine has failed for good. A later load is retried: the file
+   * existed before, and memory may become free.
    */
   #giveUp(error: RecuaError): void {
     this.failAll(error);
@@ -294,7 +282,7 @@ class EngineClient extends EngineRequests {
   }
 
   #restartIn(delayMs: number): void {
-    // Who was told of the failure may have closed it for that.
+    // The caller may have closed the engine when it learned of the failure.
     if (this.#closing) return;
     this.#restartTimer = setTimeout(() => {
       this.#turn({ state: 'restarting', fraction: 0 });
@@ -361,7 +349,7 @@ class EngineClient extends EngineRequests {
       return;
     }
     const gone = new Promise<void>((resolve) => (this.#whenGone = resolve));
-    // Who closes it waits for its end, beyond the last of our timers.
+    // close() waits for the process's end, even when no timer is left.
     child.hold(true);
     child.send({ type: 'close', sleeps });
     const cancelTimer = setTimeout(() => {
@@ -375,7 +363,7 @@ class EngineClient extends EngineRequests {
   }
 }
 
-/** What can wait for another engine process; the rest was about the one that died. */
+/** Requests that another engine process can take over; others concern the one that died. */
 function generates(type: PendingRequest['type']): boolean {
   return type === 'chat' || type === 'complete' || type === 'embed' || type === 'rerank';
 }

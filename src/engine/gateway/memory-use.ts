@@ -1,17 +1,16 @@
-// What there is of memory for models, and what an engine process takes. Used by
-// engine/gateway/pool.
+// Memory available for models, and memory taken by an engine process. Used by engine/gateway/pool.
 import { readFileSync } from 'node:fs';
 import { freemem } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** Kept for all else that the machine does. */
+/** Left for the rest of the machine. */
 const leastReserveBytes = 512 * 2 ** 20;
 const reserveShare = 0.1;
 const groupsFolder = '/sys/fs/cgroup';
 
 /**
- * What can be had now without swapping, in this container if it is one; undefined where the system
- * does not tell (macOS counts what nobody uses, without the files that it could drop).
+ * Memory available now without swapping, within this container's limits; undefined if unknown
+ * (macOS reports unused memory, without the file cache that it could drop).
  */
 export function freeBytes(): number | undefined {
   if (process.platform === 'darwin') return undefined;
@@ -19,9 +18,7 @@ export function freeBytes(): number | undefined {
   return Math.min(freemem(), own === undefined ? Infinity : leftInGroup(join(groupsFolder, own)));
 }
 
-/**
- * What models may take where nobody says: what is free now, less a reserve.
- */
+/** Default budget for models: the memory free now, less a reserve. */
 export function memoryForModels(): { bytes: number; reserveBytes: number } {
   const free = freeBytes() ?? Math.min(process.availableMemory?.() ?? Infinity, freemem());
   const reserveBytes = Math.max(leastReserveBytes, free * reserveShare);
@@ -29,8 +26,8 @@ export function memoryForModels(): { bytes: number; reserveBytes: number } {
 }
 
 /**
- * What is left below the limits of a control group and those around it; Infinity without a limit.
- * Pages of files that were read count as used there, though the system drops them as it needs.
+ * Memory left below the limits of a control group and its parents; Infinity without a limit. The
+ * group counts cached file pages as used, but the system can drop them, so they count as free here.
  */
 export function leftInGroup(folder: string, top = groupsFolder): number {
   const [most, used] = ['memory.max', 'memory.current'].map((name) => Number.parseInt(textOf(join(folder, name)), 10));
@@ -39,15 +36,12 @@ export function leftInGroup(folder: string, top = groupsFolder): number {
   return folder === top || dirname(folder) === folder ? left : Math.min(left, leftInGroup(dirname(folder), top));
 }
 
-/**
- * Memory that a process holds, pages of mapped files included; undefined where the system does not
- * say.
- */
+/** A process's memory, including pages of mapped files; undefined if unknown. */
 export function residentBytes(pid: number | undefined): number | undefined {
   return statusBytes(pid, 'VmRSS');
 }
 
-/** The same without pages of files, which the system counts as free. */
+/** The same without file pages, which the system counts as free. */
 export function ownBytes(pid: number | undefined): number | undefined {
   return statusBytes(pid, 'RssAnon');
 }
@@ -57,7 +51,7 @@ function statusBytes(pid: number | undefined, key: string): number | undefined {
   return kib === undefined ? undefined : Number(kib) * 1024;
 }
 
-/** '' where there is none. */
+/** '' if there is no such file. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');

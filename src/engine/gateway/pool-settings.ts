@@ -1,25 +1,23 @@
-// What a pool of models is started with. Used by engine/gateway/pool.
+// Settings of a pool of models. Used by engine/gateway/pool.
 import type { EngineSettings } from '../api.js';
 import type { LeasePolicy } from '../leases/leases.js';
 import type { SleepSettings } from '../sleep/sleep-cache.js';
 import type { ClientSettings } from './client.js';
 
 export interface PoolSettings extends Pick<EngineSettings, 'log' | 'logLevel'> {
-  /** RAM for all models together; 0 or absent: what is free at start, less a reserve. */
+  /** RAM for all models together; 0 or absent: the memory free at start, less a reserve. */
   maxMemoryBytes?: number;
-  /**
-   * Memory of devices for all models together, by name; a device that is not named has no bound.
-   */
+  /** Device memory for all models together, by device name; devices not named have no bound. */
   maxDeviceBytes?: Readonly<Record<string, number>>;
-  /** Models at once; 0 or absent: as many as fit. */
+  /** Most loaded models; 0 or absent: as many as fit. */
   maxModels?: number;
-  /** A load that makes no progress for so long is given up; ten minutes where absent. */
+  /** A load without progress for this long fails. Default: ten minutes. */
   loadTimeoutMs?: number;
-  /** How conversations are kept of models that are unloaded; absent: not at all. */
+  /** How to keep conversations of unloaded models; absent: they are not kept. */
   sleep?: SleepSettings;
-  /** What the machine has left now; undefined where it does not tell. Tests give their own. */
+  /** Memory that the machine has left now; undefined if unknown. Tests pass their own. */
   freeBytes?: () => number | undefined;
-  /** How its engine processes are run. Tests give an entry with a fake addon. */
+  /** How to run the engine processes. Tests pass an entry with a fake addon. */
   engines?: Pick<ClientSettings, 'autoSandbox' | 'entry' | 'keepAlive' | 'restart' | 'stateFolder' | 'watch'>;
   policy?: Partial<LeasePolicy>;
 }

@@ -1,6 +1,6 @@
-// Several models behind one door: a process for each, loaded on demand and lent to requests. Which
-// of them are loaded and who works with them is decided by engine/leases; this drives it over real
-// processes and timers. Gateway process.
+// A pool of several models, each with its own process, loaded on demand and lent to requests.
+// engine/leases decides which models are loaded and which requests get them; this file carries out
+// its decisions with real processes and timers. Gateway process.
 import { RecuaError } from '../../errors.js';
 import type { Log } from '../api.js';
 import { Leases } from '../leases/leases.js';
@@ -17,7 +17,7 @@ import { ServedModel } from './served-model.js';
 
 export type { PoolSettings };
 
-/** Starts no process yet. */
+/** Starts no process until a model is needed. */
 export function startPool(catalogue: Catalogue, settings: PoolSettings = {}): ModelPool {
   return new EnginePool(catalogue, settings);
 }
@@ -39,9 +39,9 @@ class EnginePool implements ModelPool {
   readonly #leases: Leases;
   readonly #sleep: SleepCache | undefined;
   readonly #memoryBytes: number;
-  /** Memory that is not for models, where nobody said how much is. */
+  /** Memory not for models; 0 if the settings limit the models' memory. */
   readonly #reserveBytes: number;
-  /** Models that someone asked for. */
+  /** Models that have been requested. */
   readonly #served = new Map<string, ServedModel>();
   readonly #pending = new Map<number, Pending>();
   readonly #listeners = new Set<(model: PoolModel) => void>();
@@ -67,7 +67,7 @@ class EnginePool implements ModelPool {
     const listed = await this.#catalogue.list();
     await Promise.all([...this.#served.values()].map((served) => this.#lookAtFile(served)));
     const ids = new Set(listed.map(({ id }) => id));
-    // A file that is gone does not end what was loaded from it.
+    // A loaded model stays, even if its file is gone.
     const more = [...this.#served.values()].filter(({ model, engine }) => engine && !ids.has(model.id)).map(({ model }) => model);
     return [...listed, ...more].map((model) => this.#view(model));
   }
@@ -115,7 +115,7 @@ class EnginePool implements ModelPool {
   }
 
   async #close(drainMs: number): Promise<void> {
-    // Only now is #closing set: nothing is loaded from here on.
+    // After this await #closing is set: no model is loaded any more.
     await Promise.resolve();
     clearTimeout(this.#timer);
     for (const { refused } of [...this.#pending.values()]) refused(stopping());
@@ -158,7 +158,7 @@ class EnginePool implements ModelPool {
   async #ask(model: CatalogueModel, { keepAliveMs, signal, onWait }: LeaseOptions, explicit: boolean): Promise<Lease> {
     const served = this.#serve(model);
     const entry = this.#leases.model(model.id);
-    // The file is looked at before each load, and not while it is loaded.
+    // Read the file before each load, not while the model is loaded.
     const planned = entry && (entry.phase === 'loading' || entry.phase === 'ready' || (entry.waiting.length > 0 && !entry.failure));
     if (!planned) await (served.planning ??= this.#plan(served));
     this.#refuseClosed();
@@ -227,17 +227,17 @@ class EnginePool implements ModelPool {
     if (memory !== undefined) this.#tell({ kind: 'measured', model: id, bytes: { memory } });
   }
 
-  /** What was loaded is served on, whatever becomes of its file. */
+  /** Notices a changed or missing file. The loaded model keeps serving. */
   async #lookAtFile(served: ServedModel): Promise<void> {
     const { id, engine, plan } = served;
     if (!engine || !plan) return;
     const change = await this.#catalogue.changeOf(plan);
     if (served.engine !== engine || served.plan !== plan || served.fileChange === change) return;
     served.fileChange = change;
-    if (change) this.#log('warn', `${id}: its file ${change === 'gone' ? 'is gone' : 'is another by now'}; what was loaded is served on, and the next load takes what is there`);
+    if (change) this.#log('warn', `${id}: its file ${change === 'gone' ? 'is gone' : 'has changed'}; the loaded model keeps serving, and the next load reads the file that exists then`);
   }
 
-  /** One event at a time: what comes of one may be told while it is worked on. */
+  /** Handles one event at a time: carrying out commands may cause further events. */
   #tell(event: LeaseEvent): void {
     if (this.#closing) return;
     this.#untold.push(event);
@@ -250,15 +250,15 @@ class EnginePool implements ModelPool {
     } finally {
       this.#telling = false;
     }
-    // A program waits for what it asked for, not for models to leave.
+    // A program stays alive for its own requests, not for models to be unloaded.
     if (this.#pending.size > 0) this.#timer?.ref();
     else this.#timer?.unref();
     this.#tellListeners();
   }
 
   /**
-   * Memory for models beyond what those count for that have a process. Measured where it may decide
-   * of a load: other programs come and go.
+   * Memory left for models, beyond what those with a process count for. Measured only when a load
+   * may depend on it, since other programs come and go.
    */
   #freeFor(event: LeaseEvent): { memory: number } | undefined {
     const asks = event.kind === 'request' && this.#leases.model(event.model)?.phase !== 'ready';

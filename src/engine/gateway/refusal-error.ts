@@ -1,5 +1,5 @@
-// Why a request does not get its model, as an error: what it needs, what there is, what to do. Used
-// by engine/gateway/pool.
+// The error for a request that does not get its model: what it needs, what there is, what to do.
+// Used by engine/gateway/pool.
 import { RecuaError } from '../../errors.js';
 import { groupPlace, type Bytes } from '../leases/budget.js';
 import type { Refusal } from '../leases/events.js';
@@ -7,12 +7,12 @@ import type { Refusal } from '../leases/events.js';
 export function refusalError(id: string, why: Refusal): RecuaError {
   if (why.kind === 'failed') return RecuaError.fromPlain(why.error);
   if (why.kind === 'queue_full') {
-    return new RecuaError('queue_full', `${why.most} requests wait for ${id} to be loaded, and no more may; try again in a moment.`);
+    return new RecuaError('queue_full', `The queue is full: ${why.most} requests wait for ${id} to be loaded; try again in a moment.`);
   }
   const { need, budget, pinned, left = {}, maxModels, pinnedModels } = why;
   const over = (there: Bytes, place: string): boolean => (need[place] ?? 0) > there[place]! - (there === budget ? pinned[place] ?? 0 : 0);
   const rows = Object.keys(budget).filter((place) => over(budget, place)).map((place) => {
-    if (place.startsWith(groupPlace(''))) return `${place}: one model at a time, and a pinned one has its place`;
+    if (place.startsWith(groupPlace(''))) return `${place}: one model at a time, and a pinned model is in it`;
     const kept = (pinned[place] ?? 0) > 0 ? `, of which ${size(pinned[place]!)} are taken by pinned models` : '';
     return `${place}: ${size(need[place]!)} needed, ${size(budget[place]!)} there for models${kept}`;
   });
@@ -20,7 +20,7 @@ export function refusalError(id: string, why: Refusal): RecuaError {
     rows.push(`${place}: ${size(need[place]!)} needed, ${size(Math.max(0, left[place]!))} left on this machine now; other programs have the rest`);
   }
   if (maxModels > 0 && pinnedModels >= maxModels) rows.push(`models at once: ${maxModels}, all of them pinned`);
-  return new RecuaError('model_too_large', `${id} cannot be loaded here. ${rows.join('; ')}. Take a smaller model, quantization or context, or allow more.`, {
+  return new RecuaError('model_too_large', `${id} cannot be loaded here. ${rows.join('; ')}. Use a smaller model, quantization or context, or raise the limit.`, {
     param: 'model',
     details: { needed_bytes: need['memory'] ?? 0, available_bytes: Math.max(0, left['memory'] ?? (budget['memory'] ?? 0) - (pinned['memory'] ?? 0)) },
   });

@@ -1,6 +1,6 @@
-// The requests an engine has been given and not answered: ids, cancelling, and events → answers.
-// What engine/gateway/client (over a child process) and engine/in-process/local (in this process)
-// have in common; how a message reaches the engine is theirs.
+// The pending requests of an engine: ids, cancelling, and events → answers. The common base of
+// engine/gateway/client (over a child process) and engine/in-process/local (in this process), which
+// implement how a message reaches the engine.
 import { randomInt } from 'node:crypto';
 import { RecuaError } from '../../errors.js';
 import { AnswerSoFar } from './answer-so-far.js';
@@ -10,30 +10,30 @@ import type {
   ChatRequest, CompletionRequest, Delta, EmbedRequest, EngineEvent, ModelDescription, Rendered, RequestMessage, RerankRequest, SavedState,
 } from '../protocol.js';
 
-/** Texts of more characters are not kept for a further engine process once this one has begun. */
+/** Longer texts (in characters) are dropped once an engine process has begun to work on them. */
 const mostKept = 4 * 2 ** 20;
 
 /** A request that the engine has, or will have after a restart. */
 export class PendingRequest {
   readonly id: number;
   readonly type: RequestMessage['type'];
-  /** The engine process that lives has it … */
+  /** The current engine process has it … */
   sent = false;
-  /** … and found the prompt sound and fitting … */
+  /** … and has accepted the prompt as valid and fitting … */
   accepted = false;
   /** … and has begun its first step. */
   begun = false;
-  /** Processes in a row that died while they worked on it and had brought it no further. */
+  /** Processes in a row that died while they worked on it, without progress in between. */
   deaths = 0;
-  /** Tokens that its answer had when the last of them died. */
+  /** Tokens of its answer when the last of them died. */
   lengthAtDeath = 0;
-  /** Of one that generates. */
+  /** The record of a generating request. */
   readonly soFar: AnswerSoFar | undefined;
   readonly event: (event: EngineEvent) => void;
   readonly fail: (error: RecuaError) => void;
   readonly #released: Released;
   #message: RequestMessage | undefined;
-  /** Sent and still in this process, waiting for the pipe to take it. */
+  /** Copies that were sent but still wait for the pipe, in this process. */
   #onTheWay = 0;
 
   constructor(message: RequestMessage, event: PendingRequest['event'], fail: PendingRequest['fail'], released: Released) {
@@ -47,8 +47,7 @@ export class PendingRequest {
   }
 
   /**
-   * Gives the message to `send`, which calls back when no copy is left here. Nothing happens once
-   * it is dropped.
+   * Passes the message to `send`, which calls back when no copy is left here. No-op once dropped.
    */
   deliver(send: (message: RequestMessage, gone: () => void) => void): void {
     if (!this.#message) return;
@@ -60,31 +59,31 @@ export class PendingRequest {
     });
   }
 
-  /** What the next engine process gets is another message then: it has to go on. */
+  /** Changes the message for the next engine process, which has to continue the answer. */
   resume(): void {
     const message = this.#message;
     if (!message || !this.soFar) return;
     if (message.type === 'chat' || message.type === 'complete') message.begun = this.soFar.resume();
   }
 
-  /** What tells requests apart that ask for the same; undefined once its text is gone. */
+  /** What the request asks for, without asker and seed; undefined once its text is dropped. */
   get asked(): unknown {
     if (!this.#message || !('request' in this.#message)) return undefined;
     const { request } = this.#message;
     return 'sampling' in request ? { ...request, asker: undefined, sampling: { ...request.sampling, seed: undefined } } : request;
   }
 
-  /** Its text is there, to be sent again. */
+  /** Its text is kept, so it can be sent again. */
   get isKept(): boolean {
     return this.#message !== undefined;
   }
 
-  /** Long texts are not kept while an answer is written. */
+  /** Drops a long text, since the engine works on it now. */
   dropLong(): void {
     if (this.#message && lengthOf(this.#message) > mostKept) this.drop();
   }
 
-  /** It is not sent again: the text goes. */
+  /** Drops the text: the request will not be sent again. */
   drop(): void {
     if (!this.#message) return;
     this.#message = undefined;
@@ -97,7 +96,7 @@ export class PendingRequest {
 }
 
 export abstract class EngineRequests implements Engine {
-  /** In the order of arrival, which is the order of sending again. */
+  /** In order of arrival, which is also the order of resending. */
   protected readonly requests = new Map<number, PendingRequest>();
   #nextId = 1;
 
@@ -108,13 +107,11 @@ export abstract class EngineRequests implements Engine {
   abstract ready(): Promise<ModelDescription>;
   abstract close(drainMs?: number): Promise<void>;
 
-  /** Why no request can be taken now; undefined if one can. */
+  /** Why no request can be accepted now; undefined if one can. */
   protected abstract refusal(): RecuaError | undefined;
-  /**
-   * Hands a call that was just added to the engine; one that cannot be handed over is settled here.
-   */
+  /** Sends a new call to the engine, or settles it if that is impossible. */
   protected abstract submit(call: PendingRequest): void;
-  /** Tells the engine that nobody wants the answer any more. */
+  /** Cancels the request in the engine. */
   protected abstract withdraw(id: number): void;
   protected abstract endThinking(id: number): void;
   /** A call was added or settled. */
@@ -134,8 +131,7 @@ export abstract class EngineRequests implements Engine {
 
   async rerank(request: RerankRequest, signal?: AbortSignal, released?: Released): Promise<Reranked> {
     const { vectors, tokenCounts } = await this.#vectors((id) => ({ type: 'rerank', id, request }), signal, released);
-    // A head with several labels gives several numbers, of which the first is the score, as
-    // llama-server has it.
+    // A head with several labels gives several numbers. The first is the score, as in llama-server.
     return { scores: Float32Array.from(vectors, (vector) => vector[0]!), tokenCounts };
   }
 
@@ -167,10 +163,10 @@ export abstract class EngineRequests implements Engine {
     await this.#ask((id) => ({ type: 'forget', id }));
   }
 
-  /** An event of the engine, to the call it is for. */
+  /** Passes an event of the engine to its call. */
   protected dispatch(event: EngineEvent): void {
     const call = this.requests.get(event.id);
-    // Cancelled here already.
+    // It was cancelled here.
     if (!call) return;
     if (event.kind === 'accepted') {
       call.accepted = true;
@@ -192,10 +188,10 @@ export abstract class EngineRequests implements Engine {
     if (delta !== 'differs') return call.event({ id, kind: 'delta', delta });
     this.settle(id);
     this.withdraw(id);
-    call.fail(new RecuaError('model_crashed', 'The engine process died while it worked on this request, and the answer came out otherwise when it was begun anew.'));
+    call.fail(new RecuaError('model_crashed', 'The engine process died while it worked on this request, and the answer came out different when it was generated again.'));
   }
 
-  /** Tokens of answers, as the protocol lists them. */
+  /** Notes the tokens of answers, in the protocol's list format. */
   protected note(generated: Int32Array): void {
     for (let at = 0; at < generated.length;) {
       const [id, draws, count] = generated.subarray(at, at + 3) as unknown as [number, number, number];
@@ -261,7 +257,7 @@ export abstract class EngineRequests implements Engine {
     return answer;
   }
 
-  /** Sends a request, now or after a running restart. Returns what cancels it. */
+  /** Sends a request, now or after a restart. Returns the function that cancels it. */
   #start(
     make: (id: number) => RequestMessage, signal: AbortSignal | undefined, released: Released = () => {},
     fail: (error: RecuaError) => void, event: (event: EngineEvent) => void,
@@ -295,7 +291,10 @@ export abstract class EngineRequests implements Engine {
   }
 }
 
-/** Another engine process has to draw as the first does; the largest seed stands for any. */
+/**
+ * Sets a seed, so that another engine process draws the same random numbers. The largest 32-bit
+ * seed means "random", so it is never chosen.
+ */
 function seeded(message: RequestMessage): RequestMessage {
   if ((message.type !== 'chat' && message.type !== 'complete') || message.request.sampling.seed !== undefined) return message;
   const sampling = { ...message.request.sampling, seed: randomInt(0xffff_ffff) };
@@ -316,7 +315,7 @@ function cancelled(): RecuaError {
   return new RecuaError('cancelled', 'The request was cancelled.');
 }
 
-/** Whether a request is answered by this event. */
+/** Whether this event is the last one of its request. */
 function isLast(event: EngineEvent): boolean {
   return event.kind !== 'accepted' && event.kind !== 'started' && event.kind !== 'delta';
 }

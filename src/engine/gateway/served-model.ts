@@ -1,5 +1,5 @@
-// One model of a pool and its process: starts and ends that, gives up a load that makes no
-// progress, and measures what it takes. Whether it is loaded is decided by engine/leases. Used by
+// One model of a pool and its process: starts and ends the process, fails a load that makes no
+// progress, and measures its memory. engine/leases decides whether it is loaded. Used by
 // engine/gateway/pool.
 import { RecuaError } from '../../errors.js';
 import type { Engine, EngineSettings, EngineState, Log } from '../api.js';
@@ -15,37 +15,37 @@ export interface ServedModelSettings extends Pick<EngineSettings, 'logLevel'> {
   log: Log;
   engines: Pick<ClientSettings, 'entry' | 'keepAlive' | 'restart' | 'watch'> | undefined;
   loadTimeoutMs: number;
-  /** Where conversations are kept while the model is not loaded. */
+  /** Keeps conversations while the model is not loaded. */
   sleep: SleepCache | undefined;
   tell(event: LeaseEvent): void;
-  /** Its state is another, or how far its load is. */
+  /** Its state or its loading progress changed. */
   changed(): void;
 }
 
-/** Between two looks at what a process takes. */
+/** Shortest time between two measurements. */
 const measureEveryMs = 10_000;
 
 export class ServedModel {
   readonly #settings: ServedModelSettings;
   model: CatalogueModel;
   plan: LoadPlan | undefined;
-  /** One for all who ask at the same time. */
+  /** Shared by all requests that arrive at the same time. */
   planning: Promise<void> | undefined;
-  /** What became of the file that is loaded. */
+  /** How the loaded file has changed. */
   fileChange: FileChange | undefined;
-  /** What listeners were told last. */
+  /** The state that listeners were told last. */
   told = 'unloaded';
   readonly whenUnloaded: (() => void)[] = [];
   #engine: Engine | undefined;
   #known: ModelDescription | undefined;
   #fraction = 0;
-  /** Of the file that was loaded last. */
+  /** The plan's fingerprint at the last load. */
   #fingerprint: string | undefined;
   #loadTimer: NodeJS.Timeout | undefined;
   #measuredMs = 0;
   #stashMib = 0;
   #loads = 0;
-  /** Of engines that were ended. */
+  /** Crashes of previous engines. */
   #crashesBefore = 0;
 
   constructor(model: CatalogueModel, settings: ServedModelSettings) {
@@ -70,22 +70,22 @@ export class ServedModel {
     return this.#crashesBefore + (this.#engine?.crashes ?? 0);
   }
 
-  /** What it was when it was last loaded. */
+  /** Its description from the last load. */
   get known(): ModelDescription | undefined {
     return this.#known;
   }
 
-  /** How far its load is, from 0 to 1. */
+  /** Loading progress, from 0 to 1. */
   get fraction(): number {
     return this.#fraction;
   }
 
-  /** Of the memory for conversations that models share, while it has a process. */
+  /** Its share of the models' common stash budget, while it has a process. */
   get stashMib(): number {
     return this.#engine === undefined ? 0 : this.#stashMib;
   }
 
-  /** `stashMib`: its share of the memory for conversations, where its settings do not say. */
+  /** `stashMib`: its share of the common stash budget, unless its settings have a value. */
   load(stashMib: number): void {
     const { id, plan } = this;
     const { options: { cacheRamMib }, fingerprint } = plan!;
@@ -93,7 +93,7 @@ export class ServedModel {
     this.#stashMib = isShared ? stashMib : 0;
     const { log, logLevel, engines, sleep, tell, changed } = this.#settings;
     if (this.#fingerprint !== undefined && this.#fingerprint !== fingerprint) {
-      log('warn', `${id}: its file or its settings changed since it was loaded last; what is there now is loaded`);
+      log('warn', `${id}: its file or its settings changed since it was loaded last; loading the current ones`);
       sleep?.drop(id);
     }
     const options = { ...plan!.options, cacheRamMib: isShared ? stashMib : cacheRamMib, sleep: sleep?.placeOf(id) };
@@ -125,8 +125,8 @@ export class ServedModel {
   }
 
   /**
-   * Lets running answers end, at most `drainMs`, then ends the process. `sleeps`: its conversations
-   * are kept.
+   * Lets running answers end, at most `drainMs`, then ends the process. `sleeps`: keeps its
+   * conversations.
    */
   async end(drainMs: number, sleeps = false): Promise<void> {
     clearTimeout(this.#loadTimer);
@@ -136,12 +136,12 @@ export class ServedModel {
     this.#engine = undefined;
   }
 
-  /** To who waits for its end. */
+  /** Calls the listeners that wait for its end. */
   tellUnloaded(): void {
     for (const unloaded of this.whenUnloaded.splice(0)) unloaded();
   }
 
-  /** Whether it is time to look at its process and its file; once, then not for a while. */
+  /** Whether it is time to check its process and file; true at most every `measureEveryMs`. */
   isDue(): boolean {
     const nowMs = performance.now();
     if (nowMs - this.#measuredMs < measureEveryMs) return false;
@@ -150,12 +150,12 @@ export class ServedModel {
   }
 
   /**
-   * What it takes after work, which touches its buffers; undefined where that is not known.
-   * `foreseenBytes`: what it was expected to take.
+   * Its memory after work, which touches its buffers; undefined if unknown. `foreseenBytes`: the
+   * expected memory.
    */
   measure(foreseenBytes: number): number | undefined {
     const memory = residentBytes(this.#engine?.pid);
-    // Of mapped weights the system may have dropped pages that come back.
+    // A low value shows that the system dropped pages of mapped weights, which will come back.
     return memory !== undefined && memory >= foreseenBytes / 2 ? memory : undefined;
   }
 
@@ -166,18 +166,18 @@ export class ServedModel {
     } else if (state.state === 'ready') {
       this.#loads++;
     } else if (state.state === 'failed') {
-      // Of one that never was ready, ready() tells.
+      // If it was never ready, the rejection of ready() reports the failure, and this is ignored.
       this.#settings.tell({ kind: 'died', model: this.id, error: state.error.toPlain() });
     }
   }
 
-  /** Begins anew with each progress. */
+  /** Restarts the load timeout, with each progress. */
   #watchLoading(): void {
     clearTimeout(this.#loadTimer);
     const { id } = this;
     const { loadTimeoutMs, log, tell } = this.#settings;
     this.#loadTimer = setTimeout(() => {
-      const text = `${id} made no progress for ${Math.round(loadTimeoutMs / 100) / 10} s while it was loaded (at ${Math.round(this.#fraction * 100)} %), and was given up.`;
+      const text = `${id} made no progress for ${Math.round(loadTimeoutMs / 100) / 10} s while it was loaded (at ${Math.round(this.#fraction * 100)} %); the load was stopped.`;
       log('error', text);
       tell({ kind: 'failed', model: id, error: new RecuaError('model_unusable', text).toPlain() });
     }, loadTimeoutMs);

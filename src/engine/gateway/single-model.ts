@@ -1,5 +1,5 @@
-// A pool of one model over an engine that the caller started and ends: `recua api model.gguf`, and
-// servers that a program makes for a model it loaded. Leases cost nothing, and nothing is ever
+// A pool of one model, over an engine that its caller starts and ends: `recua api model.gguf`, and
+// servers that a program creates for a model it loaded. Leases cost nothing, and the model is never
 // unloaded. Gateway process.
 import { RecuaError } from '../../errors.js';
 import type { Engine } from '../api.js';
@@ -8,11 +8,11 @@ import type { ModelDescription } from '../protocol.js';
 import { activityOf } from './activity.js';
 import { residentBytes } from './memory-use.js';
 
-/** The names that the model has. */
+/** The model's names. */
 export interface SingleName {
   id: string;
   aliases: readonly string[];
-  /** Names that requests may use and answers never tell. */
+  /** Names that requests may use but answers never show. */
   unlisted?: readonly string[];
   /** When its file was made, in seconds since 1970. */
   createdSeconds: number;
@@ -20,14 +20,11 @@ export interface SingleName {
 
 export interface SingleModelPool extends ModelPool {
   readonly sole: Engine;
-  /**
-   * To be called with each new state of the engine: `onState` of its settings. Listeners hear of
-   * it.
-   */
+  /** Call this with each new state of the engine (`onState` of its settings); tells listeners. */
   stateChanged(): void;
 }
 
-/** `close()` refuses new leases and leaves the engine to who owns it. */
+/** `close()` refuses new leases, and does not close the engine, which belongs to the caller. */
 export function singleModel(engine: Engine, name: SingleName): SingleModelPool {
   return new SingleModel(engine, name);
 }
@@ -40,7 +37,7 @@ class SingleModel implements SingleModelPool {
   #closed = false;
   #loads = 0;
   #wasReady = false;
-  /** Kept over a restart of the engine: the same file comes back. */
+  /** Kept while the engine restarts: it loads the same file. */
   #known: ModelDescription | undefined;
 
   constructor(engine: Engine, name: SingleName) {
@@ -99,7 +96,7 @@ class SingleModel implements SingleModelPool {
     this.#closed = true;
   }
 
-  /** Never another model instead. As on the command line: Q4_K_M and q4_k_m are the same. */
+  /** Refuses other names. Ignores case, as on the command line: Q4_K_M and q4_k_m are the same. */
   #check(name: string | undefined): void {
     const { id, aliases, unlisted } = this.#name;
     if (name === undefined || name === '' || unlisted?.includes(name)) return;
@@ -110,7 +107,7 @@ class SingleModel implements SingleModelPool {
     throw new RecuaError('model_not_found', `The model ${told} does not exist here. This server has ${names}.`, { param: 'model' });
   }
 
-  /** Of who does not tell of its engine's states, the load that is seen is counted. */
+  /** Counts loads. Also called when the model is listed, for callers without `stateChanged`. */
   #count(): void {
     const isReady = this.sole.state.state === 'ready';
     if (isReady && !this.#wasReady) this.#loads++;
@@ -137,7 +134,7 @@ class SingleModel implements SingleModelPool {
   }
 }
 
-/** The loaded model, or the coded error that tells why there is none now. */
+/** The loaded model; throws the coded error that says why there is none now. */
 function readyModel(engine: Engine): ModelDescription {
   const { state } = engine;
   switch (state.state) {

@@ -1,7 +1,6 @@
-// What native code there is on this machine and what it can do, as a process of its own finds it:
-// whatever breaks, breaks there. Called by the command line for `--list-devices` and `doctor`, and
-// before a pool of models;
-// survey-main.ts is the process.
+// A survey of this machine's native code, backends and devices, made in a separate process, so that
+// a crash stays there. Called by the command line for `--list-devices` and `doctor`, and before a
+// pool of models starts; addon/survey-main.ts is the process.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Device, NativeBackend } from '../../addon/addon.js';
@@ -17,22 +16,22 @@ import type { NativePackage } from '../../addon/places.js';
 
 export interface Survey {
   machine: MachineFacts;
-  /** Undefined where none could be loaded: `failure` says why. */
+  /** Undefined if no addon could be loaded: `failure` says why. */
   addon: { source: string; path: string; linked: boolean; llamaCpp: string } | undefined;
   failure: PlainError | undefined;
-  /** Places that were tried in vain. */
+  /** Places that were tried without success. */
   attempts: Attempt[];
   packages: NativePackage[];
-  /** Those registered, and of the CPU's variants those that this machine cannot run. */
+  /** Registered backends, and CPU variants that this machine cannot run. */
   backends: NativeBackend[];
-  /** The backends for GPUs that are installed, loaded or not. */
+  /** Installed GPU backends, loaded or not. */
   optional: BackendReport[];
   devices: Device[];
 }
 
 /**
- * The GPUs that models may compute on; none where nobody wants one. What is wrong with them is told
- * by the load that needs one.
+ * The GPUs that models may use; none if no model wants one. Problems with a GPU are reported by the
+ * load that needs it.
  */
 export async function findGpus(wishes: readonly Parameters<typeof wantsGpu>[0][]): Promise<Device[]> {
   if (!wishes.some(wantsGpu)) return [];
@@ -41,7 +40,7 @@ export async function findGpus(wishes: readonly Parameters<typeof wantsGpu>[0][]
 }
 
 const entry = fileURLToPath(new URL('../../addon/survey-main.js', import.meta.url));
-/** Beyond the time that each probe has. */
+/** Longer than the limit of each probe. */
 const limitMs = 60_000;
 
 export function takeSurvey(): Promise<Survey> {
@@ -54,14 +53,14 @@ export function takeSurvey(): Promise<Survey> {
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4096)));
     child.on('message', (message) => {
       survey = message as Survey;
-      // Nothing is to be tidied up; a driver may take its time for that.
+      // Skip the cleanup: a driver may take long for it, and nothing needs it.
       child.kill('SIGKILL');
     });
     const end = (how: string): void => {
       clearTimeout(timer);
       if (survey) return resolve(survey);
-      const said = output.trim() === '' ? '' : ` Its last words: ${output.trim().split('\n').slice(-3).join(' | ')}`;
-      reject(new RecuaError('addon_missing', `The process that looks for devices ended by itself (${how}).${said}`));
+      const said = output.trim() === '' ? '' : ` Its last output: ${output.trim().split('\n').slice(-3).join(' | ')}`;
+      reject(new RecuaError('addon_missing', `The process that looks for devices ended without a result (${how}).${said}`));
     };
     child.on('error', (error) => end(error.message));
     child.on('close', (code, signal) => end(signal === null ? `exit code ${code}` : `signal ${signal}`));

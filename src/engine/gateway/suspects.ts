@@ -1,7 +1,7 @@
-// Which request kills engine processes. After a death all requests go on in the next process; of
-// those that were worked on at two deaths in a row, and were brought no further in between, each
-// is tried alone. One that dies again with a process that had nothing else fails, and is refused
-// for a while when it is asked again. The client of an engine process uses it.
+// Finds the request that kills engine processes. After a crash, all requests continue in the next
+// process. A request that was being worked on at two crashes in a row, without progress in between,
+// is a suspect, and each suspect is tried alone. If the process crashes again, that request fails,
+// and equal requests are refused for a while. Used by engine/gateway/client.
 import { createHash } from 'node:crypto';
 import { serialize } from 'node:v8';
 import { RecuaError } from '../../errors.js';
@@ -9,30 +9,31 @@ import type { PendingRequest } from './requests.js';
 import type { Part } from './watch.js';
 
 /**
- * Tokens beyond those at the last death that clear a request: more than a process may have
- * generated and not told.
+ * A request with this many tokens more than at the last crash is cleared: more than a process may
+ * have generated without reporting them.
  */
 const clearingTokens = 64;
-/** One that killed two processes is refused for so long. */
+/** Requests equal to a guilty one are refused for this long. */
 const refusedMs = 10 * 60_000;
 const mostRefused = 100;
 
 export class Suspects {
   #waiting: PendingRequest[] = [];
-  /** The one that the process has alone. */
+  /** The suspect that the process works on alone. */
   onTrial: PendingRequest | undefined;
-  /** Until when, by what was asked. */
+  /** End of the refusal (Date.now()), by request fingerprint. */
   readonly #refused = new Map<string, number>();
 
   /**
-   * The process died that had these requests, of which those that cannot go on are gone already;
-   * or a part of it was `stuck`, which is no accident. Returns those that are to blame.
+   * Called after the process with these requests died; requests that cannot continue have been
+   * removed. `stuck`: the part that made no progress, if that was why the process was ended; such
+   * an end is no coincidence, and counts as two crashes. Returns the guilty requests.
    */
   judge(requests: Iterable<PendingRequest>, stuck?: Part): PendingRequest[] {
     const all = [...requests];
     let worked = 0;
     for (const call of all) {
-      // One that waits in the queue for its first step does nothing.
+      // Requests that wait for their first step are innocent.
       const works = call.sent && ((call.begun && stuck !== 'pool') || (!call.accepted && stuck !== 'compute'));
       if (works) {
         worked++;
@@ -57,26 +58,26 @@ export class Suspects {
     return [call];
   }
 
-  /** The next to be tried, of those that are still wanted; undefined where none is left. */
+  /** The next suspect to try, among requests still wanted; undefined if none is left. */
   next(isWanted: (call: PendingRequest) => boolean): PendingRequest | undefined {
     if (this.onTrial && isWanted(this.onTrial) && this.onTrial.deaths > 0) return this.onTrial;
     this.#waiting = this.#waiting.filter(isWanted);
     return (this.onTrial = this.#waiting.shift());
   }
 
-  /** Its answer has more tokens: whether that ends its trial. */
+  /** Called when an answer has more tokens; returns whether that ends its trial. */
   isCleared(call: PendingRequest): boolean {
     if (call.deaths === 0 || (call.soFar?.length ?? 0) < call.lengthAtDeath + clearingTokens) return false;
     call.deaths = 0;
     return call === this.onTrial;
   }
 
-  /** Why a request is not sent: it has killed processes before. */
+  /** The error for a request that has killed processes before. */
   refusal(call: PendingRequest): RecuaError | undefined {
     if (this.#refused.size === 0) return undefined;
     const until = this.#refused.get(fingerprint(call));
     if (until === undefined || until < Date.now()) return undefined;
-    return new RecuaError('request_set_aside', 'The engine process died twice while it worked on a request like this one, so this one is not tried again for some minutes.');
+    return new RecuaError('request_set_aside', 'The engine process died twice while it worked on a request like this one, so such requests are refused for ten minutes.');
   }
 }
 

@@ -1,22 +1,22 @@
-// How fast an engine generates: tokens per second over the last seconds, all requests together.
-// From the engine's count of tokens, which comes with each of its messages; nothing is counted
-// twice. Used by engine/gateway/client and engine/in-process/local.
+// An engine's generation rate: tokens per second over the last seconds, for all requests together,
+// from the token count in each of the engine's messages. Used by engine/gateway/client and
+// engine/in-process/local.
 
-/** What is older counts no more. */
+/** Length of the window. */
 const windowMs = 5_000;
-/** Between two marks, so that few are kept. */
+/** Shortest time between two marks, so that few are kept. */
 const markEveryMs = 250;
-/** An answer of a moment is no measure of a second. */
+/** Shorter times count as this long: a very short answer says little about the rate. */
 const leastMs = 1_000;
 
 export class TokenRate {
-  /** When tokens came, with how many there had been before. */
+  /** Times at which tokens arrived, with the total before them. */
   #marks: { atMs: number; before: number }[] = [];
   #total = 0;
 
-  /** `total` is what the engine has generated since it was loaded. */
+  /** `total`: tokens that the engine has generated since it was loaded. */
   note(total: number, nowMs: number): void {
-    // Another process begins anew.
+    // A new engine process starts at 0.
     if (total < this.#total) this.#marks = [];
     else if (total > this.#total && nowMs - (this.#marks.at(-1)?.atMs ?? -Infinity) >= markEveryMs) {
       this.#forget(nowMs);

@@ -1,18 +1,18 @@
-// Tells a stuck engine process from one that is busy. Used by engine/gateway/client while a model
-// is loaded. It counts looks, not time: a gateway that was itself suspended or starved must not
-// blame the engine for that.
+// Tells a stuck engine process from a busy one. Used by engine/gateway/client while a model is
+// loaded. It counts looks, not time: a gateway that was suspended or starved itself must not blame
+// the engine.
 import type { Pulse } from '../protocol.js';
 
 export interface WatchPolicy {
-  /** Between two looks. */
+  /** Time between two looks. */
   everyMs: number;
-  /** After so long without a sign of life from a part that has work, the process is given up. */
+  /** If a part with work gives no sign of life for this long, the process is ended. */
   stuckMs: number;
 }
 
 export const defaultWatch: WatchPolicy = { everyMs: 5_000, stuckMs: 60_000 };
 
-/** The parts of an engine process that can get stuck, with words for the log. */
+/** The parts of an engine process that can get stuck, with texts for the log. */
 const parts = {
   compute: 'its computing makes no progress',
   pool: 'its preparation of requests (tokens, templates, grammars) makes no progress',
@@ -31,7 +31,7 @@ export class Watch {
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * `look` asks the process for its pulse; `stuck` is told once, after which the watch has ended.
+   * `look` asks the process for its pulse. `stuck` is called once, and the watch has then ended.
    */
   constructor(policy: WatchPolicy, look: () => void, stuck: (part: Part, why: string) => void) {
     this.#everyMs = policy.everyMs;
@@ -41,7 +41,7 @@ export class Watch {
   }
 
   start(): void {
-    // Idle programs may end while it watches.
+    // The watch must not keep an idle program alive.
     this.#timer = setInterval(() => this.tick(), this.#everyMs).unref();
     this.#look();
   }
@@ -63,7 +63,7 @@ export class Watch {
     this.#last = pulse;
   }
 
-  /** Time for the next look; one that was not answered stays the only one. */
+  /** Time for the next look. While one is unanswered, no other is sent. */
   tick(): void {
     if (this.#still.has('process')) return this.#count('process', 'it does not answer');
     this.#still.set('process', 0);

@@ -1,6 +1,6 @@
-// An engine in this process: the same calls as over engine/gateway/client, with no process between.
-// Used by library/ where a program asks for it. llama.cpp's aborts end this process then; what is
-// computed still runs on threads of its own.
+// An engine in this process: the same interface as engine/gateway/client, without an engine
+// process. Used by library/ if a program asks for it. An abort in llama.cpp then ends this process;
+// computing still runs on its own threads.
 import { RecuaError } from '../../errors.js';
 import type { Engine as EngineFace, EngineSettings, EngineState, Log } from '../api.js';
 import { EngineRequests, type PendingRequest } from '../gateway/requests.js';
@@ -15,11 +15,11 @@ import { ProofGate } from '../proof/gate.js';
 import type { EngineOptions, EngineStatus, ModelDescription } from '../protocol.js';
 
 export interface LocalSettings extends EngineSettings {
-  /** Tests give a fake. */
+  /** Tests pass a fake. */
   openNative?: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>;
 }
 
-/** Starts loading. Returns at once; `ready()` and `state` tell how it goes. */
+/** Starts loading and returns at once; `ready()` and `state` show the progress. */
 export function startLocalEngine(options: EngineOptions, settings: LocalSettings = {}): EngineFace {
   return new LocalEngine(options, settings);
 }
@@ -35,7 +35,7 @@ class LocalEngine extends EngineRequests {
   #deafen = (): void => {};
   #proof: ProofGate | undefined;
   #closing: Promise<void> | undefined;
-  /** It has no process that could die. */
+  /** There is no engine process that could die. */
   readonly crashes = 0;
   readonly pid = undefined;
 
@@ -43,7 +43,7 @@ class LocalEngine extends EngineRequests {
     super();
     this.#settings = settings;
     this.#ready = this.#load(options);
-    // Who only asks for the state need not look at this.
+    // Callers that only read the state need not handle the rejection.
     this.#ready.catch(() => {});
   }
 
@@ -75,7 +75,7 @@ class LocalEngine extends EngineRequests {
       deliver(this.#engine!, message);
       gone();
     });
-    // There is no other engine to send it to.
+    // No other engine could take it, so its text need not be kept.
     call.drop();
   }
 
@@ -94,7 +94,7 @@ class LocalEngine extends EngineRequests {
 
   async #load(options: EngineOptions): Promise<ModelDescription> {
     const { log = () => {}, openNative } = this.#settings;
-    // Not in the constructor's turn: who starts an engine hears of every state.
+    // Not in the constructor's turn, so that the caller receives every state.
     await Promise.resolve();
     try {
       const { addon, backends = [] } = await (openNative ? openNative(options) : this.#openProved(options, log));
@@ -131,7 +131,7 @@ class LocalEngine extends EngineRequests {
 
   async #openProved(options: EngineOptions, log: Log): Promise<OpenedNative> {
     this.#proof = new ProofGate(options, log);
-    // In Electron another process may be another window: what is not known stays so.
+    // In Electron a new process may be a new window, so only remembered results count.
     if (!process.versions['electron']) await this.#proof.pass();
     if (this.#closing) throw new RecuaError('shutting_down', 'The engine was closed while it loaded.');
     return await openOwnNative(options, this.#proof.refused);
@@ -144,7 +144,7 @@ class LocalEngine extends EngineRequests {
   }
 
   async #close(drainMs: number): Promise<void> {
-    // Only now is #closing set, which loading looks at.
+    // After this await #closing is set, which loading checks.
     await Promise.resolve();
     this.#turn({ state: 'closed' });
     this.#proof?.stop();
@@ -157,7 +157,7 @@ class LocalEngine extends EngineRequests {
     await this.#engine?.close();
     this.#deafen();
     clearTimeout(cancelTimer);
-    // What came too late for the engine to take it.
+    // Requests that arrived too late for the engine.
     this.failAll(new RecuaError('shutting_down', 'The engine stopped before the answer was complete.'));
   }
 }

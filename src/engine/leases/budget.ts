@@ -1,24 +1,24 @@
-// Arithmetic of memory: what models take, what there is, what would fit. Pure; used by
+// Memory arithmetic: what models need, what is available, what fits. Pure; used by
 // engine/leases/leases.
 
 /**
- * Bytes by place: `memory` is RAM, devices have their own names. A place that a budget does not
- * name has no bound. A group is a place that has room for one.
+ * Bytes by place: `memory` is RAM, devices have their own names. A place not in the budget has no
+ * bound. A group is a place with room for one model.
  */
 export type Bytes = Readonly<Record<string, number>>;
 
-/** The place of a group, of which at most one model has a process. */
+/** The place of a group: at most one model of it has a process. */
 export function groupPlace(group: string): string {
   return `group ${group}`;
 }
 
 export interface Budget {
   bytes: Bytes;
-  /** Most models at once; 0: as many as fit. */
+  /** Most loaded models; 0: as many as fit. */
   maxModels: number;
 }
 
-/** What is left of a budget; may be below zero where a model took more than was foreseen. */
+/** What is left of a budget; negative if a model takes more than expected. */
 export interface Room {
   bytes: Bytes;
   models: number;
@@ -40,24 +40,23 @@ export function fits(need: Bytes, room: Room): boolean {
   return room.models >= 1 && Object.entries(need).every(([place, bytes]) => bytes <= (room.bytes[place] ?? Infinity));
 }
 
-/** A room that is no larger than these bytes anywhere. */
+/** The room, limited to these bytes in each place. */
 export function atMostRoom(room: Room, bytes: Bytes): Room {
   return { ...room, bytes: atMost(room.bytes, { ...room, bytes }) };
 }
 
-/** No more is taken than there is. */
+/** Whether no place is overcommitted. */
 export function isSound(room: Room): boolean {
   return Object.values(room.bytes).every((bytes) => bytes >= 0);
 }
 
-/** A need that was corrected beyond what there is at all: such a model takes the whole. */
+/** The need, limited to the room: a model measured above the whole room counts as all of it. */
 export function atMost(need: Bytes, room: Room): Bytes {
   return Object.fromEntries(Object.entries(need).map(([place, bytes]) => [place, Math.min(bytes, room.bytes[place] ?? Infinity)]));
 }
 
 /**
- * How much of what a need lacks would be there if `freed` were free: from 0 to 1, the least of all
- * places.
+ * The share of the missing memory that `freed` would supply: from 0 to 1, the least of all places.
  */
 export function shareOfLack(need: Bytes, room: Room, freed: Bytes): number {
   const shares = Object.entries(need).map(([place, bytes]) => {
@@ -67,7 +66,7 @@ export function shareOfLack(need: Bytes, room: Room, freed: Bytes): number {
   return Math.min(1, ...shares);
 }
 
-/** Whether both take something of the same device; RAM is none. */
+/** Whether both use the same device; RAM does not count as one. */
 export function shareDevice(one: Bytes, other: Bytes): boolean {
   return Object.keys(one).some((place) => place !== 'memory' && one[place]! > 0 && (other[place] ?? 0) > 0);
 }

@@ -1,32 +1,32 @@
-// What happens to a pool of models, and what is to be done about it. Pure; between
-// engine/leases/leases and who drives it.
+// Events of a pool of models, and the commands that follow. Pure; the interface between
+// engine/leases/leases and its driver.
 import type { PlainError } from '../../errors.js';
 import type { Bytes } from './budget.js';
 import type { ModelPlan } from './model-entry.js';
 
 export type LeaseEvent =
   /**
-   * A model's file and settings were looked at; needed once before all else about it, then before
-   * it is loaded again.
+   * A model's file and settings were read. Must come first for each model, and again before each
+   * load.
    */
   | { kind: 'planned'; model: string; plan: ModelPlan }
   /**
-   * Someone wants to work with the model. `explicit`: the load itself is wanted, so that a failure
-   * of a moment ago is no answer.
+   * A request for the model. `explicit`: it wants the load itself, so a recent failure does not
+   * refuse it.
    */
   | { kind: 'request'; model: string; request: number; keepAliveMs?: number | undefined; explicit?: boolean }
-  /** A request that waits is no longer wanted. */
+  /** A waiting request is cancelled. */
   | { kind: 'cancel'; model: string; request: number }
   | { kind: 'release'; model: string; request: number }
-  /** The process has the model; `measured` is what it takes there, as far as that is known. */
+  /** The process has loaded the model; `measured`: its memory, as far as known. */
   | { kind: 'loaded'; model: string; measured?: Bytes | undefined }
   /** Measured again, after work. */
   | { kind: 'measured'; model: string; bytes: Bytes }
-  /** It cannot be loaded; the process may live yet. */
+  /** The load failed; the process may still be alive. */
   | { kind: 'failed'; model: string; error: PlainError }
-  /** The process died while it served, and is not started again. */
+  /** The process died while it served, and is not restarted. */
   | { kind: 'died'; model: string; error: PlainError }
-  /** The process that was to be ended is gone. */
+  /** The process that `unload` was to end is gone. */
   | { kind: 'ended'; model: string }
   | { kind: 'unload'; model: string }
   /** Time passed. */
@@ -34,18 +34,19 @@ export type LeaseEvent =
 
 export type LeaseCommand =
   | { kind: 'load'; model: string }
-  /** End the process, whatever it does; `ended` is told when it is gone. */
+  /** End the process, whatever it does; send `ended` when it is gone. */
   | { kind: 'unload'; model: string }
   | { kind: 'grant'; model: string; request: number }
   | { kind: 'refuse'; model: string; request: number; why: Refusal }
-  /** Tell of a tick then, instead of any time said before. */
+  /** Send a tick at this time; replaces the previous wake. */
   | { kind: 'wake'; atMs: number };
 
 export type Refusal =
   | { kind: 'failed'; error: PlainError }
   | { kind: 'queue_full'; most: number }
   /**
-   * It needs more than there is; `pinned` is what models take that are never unloaded. `left`: the
-   * budget would do, but the machine has only so much for it now, if all others left that may.
+   * The model needs more than there is. `pinned`: memory of models that are never unloaded. `left`:
+   * the budget is sufficient, but this is all that the machine has for it now, even if all other
+   * unpinned models left.
    */
   | { kind: 'too_large'; need: Bytes; budget: Bytes; pinned: Bytes; left?: Bytes | undefined; maxModels: number; pinnedModels: number };

@@ -1,7 +1,11 @@
-// Which models are loaded, and who works with them: events in, commands out. A model that is lent
-// to a request is never unloaded; models that do not fit together take turns; a failed load is
-// tried again when something has changed. Pure: times come in as numbers and processes are someone
-// else's. Driven by engine/gateway/pool.
+// Decides which models are loaded, and which requests get them: events in, commands out. A model
+// lent to a request is never unloaded; models that do not fit together take turns; a failed load is
+// retried when something has changed. Pure: times come in as numbers, and the driver
+// (engine/gateway/pool) runs the processes.
+//
+// After each event, `#settle` repeats three steps until no request can be granted: `#retire`
+// unloads models that nobody wants, `#makeRoom` starts loads and chooses models to leave for them,
+// and `#grantOne` lends a ready model to the first request in its queue.
 import type { PlainError } from '../../errors.js';
 import { atMost, atMostRoom, fits, groupPlace, isSound, shareDevice, wholeRoom, without, withMore, type Budget, type Bytes, type Room } from './budget.js';
 import type { LeaseCommand, LeaseEvent, Refusal } from './events.js';
@@ -9,19 +13,19 @@ import { ModelEntry, type ModelPlan } from './model-entry.js';
 import { chooseVictims, defaultTurns, worth, type TurnPolicy } from './turns.js';
 
 export interface LeasePolicy extends TurnPolicy {
-  /** Models that are loaded at the same time. */
+  /** Most loads at the same time. */
   mostLoading: number;
-  /** Pause after a failed load; doubles with each further one, … */
+  /** Pause after a failed load; doubles with each further failure, … */
   retryMs: number;
   /** … up to this. */
   mostRetryMs: number;
-  /** A first guess of how fast models are loaded. */
+  /** Initial estimate of the loading speed. */
   loadBytesPerMs: number;
 }
 
 export const defaultPolicy: LeasePolicy = { ...defaultTurns, mostLoading: 2, retryMs: 2_000, mostRetryMs: 300_000, loadBytesPerMs: 500_000 };
 
-/** What a load takes at least: a process starts. */
+/** Shortest estimate of a load: a process has to start. */
 const leastLoadMs = 200;
 
 export class Leases {
@@ -39,24 +43,24 @@ export class Leases {
     this.#policy = { ...defaultPolicy, ...policy };
   }
 
-  /** What is known of a model; undefined before it was planned. Not to be changed. */
+  /** A model's entry; undefined before it was planned. */
   model(id: string): Readonly<ModelEntry> | undefined {
     return this.#models.get(id);
   }
 
-  /** Requests wait for a model that neither is there nor is loaded. */
+  /** Requests wait for a model that is neither loaded nor loading. */
   get waitsForRoom(): boolean {
     return [...this.#models.values()].some(waitsForRoom);
   }
 
   /**
-   * `free`: what the machine has left now, beyond what the models count for that have a process. A
-   * load is bound by it as by the budget. Absent: it was not measured.
+   * `free`: memory that the machine has left now, beyond what models with a process count for. It
+   * limits loads like the budget does. Absent: not measured.
    */
   handle(event: LeaseEvent, nowMs: number, free?: Bytes): LeaseCommand[] {
     this.#commands = [];
     this.#free = free;
-    // Whoever tells of it has no other.
+    // The driver has only one timer, which has fired.
     if (event.kind === 'tick') this.#wakeMs = Infinity;
     if (event.kind === 'planned') this.#planned(event.model, event.plan);
     else if (event.kind !== 'tick') this.#happened(event, this.#entry(event.model), nowMs);
@@ -83,7 +87,7 @@ export class Leases {
     if (!entry.present) entry.need = entry.measured ?? plan.need;
   }
 
-  /** To have a process takes the group's only place. */
+  /** Adds the group's only place to the need and the budget. */
   #withGroup(plan: ModelPlan): ModelPlan {
     if (plan.group === undefined) return plan;
     const place = { [groupPlace(plan.group)]: 1 };
@@ -114,7 +118,7 @@ export class Leases {
       case 'ended':
         if (entry.phase !== 'unloading') return;
         if (entry.served) this.#unloads++;
-        // Its own end frees nothing that its own load did not have.
+        // Unloading this model itself is no reason to retry its load.
         if (entry.failure && entry.served) entry.failure.unloads++;
         entry.need = entry.measured ?? entry.plan.need;
         return entry.enter('unloaded', nowMs);
@@ -128,7 +132,7 @@ export class Leases {
     const { failure, plan } = entry;
     if (failure && entry.phase !== 'loading') {
       const changed = explicit || failure.fingerprint !== plan.fingerprint || failure.unloads < this.#unloads || nowMs >= failure.retryAtMs;
-      // Others who wait for it wait for another try, which serves this one as well.
+      // If others wait for a retry, this request waits with them.
       if (!changed && entry.waiting.length === 0) return this.#refuse(entry, id, { kind: 'failed', error: failure.error });
     }
     if (entry.waiting.length >= plan.mostWaiting) return this.#refuse(entry, id, { kind: 'queue_full', most: plan.mostWaiting });
@@ -145,7 +149,7 @@ export class Leases {
   #loaded(entry: ModelEntry, measured: Bytes | undefined, nowMs: number): void {
     if (entry.phase !== 'loading') return;
     entry.loadMs = Math.max(1, nowMs - entry.sinceMs);
-    // What is not touched yet is not measured: less than was foreseen may still become more.
+    // Memory not touched yet is not measured, so a value below the expected need does not count.
     if (measured) {
       const both = { ...entry.plan.need, ...measured };
       entry.measured = Object.fromEntries(Object.entries(both).map(([place, bytes]) => [place, Math.max(bytes, entry.plan.need[place] ?? 0)]));
@@ -157,7 +161,7 @@ export class Leases {
     entry.enter('ready', nowMs);
   }
 
-  /** Who asked hears why; the process goes. */
+  /** Notes a failure: refuses the waiting requests and unloads the process. */
   #broken(entry: ModelEntry, error: PlainError, nowMs: number): void {
     const times = (entry.failure?.times ?? 0) + 1;
     const pauseMs = Math.min(this.#policy.mostRetryMs, this.#policy.retryMs * 2 ** (times - 1));
@@ -192,8 +196,8 @@ export class Leases {
   }
 
   /**
-   * Unloads what nobody wants any more: its time is over, it was asked for, or it took more than
-   * there is room for.
+   * Unloads models that nobody wants: their keep-alive is over, an unload was requested, or memory
+   * is overcommitted.
    */
   #retire(nowMs: number): void {
     for (const entry of this.#models.values()) {
@@ -210,7 +214,7 @@ export class Leases {
     }
   }
 
-  /** What no process takes. */
+  /** The budget, less all models with a process. */
   #room(): Room {
     let room = wholeRoom(this.#budget);
     for (const entry of this.#models.values()) if (entry.present) room = without(room, entry.need);
@@ -218,8 +222,8 @@ export class Leases {
   }
 
   /**
-   * Starts what fits, and has others leave for what does not, in the order of arrival. Returns when
-   * to look again if nothing happens until then.
+   * Goes through the waiting models in order of arrival: loads those that fit, and makes others
+   * leave for those that do not. Returns the time to look again if nothing happens before.
    */
   #makeRoom(nowMs: number): number {
     const all = [...this.#models.values()];
@@ -227,8 +231,8 @@ export class Leases {
     const candidates = all.filter(waitsForRoom)
       .sort((a, b) => a.waiting[0]!.arrival - b.waiting[0]!.arrival);
     /**
-     * What is free now, and what will be when all have left that leave, less what candidates before
-     * have a claim on.
+     * Room now, and after all leaving models have left; both without the claims of earlier
+     * candidates.
      */
     let now = this.#free ? atMostRoom(this.#room(), this.#free) : this.#room();
     let later = all.filter((entry) => entry.phase === 'unloading').reduce((room, entry) => withMore(room, entry.need), now);
@@ -242,7 +246,7 @@ export class Leases {
       const need = this.#needOf(entry);
       if (need === undefined) continue;
       if (fits(need, now)) {
-        // Else its last process has yet to end, or others load: both come to an end by themselves.
+        // Otherwise its last process still ends, or other loads run: later events come back here.
         if (entry.phase === 'unloaded' && this.#mayStart(need)) this.#load(entry, need, nowMs);
         claim(need);
         continue;
@@ -263,7 +267,7 @@ export class Leases {
         claim(need);
         continue;
       }
-      // Smaller ones may use what is free meanwhile, but not for ever.
+      // Smaller models may use the free room meanwhile, but not forever.
       const firstMs = entry.waiting[0]!.sinceMs + this.#policy.turnMs;
       againMs = Math.min(againMs, choice.againMs);
       if (firstMs <= nowMs) break;
@@ -286,7 +290,7 @@ export class Leases {
   }
 
   /**
-   * What to count for a model that is to be loaded. One that can never fit is refused: undefined.
+   * The memory to count for a model to load. If it can never fit: refuses it, returns undefined.
    */
   #needOf(entry: ModelEntry): Bytes | undefined {
     const present = [...this.#models.values()].filter((one) => one.present);
@@ -306,7 +310,7 @@ export class Leases {
   }
 
   /**
-   * One request gets its model, if one can: whoever waits for room may have a say before the next.
+   * Grants one request, if possible. Only one, so that models waiting for room are checked next.
    */
   #grantOne(nowMs: number): boolean {
     for (const entry of this.#models.values()) {

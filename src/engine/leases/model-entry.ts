@@ -1,31 +1,31 @@
-// What is known of one model of a pool. Pure state; changed by engine/leases/leases alone.
+// The state of one model of a pool. Only engine/leases/leases changes it.
 import type { PlainError } from '../../errors.js';
 import type { Bytes } from './budget.js';
 
 /**
- * `loading`, `ready` and `unloading` have a process. An `unloaded` model that requests wait for
- * waits for room; one with a failure failed when it was loaded last.
+ * `loading`, `ready` and `unloading` models have a process. An `unloaded` model with waiting
+ * requests waits for room; `failure` is set if its last load failed.
  */
 export type Phase = 'unloaded' | 'loading' | 'ready' | 'unloading';
 
-/** How a model is loaded, as far as it matters here. */
+/** The part of a load plan that matters here. */
 export interface ModelPlan {
-  /** What it is expected to take. */
+  /** Expected memory. */
   need: Bytes;
-  /** Another one where the file is another. */
+  /** Changes with the file. */
   fingerprint: string;
   keepAliveMs: number;
   pinned: boolean;
-  /** Of the models of one group at most one has a process. */
+  /** At most one model of a group has a process. */
   group?: string | undefined;
-  /** Requests that may wait for it. */
+  /** Most requests that may wait for it. */
   mostWaiting: number;
 }
 
 export interface WaitingRequest {
-  /** Given by who asks; the lease has the same. */
+  /** Chosen by the driver; the lease has the same id. */
   readonly id: number;
-  /** Requests are numbered as they come, over all models. */
+  /** Sequential number over all models, in order of arrival. */
   readonly arrival: number;
   readonly sinceMs: number;
   readonly keepAliveMs: number | undefined;
@@ -34,45 +34,43 @@ export interface WaitingRequest {
 /** The last load failed. */
 export interface LoadFailure {
   error: PlainError;
-  /** Of the file that did not load. */
+  /** Fingerprint of the file that failed to load. */
   fingerprint: string;
-  /** How often in a row. */
+  /** Failures in a row. */
   times: number;
-  /** From then on it is tried again, even where nothing is known to have changed. */
+  /** From then on the load is retried, even if nothing is known to have changed. */
   retryAtMs: number;
-  /** Models that had been unloaded by then. */
+  /** The pool's count of unloads at that time. */
   unloads: number;
 }
 
 export class ModelEntry {
   phase: Phase = 'unloaded';
   plan: ModelPlan;
-  /** What it took the last time, as far as it was measured. */
+  /** Its memory at the last measurement. */
   measured: Bytes | undefined;
-  /** What is counted for it while it has a process, and foreseen while not. */
+  /** Memory counted for it while it has a process; otherwise the expected memory. */
   need: Bytes;
-  /** What a load takes: measured, or guessed from its size. */
+  /** Duration of a load: measured, or estimated from its size. */
   loadMs: number;
-  /** In the order of arrival. */
+  /** In order of arrival. */
   waiting: WaitingRequest[] = [];
-  /** Keep-alive that each asks for, by lease. */
+  /** The keep-alive that each lease asks for, by lease id. */
   readonly leases = new Map<number, number | undefined>();
-  /** It was ready since its process began. */
+  /** The current process has become ready. */
   served = false;
   /** When this phase began. */
   sinceMs = 0;
-  /** When it was last worked with. */
+  /** When it was last used. */
   usedMs = 0;
-  /** Keep-alive that counts now. */
+  /** Current keep-alive. */
   keepAliveMs: number;
   failure: LoadFailure | undefined;
-  /** It was asked to be unloaded: requests from this arrival on wait for the next load. */
+  /** An unload was requested: requests from this arrival on wait for the next load. */
   stopFrom: number | undefined;
-  /** Others need its room and its turn is over: it takes no new requests. */
+  /** Other models need its room and its turn is over: it takes no new requests. */
   draining = false;
-  /**
-   * Since when others wait for room while it is loaded, and how many requests it was lent to since.
-   */
+  /** Since when other models wait for room while it is loaded, and its grants since then. */
   turn: { sinceMs: number; granted: number } | undefined;
 
   constructor(readonly id: string, plan: ModelPlan, loadMs: number) {
@@ -82,24 +80,24 @@ export class ModelEntry {
     this.loadMs = loadMs;
   }
 
-  /** It has a process, whose memory counts. */
+  /** Whether it has a process, whose memory counts. */
   get present(): boolean {
     return this.phase !== 'unloaded';
   }
 
-  /** When it is unloaded if nobody asks for it; undefined: not at all, or it is in use. */
+  /** When it is unloaded without further requests; undefined: never, or it is in use. */
   get expiresMs(): number | undefined {
     if (this.phase !== 'ready' || this.leases.size > 0 || this.plan.pinned || this.keepAliveMs === Infinity) return undefined;
     return this.usedMs + this.keepAliveMs;
   }
 
-  /** The first request that it could be lent to now, if it were ready. */
+  /** The first waiting request that may still get it, once it is ready. */
   get next(): WaitingRequest | undefined {
     const first = this.waiting[0];
     return first && (this.stopFrom === undefined || first.arrival < this.stopFrom) ? first : undefined;
   }
 
-  /** Someone works with it, or would if it were ready. */
+  /** Whether a request has it, or waits for it and may still get it. */
   get wanted(): boolean {
     return this.leases.size > 0 || this.next !== undefined;
   }

@@ -1,38 +1,40 @@
-// Who must leave for another model, and when. Several models that do not fit together take turns: a
-// model that is loaded serves on while others wait, but not for ever, so that neither swapping nor
-// waiting takes over. Pure; used by engine/leases/leases.
+// Chooses which models leave for another, and when. Models that do not fit together take turns: a
+// loaded model keeps serving while others wait, but not forever, which balances swapping against
+// waiting. Pure; used by engine/leases/leases.
 import { fits, shareOfLack, withMore, type Bytes, type Room } from './budget.js';
 import type { ModelEntry } from './model-entry.js';
 
 export interface TurnPolicy {
-  /** A turn ends after so many requests, where it took as long as the swap that follows … */
+  /**
+   * A turn ends after this many requests, if it took at least as long as the swap that follows …
+   */
   requests: number;
-  /** … or after so long, or two swaps where these take longer. */
+  /** … or after this time, or the time of two swaps if that is longer. */
   turnMs: number;
-  /** A model that has nothing to do waits for its next request for a share of the swap's time, … */
+  /** An idle model waits for its next request for this share of the swap's time, … */
   lingerShare: number;
-  /** … at least and at most so long. */
+  /** … within these limits. */
   leastLingerMs: number;
   mostLingerMs: number;
 }
 
 export const defaultTurns: TurnPolicy = { requests: 32, turnMs: 10_000, lingerShare: 0.25, leastLingerMs: 50, mostLingerMs: 2_000 };
 
-/** Victims, or the time at which to look again where time alone can bring some. */
+/** The models that leave; if there are none, the time at which to look again. */
 export type Choice = { victims: ModelEntry[] } | { victims: undefined; againMs: number };
 
-/** Time that is lost when one model goes for another and comes back. */
+/** Time lost when one model leaves for the other and comes back. */
 function swapMs(one: ModelEntry, other: ModelEntry): number {
   return one.loadMs + other.loadMs;
 }
 
 /**
- * From when on a model that is loaded may be made to leave for another, if nothing comes in
- * between; Infinity: not before something else happens.
+ * The time from which a loaded model may have to leave for another, if nothing happens before;
+ * Infinity: not until some event.
  */
 export function leavesAtMs(entry: ModelEntry, candidate: ModelEntry, policy: TurnPolicy): number {
   if (entry.plan.pinned) return Infinity;
-  // Nobody waits for it any more.
+  // A load that no request wants any more may be stopped at once.
   if (entry.phase === 'loading') return entry.wanted ? Infinity : 0;
   if (entry.phase !== 'ready') return Infinity;
   const swap = swapMs(entry, candidate);
@@ -44,18 +46,16 @@ export function leavesAtMs(entry: ModelEntry, candidate: ModelEntry, policy: Tur
 }
 
 /**
- * The one figure: milliseconds that it costs to have the model back, for each second that nobody
- * wanted it. The lowest leaves first. Of a model that frees only a part of what is lacking, several
- * must go: it counts for as much more.
+ * A model's value: milliseconds to load it again, divided by the seconds that it has been idle. The
+ * model with the lowest value leaves first. If it frees only a share of the missing memory, several
+ * must leave, so its value is divided by that share.
  */
 export function worth(entry: ModelEntry, nowMs: number, share: number): number {
   const idleSeconds = entry.wanted ? 0 : (nowMs - entry.usedMs) / 1000;
   return entry.loadMs / (idleSeconds + 1) / Math.max(share, 0.001);
 }
 
-/**
- * The models that leave, so that a need fits into the room: as few and as little worth as can be.
- */
+/** Chooses the models that leave so that the need fits: as few and as little worth as possible. */
 export function chooseVictims(
   candidate: ModelEntry, need: Bytes, room: Room, loaded: readonly ModelEntry[], policy: TurnPolicy, nowMs: number,
 ): Choice {
@@ -75,7 +75,7 @@ function leaveRoom(need: Bytes, room: Room, may: readonly ModelEntry[], nowMs: n
     chosen.push(entry);
   }
   if (!fits(need, roomAfter(room, chosen))) return undefined;
-  // What turned out to be needless by a larger one that came later stays.
+  // A larger model added later may make earlier ones unnecessary: those stay.
   for (const entry of [...chosen].reverse()) {
     const others = chosen.filter((one) => one !== entry);
     if (fits(need, roomAfter(room, others))) chosen.splice(chosen.indexOf(entry), 1);

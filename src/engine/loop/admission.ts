@@ -1,6 +1,6 @@
-// Brings sequences into their slots, with the KV they share: the context calls that the prefix
-// cache's choices stand for. Called by the engine's loop between two steps, while the native thread
-// is idle.
+// Moves sequences into their slots, with the KV they share: makes the context calls for the prefix
+// cache's decisions. Called by the engine's loop between two steps, while the native thread is
+// idle.
 import type { NativeContext } from '../../addon/addon.js';
 import type { Checkpoint } from '../planning/checkpoints.js';
 import type { SlotMove, Placement, PrefixCache } from '../planning/prefix.js';
@@ -10,7 +10,7 @@ import type { StepCosts } from '../planning/step-costs.js';
 import { discard } from './sleep-files.js';
 import type { WaitingQueue } from './waiting-queue.js';
 
-/** A move pays off where it takes less than it saves in so many steps; more may never come. */
+/** A move must pay off within this many steps, since more may never come. */
 const foreseen = 16;
 
 export class Admission {
@@ -26,7 +26,7 @@ export class Admission {
     this.#log = log;
   }
 
-  /** Waiting sequences take free slots. */
+  /** Gives free slots to waiting sequences. */
   async join(waiting: WaitingQueue, running: Sequence[]): Promise<void> {
     for (const { sequence, placement } of joinFromQueue(waiting.sequences, this.#cache, () => waiting.sort())) {
       running.push(sequence);
@@ -38,13 +38,13 @@ export class Admission {
     await this.#discardCheckpoints();
   }
 
-  /** Of those that are read, and have come to where they may have to go back to. */
+  /** Takes checkpoints of sequences that have been read up to their `checkpointAt`. */
   async takeCheckpoints(running: readonly Sequence[]): Promise<void> {
     for (const sequence of running) {
       if (sequence.checkpointAt === 0 || sequence.evaluated < sequence.checkpointAt) continue;
       const isThere = sequence.state === 'prefill' && sequence.evaluated === sequence.checkpointAt;
       sequence.checkpointAt = 0;
-      // Where memory is short there is none, and nothing is lost but time.
+      // Without memory for it there is no checkpoint, which costs only time.
       const { id, sizeBytes } = isThere ? await this.#context.checkpointSequence(sequence.slot).catch(() => ({ id: 0, sizeBytes: 0 })) : { id: 0, sizeBytes: 0 };
       if (id > 0) this.#cache.addCheckpoint(sequence, id, sizeBytes);
       await this.#discardCheckpoints();
@@ -55,7 +55,7 @@ export class Admission {
     for (const { id } of this.#cache.dropped.splice(0)) await this.#context.dropStash(id);
   }
 
-  /** Closes one gap among the running sequences, if that costs less than steps in two passes. */
+  /** Closes one gap among the running sequences, if that costs less than steps with more passes. */
   async straighten(running: readonly Sequence[]): Promise<void> {
     const move = this.#cache.straighten();
     if (!move) return;
@@ -83,8 +83,8 @@ export class Admission {
   }
 
   /**
-   * Makes the slot hold exactly the placement's prefix. False where the memory turns out not to be
-   * able to.
+   * Makes the slot hold exactly the placement's prefix. False if that turns out to be impossible;
+   * the caller then empties the slot.
    */
   async #takeOver({ slot, source, stash, reused, held, keep, leaving, checkpoint }: Placement): Promise<boolean> {
     if (keep) await this.#stash(slot, keep, leaving);
@@ -97,7 +97,7 @@ export class Admission {
     if (held > 0) await this.#context.removeSequence(slot, 0, -1);
     if (stash > 0) {
       const whole = this.#cache.pool.entries.find(({ id }) => id === stash)?.tokens.length;
-      // It gave way to what was kept just now.
+      // The stash was dropped for the one added just now.
       if (whole === undefined) return false;
       const back = await this.#context.unstashSequence(stash, slot, checkpoint ? whole : reused);
       if (back && (!checkpoint || await this.#context.rollBackSequence(checkpoint.id, slot, reused))) {
@@ -116,7 +116,7 @@ export class Admission {
   }
 
   async #stash(slot: number, tokens: Int32Array, checkpoints: readonly Checkpoint[] = []): Promise<void> {
-    // Where memory is short nothing is kept, and nothing is lost but time.
+    // Without memory nothing is stashed, which costs only time.
     const { id, sizeBytes } = await this.#context.stashSequence(slot).catch(() => ({ id: 0, sizeBytes: 0 }));
     if (id === 0) return void this.#cache.dropped.push(...checkpoints);
     await discard(this.#context, this.#cache.pool.add({ id, tokens, sizeBytes, checkpoints }));

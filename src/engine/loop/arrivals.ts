@@ -1,11 +1,12 @@
-// Who is about to ask: requests on their way through preparation, and clients whose answer has just
-// ended, who often send their next at once. What comes together is read together: each step reads
-// all weights, and rows of prompts beside rows that decode are a pass of their own.
+// Expected requests: those being prepared, and those of clients whose answer has just ended, who
+// often send the next one at once. The loop waits briefly for them, so that their prompts are read
+// together: each step reads all weights, and prompt rows beside decoding rows take a pass of their
+// own.
 import type { Wakeup } from './wakeup.js';
 
-/** Nothing is waited for longer than this, nor after an answer has ended so long ago. */
+/** The longest wait, both from its start and after the last answer ended. */
 const mostMs = 20;
-/** Of the clients whose answer has ended, so many come back at once. */
+/** Estimated share of clients that send another request at once after an answer. */
 const returning = 1 / 2;
 
 export class Arrivals {
@@ -14,12 +15,12 @@ export class Arrivals {
   #leaving = 0;
   #leftMs = -Infinity;
 
-  /** `wakeup` is called when a request has been prepared. */
+  /** The owner calls `wakeup` when a request has been prepared. */
   constructor(wakeup: Wakeup) {
     this.wakeup = wakeup;
   }
 
-  /** A request came; `prepared` follows, whatever becomes of it. */
+  /** A request arrived; `prepared` follows, also if it fails. */
   came(): void {
     this.#preparing++;
     if (this.#leaving > 0) this.#leaving--;
@@ -29,7 +30,7 @@ export class Arrivals {
     this.#preparing--;
   }
 
-  /** So many answers ended just now. */
+  /** `count` answers ended just now. */
   left(count: number): void {
     const nowMs = performance.now();
     this.#leaving = count + (nowMs - this.#leftMs < mostMs ? this.#leaving : 0);
@@ -37,8 +38,8 @@ export class Arrivals {
   }
 
   /**
-   * Waits for those who may be read together with what is there, which saves `savedMs`; `room` is
-   * for how many more there are sequences.
+   * Waits for requests whose prompts can be read together with the present ones. Sharing a step
+   * saves `savedMs`; `room` is the number of free sequences.
    */
   async gather(savedMs: number, room: number): Promise<void> {
     const startMs = performance.now();

@@ -1,7 +1,7 @@
 // The loop of the engine process: plan → step → settle, one native promise per step for all
-// sequences together. The next step is submitted before the text work of the last one, so that
-// detokenizing, stop strings, parsing and IPC happen while llama.cpp computes. Called by host;
-// everything here runs on the engine process's JS thread.
+// sequences together. It submits the next step before the text work of the last one, so that
+// detokenizing, stop strings, parsing and IPC happen while llama.cpp computes. Called by host.
+// Everything here runs on the engine process's JavaScript thread.
 import type { NativeAddon, NativeContext, NativeModel, StepResult } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { Admission } from './admission.js';
@@ -29,8 +29,8 @@ import { Vitals } from './vitals.js';
 import { WaitingQueue } from './waiting-queue.js';
 
 /**
- * A step expected to take longer than this is stopped when all it works for was cancelled; its KV
- * is lost then.
+ * If all requests of a step are cancelled, the step is aborted if it is expected to take longer
+ * than this. Its KV is lost then.
  */
 const worthAbortingMs = 250;
 
@@ -41,18 +41,18 @@ export class EngineLoop {
   readonly #cache: PrefixCache;
   readonly #plan = new Plan();
   readonly #batch: StepBatch;
-  /** Requests taken and not answered, by id; undefined while being prepared. */
+  /** Accepted requests without an answer yet, by id; undefined while being prepared. */
   readonly #active = new Map<number, Generation | undefined>();
   readonly #requests = new Map<Sequence, Generation>();
   readonly #waiting: WaitingQueue;
-  /** What is to be done with KV between two steps, and the work under way that may bring more. */
+  /** KV work to do between two steps, and the requests that may still add some. */
   readonly #jobs: (() => Promise<void>)[] = [];
   readonly #keeping = new Set<number>();
   readonly #keeper: StateKeeper;
   readonly #sleep: SleepFiles | undefined;
   readonly #running: Sequence[] = [];
   readonly #text: TextWork;
-  /** Requests that are told how far their prompt is read. */
+  /** Requests that want to know how far their prompt is evaluated. */
   readonly #watched = new Set<Generation>();
   readonly #outbox: Outbox;
   readonly #intake: Intake;
@@ -63,7 +63,7 @@ export class EngineLoop {
   readonly vitals: Vitals;
   readonly #decisions = new Decisions((request, outcome) => this.#decided(request, outcome));
   #closing: Promise<void> | undefined;
-  /** Settles when the loop ends; rejects if it broke, after which nothing more is answered. */
+  /** Settles when the loop ends; rejects if it broke: then no request is answered any more. */
   readonly ended: Promise<void>;
 
   constructor(addon: NativeAddon, loaded: LoadedModel, hooks: EngineHooks) {
@@ -113,14 +113,14 @@ export class EngineLoop {
     void this.#embeddings.start(id, request);
   }
 
-  /** What the model itself can tell; the result is the request's answer. */
+  /** Asks the model itself, e.g. to tokenize; the result is the request's answer. */
   ask(id: number, question: (model: NativeModel, options: EngineOptions) => Promise<unknown>): void {
     void this.#outbox.answer(id, question(this.#loaded.model, this.#loaded.options));
   }
 
   /**
-   * Work on the KV of idle sequences; its result is the request's answer. Only what it gives to
-   * `betweenSteps` keeps steps waiting.
+   * Works on the KV of idle sequences; the result is the request's answer. Steps wait only for jobs
+   * that it passes to `betweenSteps`.
    */
   keep(id: number, work: (keeper: StateKeeper, context: NativeContext, betweenSteps: BetweenSteps) => Promise<SavedState>): void {
     const { context } = this.#loaded;
@@ -136,8 +136,8 @@ export class EngineLoop {
   endThinking = (id: number): void => void this.#active.get(id)?.sampler.endThinking();
 
   /**
-   * Takes effect before the next step, wherever the request is. Unknown ids have been answered
-   * already.
+   * Takes effect before the next step, whatever state the request is in. Ignores unknown ids: those
+   * requests have been answered.
    */
   cancel(id: number): void {
     if (this.#embeddings?.cancel(id) || !this.#active.has(id)) return;
@@ -155,25 +155,22 @@ export class EngineLoop {
     this.#stir();
   }
 
-  /**
-   * Something came that the loop must look at: it wakes, or the step in flight is the last before
-   * it does.
-   */
+  /** Wakes the loop for something new, or ends the run of steps after the one in flight. */
   #stir(): void {
     this.wakeup.wake();
     if (this.#inFlight) this.#loaded.context?.pause();
   }
 
   /**
-   * Finishes what was taken, takes no more, frees all native memory. Where it `sleeps`,
-   * conversations are kept for the next engine of the model. Idempotent.
+   * Refuses new requests, finishes accepted ones, frees all native memory. With `sleeps`, writes
+   * the conversations to files for the model's next engine. Idempotent.
    */
   close(sleeps = false): Promise<void> {
     return (this.#closing ??= this.#close(sleeps));
   }
 
   async #close(sleeps: boolean): Promise<void> {
-    // Only now is #closing set, which the loop looks at when it wakes.
+    // After this await #closing is set, which the loop checks when it wakes.
     await Promise.resolve();
     this.#stir();
     const { context } = this.#loaded;
@@ -193,7 +190,7 @@ export class EngineLoop {
     const { promptLength: promptTokens } = sequence;
     const accepted = { id, kind: 'accepted', promptTokens, prompt: sequence.tokens.subarray(0, promptTokens) } as const;
     if (sequence.state === 'finished') {
-      // The last step of another process had ended it.
+      // It had ended with the last step of another engine process.
       this.#outbox.push({ ...accepted, position: 0 });
       this.#text.add(request);
       return this.#drop(request);
@@ -229,12 +226,12 @@ export class EngineLoop {
       if (step) await this.#settle(context, step);
       else if (this.#closing && this.#active.size === 0 && this.#keeping.size === 0) return;
       else if (this.#isIdle() && this.#jobs.length === 0) await this.#rest(context);
-      // All that runs was cancelled just now and leaves next; messages come first.
+      // All running requests were just cancelled and leave next; handle messages first.
       else await new Promise((resolve) => setImmediate(resolve));
     }
   }
 
-  /** Until something comes. */
+  /** Sleeps until something arrives. */
   async #rest(context: NativeContext): Promise<void> {
     const isBusy = (): boolean => this.#active.size + this.#jobs.length > 0 || this.#closing !== undefined;
     if (!this.#sleep?.isBehind || isBusy()) await this.wakeup.sleep();
@@ -267,10 +264,7 @@ export class EngineLoop {
     request.leave(this.#active.has(request.id));
   }
 
-  /**
-   * Builds the next step and hands it to the native thread; undefined if there is nothing to
-   * compute.
-   */
+  /** Builds the next step and submits it; undefined if there is nothing to compute. */
   #submit(context: NativeContext): Promise<StepResult[]> | undefined {
     const plan = this.#plan;
     const { maxStallMs } = this.#loaded.options;
@@ -287,7 +281,7 @@ export class EngineLoop {
     }
     if (!this.#cache.memory.partial) this.#batch.dropGuesses();
     this.#batch.fill(plan, (sequence) => this.#requests.get(sequence)!);
-    // The gateway must know who may have caused a crash before the step that may crash.
+    // Before a step that may crash, the gateway must know which requests may have caused it.
     if (begun) this.#outbox.flush();
     this.#inFlight = true;
     return context.steps(this.#batch.input, this.#mostSteps(), (results) => {
@@ -297,9 +291,9 @@ export class EngineLoop {
     });
   }
 
-  /** Steps that may follow each other without a look at what came meanwhile. */
+  /** Most steps that may run before the loop handles new requests. */
   #mostSteps(): number {
-    // What a stop string's sequence evaluated too much has to be removed from its end.
+    // Steps after a stop string evaluate too much, which must be removed from the sequence's end.
     if (!this.#cache.memory.partial || this.#closing || this.#jobs.length > 0) return 1;
     return this.#waiting.length > 0 && this.#cache.freeSlots > 0 ? 1 : stepsAhead(this.#plan, this.#batch.asking);
   }
@@ -316,7 +310,7 @@ export class EngineLoop {
     for (const result of results) this.#take(result);
   }
 
-  /** What one step brought; text is made of it later. */
+  /** Takes one step's result; the text work follows later. */
   #take(result: StepResult): void {
     const plan = this.#plan;
     this.vitals.stepped();
@@ -333,10 +327,10 @@ export class EngineLoop {
       if (last === scored) request.sequence.scored++;
       else if (last === undecided) this.#decisions.add(request, given.length);
       else if (last < 0) {
-        // The KV of the last that came true is there, too: the sampler failed in the row that was
-        // evaluated with it.
+        // The KV of the last right guess is there, too: the sampler failed in the row that
+        // evaluated it.
         if (given.length > 0) request.sequence.advance(1);
-        // What came before is told first, and may even have ended the answer.
+        // Send the earlier tokens first; they may even have ended the answer.
         if (given.length > 0) this.#text.render();
         if (!this.#active.has(request.id)) continue;
         this.#failSampling(request, result.failures?.find((failure) => failure.row === i) ?? { code: '', message: 'the sampler gave no token' });
@@ -344,7 +338,7 @@ export class EngineLoop {
     }
   }
 
-  /** To those who ask, until their first token. */
+  /** Sends progress until the first token, to requests that want it. */
   #tellProgress(request: Generation, nowMs: number): void {
     const event = this.#active.has(request.id) ? request.progress(nowMs) : undefined;
     if (event) this.#outbox.push(event);
@@ -365,8 +359,8 @@ export class EngineLoop {
   }
 
   /**
-   * The KV of all in the step is undefined. Aborted work that somebody still wants is done again;
-   * else its requests fail.
+   * The KV of all sequences in the step is undefined. After an abort, sequences that are still
+   * wanted are evaluated again; otherwise their requests fail.
    */
   async #stepFailed(context: NativeContext, error: RecuaError): Promise<void> {
     if (error.code === 'closed') throw error;
@@ -388,9 +382,9 @@ export class EngineLoop {
   }
 
   get status(): EngineStatus {
-    // A sequence that was answered leaves its slot only at the next settle.
+    // An answered sequence leaves its slot only at the next settle.
     const running = this.#running.length;
-    // Requests for vectors share each call, so that none of them waits for another's end.
+    // Embedding requests share each call, so all of them count as running.
     const pooled = this.#embeddings?.active ?? 0;
     return { running: running + pooled, waiting: Math.max(0, this.#active.size - running), tokens: this.#text.tokens, ...(this.#loaded.context ? { kv: this.#cache.use } : {}) };
   }

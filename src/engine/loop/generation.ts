@@ -1,5 +1,5 @@
-// One generating request inside the engine: its sequence with all that hangs on it (sampler, text,
-// parser, times), and the text work of its new tokens. The engine calls it between steps.
+// One generating request inside the engine: its sequence, sampler, text, parser and times, and the
+// text work of its new tokens. The engine calls it between steps.
 import type { NativeSampler, Pieces } from '../../addon/addon.js';
 import type { PreparedPrompt } from '../prompts/chat.js';
 import type { Asker, BegunAnswer, Delta, EngineEvent, FinishReason, Timings, Usage } from '../protocol.js';
@@ -17,27 +17,27 @@ export class Generation {
   readonly sampler: NativeSampler;
   readonly guesses: boolean;
   readonly #text: Text;
-  /** Where the request asks for tokens or what they are worth. */
+  /** Set if the request asks for tokens or log probabilities. */
   #told: ToldTokens | undefined;
   readonly #prepared: PreparedPrompt;
   #arrivedMs: number;
-  /** The sampler may be closed before the last text work. */
+  /** Copied, since the sampler may be closed before the last text work. */
   readonly #seed: number;
   #started = false;
   #startedMs = 0;
   #firstMs = 0;
   #lastMs = 0;
-  /** Tokens up to here have become text. */
+  /** Tokens up to here are rendered as text. */
   #rendered: number;
-  /** Where in the text each generated token ends. */
+  /** The text's length after each generated token. */
   readonly #ends: number[] = [];
   #finishReason: FinishReason | undefined;
-  /** Its sampler is closed, and had noted this before. */
+  /** Its sampler is closed; these are the sampler's last log probabilities. */
   #left = false;
   #lastNoted: Noted | undefined;
-  /** What the last text was part of. */
+  /** The part that the last text belongs to. */
   #part: ToldToken['part'];
-  /** Of what was told of it, in all text. */
+  /** Where the content sent so far ends in the whole text. */
   #contentEnd = 0;
   #remembered = false;
   /** 'done' was among the events. */
@@ -56,7 +56,9 @@ export class Generation {
     this.#rendered = sequence.promptLength;
   }
 
-  /** Goes on with what another engine process had begun. The sampler does already. */
+  /**
+   * Continues an answer that another engine process began. The sampler has been resumed already.
+   */
   resume({ tokens, exactly, arrivedMs, startedMs, firstMs }: BegunAnswer, flags: Uint8Array, nowMs: number): void {
     this.#arrivedMs = nowMs - arrivedMs;
     if (startedMs > 0) this.#startedMs = nowMs - startedMs;
@@ -64,7 +66,7 @@ export class Generation {
     this.#finishReason = this.sequence.resume(tokens, flags, exactly);
   }
 
-  /** Notes that a step with this sequence begins; true if it is the first. */
+  /** Notes that a step with this sequence begins; true for the first one. */
   start(nowMs: number): boolean {
     if (this.#started) return false;
     this.#started = true;
@@ -73,9 +75,9 @@ export class Generation {
   }
 
   /**
-   * Takes the tokens that a step gave, evaluating so many guesses. No text work: the next step
-   * waits for this. False, and they are thrown away, where the answer was cancelled or ended by a
-   * stop string while they were computed.
+   * Takes a step's tokens, for which it evaluated `guesses` guesses. Does no text work: the next
+   * step waits for this. False if the answer was cancelled or ended by a stop string meanwhile; the
+   * tokens are then dropped.
    */
   accept(tokens: Int32Array, guesses: number, flags: Uint8Array, nowMs: number): boolean {
     if (this.sequence.state === 'finished') {
@@ -91,8 +93,8 @@ export class Generation {
   }
 
   /**
-   * Its sequence is gone. Text of its last tokens may still have to be made, and the end of that
-   * closes the parser.
+   * Its sequence left its slot. With `rendersMore`, the text work of its last tokens follows, and
+   * its end closes the parser.
    */
   leave(rendersMore: boolean): void {
     if (rendersMore && this.#prepared.tells.logprobs !== undefined) this.#lastNoted = this.sampler.logprobs();
@@ -100,11 +102,11 @@ export class Generation {
     this.sampler.close();
     if (rendersMore) return;
     this.#prepared.parser.close();
-    // Of an answer that was cancelled, who asked may have what was sent.
+    // After a cancel, the client may continue from the text that was sent.
     this.#remember();
   }
 
-  /** Before the answer's end is told: the next turn may come at once. */
+  /** Called before the end is sent, since the next turn may arrive at once. */
   #remember(): void {
     const { sequence } = this;
     if (this.#remembered || sequence.generated === 0) return;
@@ -116,7 +118,7 @@ export class Generation {
     return this.#prepared.tells.progress ?? false;
   }
 
-  /** How far the prompt is read; nothing once that is done. */
+  /** How far the prompt is evaluated; undefined after the first token. */
   progress(nowMs: number): EngineEvent | undefined {
     const { promptLength: total, cachedTokens: cached, evaluated } = this.sequence;
     if (this.#firstMs !== 0) return undefined;
@@ -124,10 +126,7 @@ export class Generation {
     return { id: this.id, kind: 'delta', delta: { progress } };
   }
 
-  /**
-   * Turns new tokens into text and text into events. A stop string found here finishes the
-   * sequence.
-   */
+  /** Turns new tokens into text, and text into events. A stop string finishes the sequence. */
   render(pieces: Pieces, events: EngineEvent[]): void {
     const { sequence } = this;
     if (this.#rendered === sequence.promptLength) this.#begin(pieces, events);
@@ -162,7 +161,7 @@ export class Generation {
     else this.#emit(this.#prepared.parser.push(this.#text.whole), events);
   }
 
-  /** Before the first token is rendered: what is told of the prompt. */
+  /** Before the first token is rendered: what the request wants to know of its prompt. */
   #begin(pieces: Pieces, events: EngineEvent[]): void {
     const { tells, shown, echo } = this.#prepared;
     if (tells.logprobs !== undefined || tells.tokens) this.#told = new ToldTokens(pieces, shown, tells.logprobs);
@@ -172,14 +171,14 @@ export class Generation {
     if (echo !== '' || tells.prompt) events.push({ id: this.id, kind: 'delta', delta: { ...(echo === '' ? {} : { echo }), ...promptTokens } });
   }
 
-  /** What the sampler noted of tokens that came. */
+  /** Collects the sampler's log probabilities of new tokens. */
   #gather(told: ToldTokens): void {
     const noted = this.#left ? this.#lastNoted : this.sampler.logprobs();
     this.#lastNoted = undefined;
     if (noted) told.note(noted);
   }
 
-  /** As llama-server has it: a line that was begun is completed. */
+  /** Over the time limit. As in llama-server, the current line is still completed. */
   #isOverdue(): boolean {
     const { generateMs } = this.#prepared;
     return generateMs > 0 && this.#lastMs - this.#firstMs > generateMs;
@@ -204,7 +203,7 @@ export class Generation {
     });
   }
 
-  /** Tokens up to the last of the thoughts, the mark before them included. */
+  /** Tokens up to the end of the reasoning, including the mark before it. */
   #thought(): { reasoningTokens?: number } {
     const { reasoning } = this.#prepared.parser;
     if (reasoning === '') return {};
@@ -217,13 +216,13 @@ export class Generation {
     return { queueMs: this.#startedMs - this.#arrivedMs, promptMs: this.#firstMs - this.#startedMs, generateMs: this.#lastMs - this.#firstMs };
   }
 
-  /** Where a prediction came with the request, its tokens are counted, though none was of use. */
+  /** With a prediction, the counts of guessed tokens are present even if they are 0. */
   #usage(): Usage {
     const usage = this.sequence.usage();
     return this.#prepared.predicted ? { draftedTokens: 0, acceptedTokens: 0, ...usage } : usage;
   }
 
-  /** What a token belongs to whose text begins there: one delta may hold several of them. */
+  /** The part of a token whose text begins at `start`: one delta may hold several parts. */
   #partAt(start: number, delta: Delta | undefined): ToldToken['part'] {
     if (!delta?.content) return delta ? delta.reasoning ? 'reasoning' : 'call' : this.#part;
     const from = this.#contentStart(delta.content);
@@ -231,7 +230,7 @@ export class Generation {
     return delta.toolCalls && start >= from + delta.content.length ? 'call' : undefined;
   }
 
-  /** In all text; thoughts and marks come before it. */
+  /** Where this content begins in the whole text, after reasoning and marks. */
   #contentStart(content: string): number {
     const { whole } = this.#text;
     const { reasoning } = this.#prepared.parser;

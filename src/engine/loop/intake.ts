@@ -1,6 +1,6 @@
-// How a request that generates comes in: refused at once where there is no place for it, else
-// prepared off-thread (prompt, tokens, sampler) and handed to the loop, which gives it a sequence.
-// Every error before `accepted` ends here. Called by the engine's loop.
+// Takes in generating requests. Refuses them at once if the queue is full; else prepares them off
+// the JavaScript thread (prompt, tokens, sampler) and passes them to the loop, which gives them a
+// sequence. Every error before `accepted` is reported here. Called by the engine's loop.
 import type { CancelFlag, NativeAddon } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { notGenerating } from '../capabilities.js';
@@ -14,12 +14,12 @@ import type { LoadedModel } from './loaded.js';
 
 /** What the loop does with requests. */
 export interface IntakeHooks {
-  /** The queue is full: whether another gave its place to a request of this client. */
+  /** The queue is full: returns whether another request gave its place to one of this client. */
   makeRoom(asker: Asker | undefined): boolean;
-  /** Queues one that has been prepared. */
+  /** Queues a prepared request. */
   join(request: Generation): void;
   fail(id: number, error: RecuaError): void;
-  /** A request was prepared, or will never be. */
+  /** Preparing a request ended, with or without success. */
   done(): void;
 }
 
@@ -32,13 +32,10 @@ export class Intake {
   readonly #hooks: IntakeHooks;
   /** Whether samplers guess ahead. */
   readonly #guesses: boolean;
-  /** Of those being prepared, what tells the work off-thread that nobody waits for it. */
+  /** Cancel flags of the requests being prepared. */
   readonly #preparing = new Map<number, CancelFlag>();
 
-  /**
-   * `active` are the loop's requests, taken and not answered; one that is being prepared is there
-   * as undefined.
-   */
+  /** `active`: the loop's requests without an answer yet; undefined while being prepared. */
   constructor(
     addon: NativeAddon, loaded: LoadedModel, active: Map<number, Generation | undefined>, arrivals: Arrivals, poolShare: PoolShare, guesses: boolean,
     hooks: IntakeHooks,
@@ -60,7 +57,7 @@ export class Intake {
     void this.#start(id, request, begun, (preparing) => prepareCompletion(this.#addon, preparing, request));
   }
 
-  /** Nobody waits for the request: what is done for it ends soon. */
+  /** Stops preparing a request that nobody waits for. */
   cancel(id: number): void {
     this.#preparing.get(id)?.fill(1);
   }
@@ -74,7 +71,7 @@ export class Intake {
     if (refusal || !context) return this.#hooks.fail(id, refusal ?? new RecuaError('closed', 'The model is closed.'));
     if (this.#active.size >= context.sequences + options.queueSize && !this.#hooks.makeRoom(request.asker)) {
       const waiting = this.#active.size - context.sequences;
-      return this.#hooks.fail(id, new RecuaError('queue_full', `${context.sequences} requests run and ${waiting} wait already; try again in a moment.`));
+      return this.#hooks.fail(id, new RecuaError('queue_full', `The queue is full: ${context.sequences} requests run and ${waiting} wait; try again in a moment.`));
     }
     const cancelled = new Int32Array(1);
     this.#active.set(id, undefined);

@@ -1,4 +1,4 @@
-// A model that is open, as the loop and what is around it have it. Made by process/load.
+// A loaded model, as the loop uses it. Made by process/load.
 import type { EmbedderOptions, NativeModelInfo, NativeContext, NativeModel, Pieces } from '../../addon/addon.js';
 import type { EngineOptions, ModelDescription } from '../protocol.js';
 
@@ -7,16 +7,17 @@ export { scoredRows } from '../planning/scheduler.js';
 export interface LoadedModel {
   options: EngineOptions;
   model: NativeModel;
-  /** Undefined where the model only embeds. */
+  /** Undefined if the model only embeds. */
   context: NativeContext | undefined;
-  /** Undefined where the model can give neither pooled vectors nor scores. */
+  /** Undefined if the model gives neither pooled vectors nor scores. */
   embedderOptions: EmbedderOptions | undefined;
   pieces: Pieces;
   description: ModelDescription;
 }
 
 /**
- * Whether the end of a sequence can be removed: what is kept of it otherwise belongs to the whole.
+ * Whether the end of a sequence can be removed. Recurrent and sliding-window memory belongs to the
+ * whole sequence.
  */
 export function canRemoveParts({ recurrent, slidingWindow }: NativeModelInfo): boolean {
   return !recurrent && slidingWindow === 0;

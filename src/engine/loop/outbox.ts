@@ -1,15 +1,12 @@
-// What the loop tells the gateway: the events of one step, or of one burst of requests, go in one
-// message, together with how many requests run and wait. Used by the engine's loop, and by all that
-// it hands requests to.
+// Events for the gateway. Those of one step, or of one burst of requests, go in one message, with
+// the numbers of running and waiting requests. Used by the engine's loop and the parts that it
+// passes requests to.
 import { RecuaError } from '../../errors.js';
 import type { EngineEvent, EngineStatus } from '../protocol.js';
 
-/** Who the loop tells. */
+/** The loop's way out. */
 export interface EngineHooks {
-  /**
-   * All that happened since the last call, for all requests together; `generated` as the protocol
-   * has it.
-   */
+  /** All events since the last call, of all requests; `generated` as in the protocol. */
   emit(events: EngineEvent[], status: EngineStatus, generated?: Int32Array): void;
   log(level: 'debug' | 'info' | 'warn' | 'error', text: string): void;
 }
@@ -19,7 +16,7 @@ export class Outbox {
   readonly #status: () => EngineStatus;
   #events: EngineEvent[] = [];
   #generated: number[] = [];
-  /** What the gateway was told last: a cancel changes it without an event. */
+  /** The last status sent: a cancel changes the status without an event. */
   #told: EngineStatus = { running: 0, waiting: 0, tokens: 0 };
   #flushing = false;
 
@@ -33,7 +30,7 @@ export class Outbox {
     this.flushSoon();
   }
 
-  /** Tokens of an answer, which go with the next events: text that is made of them, or others'. */
+  /** Adds an answer's tokens to the next message, which precedes or carries their text. */
   note(id: number, draws: number, tokens: Int32Array): void {
     this.#generated.push(id, draws, tokens.length, ...tokens);
   }
@@ -42,17 +39,17 @@ export class Outbox {
     this.push({ id, kind: 'error', error: error.toPlain() });
   }
 
-  /** What the work gives is the request's answer. */
+  /** The work's result is the request's answer. */
   async answer(id: number, work: Promise<unknown>): Promise<void> {
     await work.then((value) => this.push({ id, kind: 'result', value }), (error: unknown) => this.fail(id, RecuaError.from(error)));
   }
 
-  /** Has `write` append events; who calls it flushes when all that belongs together is there. */
+  /** Lets `write` append events; the caller flushes when they are complete. */
   gather(write: (events: EngineEvent[]) => void): void {
     write(this.#events);
   }
 
-  /** After the current turn, so that what belongs together goes together. */
+  /** Flushes after the current turn of the event loop, so that events go out together. */
   flushSoon(): void {
     if (this.#flushing || !this.#hasNews()) return;
     this.#flushing = true;

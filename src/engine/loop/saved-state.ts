@@ -1,6 +1,6 @@
 // A conversation's KV in a file: magic, header (JSON: which model and settings it belongs to),
-// tokens, llama.cpp's bytes, and a SHA-256 of all that, for llama.cpp trusts the counts inside.
-// Written and read piece by piece while the engine computes, whatever the size.
+// tokens, llama.cpp's bytes, and a SHA-256 of all of these, because llama.cpp trusts the counts
+// inside. The file is written and read in pieces while the engine computes, whatever its size.
 import { createHash, randomUUID } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
@@ -11,7 +11,7 @@ const magic = Buffer.from('RECUAKV2');
 const sumBytes = 32;
 const mostHeaderBytes = 65_536;
 
-/** Copied and hashed on the engine's JavaScript thread in about a millisecond. */
+/** The engine's JavaScript thread copies and hashes a piece in about a millisecond. */
 const usualPieceBytes = 1024 ** 2;
 
 /** Two files with the same fingerprint hold KV of the same weights, computed in the same way. */
@@ -21,8 +21,8 @@ const samples = 16;
 const sampleBytes = 64 * 1024;
 
 /**
- * Of the weights it takes samples: fine-tunes of one model differ everywhere, and the files are
- * large.
+ * Hashes only samples of the weights: the files are large, and fine-tunes of one model differ
+ * everywhere.
  */
 export async function fingerprintOf({ options, description }: LoadedModel): Promise<Fingerprint> {
   const hash = createHash('sha256');
@@ -42,17 +42,17 @@ export async function fingerprintOf({ options, description }: LoadedModel): Prom
   return hash.digest('hex');
 }
 
-/** Memory that a state is read from. */
+/** Memory that holds a state to write. */
 export interface StateSource {
   sizeBytes: number;
-  /** Its tokens are a chat that is remembered (docs/design/exact-history.md). */
+  /** Its tokens are a remembered chat (docs/design/exact-history.md). */
   chat?: boolean;
   read(offset: number, into: Uint8Array): void;
 }
 
 /**
- * Replaces the file as a whole; returns its size. A KV state is as private as the conversation.
- * Without `sync` it may be lost when the machine goes down.
+ * Replaces the file as a whole, with mode 0600: a KV state is as private as its conversation.
+ * Returns the file's size. Without `sync`, a crash of the machine may lose it.
  */
 export async function writeState(
   path: string, fingerprint: Fingerprint, tokens: Int32Array, { sizeBytes: stateBytes, chat = false, read }: StateSource, pieceBytes = usualPieceBytes, sync = true,
@@ -98,7 +98,7 @@ export interface StateHeader {
   stateBytes: number;
 }
 
-/** Memory that a state is written to. */
+/** Memory that receives a state. */
 export type StateSink = (offset: number, from: Uint8Array) => void;
 
 export interface ReadState {
@@ -108,9 +108,9 @@ export interface ReadState {
 }
 
 /**
- * `accept` gets the state's size before anything is read, and gives the memory for it or the reason
- * why not. Throws `file_unreadable` where it cannot be read; a string says why what is there does
- * not serve. What the memory holds then is worth nothing.
+ * `accept` gets the state's size before the state is read, and returns memory for it or the reason
+ * why not. Throws `file_unreadable` if the file cannot be read. Returns a string if the file cannot
+ * be used here; the memory's contents are then invalid.
  */
 export async function readState(
   path: string, fingerprint: Fingerprint, accept: (header: StateHeader) => StateSink | string, pieceBytes = usualPieceBytes,
@@ -136,10 +136,7 @@ export async function readState(
   });
 }
 
-/**
- * Which tokens a file is about, and the size of its state. Whether all of it is whole, only
- * `readState` tells.
- */
+/** A file's tokens, and the size of its state. Only `readState` verifies the checksum. */
 export async function readTokens(path: string, fingerprint: Fingerprint): Promise<{ tokens: Int32Array; stateBytes: number; chat: boolean } | string> {
   return await reading(path, async (file) => {
     const beginning = await readBeginning(file, path, fingerprint);
@@ -165,11 +162,11 @@ async function reading<T>(path: string, work: (file: FileHandle) => Promise<T>):
 
 interface Beginning {
   header: StateHeader & { chat: boolean };
-  /** Of the file. */
+  /** The file's size. */
   sizeBytes: number;
-  /** Fills the array with what comes next, or says that there is less. */
+  /** Fills the array with the next bytes; false if there are too few. */
   fill(bytes: Uint8Array): Promise<boolean>;
-  /** Of all that was read. */
+  /** Checksum of all bytes read so far. */
   sum(): Buffer;
 }
 

@@ -1,7 +1,7 @@
-// Conversations of a model that was unloaded, in files: written when the engine process is told to
-// sleep, found again by the next one of the same model. A file is one more place where a stash can
-// be: its tokens are known when the engine starts, its bytes are read when a prompt goes on from
-// them, while steps run. Used by engine-loop; what places prompts is planning/prefix.
+// Conversations of an unloaded model, in files. The engine process writes them when it is told to
+// sleep, and the model's next process finds them. A file is one more place for a stash: its tokens
+// are read when the engine starts, its bytes when a prompt continues from them, while steps run.
+// Used by engine-loop; planning/prefix places the prompts.
 import { randomUUID } from 'node:crypto';
 import { readdir, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,31 +16,31 @@ import type { Vitals } from './vitals.js';
 import type { Wakeup } from './wakeup.js';
 import { readState, readTokens, writeState, type Fingerprint } from './saved-state.js';
 
-/** Fewer tokens are sooner evaluated than found. */
+/** Fewer tokens are evaluated faster than found. */
 const leastTokens = 16;
-/** Time for writing where evaluating all again would take less. */
+/** Time allowed for writing, even if evaluating everything again would take less. */
 const leastMs = 1_000;
-/** What a file holds beside tokens and state, about. */
+/** Approximate size of a file without its tokens and state. */
 const headBytes = 300;
 const mebibyte = 2 ** 20;
 
-/** So long after the last work conversations are written that outlive the process. */
+/** Idle time before the engine writes conversations to a folder that lasts. */
 const writeAfterMs = 3_000;
 
 const interrupted = new Error('A request came.');
 
-/** What is known of chats beside their KV. */
+/** The model's memory of chats, besides their KV. */
 type Chats = Pick<NativeModel, 'remember' | 'remembers'>;
 
 /** A conversation that may be written. */
 interface Candidate {
   tokens: Int32Array;
-  /** Where its bytes are: in a slot, or in a stash. */
+  /** Its bytes are in this slot, or in this stash. */
   slot: number;
   stash: Stashed | undefined;
 }
 
-/** Forgets the bytes of stashes that the pool gave up. */
+/** Frees the bytes of stashes that the pool dropped, in memory and on disk. */
 export async function discard(context: NativeContext, gone: readonly Stashed[]): Promise<void> {
   for (const { id, file, checkpoints = [] } of gone) {
     for (const checkpoint of checkpoints) await context.dropStash(checkpoint.id);
@@ -59,10 +59,10 @@ export class SleepFiles {
   #reading: Promise<void> | undefined;
   /** A step ran since the last writing. */
   #hasNews = false;
-  /** Bytes that are in memory as well, for a prompt that waits. */
+  /** Stashes whose file was read into memory for a waiting prompt. */
   readonly #inMemory = new Set<Stashed>();
 
-  /** `read` is called whenever the bytes of a stash are there, or turned out not to serve. */
+  /** Calls `read` when the bytes of a stash have been read, or turned out to be unusable. */
   constructor(place: SleepPlace, cache: PrefixCache, chats: Chats, identify: () => Promise<Fingerprint>, log: EngineHooks['log'], read: () => void) {
     this.#place = place;
     this.#cache = cache;
@@ -72,7 +72,7 @@ export class SleepFiles {
     this.#read = read;
   }
 
-  /** Finds what was written before. Never rejects: what cannot be read is evaluated again. */
+  /** Finds files written before. Never rejects: an unreadable conversation is evaluated again. */
   async open(contextSize: number): Promise<void> {
     const found: (Stashed & { usedMs: number })[] = [];
     try {
@@ -88,7 +88,7 @@ export class SleepFiles {
         }
       }
     } catch (thrown) {
-      this.#log('warn', `Conversations that were kept are not found again: ${(thrown as Error).message}`);
+      this.#log('warn', `Kept conversations were not found: ${(thrown as Error).message}`);
     }
     this.#cache.pool.addFiles(found.sort((a, b) => a.usedMs - b.usedMs).map(({ usedMs: _, ...stashed }) => stashed));
   }
@@ -98,23 +98,23 @@ export class SleepFiles {
     this.#hasNews = true;
   }
 
-  /** What there is would be lost if the process died now, and need not be. */
+  /** The folder lasts, and there are conversations that it does not have yet. */
   get isBehind(): boolean {
     return this.#place.lasts === true && this.#hasNews;
   }
 
-  /** Where nothing comes for a while what outlives the process is written. */
+  /** Writes the conversations if no request arrives for a while. */
   async rest(context: NativeContext, wakeup: Wakeup, vitals: Vitals, isBusy: () => boolean): Promise<void> {
     await wakeup.sleep(writeAfterMs);
     if (!isBusy()) await vitals.unhurried(this.write(context, undefined, isBusy));
   }
 
-  /** A prompt waits for a file that is being read. */
+  /** A file is being read for a waiting prompt. */
   get reading(): boolean {
     return this.#reading !== undefined;
   }
 
-  /** Between two steps: begins to read what a prompt waits for, one after the other. */
+  /** Between two steps: starts to read the file that a prompt waits for, one at a time. */
   fetch(context: NativeContext): void {
     if (this.#reading) return;
     const wanted = this.#cache.pool.entries.find(({ wanted: is, id }) => is && id === 0);
@@ -125,7 +125,7 @@ export class SleepFiles {
     });
   }
 
-  /** Nobody waits any more: memory forgets what was read for who did. */
+  /** No prompt waits any more: frees the memory of files that were read for one. */
   async settle(context: NativeContext): Promise<void> {
     for (const stashed of this.#inMemory) {
       this.#inMemory.delete(stashed);
@@ -153,7 +153,7 @@ export class SleepFiles {
       if (typeof read === 'string') await this.#lost(file, read);
     } catch (thrown) {
       const gone = ((thrown as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
-      // Newer conversations of other models took its room.
+      // ENOENT: newer conversations of other models took its room.
       if (!gone) await this.#lost(file, (thrown as Error).message);
     }
     pool.remove(stashed);
@@ -161,14 +161,14 @@ export class SleepFiles {
   }
 
   async #lost(file: string, why: string): Promise<void> {
-    this.#log('warn', `A conversation that was kept is evaluated again: ${why}`);
+    this.#log('warn', `A kept conversation must be evaluated again: ${why}`);
     await rm(file, { force: true }).catch(() => {});
   }
 
   /**
-   * Writes what no file has, the conversation used last first, until the limit or the time is
-   * reached, or there is something better to do. `costs` tell what reading again would take.
-   * Only while nothing else uses the context. Never rejects.
+   * Writes conversations that no file has, the most recently used first, until the size limit or
+   * the time limit is reached, or `isBusy` says so. `costs` tell how long evaluating them again
+   * would take. Call it only while nothing else uses the context. Never rejects.
    */
   async write(context: NativeContext, costs: StepCosts | undefined, isBusy = (): boolean => false): Promise<void> {
     const { limitBytes, mostMs, root, folder } = this.#place;
@@ -177,7 +177,7 @@ export class SleepFiles {
     const usedMs = Date.now();
     const candidates = this.#candidates();
     const rereadMs = (known: StepCosts): number => candidates.reduce((sum, { tokens, stash }) => (stash?.file === undefined ? sum + known.readMs(tokens.length) : sum), 0);
-    // Longer than evaluating it all again, and writing costs more than it saves.
+    // Beyond the time to evaluate everything again, writing costs more than it saves.
     const untilMs = startMs + Math.min(mostMs, Math.max(leastMs, costs?.known ? rereadMs(costs) : mostMs));
     const inTime = (): void => {
       if (isBusy()) throw interrupted;
@@ -188,7 +188,7 @@ export class SleepFiles {
     let bytes = 0;
     try {
       for (const [rank, { tokens, slot, stash }] of candidates.entries()) {
-        // In the order of use, also for who looks at the files alone.
+        // File times show the order of use.
         const used = new Date(usedMs - rank);
         if (stash?.file !== undefined) {
           if (stash.used) await utimes(stash.file, used, used).catch(() => {});
@@ -218,7 +218,7 @@ export class SleepFiles {
       }
       this.#hasNews = false;
     } catch (thrown) {
-      if (thrown !== interrupted) this.#log('warn', `Conversations that are not kept: ${(thrown as Error).message}`);
+      if (thrown !== interrupted) this.#log('warn', `Conversations could not be kept: ${(thrown as Error).message}`);
     }
     const old = this.#cache.pool.entries.filter(({ file, tokens }) => file !== undefined && written.some((longer) => nearlyBegins(tokens, longer)));
     for (const one of old) this.#cache.pool.remove(one);
@@ -227,7 +227,7 @@ export class SleepFiles {
     if (written.length > 0) this.#tell('kept', written.length, written.reduce((sum, { length }) => sum + length, 0), bytes, startMs);
   }
 
-  /** What is worth a file, the one used last first: no beginnings of others, and nothing twice. */
+  /** Conversations worth a file, most recently used first: no prefixes of others, no duplicates. */
   #candidates(): Candidate[] {
     const slots = this.#cache.freeByUse().map((slot) => ({ tokens: this.#cache.tokensOf(slot), slot, stash: undefined }));
     const stashes = this.#cache.pool.entries.map((stash) => ({ tokens: stash.tokens, slot: -1, stash })).reverse();
@@ -235,7 +235,7 @@ export class SleepFiles {
     const covers = (other: Candidate, one: Candidate): boolean => {
       if (other === one || !nearlyBegins(one.tokens, other.tokens)) return false;
       if (!nearlyBegins(other.tokens, one.tokens)) return true;
-      // Of two that are the same the one that need not be written, else the one used last.
+      // Of two equal ones, keep the one that has a file; else the more recently used.
       const isSame = one.tokens.length === other.tokens.length && commonPrefix(one.tokens, other.tokens, one.tokens.length) === one.tokens.length;
       const [has, hasOther] = [one, other].map(({ stash }) => stash?.file !== undefined);
       return isSame && has !== hasOther ? hasOther! : all.indexOf(other) < all.indexOf(one);
@@ -245,6 +245,6 @@ export class SleepFiles {
 
   #tell(what: string, count: number, tokens: number, bytes: number, startMs: number): void {
     const ms = (performance.now() - startMs).toFixed(1);
-    this.#log('debug', `${count} of the conversations ${what}: ${tokens} tokens, ${(bytes / mebibyte).toFixed(1)} MiB in ${ms} ms`);
+    this.#log('debug', `conversations ${what}: ${count}, ${tokens} tokens, ${(bytes / mebibyte).toFixed(1)} MiB in ${ms} ms`);
   }
 }

@@ -1,6 +1,5 @@
-// What can be done with the KV of sequences that no request uses: save to a file, restore from one,
-// forget. What touches the context is done between two steps; files are written from stashes and
-// read into them meanwhile.
+// Saves the KV of idle sequences to a file, restores it, or drops it. Calls that touch the context
+// run between two steps; files are written from stashes and read into them while steps run.
 import type { NativeContext } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { LoadedModel } from './loaded.js';
@@ -11,7 +10,7 @@ import { discard } from './sleep-files.js';
 
 const nothing: SavedState = { tokens: 0, sizeBytes: 0 };
 
-/** Runs something when nothing else touches the context. */
+/** Runs a job when nothing else touches the context. */
 export type BetweenSteps = <T>(job: () => Promise<T>) => Promise<T>;
 
 export class StateKeeper {
@@ -24,7 +23,7 @@ export class StateKeeper {
     this.#cache = cache;
   }
 
-  /** Of the sequence used last. */
+  /** Saves the most recently used sequence. */
   async save(context: NativeContext, betweenSteps: BetweenSteps, path: string): Promise<SavedState> {
     const taken = await betweenSteps(async () => {
       const slot = this.#cache.latestFree();
@@ -84,7 +83,7 @@ export class StateKeeper {
     this.#cache.adopt(slot, new Int32Array(0));
   }
 
-  /** Of the loaded model. */
+  /** The loaded model's fingerprint. */
   identify(): Promise<Fingerprint> {
     return (this.#fingerprint ??= fingerprintOf(this.#loaded));
   }

@@ -1,26 +1,26 @@
-// A plan → the arrays that a native step takes. One is filled again and again: a step is only built
+// A plan → the arrays of a native step. One object is reused for all steps: a step is built only
 // when none is in flight.
 import type { NativeSampler, StepInput } from '../../addon/addon.js';
 import type { Plan } from '../planning/scheduler.js';
 import type { Sequence } from '../planning/sequence.js';
 
-/** What a step gives for a row of a prompt whose next token it was told. */
+/** A step's result for a scored row of a prompt, whose next token is known. */
 export const scored = -4;
 
-/** What a step must know of a request. */
+/** What a step needs of a request. */
 export interface Asking {
   sampler: NativeSampler;
-  /** It guesses what comes next. */
+  /** Its sampler guesses ahead. */
   guesses: boolean;
 }
 
 export class StepBatch {
   readonly input: StepInput;
-  /** The sequences whose rows want a token, in the order of their samplers. */
+  /** The sequences whose rows want a token, in the order of `input.samplers`. */
   readonly asking: Sequence[] = [];
-  /** Most tokens that each of these may give. */
+  /** Most tokens that each of them may produce. */
   readonly #rooms: Int32Array;
-  /** Wrong guesses can be removed from this memory. */
+  /** Wrong guesses can be removed from this model's memory. */
   #mayGuess: boolean;
 
   constructor(rows: number, sequences: number, mayGuess: boolean) {
@@ -32,7 +32,7 @@ export class StepBatch {
     };
   }
 
-  /** Wrong guesses can't be removed from this memory after all. */
+  /** Wrong guesses turned out not to be removable. */
   dropGuesses(): void {
     this.#mayGuess = false;
   }
@@ -68,8 +68,8 @@ export class StepBatch {
   }
 
   /**
-   * Asks how likely the tokens of a prompt are whose rows end before `row`: each row tells of the
-   * token behind it. What was told once is not asked again.
+   * Requests the log probabilities of a prompt's tokens, whose rows end before `row`: each row
+   * scores the token after it. Skips tokens that are scored already.
    */
   #score(sequence: Sequence, end: number, row: number, sampler: NativeSampler): void {
     const { outputs, samplers } = this.input;

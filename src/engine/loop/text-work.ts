@@ -1,5 +1,4 @@
-// Tokens of answers that have come and are not told yet: the text work of a step, which is done
-// while the next one computes. Used by the engine's loop.
+// The text work of a step's tokens, done while the next step computes. Used by the engine's loop.
 import type { Pieces } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { Generation } from './generation.js';
@@ -10,17 +9,17 @@ export class TextWork {
   readonly #outbox: Outbox;
   readonly #pieces: Pieces;
   readonly #fresh = new Set<Generation>();
-  /** Tokens that all requests were given. */
+  /** Tokens generated for all requests. */
   tokens = 0;
 
-  /** `active` are the loop's requests; one that was answered leaves them here. */
+  /** `active`: the loop's requests; answered ones are removed here. */
   constructor(active: Map<number, Generation | undefined>, outbox: Outbox, pieces: Pieces) {
     this.#active = active;
     this.#outbox = outbox;
     this.#pieces = pieces;
   }
 
-  /** Takes the tokens that a step gave; `draws` are the sampler's by now. */
+  /** Takes a step's tokens; `draws`: random numbers that the sampler has drawn so far. */
   accept(request: Generation, tokens: Int32Array, draws: number, guesses: number): void {
     this.tokens += tokens.length;
     if (!request.accept(tokens, guesses, this.#pieces.flags, performance.now())) return;
@@ -28,12 +27,12 @@ export class TextWork {
     this.#outbox.note(request.id, draws, tokens);
   }
 
-  /** A request that has nothing but text work left. */
+  /** Adds a request that has only text work left. */
   add(request: Generation): void {
     this.#fresh.add(request);
   }
 
-  /** Makes text of all there is, and tells it soon. */
+  /** Renders all new tokens; the events go out soon. */
   render(): void {
     for (const request of this.#fresh) {
       if (!this.#active.has(request.id)) continue;

@@ -1,6 +1,6 @@
-// Signs of life of an engine: what each of its threads has done so far, and whether it has anything
-// to do. The gateway looks every few seconds, and ends a process of which a part has work and does
-// none of it (engine/gateway/watch). Runs where the engine does.
+// Signs of life of an engine: how much each of its threads has done, and whether it has work. The
+// gateway checks every few seconds, and ends a process if a part of it has work but makes no
+// progress (engine/gateway/watch). Runs where the engine does.
 import type { NativeContext } from '../../addon/addon.js';
 import type { LoadedModel } from './loaded.js';
 import type { Pulse, Work } from '../protocol.js';
@@ -15,9 +15,7 @@ export class Vitals {
   #pooled = 0;
   #pooling = false;
 
-  /**
-   * `busy`: the loop has sequences, a step or a job. `between` has it do a job between two steps.
-   */
+  /** `busy`: the loop has sequences, a step or a job. `between` runs a job between two steps. */
   constructor(loaded: LoadedModel, busy: () => boolean, embedding: () => Work | undefined, between: (job: () => Promise<void>) => void) {
     this.#loaded = loaded;
     this.#busy = busy;
@@ -25,12 +23,12 @@ export class Vitals {
     this.#between = between;
   }
 
-  /** A step ended, or some other work of the compute thread. */
+  /** A step ended, or other work of the compute thread. */
   stepped(): void {
     this.#steps++;
   }
 
-  /** Work of the loop that may take as long as it takes, such as writing a file. */
+  /** Runs work of the loop that has no time limit, such as writing a file. */
   async unhurried<T>(work: Promise<T>): Promise<T> {
     this.#unhurried++;
     try {
@@ -41,7 +39,7 @@ export class Vitals {
     }
   }
 
-  /** What idles gets something to do, so that the next look tells whether it still can. */
+  /** Gives idle parts something to do, so that the next look shows whether they still work. */
   look(): Pulse {
     const { context } = this.#loaded;
     const embedding = this.#embedding() ?? { busy: false, done: 0 };
@@ -49,9 +47,8 @@ export class Vitals {
     if (context && !busy && !embedding.busy) this.#between(() => this.#touch(context));
     if (!this.#pooling) void this.#askPool();
     return {
-      // One thread computes for the context and the embedder, so either's progress is both's. While
-      // it does, the backend asks at each node of the graph whether to go on: a step may take as
-      // long as it takes.
+      // One thread computes for the context and the embedder, so either's progress is both's. The
+      // backend polls at each node of the graph, so a long step makes progress, too.
       compute: {
         busy: (busy && this.#unhurried === 0) || embedding.busy,
         done: this.#steps + (context?.polls() ?? 0) + embedding.done,
@@ -60,13 +57,13 @@ export class Vitals {
     };
   }
 
-  /** A turn on the compute thread that changes nothing: no sequence holds so many positions. */
+  /** A call on the compute thread that changes nothing: no sequence has that many positions. */
   async #touch(context: NativeContext): Promise<void> {
     await context.removeSequence(0, context.contextSize, -1).catch(() => false);
     this.#steps++;
   }
 
-  /** A turn on the threads that tokenize, render templates and compile grammars. */
+  /** A call on the pool that tokenizes, renders templates and compiles grammars. */
   async #askPool(): Promise<void> {
     this.#pooling = true;
     await this.#loaded.model.tokenize('a', false, false).catch(() => undefined);

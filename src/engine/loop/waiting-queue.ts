@@ -1,4 +1,4 @@
-// Prompts that wait for a free sequence: in whose turn, and for how long at most. Called by the
+// The queue of prompts that wait for a free sequence: its order and its timeout. Called by the
 // engine's loop.
 import { RecuaError } from '../../errors.js';
 import type { Asker } from '../protocol.js';
@@ -6,7 +6,7 @@ import { anyone, FairOrder } from '../planning/fair-order.js';
 import type { Sequence } from '../planning/sequence.js';
 
 export class WaitingQueue {
-  /** Who joins leaves it. */
+  /** A sequence that joins is removed. */
   readonly sequences: Sequence[] = [];
   readonly #order = new FairOrder();
   readonly #sinceMs = new Map<Sequence, number>();
@@ -14,7 +14,7 @@ export class WaitingQueue {
   readonly #giveUp: (sequence: Sequence, error: RecuaError) => void;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `giveUp` ends those that are out of it. All wait `timeoutMs` at most; 0 is without end. */
+  /** Sequences wait `timeoutMs` at most; 0: no limit. `giveUp` ends those that leave unserved. */
   constructor(timeoutMs: number, giveUp: (sequence: Sequence, error: RecuaError) => void) {
     this.#timeoutMs = timeoutMs;
     this.#giveUp = giveUp;
@@ -24,7 +24,7 @@ export class WaitingQueue {
     return this.sequences.length;
   }
 
-  /** Its place; 1 is next. */
+  /** Returns its position; 1 is next. */
   add(sequence: Sequence, asker: Asker | undefined): number {
     this.#order.enter(sequence, asker);
     this.#sinceMs.set(sequence, performance.now());
@@ -39,8 +39,8 @@ export class WaitingQueue {
   }
 
   /**
-   * Where the queue is full, for a request of this client: the last of the client that has most in
-   * it is given up, if that has at least two more. Whether it was.
+   * Makes room in a full queue for a request of this client: gives up the last request of the
+   * client with the most in the queue, if that one has at least two more. Returns whether it did.
    */
   giveWay({ client }: Asker = anyone): boolean {
     const counts = new Map<string, number>();
@@ -52,18 +52,18 @@ export class WaitingQueue {
     if (most < (counts.get(client) ?? 0) + 2) return false;
     const last = this.sequences.findLast((sequence) => this.#order.clientOf(sequence) === greediest)!;
     this.remove(last);
-    this.#giveUp(last, new RecuaError('queue_full', 'The queue is full, and a client with fewer requests in it came; try again in a moment.'));
+    this.#giveUp(last, new RecuaError('queue_full', 'The queue is full, and this request gave its place to a client with fewer requests; try again in a moment.'));
     return true;
   }
 
-  /** False where it does not wait. */
+  /** False if it is not in the queue. */
   remove(sequence: Sequence): boolean {
     const at = this.sequences.indexOf(sequence);
     if (at >= 0) this.sequences.splice(at, 1);
     return at >= 0;
   }
 
-  /** It neither waits nor runs from now on. */
+  /** The sequence neither waits nor runs any more. */
   left(sequence: Sequence): void {
     this.#order.leave(sequence);
     this.#sinceMs.delete(sequence);
@@ -82,7 +82,7 @@ export class WaitingQueue {
     const late = this.sequences.filter((sequence) => this.#sinceMs.get(sequence)! <= dueMs);
     for (const sequence of late) {
       this.remove(sequence);
-      const message = `The request waited ${this.#timeoutMs / 1_000} s for others, which is the most here (--queue-timeout); try again later.`;
+      const message = `The request waited ${this.#timeoutMs / 1_000} s in the queue, which is the limit (--queue-timeout); try again later.`;
       this.#giveUp(sequence, new RecuaError('queue_timeout', message));
     }
     const next = Math.min(...this.sequences.map((sequence) => this.#sinceMs.get(sequence)!));

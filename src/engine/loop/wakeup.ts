@@ -1,5 +1,5 @@
-// What the engine's loop sleeps on. A wake() while nobody sleeps is not remembered: the loop looks
-// at what there is before it sleeps.
+// What the engine's loop sleeps on. A wake() while nobody sleeps is lost: the loop checks for work
+// before it sleeps.
 
 export class Wakeup {
   #wake: (() => void) | undefined;
@@ -8,7 +8,7 @@ export class Wakeup {
     this.#wake?.();
   }
 
-  /** Resolves at wake(), or after so many milliseconds. One sleeper at a time. */
+  /** Resolves at wake(), or after `mostMs`. One sleeper at a time. */
   async sleep(mostMs = Infinity): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     await new Promise<void>((resolve) => {

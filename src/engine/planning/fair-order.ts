@@ -1,33 +1,32 @@
-// Whose request is next: those that ask for it come first, others wait behind all; among equals the
-// client that was given the fewest tokens so far, so that one who asks for much keeps nobody else
-// waiting. Such counters are from "Fairness in Serving Large Language Models" (Sheng et al., 2024).
-// Pure.
+// The order of the queue: by priority, then by client. The client that has received the fewest
+// tokens so far goes first, so that a client with many requests does not keep others waiting. These
+// counters are from "Fairness in Serving Large Language Models" (Sheng et al., 2024). Pure.
 import type { Asker } from '../protocol.js';
 import type { Sequence } from './sequence.js';
 
-/** What a generated token counts beside one of the prompt, as there. */
+/** A generated token counts as this many prompt tokens, as in the paper. */
 const perGenerated = 2;
-/** Clients that are gone and still remembered for what they were given. */
+/** Most clients whose counters are kept. */
 const mostRemembered = 1_000;
 
-/** Of requests that do not say who asks. */
+/** Stands for requests without an asker. */
 export const anyone: Asker = { client: '', priority: 0 };
 
 interface Entry extends Asker {
-  /** By arrival. */
+  /** In order of arrival. */
   number: number;
 }
 
 export class FairOrder {
-  /** Those that wait or run. */
+  /** Waiting and running sequences. */
   readonly #entries = new Map<Sequence, Entry>();
-  /** Tokens by client, without those of sequences that are still here. */
+  /** Tokens by client, without those of sequences in `#entries`. */
   readonly #served = new Map<string, number>();
-  /** What those who come anew count as given: as much as the one here who was given least. */
+  /** The counter of a new client starts here: at the lowest counter of the clients present. */
   #floor = 0;
   #arrived = 0;
 
-  /** Clients of whom it is remembered what they were given. */
+  /** Clients with a counter. */
   get known(): number {
     return this.#served.size;
   }
@@ -44,7 +43,7 @@ export class FairOrder {
     if (this.#served.size > mostRemembered) this.#forget();
   }
 
-  /** Of a sequence that entered. */
+  /** The sequence must have entered. */
   clientOf(sequence: Sequence): string {
     return this.#entries.get(sequence)!.client;
   }
@@ -55,7 +54,7 @@ export class FairOrder {
     this.#served.set(entry.client, (this.#served.get(entry.client) ?? 0) + cost(sequence));
   }
 
-  /** Of sequences that entered; the first is next. */
+  /** Sorts sequences that entered; the first is next. */
   sort(waiting: Sequence[]): void {
     const [first] = waiting;
     if (!first || waiting.length === 1) return;
@@ -69,14 +68,14 @@ export class FairOrder {
     });
   }
 
-  /** Of each client that is here. */
+  /** The counter of each client that is present. */
   #totals(): Map<string, number> {
     const totals = new Map<string, number>();
     for (const [sequence, { client }] of this.#entries) totals.set(client, (totals.get(client) ?? this.#served.get(client) ?? 0) + cost(sequence));
     return totals;
   }
 
-  /** Of those that are gone the ones that came first. */
+  /** Drops the oldest counters of clients that are gone. */
   #forget(): void {
     const present = new Set(Array.from(this.#entries.values(), ({ client }) => client));
     for (const client of this.#served.keys()) {
@@ -86,7 +85,7 @@ export class FairOrder {
   }
 }
 
-/** Nothing until it runs; then the part of its prompt that was not cached, and what came of it. */
+/** 0 until it runs; then its uncached prompt tokens, plus its generated tokens times the weight. */
 function cost({ slot, promptLength, cachedTokens, generated }: Sequence): number {
   return slot < 0 ? 0 : promptLength - cachedTokens + perGenerated * generated;
 }

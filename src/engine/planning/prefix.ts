@@ -1,15 +1,15 @@
-// Whose KV to share or keep: knows exactly which tokens each slot of the context has evaluated, and
-// places a new prompt where most of it is there already and least of worth is thrown away. Pure;
-// the engine does the KV calls.
+// The prefix cache: decides whose KV to share or keep. It knows which tokens each slot of the
+// context has evaluated, and places a new prompt where most of it exists already and where the
+// least valuable KV is lost. Pure; the engine makes the KV calls.
 import { beyond, goingBack, lastWithin, nextCheckpoint, superfluous, type Checkpoint, type Holder } from './checkpoints.js';
 import type { Sequence } from './sequence.js';
 import { StepCosts } from './step-costs.js';
 import { commonPrefix, StashPool, type Stashed } from './stash-pool.js';
 
-/** What the model's memory can do. */
+/** What llama.cpp's memory for this model supports. */
 export interface Memory {
   /**
-   * A tail can be removed from a sequence, or a part of it copied; false for recurrent and
+   * A sequence's tail can be removed, and a part of it copied; false for recurrent and
    * sliding-window memory.
    */
   partial: boolean;
@@ -18,78 +18,75 @@ export interface Memory {
 }
 
 /**
- * Where a sequence goes, and whose first `reused` tokens it takes over: those of the slot `source`
- * (`slot` itself or another) or of a stash.
+ * Which slot a sequence gets, and which first `reused` tokens it takes over: from the slot `source`
+ * (`slot` itself or another) or from a stash.
  */
 export interface Placement {
   slot: number;
-  /** -1 is none. */
+  /** -1: none. */
   source: number;
-  /** Number of a stash; 0 is none. */
+  /** Id of a stash; 0: none. */
   stash: number;
   reused: number;
   /**
-   * Tokens the slot held before. More than `reused` (or any, if the source is another) must be
-   * removed.
+   * Tokens the slot held before. Those beyond `reused` must be removed; all of them if the source
+   * is another slot.
    */
   held: number;
-  /** All tokens the slot held, if they are worth stashing before some are removed. */
+  /** All tokens the slot held, if they should be stashed before some are removed. */
   keep: Int32Array | undefined;
-  /** What the source goes back to; absent where it need not, or can be cut. */
+  /** The checkpoint to roll the source back to; absent if it need not, or can be truncated. */
   checkpoint?: Checkpoint;
-  /** Those that go to the stash with `keep`. */
+  /** Checkpoints that go to the stash with `keep`. */
   leaving?: readonly Checkpoint[];
 }
 
-/** A running sequence that had better run in another slot. */
+/** Moves a running sequence to another slot, so that running sequences are neighbors. */
 export interface SlotMove {
   sequence: Sequence;
   to: number;
-  /** Tokens the gap held, and the same if they are worth stashing. */
+  /** Tokens the gap held, and the tokens themselves if they should be stashed. */
   held: number;
   keep: Int32Array | undefined;
 }
 
 interface Slot {
-  /** Runs here now; the tokens are then the sequence's own array. */
+  /** The sequence that runs here; `tokens` is then its own array. */
   owner: Sequence | undefined;
   tokens: Int32Array;
-  /** Of the sequence that evaluated them; '' is for all that have none. */
+  /** Salt of the sequence that evaluated them; '' if it has none. */
   salt: string;
-  /** Tokens whose KV is here, while nobody owns it; else the owner's `evaluated` counts. */
+  /** Tokens whose KV is here while the slot has no owner; else the owner's `evaluated` counts. */
   kept: number;
-  /** Value of the admission counter when last taken. */
+  /** The admission counter when the slot was last taken. */
   usedAt: number;
   /** Shortest first. */
   checkpoints: readonly Checkpoint[];
 }
 
-/** A shorter common beginning (a template's opening words) is cheaper to evaluate than to copy. */
+/** A shorter common prefix (a template's opening words) is cheaper to evaluate than to copy. */
 const leastShared = 16;
-/** Tokens that a sequence must gain before it lets a running prefill go first. */
+/** Tokens that a sequence must gain to wait for a running prefill. */
 const leastGain = 64;
-/** Losing so few tokens of a conversation that goes on is no reason to copy it. */
+/** Losing this few tokens of a conversation is no reason to copy it. */
 const smallLoss = 64;
 
 /**
- * A conversation is kept beside one that goes on from its middle where at least so much of it would
- * be lost: all of it is copied for that.
+ * A conversation whose slot is reused is stashed if at least this share of it would be lost:
+ * stashing copies all of it.
  */
 const lossWorthCopy = 1 / 4;
 
-/** Whether a sequence that is placed so takes away what another conversation may go on from. */
+/** Whether this placement destroys KV that another conversation may continue from. */
 export function displaces({ slot, source, reused, held }: Placement): boolean {
   return held - (source === slot ? reused : 0) > smallLoss;
 }
-/**
- * After this many admissions a kept token counts half: an old long conversation does not stay for
- * ever.
- */
+/** After this many admissions a kept token counts half, so that old long conversations leave. */
 const halfLife = 16;
 
 const none = new Int32Array(0);
 
-/** Of the memory for conversations, so much may be checkpoints where they are needed. */
+/** Share of the stash budget for checkpoints, if the model's memory needs them. */
 const checkpointShare = 1 / 4;
 
 export class PrefixCache {
@@ -98,7 +95,7 @@ export class PrefixCache {
   readonly pool: StashPool;
   readonly #checkpointBytes: number;
   readonly #costs: StepCosts;
-  /** Checkpoints that nobody needs any more: whoever gets them here forgets their bytes. */
+  /** Checkpoints that nobody needs any more. The caller takes them from here and frees them. */
   readonly dropped: Checkpoint[] = [];
   #admissions = 0;
   freeSlots: number;
@@ -118,7 +115,7 @@ export class PrefixCache {
     return owner ? owner.evaluated : kept;
   }
 
-  /** Tokens whose KV is in the slots, by whether a sequence runs there. */
+  /** Tokens whose KV is in the slots: of running sequences, and of free slots. */
   get use(): { used: number; kept: number } {
     const use = { used: 0, kept: 0 };
     for (const { owner, kept } of this.#slots) {
@@ -129,15 +126,15 @@ export class PrefixCache {
   }
 
   /**
-   * The best place for a waiting sequence; there must be a free slot. 'wait' means that a prefill
-   * in progress will soon hold much more of this prompt than any slot does now, or that a stash
-   * does whose bytes are to be read from its file: it is `wanted` then.
+   * The best place for a waiting sequence; there must be a free slot. 'wait': a running prefill
+   * will soon hold much more of this prompt than any slot does now, or a stash holds more whose
+   * bytes must first be read from its file (it is marked `wanted`).
    */
   place(sequence: Sequence): Placement | 'wait' {
     const targets = this.#targets();
     let { source, stash, reused } = this.#best(sequence, targets);
-    // Little in common is only worth taking where it costs nothing: a free slot that the prompt
-    // simply continues.
+    // Reuse a short prefix only if that costs nothing: a free slot that the prompt simply
+    // continues.
     if (reused < leastShared && (stash || (source >= 0 && (this.#slots[source]!.owner || reused < this.held(source))))) {
       source = -1;
       stash = undefined;
@@ -166,7 +163,9 @@ export class PrefixCache {
     return { ...fresh, source, reused };
   }
 
-  /** What the slot happens to hold of the prompt's beginning stays. */
+  /**
+   * Nothing is worth sharing, but what the slot happens to hold of the prompt's prefix is reused.
+   */
   #overwriting(fresh: Placement, sequence: Sequence): Placement {
     const { slot, held } = fresh;
     const reused = this.#reusable(sequence, this.#slots[slot]!, held);
@@ -174,7 +173,7 @@ export class PrefixCache {
   }
 
   /**
-   * What holds most of the prompt: slots, then stashes. Of equal slots one that can be continued in
+   * The slot or stash that holds most of the prompt. Of equal slots, one that can be continued in
    * place wins.
    */
   #best(sequence: Sequence, targets: number[]): { source: number; stash: Stashed | undefined; reused: number } {
@@ -204,14 +203,14 @@ export class PrefixCache {
         most = common;
       }
     }
-    // Bringing it back must pay beside what a slot gives.
+    // A stash must save more than its copy costs, compared with the best slot.
     return stash && this.#costs.readMs(most - reused, reused) > this.#costs.copyMs(stash.tokens.length) ? { source: -1, stash, reused: most } : { source, stash: undefined, reused };
   }
 
   /**
    * The free slots a sequence may take. llama.cpp computes rows of several sequences in one pass
-   * only where their numbers follow each other, so those that run stay neighbors: gaps are filled
-   * first, then the edges.
+   * only if their slot numbers are consecutive, so running sequences stay neighbors: gaps are
+   * filled first, then the edges.
    */
   #targets(): number[] {
     const free = this.#slots.flatMap(({ owner }, i) => (owner ? [] : [i]));
@@ -223,8 +222,8 @@ export class PrefixCache {
   }
 
   /**
-   * Where running sequences are no neighbors: the one at an end that is the least to move, and the
-   * gap it would fill.
+   * If running sequences are not neighbors: moves the shorter of the two at the ends into the first
+   * gap.
    */
   straighten(): SlotMove | undefined {
     if (!this.memory.copies || !this.memory.partial) return undefined;
@@ -236,7 +235,7 @@ export class PrefixCache {
     return { sequence: this.#slots[from]!.owner!, to: gap, held: this.held(gap), keep: this.#toStash(gap, 0) };
   }
 
-  /** The move is done; nothing is in the old slot any more. */
+  /** The move is done; the old slot is empty. */
   moved({ sequence, to }: SlotMove): void {
     const from = this.#slots[sequence.slot]!;
     this.#slots[to] = { ...from, owner: sequence };
@@ -244,7 +243,7 @@ export class PrefixCache {
     sequence.slot = to;
   }
 
-  /** Gives the slot to the sequence, which starts with the placement's reused tokens. */
+  /** Gives the slot to the sequence, which starts after the placement's reused tokens. */
   take(placement: Placement, sequence: Sequence): void {
     const slot = this.#slots[placement.slot]!;
     this.#passCheckpoints(placement, slot);
@@ -259,7 +258,9 @@ export class PrefixCache {
     this.freeSlots--;
   }
 
-  /** Those before the point where it goes on stay; others go to its stash, if it has one. */
+  /**
+   * Checkpoints up to the reused length stay; later ones go to the slot's stash, if there is one.
+   */
   #passCheckpoints(placement: Placement, slot: Slot): void {
     const { source, stash, reused, keep } = placement;
     const stays = source === placement.slot ? slot.checkpoints.filter(({ length }) => length <= reused) : [];
@@ -271,7 +272,7 @@ export class PrefixCache {
     if (entry) entry.checkpoints = entry.checkpoints?.filter(({ length }) => length > reused) ?? [];
   }
 
-  /** What is in no slot any more may be in a stash. */
+  /** Gives checkpoints to a stash that holds the same tokens; drops the others. */
   #handOver({ tokens, salt }: Slot, leaving: readonly Checkpoint[]): void {
     const last = leaving.at(-1)?.length ?? 0;
     const heir = last > 0 && salt === '' ? this.pool.entries.find((entry) => entry.id > 0 && commonPrefix(tokens, entry.tokens, last) === last) : undefined;
@@ -280,7 +281,7 @@ export class PrefixCache {
     this.dropped.push(...leaving.filter((one) => !fresh.includes(one)));
   }
 
-  /** The sequence can go back to where it is now. */
+  /** Adds a checkpoint at the sequence's current length; drops those beyond the limits. */
   addCheckpoint(sequence: Sequence, id: number, sizeBytes: number): void {
     const slot = this.#slots[sequence.slot]!;
     slot.checkpoints = [...slot.checkpoints, { id, length: sequence.evaluated, sizeBytes }];
@@ -296,7 +297,7 @@ export class PrefixCache {
     this.dropped.push(checkpoint);
   }
 
-  /** The sequence leaves; what it has evaluated stays as a prefix for others. */
+  /** The sequence leaves; its KV stays as a prefix for others. */
   release(sequence: Sequence): void {
     const slot = this.#slots[sequence.slot]!;
     if (slot.owner !== sequence) throw new Error(`slot ${sequence.slot} is released by a sequence that does not own it`);
@@ -311,7 +312,7 @@ export class PrefixCache {
     return tokens.slice(0, kept);
   }
 
-  /** A free slot holds the KV of exactly these tokens now. */
+  /** Notes that a free slot now holds the KV of exactly these tokens. */
   adopt(index: number, tokens: Int32Array): void {
     const slot = this.#slots[index]!;
     if (slot.owner) throw new Error(`slot ${index} is in use`);
@@ -327,20 +328,17 @@ export class PrefixCache {
     return this.#slots.flatMap(({ owner, kept }, i) => (!owner && kept > 0 ? [i] : []));
   }
 
-  /** The free slot used last that may be kept elsewhere; -1 if none holds anything. */
+  /** The first of `freeByUse()`; -1 if there is none. */
   latestFree(): number {
     return this.freeByUse()[0] ?? -1;
   }
 
-  /**
-   * The free slots whose tokens may be kept elsewhere, the one used last first: what has a salt
-   * stays where it is.
-   */
+  /** Free slots whose KV may be stored elsewhere, most recently used first. Salted KV may not. */
   freeByUse(): number[] {
     return this.freeWithTokens().filter((slot) => this.#slots[slot]!.salt === '').sort((a, b) => this.#slots[b]!.usedAt - this.#slots[a]!.usedAt);
   }
 
-  /** How much of the prompt these tokens can give: never its last, whose logits are needed. */
+  /** How many of the prompt's tokens can be reused: never the last, whose logits are needed. */
   #reusable(sequence: Sequence, { tokens, salt, checkpoints }: Pick<Slot, 'tokens' | 'salt' | 'checkpoints'>, held: number): number {
     if (sequence.isScored || sequence.salt !== salt) return 0;
     const common = commonPrefix(sequence.tokens, tokens, Math.min(held, sequence.promptLength - 1));
@@ -348,8 +346,8 @@ export class PrefixCache {
   }
 
   /**
-   * What a free slot holds, if losing all beyond `reused` is a loss, there is room for it, it is
-   * nowhere else, and all may find it.
+   * The tokens of a free slot if they should be stashed: losing those beyond `reused` matters, the
+   * stash has room, no other slot or stash has them, and they have no salt.
    */
   #toStash(index: number, reused: number): Int32Array | undefined {
     const held = this.held(index);
@@ -367,7 +365,7 @@ export class PrefixCache {
       const common = commonPrefix(sequence.tokens, owner.tokens, Math.min(sequence.promptLength - 1, owner.promptLength));
       if (common > owner.evaluated && common - reused >= leastGain) {
         sequence.leader = owner;
-        // Of several the next: it is found again for the others when that is reached.
+        // Remember the shortest prefix; longer ones are found again when it is reached.
         if (owner.sharedLength <= owner.evaluated || common < owner.sharedLength) owner.sharedLength = common;
         return true;
       }
@@ -375,15 +373,15 @@ export class PrefixCache {
     return false;
   }
 
-  /** A copy moves all that the source holds. */
+  /** Whether copying is cheaper than evaluating. A copy moves all that the source holds. */
   #paysCopy = (reused: number, held: number): boolean => this.#costs.readMs(reused) >= this.#costs.copyMs(held);
 
-  /** Milliseconds lost with `tokens` of a slot, less the longer it has not been used. */
+  /** Milliseconds lost with `tokens` of a slot; the longer unused, the less. */
   #worth(slot: number, tokens: number): number {
     return this.#costs.readMs(tokens) / 2 ** ((this.#admissions - this.#slots[slot]!.usedAt) / halfLife);
   }
 
-  /** The free slot whose KV is worth least; of equals the one unused for longest. */
+  /** The free slot whose KV is worth least; of equal ones, the least recently used. */
   cheapestFree(): number {
     return this.#cheapest(this.#slots.flatMap(({ owner }, i) => (owner ? [] : [i])));
   }

@@ -1,16 +1,33 @@
-// Decides what one step evaluates: who joins, who decodes, how much of each prompt is fed. What
-// that takes, step-costs.ts says. Pure: no await, no clock, no I/O. The engine calls it between two
+// The scheduler: decides which sequences leave the queue (`joinFromQueue`) and what one step
+// evaluates (`planStep`). Pure: no await, no clock, no I/O. The engine's loop calls it between two
 // steps, when nothing is in flight.
+//
+// The batch is continuous: each step gives every decoding sequence one token, and fills the rest
+// with prompt tokens (chunked prefill). More prompt rows read prompts faster, but the step takes
+// longer and delays the next token of every stream. So planStep:
+//
+//   1. adds one row for each decoding sequence;
+//   2. sets the step's time limit: `maxStallMs` while clients receive streams, at most `longestMs`;
+//   3. chooses the whole prompts that the step can read within the limit, by the times that
+//      step-costs.ts predicts;
+//   4. if the oldest prompt is not among them, chooses a piece of a long prompt, too: of the sizes
+//      within the limit, the one that reads fastest;
+//   5. takes whole prompts and the piece in turns, so that neither short nor long prompts starve;
+//   6. adds no prompt rows if all streams end before the prompts could be read beside them.
 import { displaces, type Placement, type PrefixCache } from './prefix.js';
 import type { Sequence } from './sequence.js';
 import type { Costs, Part } from './step-costs.js';
 
-/** A step's choice: `counts[i]` tokens of `sequences[i]`. One object is filled again and again. */
+/**
+ * What a step evaluates: `counts[i]` tokens of `sequences[i]`. One object is reused for all steps.
+ */
 export class Plan {
   readonly sequences: Sequence[] = [];
   readonly counts: number[] = [];
   rows = 0;
-  /** What takes turns: whether whole prompts were read last, and which of the long ones was. */
+  /**
+   * Whose turn it was, kept from step to step: whole prompts or a piece, and of which long prompt.
+   */
   wholeBefore = false;
   longBefore: Sequence | undefined;
 
@@ -26,14 +43,14 @@ export class Plan {
     this.rows += count;
   }
 
-  /** What it costs depends on these; with guesses, a row more for each of those that decode. */
+  /** For StepCosts. `guesses` adds this many rows to each decoding sequence. */
   parts(guesses = 0): Part[] {
     return this.sequences.map((sequence, i) => part(sequence, this.counts[i]! + (sequence.state === 'decode' ? guesses : 0)));
   }
 
   /**
-   * By slot, rising: llama.cpp computes rows of several sequences in one pass only where their ids
-   * follow each other.
+   * Sorts by slot (in place, without allocating): llama.cpp computes rows of several sequences in
+   * one pass only if their ids are consecutive.
    */
   order(): void {
     const { sequences, counts } = this;
@@ -52,66 +69,73 @@ export class Plan {
 }
 
 /**
- * Rows of a prompt in one step where each row's logits are asked, which are as large as the
- * vocabulary: of one prompt at a time.
+ * Most rows in a step of a scored prompt, which needs the logits of each row. One row's logits are
+ * as large as the vocabulary, so only one prompt is scored at a time.
  */
 export const scoredRows = 32;
 
-/** Whether an answer has begun whose next token would wait for the step. */
+/** Whether the sequence's answer has begun, so that its next token waits for the step. */
 export function streams({ state }: Sequence): boolean {
   return state === 'decode' || state === 'deciding';
 }
 
-/** When a long prompt must not hold the step. */
+/** Whether a long step would delay a stream. */
 export function isStreaming(running: readonly Sequence[]): boolean {
   return running.some(streams);
 }
 
 /**
- * Nothing to do before something comes: nobody is there, or all who run wait for tokens that are
- * worked out beside the steps.
+ * Whether there is nothing to compute: no sequences, or all running ones wait for tokens that pool
+ * threads decide (loop/decisions.ts).
  */
 export function isIdle(waiting: readonly Sequence[], running: readonly Sequence[]): boolean {
   if (running.length === 0) return waiting.length === 0;
   return running.every((sequence) => sequence.state === 'deciding');
 }
 
-/** Prompt tokens to be evaluated before all of them decode. */
+/** Prompt tokens left to evaluate before all of these sequences decode. */
 export function unread(sequences: readonly Sequence[]): number {
   return sequences.reduce((sum, { state, pending }) => (state === 'waiting' || state === 'prefill' ? sum + pending : sum), 0);
 }
 
-/** So many tokens of a stream are its beginning: what came with it is not held up for its sake. */
+/**
+ * A stream limits the step's time only after this many tokens, so that a stream which has just
+ * begun does not slow down prompts that arrived with it.
+ */
 const beginning = 4;
-/** A step without streams takes no longer: it bounds how late a cancel or a newcomer is seen. */
+/** Limit of every step, also without streams: cancels and new requests wait for the step's end. */
 const longestMs = 1250;
-/** Of a prompt a step reads so many rows or all: few sizes, so that small changes move no bound. */
+/**
+ * Possible sizes of a prompt's piece, besides all that is left. There are few of them, so that
+ * small changes in the predicted costs do not change the choice.
+ */
 const sizes = [8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 /**
- * Fewer rows are a choice only where they are read at this part of the best rate of up to so many:
- * else the weights are read in vain.
+ * A piece must read at least at `leastRate` of the best rate of pieces up to `usual` rows: smaller
+ * ones would spend the step on reading the weights.
  */
 const usual = 128;
 const leastRate = 3 / 4;
-/** Prompt rows beside streams before any step was measured. */
+/** Most prompt rows beside streams before any step was measured. */
 const firstRows = 128;
 
 const part = ({ slot, evaluated }: Sequence, rows: number, from = evaluated): Part => ({ slot, depth: from, rows });
 
+/** A possible piece of a prompt. */
 interface Choice {
   rows: number;
-  /** At most. */
+  /** Upper estimate. */
   stepMs: number;
-  /** Prompt tokens per millisecond, those of the steps that follow it included. */
+  /** Prompt tokens per millisecond if all of the prompt is read in such pieces. */
   rate: number;
 }
 
 /**
- * Fills `plan`: every decoding sequence first, one token each; what is left of `batchSize` goes to
- * prompts: whole ones, the oldest and then the shortest, or a part of a long one. Those two kinds
- * take turns, so that a short prompt is not stuck behind a long one, nor a long one behind many
- * short ones. Of each kind that choice is taken which reads fastest, of those that streams can
- * wait for.
+ * Fills `plan`. Every decoding sequence gets one token. The rest of `batchSize` goes to prompts:
+ * either to whole ones (the oldest first, then the shortest), or to a piece of a long one. These
+ * two kinds take turns, so that a short prompt is not stuck behind a long one, nor a long one
+ * behind many short ones. A piece has the size that reads fastest among those that streams can wait
+ * for.
  */
 export function planStep(running: readonly Sequence[], batchSize: number, costs: Costs, maxStallMs: number, plan: Plan): void {
   plan.clear();
@@ -132,7 +156,7 @@ export function planStep(running: readonly Sequence[], batchSize: number, costs:
   const decoding = plan.parts();
 
   const parts = partsOf(prompts[0]!, most, decoding, costs);
-  // Where even the least takes longer than it may, as long as that.
+  // If even the smallest piece exceeds the limit, its time becomes the limit.
   const allowedMs = Math.max(limitMs, chosen(parts, limitMs).stepMs);
   const whole = wholePrompts(prompts, most, decoding, costs, allowedMs);
   const long = whole.includes(prompts[0]!) ? undefined : nextLong(prompts.filter((one) => !whole.includes(one)), plan.longBefore);
@@ -149,18 +173,19 @@ export function planStep(running: readonly Sequence[], batchSize: number, costs:
   plan.order();
 }
 
-/** The fastest of those that take no longer than they may; else the one soonest done. */
+/** The choice with the best rate within the limit; if none is within it, the shortest step. */
 function chosen(choices: readonly Choice[], limitMs: number): Choice {
   const fitting = choices.filter(({ stepMs }) => stepMs <= limitMs);
   if (fitting.length > 0) return fitting.reduce((best, one) => (one.rate >= best.rate ? one : best));
   return choices.reduce((best, one) => (one.stepMs < best.stepMs ? one : best));
 }
 
-/** How much of a prompt a step may read; its rate is that of all steps, to the prompt's end. */
+/** The sizes of piece that a step may read of a prompt, without those that read too slowly. */
 function partsOf(prompt: Sequence, most: number, decoding: readonly Part[], costs: Costs): Choice[] {
   const all = readable(prompt);
   const choices: Choice[] = [];
-  // A row more beside those that decode: their pass takes it along.
+  // One row of the prompt goes into the pass of the decoding sequences, so the others keep the
+  // size.
   const extra = decoding.length > 0 ? 1 : 0;
   for (const wanted of [...sizes, all]) {
     const rows = Math.min(wanted + (wanted < all ? extra : 0), most, all);
@@ -176,7 +201,7 @@ function partsOf(prompt: Sequence, most: number, decoding: readonly Part[], cost
   return choices.filter(({ rate }) => rate >= leastRate * best);
 }
 
-/** Of the oldest and then the shortest as many as a step may read to their ends. */
+/** As many prompts as a step may read to their ends: the oldest, then the shortest. */
 function wholePrompts([oldest, ...others]: readonly Sequence[], most: number, decoding: readonly Part[], costs: Costs, limitMs: number): Sequence[] {
   const whole: Sequence[] = [];
   const parts = [...decoding];
@@ -195,8 +220,8 @@ function wholePrompts([oldest, ...others]: readonly Sequence[], most: number, de
 }
 
 /**
- * Whether all answers end before the prompts could be read beside them: reading waits for that, no
- * longer than a stream would. It is the same work in fewer passes.
+ * Whether all answers end before the prompts could be read beside them, `rows` in each step, and
+ * within `maxStallMs`. Then the prompts wait for that end: it is the same work in fewer passes.
  */
 function endSooner(streaming: readonly Sequence[], decoding: readonly Part[], prompts: readonly Sequence[], rows: number, costs: Costs, maxStallMs: number): boolean {
   if (decoding.length === 0 || rows === 0) return false;
@@ -205,15 +230,16 @@ function endSooner(streaming: readonly Sequence[], decoding: readonly Part[], pr
   return steps <= needed && steps * costs.stepMs(decoding) <= maxStallMs;
 }
 
-/** Of the long ones the oldest and the shortest in turns. */
+/** The long prompt whose turn it is: the oldest and the shortest of the others alternate. */
 function nextLong([oldest, ...others]: readonly Sequence[], before: Sequence | undefined): Sequence {
   if (oldest !== before || others.length === 0) return oldest!;
   return others.reduce((one, other) => (readable(other) < readable(one) ? other : one));
 }
 
 /**
- * Prompt tokens of a sequence that one step may read: those that others wait for first, so that all
- * their ends are read together then; those up to a checkpoint.
+ * Most prompt tokens of a sequence that one step may read. It stops at the end of a prefix for
+ * which other sequences wait, so that they can join and all the ends are read together, and at a
+ * checkpoint.
  */
 export function readable({ pending, evaluated, sharedLength, checkpointAt, isScored }: Sequence): number {
   const until = sharedLength > evaluated ? sharedLength : checkpointAt;
@@ -222,28 +248,29 @@ export function readable({ pending, evaluated, sharedLength, checkpointAt, isSco
 }
 
 /**
- * Steps that run without waiting for the loop; what comes meanwhile ends the run with the step in
- * flight.
+ * Most steps that the compute thread runs without waiting for the loop. A request that arrives
+ * meanwhile ends the run after the step in flight.
  */
 const longestRun = 64;
 
 /**
- * How many steps like this plan can follow each other: many if all rows decode, until the first
- * sequence reaches its limit; else one.
+ * How many steps like this plan can follow each other. If all rows decode: until the first sequence
+ * reaches its token limit. Otherwise one.
  */
 export function stepsAhead(plan: Plan, asking: readonly Sequence[]): number {
   if (plan.rows !== asking.length || plan.rows !== plan.sequences.length) return 1;
   return asking.reduce((most, { limit, length }) => Math.min(most, limit - length), longestRun);
 }
 
-/** Looking further down the queue than this would cost more than it finds. */
+/** Sequences of the queue that are considered: looking further costs more than it finds. */
 const lookahead = 16;
 
 /**
- * Moves sequences from the queue into free slots, in its order, and tells where each was placed.
- * `sort` puts those that wait into order again after each. One at a time: each is placed when what
- * the one before it displaced has been put away, and so can be found again. One that would share
- * much of a prompt being evaluated right now lets that go first; others may pass it meanwhile.
+ * Moves sequences from the queue into free slots, in the queue's order, and yields each placement.
+ * `sort` restores the order before each choice. The generator places one sequence at a time: by the
+ * next turn, the caller has stashed what the last one displaced, so that the next can find it. A
+ * sequence that would share much of a prompt being evaluated right now waits for that; others may
+ * pass it meanwhile.
  */
 export function* joinFromQueue(waiting: Sequence[], cache: PrefixCache, sort = (): void => undefined): Generator<Joined, void, void> {
   for (;;) {
@@ -262,8 +289,8 @@ export interface Joined {
 }
 
 /**
- * The first that may start. Where there is room for all, those that take nothing away go first: the
- * places of the others come free for them then.
+ * The first sequence that may start. If there are slots for all, sequences that displace no other
+ * conversation go first; the others then take what is left.
  */
 function choose(waiting: readonly Sequence[], cache: PrefixCache): Joined | undefined {
   const roomForAll = waiting.length <= cache.freeSlots;

@@ -1,61 +1,59 @@
 // One request's tokens and how far they are evaluated: state, positions, limits, usage.
-// Pure; the engine drives it, the scheduler and the prefix cache read it.
+// Pure. The engine drives it; the scheduler and the prefix cache read it.
 import type { FinishReason, Usage } from '../protocol.js';
 
 /**
  * waiting: no slot yet. prefill: known tokens are being evaluated. decode: one token per step.
- * deciding: all is evaluated, the next token is worked out beside the steps. finished: leaves at
+ * deciding: everything is evaluated, and a pool thread decides the next token. finished: leaves at
  * the next settle.
  */
 export type SequenceState = 'waiting' | 'prefill' | 'decode' | 'deciding' | 'finished';
 
 export class Sequence {
   state: SequenceState = 'waiting';
-  /** The context's sequence id it runs in; -1 while it has none. */
+  /** The context's sequence id; -1 while it has none. */
   slot = -1;
   /** The prompt's tokens, then the generated ones; `length` of them are in use. */
   tokens: Int32Array;
   length: number;
-  /** Tokens whose KV is in the slot. Below `length` there is something to feed. */
+  /** Tokens whose KV is in the slot. If fewer than `length`, there is something to evaluate. */
   evaluated = 0;
   /** The slot holds more than `evaluated`. */
   overrun = false;
-  /** Tokens that were guessed ahead, and those of them that came true. */
+  /** Guessed tokens, and how many of them were right. */
   draftedTokens = 0;
   acceptedTokens = 0;
   /** Prompt tokens that came from a shared or kept prefix. */
   cachedTokens = 0;
   readonly promptLength: number;
-  /** Most tokens it may ever hold: prompt and answer, bounded by `maxTokens` and the context. */
+  /** Most tokens it may hold: prompt and answer, bounded by `maxTokens` and the context. */
   readonly limit: number;
   /**
-   * The sequence whose prefill it lets go first to share its KV; it does so for one only, so that
-   * it can't be passed for ever.
+   * The sequence whose prefill this one waits for, to share its KV. It waits for only one, so that
+   * others cannot pass it forever.
    */
   leader: Sequence | undefined;
   /**
-   * While it is read: those that wait for it have so many tokens in common with it, and can join
-   * when these are evaluated; 0 is none.
+   * During prefill: length of the prefix that a waiting sequence shares with this one. It can join
+   * once the prefix is evaluated. 0: nobody waits.
    */
   sharedLength = 0;
-  /** How likely the prompt's tokens are is asked: all of them are evaluated, a few at a time. */
-  readonly isScored: boolean;
-  /** Tokens of the prompt for which that is known, the first not counted. */
-  scored = 0;
   /**
-   * While it is read: no step goes beyond so many tokens, where a checkpoint is taken; 0 is
-   * nowhere.
+   * The request wants the prompt's log probabilities: all of it is evaluated, a few rows a step.
    */
+  readonly isScored: boolean;
+  /** Prompt tokens whose log probability is known, not counting the first. */
+  scored = 0;
+  /** During prefill: the length at which steps stop to take a checkpoint; 0: no checkpoint. */
   checkpointAt = 0;
   #replays = false;
-  /** Nothing is generated: its only token is not part of the answer. */
+  /** The request wants no tokens (`maxTokens` 0): its only token is not part of the answer. */
   readonly isMute: boolean;
-  /** Its KV is shared with sequences of the same salt alone. */
+  /** Only sequences with the same salt share its KV. */
   readonly salt: string;
 
   /**
-   * `contextSize` must exceed the prompt: the caller has answered `context_length_exceeded`
-   * otherwise.
+   * `contextSize` must exceed the prompt; otherwise the caller answers `context_length_exceeded`.
    */
   constructor(prompt: Int32Array, maxTokens: number, contextSize: number, isScored = false, salt = '') {
     this.tokens = prompt;
@@ -67,8 +65,9 @@ export class Sequence {
   }
 
   /**
-   * Before it has a slot: these were generated already. `flags` and the reason are acceptAll's.
-   * `exactly` evaluates them as they were then: one in each step, which rounds as it did.
+   * Adds tokens that another engine process generated; called before the sequence has a slot.
+   * `flags` and the result are those of acceptAll. `exactly` evaluates the tokens one per step as
+   * the first time, which gives the same rounding.
    */
   resume(generated: Int32Array, flags: Uint8Array, exactly: boolean): FinishReason | undefined {
     this.#replays = exactly;
@@ -84,8 +83,8 @@ export class Sequence {
   }
 
   /**
-   * Takes a slot in which the first `reused` tokens are evaluated already. Allocates once for all
-   * that may come.
+   * Takes a slot in which the first `reused` tokens are evaluated already. Allocates the token
+   * array once, up to the limit.
    */
   join(slot: number, reused: number): void {
     const tokens = new Int32Array(this.limit);
@@ -97,14 +96,14 @@ export class Sequence {
     this.state = 'prefill';
   }
 
-  /** Tokens known but not evaluated, that a step may read together. */
+  /** Known tokens, not evaluated yet, that one step may read together. */
   get pending(): number {
     const { length, promptLength, evaluated } = this;
     if (!this.#replays || length === evaluated) return length - evaluated;
     return evaluated < promptLength ? promptLength - evaluated : 1;
   }
 
-  /** The prompt is read, and one known token of the answer follows the other. */
+  /** The prompt is evaluated, and the known tokens of the answer follow one per step. */
   get isReplaying(): boolean {
     return this.#replays && this.state === 'prefill' && this.evaluated >= this.promptLength;
   }
@@ -114,8 +113,8 @@ export class Sequence {
   }
 
   /**
-   * Notes that a step evaluated `count` more tokens: its own, unless it was finished while steps
-   * followed each other.
+   * Notes that a step evaluated `count` more tokens. If the sequence finished during a run of
+   * steps, they are beyond its end: the slot is overrun.
    */
   advance(count: number): void {
     if (this.evaluated + count <= this.length) this.evaluated += count;
@@ -123,8 +122,8 @@ export class Sequence {
   }
 
   /**
-   * Takes a sampled token and decides at once whether it was the last.
-   * The last token is never evaluated, so an answer may fill the context to its last position.
+   * Takes a sampled token and decides at once whether it is the last. The last token is never
+   * evaluated, so an answer may fill the context to its last position.
    */
   accept(token: number, endsGeneration: boolean): FinishReason | undefined {
     this.tokens[this.length++] = token;
@@ -136,7 +135,7 @@ export class Sequence {
     return undefined;
   }
 
-  /** Its KV is lost, its tokens are not: evaluates all of them anew. */
+  /** Its KV is lost: all its tokens are evaluated again. */
   rewind(): void {
     this.evaluated = 0;
     this.cachedTokens = 0;
@@ -145,9 +144,8 @@ export class Sequence {
   }
 
   /**
-   * Takes the tokens that one step gave, more than one where guesses came true: their KV is in the
-   * slot already, but for the last one's. `flags` are those of Pieces. Returns why it ended, if it
-   * did.
+   * Takes the tokens of one step: more than one if guesses were right. The KV of all but the last
+   * is in the slot already. `flags` are those of Pieces. Returns why the sequence ended, if it did.
    */
   acceptAll(tokens: Int32Array, flags: Uint8Array): FinishReason | undefined {
     for (const [i, token] of tokens.entries()) {
@@ -160,10 +158,7 @@ export class Sequence {
     return undefined;
   }
 
-  /**
-   * Ends it after so many tokens: a stop string was found there, and what one step gave beyond it
-   * does not count.
-   */
+  /** Ends it at `length`, e.g. after a stop string; tokens that a step gave beyond do not count. */
   cut(length: number): void {
     this.overrun ||= this.evaluated > length;
     this.length = length;
@@ -171,9 +166,7 @@ export class Sequence {
     this.finish();
   }
 
-  /**
-   * The step that gave the last `given` tokens evaluated all of them, but left open what follows.
-   */
+  /** The step gave `given` tokens, evaluated all of them, and left the next one undecided. */
   defer(given: number): void {
     if (given > 0) this.advance(1);
     if (this.state === 'finished') return;

@@ -1,30 +1,30 @@
-// Conversations whose KV left its slot: kept in memory by the native context or in a file, known
-// here by tokens and size. Pure: says what to drop; the caller tells the context and the disk. Used
-// by prefix.ts.
+// Conversations whose KV left its slot. Their bytes are in the native context's memory or in a
+// file; this pool knows their tokens and size, and says which to drop. The caller frees them in the
+// context and on disk. Pure; used by prefix.ts.
 import type { Checkpoint } from './checkpoints.js';
 
 export interface Stashed {
-  /** The native context's number for it; 0 while its bytes are in the file alone. */
+  /** The native context's id; 0 while the bytes are only in the file. */
   id: number;
   tokens: Int32Array;
   sizeBytes: number;
-  /** Where its bytes are since before the model was loaded. */
+  /** The file that has its bytes. */
   file?: string;
-  /** A prompt waits for the bytes of the file. */
+  /** A prompt waits for the file's bytes. */
   wanted?: boolean;
-  /** A prompt went on from it. */
+  /** A prompt continued from it. */
   used?: boolean;
-  /** Where its conversation can go back to; of those whose KV can be cut there are none. */
+  /** Lengths that it can be rolled back to; none if the model's KV can be truncated. */
   checkpoints?: readonly Checkpoint[];
 }
 
 export class StashPool {
   readonly #budgetBytes: number;
-  /** The one used last is at the end. */
+  /** Most recently used last. */
   #entries: Stashed[] = [];
   #bytesPerToken = 0;
 
-  /** 0 keeps nothing. */
+  /** 0 stashes nothing. */
   constructor(budgetBytes: number) {
     this.#budgetBytes = budgetBytes;
   }
@@ -33,17 +33,20 @@ export class StashPool {
     return this.#entries;
   }
 
-  /** Whether so many tokens would stay if they were stashed now. */
+  /** Whether this many tokens fit the budget at all. */
   takes(tokens: number): boolean {
     return tokens * Math.max(this.#bytesPerToken, 1) <= this.#budgetBytes;
   }
 
-  /** Those that files have, before all others; the one used last is at the end. */
+  /** Adds stashes that files have, before all others; most recently used last. */
   addFiles(stashed: readonly Stashed[]): void {
     this.#entries.unshift(...stashed);
   }
 
-  /** Returns those that must go: beginnings of this one, then the longest unused. */
+  /**
+   * Adds a stash; returns those that must go: prefixes of this one, then the least recently used
+   * beyond the budget.
+   */
   add(stashed: Stashed): Stashed[] {
     this.#bytesPerToken = stashed.sizeBytes / stashed.tokens.length;
     const { tokens } = stashed;
@@ -67,21 +70,23 @@ export class StashPool {
     this.#entries.at(-1)!.used = true;
   }
 
-  /** Where a file has its bytes as well, memory may forget them: true, and only the file counts. */
+  /** True if a file has the bytes too: then the caller frees those in memory. */
   leaveToFile(id: number): boolean {
     const entry = this.#entries.find((one) => one.id === id && one.file !== undefined);
     if (entry) entry.id = 0;
     return entry !== undefined;
   }
 
-  /** Forgets one that could not be brought back, or all; returns those that must go. */
+  /**
+   * Forgets one stash (e.g. one that could not be restored), or all; returns those that must go.
+   */
   drop(id?: number): Stashed[] {
     const gone = this.#entries.filter((entry) => id === undefined || entry.id === id);
     this.#entries = this.#without(gone);
     return gone;
   }
 
-  /** Forgets one whose file does not serve. */
+  /** Forgets one whose file is unusable. */
   remove(stashed: Stashed): void {
     this.#entries = this.#without([stashed]);
   }
@@ -91,12 +96,12 @@ export class StashPool {
   }
 }
 
-/** What has a file is in memory for a moment only, and not counted. */
+/** A stash with a file is in memory only briefly, and does not count. */
 function memoryOf({ file, sizeBytes }: Stashed): number {
   return file === undefined ? sizeBytes : 0;
 }
 
-/** Length of the common beginning of two token lists, at most `most`. */
+/** Length of the common prefix of two token lists, at most `most`. */
 export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number {
   const end = Math.min(most, a.length, b.length);
   let i = 0;
@@ -104,11 +109,14 @@ export function commonPrefix(a: Int32Array, b: Int32Array, most: number): number
   return i;
 }
 
-/** So many last tokens of a conversation that goes on are no loss: they became others as text. */
+/**
+ * A continued conversation may differ in this many last tokens, at most this share of it: its end
+ * is tokenized differently once text follows.
+ */
 const mostTail = 64;
 const tailShare = 1 / 16;
 
-/** Whether keeping the long one makes the short one needless. */
+/** Whether `long` begins with nearly all of `short`, so that `short` need not be kept. */
 export function nearlyBegins(short: Int32Array, long: Int32Array): boolean {
   return commonPrefix(short, long, short.length) >= short.length - Math.min(mostTail, Math.floor(short.length * tailShare));
 }

@@ -1,64 +1,84 @@
-// What steps, reading and copies take on this machine with this model: one model of costs, learned
-// from what steps took. All that is peculiar to kernels is in here: which rows go through the
-// weights together, and how attention is computed. Pure: told of each step, asked before the next.
+// Predicts how long steps, prompt reading (prefill) and KV copies take on this machine with this
+// model. The scheduler asks before each step; the loop reports the measured time after it. Pure.
+//
+// The model is linear: a step's time is a sum of coefficients (milliseconds) times amounts.
+//
+//   - Passes. A pass reads the weights once, for up to 512 rows (tokens). Its time depends on the
+//     rows: known at 10 knots (1, 2, 4 … 512 rows), linear between them.
+//   - Attention. Each row attends to the tokens before it, so its time grows with rows × tokens.
+//     llama.cpp has two kernels with different speeds: row by row, and in tiles of 64 rows.
+//
+// That makes 12 coefficients. `#describe` turns a step into 12 amounts (`#terms`); the prediction
+// is the dot product. `learn` corrects the coefficients from each measured step with a Kalman
+// filter: it keeps a covariance matrix, so it knows how uncertain each coefficient is and which of
+// them a measurement can correct. Everything that depends on llama.cpp's kernels is in this file:
+// which rows share a pass, and how attention is computed.
 
-/** What one sequence brings to a step: so many rows behind so many tokens. */
+/**
+ * One sequence's share of a step: `rows` tokens to evaluate, after `depth` tokens in the KV cache.
+ */
 export interface Part {
   slot: number;
   depth: number;
   rows: number;
 }
 
-/** What a planner asks. */
+/** The scheduler's view. */
 export interface Costs {
-  /** Something was measured. */
+  /** At least one step was measured. */
   readonly known: boolean;
-  /** Milliseconds of a step: most likely, and at most as far as that is known. */
+  /** Milliseconds of a step: the expected time, and a cautious upper estimate. */
   stepMs(parts: readonly Part[]): number;
   mostMs(parts: readonly Part[]): number;
 }
 
-/** llama.cpp takes at most so many rows through the weights at once. */
+/** Most rows in one of llama.cpp's passes over the weights. */
 const passRows = 512;
-/** Its attention works in tiles of so many rows of a sequence; fewer go row by row. */
+/** Attention uses tiles of this many rows of one sequence; fewer rows are computed one by one. */
 const tileRows = 64;
-/** A pass's time is a line between these: 1, 2, 4 … 512 rows. */
+/** Coefficients 0 … 9: a pass's milliseconds at 1, 2, 4 … 512 rows. */
 const knots = Math.log2(passRows) + 1;
-/** Behind the knots: milliseconds for each row and token before it, row by row and in tiles. */
+/** Coefficients 10 and 11: attention's milliseconds per row × token, row by row and in tiles. */
 const byRow = knots;
 const byTile = knots + 1;
 const size = knots + 2;
 
-// What is taken to be so until it was measured, in units of one row's time; the first step says
-// how long that is. Each with about how wrong it may be.
+// Prior: assumed coefficients and their standard errors, in units of one row's time. The first
+// measured step sets that unit. A pass of n rows is assumed to take `weights + n` units.
 const weights = 8;
 const weightsError = 16;
 const rowError = 1;
+/** Relative error of each knot by itself; the errors above are common to all knots. */
 const knotError = 0.3;
 const attention = 0.0003;
 const attentionError = 0.003;
-/** How much steps of one kind differ, as a part of their time. */
+/** Measurement noise: the standard deviation of equal steps, as a fraction of their time. */
 const noise = 0.1;
-/** The first steps are slow for other reasons: so much more in the first, half in the next. */
+/** Extra noise of the first steps, which are slow for other reasons: 0.5, then 0.25, 0.17 … */
 const firstNoise = 0.5;
-/** How much what was learned may have changed with each step that could show it. */
+/** Coefficients change over time: each step adds this relative error to those it used. */
 const drift = 0.01;
-/** What is this many times as far off as expected says no more: another program was busy. */
+/**
+ * A step this many standard deviations too slow is an outlier: another program was busy. The excess
+ * is ignored.
+ */
 const farthest = 3;
-/** … and what turns out faster makes errors at most so many times as large, squared. */
+/** A step that is much too fast multiplies variances by at most this. */
 const largestDoubt = 100;
-/** Milliseconds per row before anything was measured, where tokens to read and to copy compare. */
+/** Milliseconds per row before the first measurement, for comparing reading with copying. */
 const firstRowMs = 0.16;
-/** … and of a copied token. */
+/** Milliseconds per copied token before the first copy. */
 const firstCopyMs = 0.01;
 
 export class StepCosts implements Costs {
-  /** By knot, then of attention; and how sure each is, with what it depends on. */
+  /** The Kalman filter's state: the 12 coefficients and their covariance matrix. */
   readonly #learned = new Float64Array(size);
   readonly #errors = Array.from({ length: size }, () => new Float64Array(size));
-  /** As learned, but nothing is for less than nothing, and more rows take no less time. */
+  /** The coefficients, clamped for predictions: never negative, and more rows never take less. */
   readonly #used = new Float64Array(size);
+  /** The described step: the amount of each coefficient in it. */
   readonly #terms = new Float64Array(size);
+  /** From `#share()`: each coefficient's covariance with the step's time (`#errors` × `#terms`). */
   readonly #shared = new Float64Array(size);
   #steps = 0;
   #copyMs = firstCopyMs;
@@ -77,8 +97,9 @@ export class StepCosts implements Costs {
   }
 
   /**
-   * More rows than were tried yet count as dear. Attention does not: else what was slow once would
-   * never be tried again.
+   * Expected time plus one standard deviation, so row counts not tried yet count as expensive. The
+   * uncertainty of attention is left out: otherwise a kind of step that was slow once would never
+   * be tried again.
    */
   mostMs(parts: readonly Part[]): number {
     this.#describe(parts);
@@ -88,27 +109,31 @@ export class StepCosts implements Costs {
     return ms + Math.sqrt(Math.max(0, Math.min(all, this.#share())));
   }
 
-  /** What reading so many tokens takes, from some depth on, in steps that do little else. */
+  /** Milliseconds to read (prefill) `tokens` after `depth` others, in full passes. */
   readMs(tokens: number, depth = 0): number {
     return tokens * (this.#used[knots - 1]! / passRows + this.#used[byTile]! * (depth + tokens / 2));
   }
 
-  /** What copying the KV of so many tokens takes, to another sequence or into memory. */
+  /** Milliseconds to copy the KV of `tokens` to another sequence or into memory. */
   copyMs(tokens: number): number {
     return tokens * this.#copyMs;
   }
 
-  /** A copy took so long. */
+  /** Reports a measured copy: a moving average, in which an outlier counts at most fourfold. */
   copied(tokens: number, ms: number): void {
     if (tokens > 0) this.#copyMs += (Math.min(ms / tokens, 4 * this.#copyMs) - this.#copyMs) / 4;
   }
 
-  /** What one pass over the weights takes: what is saved where two steps become one. */
+  /** Milliseconds of a pass with one row: what merging two steps into one saves. */
   get passMs(): number {
     return this.#used[0]!;
   }
 
-  /** A step took so long: a Kalman filter, whose noise is in proportion to the time. */
+  /**
+   * Reports a measured step. This is one Kalman update, with three changes: the noise is
+   * proportional to the step's time, a step that is too slow counts at most as `farthest`, and a
+   * step that is too fast raises the uncertainty first.
+   */
   learn(parts: readonly Part[], ms: number): void {
     if (ms <= 0 || parts.length === 0) return;
     this.#describe(parts);
@@ -118,7 +143,8 @@ export class StepCosts implements Costs {
     const share = this.#share();
     const noisy = ((noise + firstNoise / this.#steps) * Math.max(expected, ms / farthest)) ** 2;
     const news = Math.min(ms - expected, farthest * Math.sqrt(share + noisy));
-    // Others make a step slower, never faster: then what it shows is less sure than it seemed.
+    // Other programs can make a step slower, never faster. So if a step is too fast to be noise,
+    // the coefficients are wrong: raise their variance until the step is within `farthest`.
     const unsure = news < 0 && share > 0 ? Math.max(1, Math.min(largestDoubt, ((news / farthest) ** 2 - noisy) / share)) : 1;
     const spread = unsure * share + noisy;
     const shrink = unsure ** 2 / spread - (unsure > 1 ? (unsure - 1) / share : 0);
@@ -131,7 +157,7 @@ export class StepCosts implements Costs {
     this.#clamp();
   }
 
-  /** As if nothing were known but what a row takes. */
+  /** Resets to the prior, given one row's time. */
   #begin(rowMs: number): void {
     for (let i = 0; i < size; i++) {
       const rows = 2 ** i;
@@ -160,7 +186,7 @@ export class StepCosts implements Costs {
     return ms;
   }
 
-  /** How wrong the step's time may be for what is not known, squared; and each one's part in it. */
+  /** The variance of the described step's prediction; fills `#shared` on the way. */
   #share(): number {
     let square = 0;
     for (let i = 0; i < size; i++) {
@@ -174,8 +200,9 @@ export class StepCosts implements Costs {
   }
 
   /**
-   * How much of each there is in a step. Rows of sequences whose numbers follow each other go in
-   * lockstep: a pass has equally many of each that still has some.
+   * Fills `#terms` the way llama.cpp splits a step into passes. Sequences with consecutive slot
+   * numbers go in lockstep: a pass takes equally many rows from each of them, until one has none
+   * left. A gap in the numbers starts another pass.
    */
   #describe(parts: readonly Part[]): void {
     this.#terms.fill(0);
@@ -200,6 +227,7 @@ export class StepCosts implements Costs {
     }
   }
 
+  /** Adds a pass, split between the two knots around its row count. */
   #addPass(rows: number): void {
     const place = Math.min(Math.log2(rows), knots - 1);
     const below = Math.floor(place);

@@ -1,7 +1,7 @@
-// Embedding and reranking requests inside the engine: a queue and a native context of their own,
-// opened on first use, so that they run beside chat. A native call takes inputs of all requests
-// that wait, one of each in turn, so that small requests share it and a big one keeps nobody
-// waiting.
+// Embedding and reranking requests inside the engine. They have their own queue and native context,
+// opened on first use, so that they run beside chat. A native call takes inputs from all waiting
+// requests, one of each in turn, so that small requests share a call and a big one does not block
+// them.
 import type { CancelFlag, EmbedderOptions, NativeEmbedder, NativeModel } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import { checkTokens } from '../prompts/known-tokens.js';
@@ -14,13 +14,13 @@ interface Job {
   id: number;
   inputs: Int32Array[];
   /**
-   * Inputs × dimensions; empty until the first batch tells the dimensions, which need not be the
-   * model's inner size.
+   * Inputs × dimensions; empty until the first batch shows the dimensions, which may differ from
+   * the model's hidden size.
    */
   vectors: Float32Array;
-  /** Inputs that went into a call, which they do in order. */
+  /** Inputs passed to a call so far, in order. */
   taken: number;
-  /** Inputs that have their vector. */
+  /** Inputs with a vector. */
   done: number;
 }
 
@@ -30,7 +30,7 @@ interface Item {
   index: number;
 }
 
-/** A cancel, and whoever comes next, wait for the call that runs: it must not be long. */
+/** Keeps calls short: cancels and new requests wait for the running call. */
 const tokensPerCall = 1024;
 
 export class Embeddings {
@@ -41,16 +41,16 @@ export class Embeddings {
   readonly #emit: (event: EngineEvent) => void;
   readonly #flush: () => void;
   #embedder: Promise<NativeEmbedder> | undefined;
-  /** The same, once it is there. */
+  /** The same, once it is open. */
   #opened: NativeEmbedder | undefined;
   #calling = false;
   #calls = 0;
   /**
-   * Ids taken and not answered (being tokenized, waiting or running), with what tells tokenizing
-   * that nobody waits for it.
+   * Accepted requests without an answer (being tokenized, waiting or running), by id, with the
+   * cancel flag for tokenizing.
    */
   readonly #active = new Map<number, CancelFlag>();
-  /** Those with inputs that no call has taken; the first is next. */
+  /** Requests with inputs that no call has taken; the first is next. */
   readonly #jobs: Job[] = [];
   #running: Promise<void> | undefined;
   #closing = false;
@@ -66,7 +66,7 @@ export class Embeddings {
     this.#flush = flush;
   }
 
-  /** Of the native embedder. */
+  /** The native embedder's work. */
   get work(): Work {
     return { busy: this.#calling, done: this.#calls + (this.#opened?.polls() ?? 0) };
   }
@@ -100,7 +100,7 @@ export class Embeddings {
     }
   }
 
-  /** True if the id was one of these. A call in flight is finished, the rest never begins. */
+  /** True if the id was active. A call in flight finishes; further calls do not start. */
   cancel(id: number): boolean {
     const cancelled = this.#active.get(id);
     if (!cancelled) return false;
@@ -109,7 +109,7 @@ export class Embeddings {
     return true;
   }
 
-  /** Waits for what runs, then frees the native context. */
+  /** Waits for running requests, then frees the native context. */
   async close(): Promise<void> {
     while (this.#active.size > 0 || this.#running) {
       // A request that is still being tokenized starts a run of its own.
@@ -120,7 +120,7 @@ export class Embeddings {
     await embedder?.close();
   }
 
-  /** One for each input; each gives the tokens. */
+  /** One function per input, which resolves to its tokens. */
   #readers(request: EmbedRequest | RerankRequest, cancelled: CancelFlag): (() => Promise<Int32Array>)[] {
     if ('documents' in request) {
       const pair = pairReader(this.#model, request.query, cancelled);
@@ -147,7 +147,7 @@ export class Embeddings {
     return tokens;
   }
 
-  /** Before it is read. */
+  /** Refuses a text that cannot fit, before it is tokenized. */
   #checkText(text: string, param: string, index: number): void {
     const least = leastTokens(this.#model.info, text);
     if (least > this.#options.contextSize) throw this.#tooLong(least, 'at least ', param, index);
@@ -162,21 +162,21 @@ export class Embeddings {
   }
 
   async #run(): Promise<void> {
-    // What came in the same message is tokenized by then and shares the first call.
+    // Requests of the same burst are tokenized by then, and share the first call.
     await new Promise((resolve) => setImmediate(resolve));
-    // Jobs added while a call runs are seen by the loop.
+    // The loop also takes jobs that are added while a call runs.
     for (let items = this.#take(); items.length > 0; items = this.#take()) {
       try {
         await this.#compute(await this.#open(), items);
       } catch (error) {
-        // There is no native context: that is nobody's own fault.
+        // The native context could not be opened: all requests of the call fail.
         for (const { job } of items) if (this.#active.has(job.id)) this.#fail(job.id, RecuaError.from(error));
       }
     }
     this.#running = undefined;
   }
 
-  /** The next call's inputs: of each job one, again and again, until the call is full. */
+  /** The next call's inputs: one of each job in turn, until the call is full. */
   #take(): Item[] {
     const items: Item[] = [];
     let rows = 0;
@@ -184,7 +184,7 @@ export class Embeddings {
     for (let job = this.#jobs[0]; job; job = this.#jobs[0]) {
       if (this.#active.has(job.id)) {
         const next = job.inputs[job.taken]!.length;
-        // It stays first, so that a long input is not passed for ever by short ones.
+        // It stays first, so that short inputs cannot pass a long one forever.
         if (items.length > 0 && rows + next > tokensPerCall) break;
         rows += next;
         if (job.taken === 0) {
@@ -196,15 +196,12 @@ export class Embeddings {
       }
       this.#jobs.shift();
     }
-    // The gateway must know who may have caused a crash before the call that may crash.
+    // Before a call that may crash, the gateway must know which requests may have caused it.
     if (begun) this.#flush();
     return items;
   }
 
-  /**
-   * One native call. Where it fails for several jobs together, each is tried alone: only those
-   * whose own inputs fail are told so.
-   */
+  /** One native call. If it fails for several jobs together, each is retried alone. */
   async #compute(embedder: NativeEmbedder, items: Item[]): Promise<void> {
     const inputs = items.map(({ job, index }) => job.inputs[index]!);
     const tokens = new Int32Array(inputs.reduce((rows, { length }) => rows + length, 0));
@@ -244,7 +241,7 @@ export class Embeddings {
     try {
       return (this.#opened = await opening);
     } catch (error) {
-      // Too little memory now may be enough later.
+      // Retry with the next request: there may be enough memory then.
       this.#embedder = undefined;
       throw error;
     }

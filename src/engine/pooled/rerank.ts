@@ -1,10 +1,10 @@
-// What a reranker reads: the query and one document as a single input, put together as llama-server
-// does it. Called by embeddings, in the engine.
+// A reranker's input: the query and one document, combined as in llama-server. Called by
+// embeddings, in the engine.
 import type { CancelFlag, NativeModel } from '../../addon/addon.js';
 
-/** A function from document to tokens; the query is tokenized once. */
+/** Returns a function from document to tokens. The query is tokenized once. */
 export function pairReader(model: NativeModel, query: string, cancelled: CancelFlag): (document: string) => Promise<Int32Array> {
-  // Models that were made from chat models say how to ask them.
+  // Rerankers made from chat models have a template for the question.
   const template = model.metadata()['tokenizer.chat_template.rerank'];
   if (template !== undefined) {
     return (document) => {

@@ -1,5 +1,5 @@
-// A question of the protocol → the engine's method for it. Called where the engine runs: by host
-// for those that came from another process, by local for those of this one.
+// A request message of the protocol → the engine's method for it. Called where the engine runs: by
+// host for messages from another process, by local in the same process.
 import { setImmediate } from 'node:timers/promises';
 import type { NativeModel } from '../../addon/addon.js';
 import { renderChat } from '../prompts/chat.js';
@@ -7,7 +7,7 @@ import { checkTokens } from '../prompts/known-tokens.js';
 import type { EngineLoop } from '../loop/engine-loop.js';
 import type { RequestMessage } from '../protocol.js';
 
-/** Pieces that are looked up before the loop may go on: less than a millisecond. */
+/** Pieces looked up before yielding to the event loop: less than a millisecond. */
 const piecesAtOnce = 1_024;
 
 export function deliver(engine: EngineLoop, m: RequestMessage): void {

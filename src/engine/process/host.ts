@@ -1,6 +1,6 @@
-// The engine process: IPC messages in, one message of events per step out. The addon is given by
-// the entry (main.ts), so that tests run the same process over a fake. Never writes to stdout; logs
-// go through IPC.
+// The engine process: IPC messages in, one message of events per step out. The entry (main.ts)
+// passes the addon, so that tests run the same process with a fake. Never writes to stdout; logs go
+// through IPC.
 import { RecuaError } from '../../errors.js';
 import { deliver } from './delivery.js';
 import { EngineLoop } from '../loop/engine-loop.js';
@@ -10,10 +10,10 @@ import { skippedText, wantsGpu } from '../offload.js';
 import type { OpenedNative } from './own-native.js';
 import { logLevels, type EngineOptions, type FromEngine, type LogLevel, type ToEngine } from '../protocol.js';
 
-/** What the host needs of `process`. */
+/** The part of `process` that the host uses. */
 export type Channel = Pick<NodeJS.Process, 'on' | 'exit' | 'pid' | 'kill' | 'connected'> & { send?: NodeJS.Process['send'] };
 
-/** Progress messages are worth sending when the whole percent changes. */
+/** Progress is sent when the whole percent changes. */
 const progressSteps = 100;
 
 export function runHost(openNative: (options: EngineOptions) => OpenedNative | Promise<OpenedNative>, channel: Channel): void {
@@ -22,8 +22,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
   let closing = false;
 
   const send = (message: FromEngine): void => {
-    // A channel that is gone ends the process by 'disconnect'; an error here says no more than
-    // that.
+    // If the channel is gone, 'disconnect' ends the process; an error here adds nothing.
     channel.send?.(message, undefined, undefined, () => {});
   };
   let least = 0;
@@ -31,7 +30,7 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     if (logLevels.indexOf(level) >= least) send({ type: 'log', level, text });
   };
 
-  /** Exits after all that was sent has left: a pipe may still hold the last events. */
+  /** Exits after all messages have left: a pipe may still hold the last events. */
   const exit = (message: FromEngine | undefined, code: number): void => {
     if (!message || !channel.send) channel.exit(code);
     else channel.send(message, undefined, undefined, () => channel.exit(code));
@@ -88,9 +87,9 @@ export function runHost(openNative: (options: EngineOptions) => OpenedNative | P
     else if (m.type === 'look') send({ type: 'pulse', pulse: engine.vitals.look() });
     else deliver(engine, m);
   });
-  // The parent may be gone before the event could be heard.
+  // The parent may have gone before the 'disconnect' listener exists.
   if (!channel.connected) channel.exit(0);
-  // Nobody is left to answer. Exiting would wait for the native step; the kernel frees all at once.
+  // Nobody is left to answer. exit() would wait for the native step; the kernel frees everything.
   channel.on('disconnect', () => channel.kill(channel.pid, 'SIGKILL'));
   // Ctrl-C reaches the whole group; the parent decides when the engine stops.
   channel.on('SIGINT', () => {});

@@ -1,10 +1,10 @@
-// What the pinned llama.cpp cannot do with some architectures, though it loads them: found by
-// test/service/architectures.test.ts, which also tells when an entry is needless.
+// Defects of the pinned llama.cpp with architectures that it loads: found by
+// test/service/architectures.test.ts, which also reports entries that are no longer needed.
 
 export interface KnownDefect {
-  /** Several sequences in a batch give wrong numbers, and end the process now and then. */
+  /** Several sequences in a batch give wrong results, and sometimes crash the process. */
   oneAtATime?: true;
-  /** Reading pooled vectors ends the process. */
+  /** Reading pooled vectors crashes the process. */
   noVectors?: true;
 }
 
@@ -15,11 +15,11 @@ export const knownDefects: Readonly<Record<string, KnownDefect>> = {
   qwen4exp: { noVectors: true },
 };
 
-/** What the user should know of them. */
+/** Notes for the user. */
 export function defectNotes(architecture: string, parallel: number): string[] {
   const { oneAtATime, noVectors } = knownDefects[architecture] ?? {};
   return [
-    ...(oneAtATime && parallel > 1 ? [`Requests are answered one after the other: llama.cpp computes several sequences of ${architecture} wrongly.`] : []),
-    ...(noVectors ? [`No embeddings: llama.cpp cannot read those of ${architecture}.`] : []),
+    ...(oneAtATime && parallel > 1 ? [`Requests run one at a time: llama.cpp computes several sequences of ${architecture} wrongly.`] : []),
+    ...(noVectors ? [`No embeddings: llama.cpp cannot read the embeddings of ${architecture}.`] : []),
   ];
 }

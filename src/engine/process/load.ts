@@ -1,5 +1,5 @@
-// Opens a model for the engine: options → native model and context, and the description the gateway
-// is told. Called once for each engine, by host or local.
+// Loads a model for the engine: options → native model and context, and the description for the
+// gateway. Called once for each engine, by host or local.
 import { availableParallelism } from 'node:os';
 import type { ChatInput, ContextOptions, EmbedderOptions, NativeModelInfo, ModelLoad, NativeAddon, NativeModel, Pooling } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
@@ -13,10 +13,10 @@ import type { EngineOptions, ModelDescription } from '../protocol.js';
 
 const progressMs = 100;
 
-/** A context below this may have no room for what a template adds to a chat. */
+/** A smaller context may have no room for the text that a template adds to a chat. */
 const smallContext = 1024;
 
-/** Inputs of an embedding call in one forward pass. */
+/** Most inputs of an embedding call in one forward pass. */
 const embedderSequences = 32;
 
 export function load(
@@ -27,8 +27,8 @@ export function load(
   let cancelled = false;
   const attempt = async (offload: OffloadChoice): Promise<LoadedModel> => {
     if (numa !== 'none' && !addon.setNuma(numa)) offload.notes.push(`--numa ${numa} has no effect: llama.cpp finds no second memory node on this machine.`);
-    // In front of every load: the file may be another since the gateway looked, above all when a
-    // crashed engine is started again.
+    // Before every load: the file may have changed since the gateway checked it, above all when a
+    // crashed engine restarts.
     const fingerprint = fingerprintOf(await ensureChecked(path, checked));
     loading = addon.loadModel({ path, gpuLayers: offload.gpuLayers, devices: offload.devices, mmap, mlock });
     if (cancelled) loading.cancel();
@@ -42,7 +42,7 @@ export function load(
     try {
       return await attempt(offload);
     } catch (error) {
-      // What was not asked for in so many words must not keep a model from loading.
+      // A GPU that the user did not explicitly ask for must not keep a model from loading.
       if (cancelled || gpuLayers !== 'auto' || requireGpu || offload.devices.length === 0) throw error;
       const note = `${offload.devices.join(', ')} could not take the model (${RecuaError.from(error).message}); all layers run on the CPU.`;
       return await attempt({ ...offload, devices: [], gpuLayers: 0, notes: [note] });
@@ -76,10 +76,10 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
     }
     if (!canRemoveParts(info)) {
       const why = info.recurrent ? 'This architecture keeps one state per sequence' : 'Sliding-window attention forgets old positions';
-      notes.push(`${why}: a prompt shares its beginning with an earlier one up to that one's end, or to a checkpoint near the end of its prompt.`);
+      notes.push(`${why}: a prompt can reuse an earlier conversation only as a whole, or up to a checkpoint near the end of its prompt.`);
     }
     if (options.specType !== 'none' && context && !canRemoveParts(info)) {
-      notes.push('Tokens are not guessed ahead: this architecture keeps no positions that a wrong guess could be removed from.');
+      notes.push('Tokens are not guessed ahead: this architecture cannot remove wrong guesses from its memory.');
     }
     const description: ModelDescription = {
       description: describe(info),
@@ -119,8 +119,8 @@ async function open(addon: NativeAddon, model: NativeModel, wanted: EngineOption
 }
 
 /**
- * `llama 135M Q8_0`: llama.cpp's own description guesses the size by the layers, and says `?B` for
- * most models.
+ * E.g. `llama 135M Q8_0`. llama.cpp's own description guesses the size from the layers, and says
+ * `?B` for most models.
  */
 function describe({ architecture, parameters, fileType }: NativeModelInfo): string {
   const [size, unit] = ([[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']] as const).find(([one]) => parameters >= one) ?? [1, ''];
@@ -131,7 +131,7 @@ function textOf(model: NativeModel, token: number): string {
   return token < 0 ? '' : Buffer.from(model.piece(token, true)).toString();
 }
 
-/** What the shortest chat takes by the model's template, or by ChatML where it has none. */
+/** Tokens of the shortest chat with the model's template, or with ChatML if it has none. */
 async function leastContext(model: NativeModel, template: string): Promise<number> {
   const shortest: ChatInput = {
     messages: JSON.stringify([{ role: 'user', content: 'a' }]), tools: '', toolChoice: 'none', jsonSchema: '', grammar: '',
@@ -141,12 +141,12 @@ async function leastContext(model: NativeModel, template: string): Promise<numbe
     const { prompt } = await model.applyChatTemplate(shortest);
     return (await model.tokenize(prompt, true, true)).length + 1;
   } catch {
-    // A template that refuses this may take another chat.
+    // A template that refuses this chat may accept another.
     return 0;
   }
 }
 
-/** Positions beyond those a model was trained on give noise, so its training size is the most. */
+/** Positions beyond the training context give noise, so that is the limit. */
 function effectiveContext(info: NativeModelInfo, options: EngineOptions, notes: string[]): number {
   const most = info.contextTrain > 0 ? info.contextTrain : 4096;
   if (options.contextSize > most) notes.push(`The context is ${most} tokens, which the model was trained on, not the ${options.contextSize} asked for.`);
@@ -181,8 +181,8 @@ function embedding(options: EngineOptions, contextSize: number, pooling: Pooling
 }
 
 /**
- * Two threads on one core get in each other's way; a container may grant fewer cores than there
- * are.
+ * One thread per physical core, since two threads on one core slow each other down; fewer if a
+ * container grants fewer cores.
  */
 function threads(options: EngineOptions, mathThreads: number): { threads: number; threadsBatch: number } {
   const count = options.threads || Math.min(mathThreads, availableParallelism());

@@ -3,5 +3,5 @@ import { runHost } from './host.js';
 import { openAhead, openOwnNative } from './own-native.js';
 
 runHost(openOwnNative, process);
-// Whoever forked this may not know yet what it is to load: see engine/gateway/spare-process.
+// The parent may not know yet which model to load: see engine/gateway/spare-process.
 openAhead();

@@ -1,21 +1,20 @@
-// llama.cpp's log lines for several engines of one thread: the addon takes one function, and says
-// not whose a line is. Called by host and local.
+// llama.cpp's log lines for several engines of one thread: the addon takes one function, and does
+// not say which engine a line belongs to. Called by host and local.
 import type { NativeAddon } from '../../addon/addon.js';
 import type { Log } from '../api.js';
 
 const listeners = new WeakMap<NativeAddon, Set<Log>>();
 
-/** Gives every line to `log` until the returned function is called. */
+/** Passes every line to `log` until the returned function is called. */
 export function listenToNative(addon: NativeAddon, log: Log): () => void {
   const all = listeners.get(addon) ?? new Set();
   listeners.set(addon, all);
-  // A set holds a function once, and two engines may share one.
+  // Wrapped, since a set holds a function once, and two engines may pass the same one.
   const own: Log = (level, text) => log(level, text);
   all.add(own);
   if (all.size === 1) {
     addon.setLog((level, text) => {
-      // llama.cpp tells a hundred lines of each load as 'info': details, to those who serve a
-      // model.
+      // llama.cpp logs a hundred lines per load as 'info', which are details here.
       for (const each of all) each(level === 'info' ? 'debug' : (level as 'warn'), text);
     });
   }

@@ -1,5 +1,5 @@
-// The addon and the GPU backends of this installation, opened as an engine's options need them.
-// Used by main in the engine process and by local in this one; tests give fakes instead.
+// Opens this installation's addon, and its GPU backends if an engine's options need them. Used by
+// main in the engine process and by in-process/local; tests pass fakes instead.
 import type { NativeAddon } from '../../addon/addon.js';
 import { installedBackends, loadOptionalBackends } from '../../addon/backends.js';
 import { openAddon } from '../../addon/load.js';
@@ -9,7 +9,7 @@ import { refusedEnvironment, refusedIn, type Refused } from '../../addon/refused
 import { spinCount, withEnvironment } from '../../system/open-mp.js';
 import type { EngineOptions } from '../protocol.js';
 
-/** The addon, and what became of the backends that it could have had beside the CPU's. */
+/** The addon, and the results for the optional backends. */
 export interface OpenedNative {
   addon: NativeAddon;
   backends?: readonly SkippedBackend[];
@@ -19,14 +19,14 @@ function openHere(refused: Refused): OpenedAddon {
   return withEnvironment({ ...spinCount(), ...refusedEnvironment(refused) }, () => openAddon());
 }
 
-/** Opens the addon before it is needed. What keeps it from opening is told when it is. */
+/** Opens the addon before it is needed. An error is reported later, when it is needed. */
 export function openAhead(): void {
   try {
     openHere(refusedIn());
   } catch { /* See above. */ }
 }
 
-/** `refused`: what of the CPU's libraries is not to be used; an engine's process was told of it. */
+/** `refused`: CPU libraries and kernels not to use; an engine process gets them from its parent. */
 export async function openOwnNative(options: EngineOptions, refused = refusedIn()): Promise<OpenedNative> {
   const opened = openHere(refused);
   // Without a GPU package this finds nothing and costs nothing.

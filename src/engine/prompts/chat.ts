@@ -1,5 +1,5 @@
-// Chat and completion requests → prompt tokens, and answer text → deltas (content, reasoning, tool
-// calls). Called by the engine; templates and parsers are llama.cpp's own, behind the addon.
+// Chat and completion requests → prompt tokens; answer text → deltas (content, reasoning, tool
+// calls). Called by the engine. Templates and parsers are llama.cpp's, in the addon.
 import type { CancelFlag, ChatInput, NativeAddon, NativeModel, NativeParser, NativeSampler, PreparedChat, SamplerOptions } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { ChatRequest, CompletionRequest, Constraint, Delta, FinishReason, Rendered } from '../protocol.js';
@@ -11,42 +11,42 @@ import { checkTokens } from './known-tokens.js';
 import { optionsOf, predictionOf } from './sampler-options.js';
 import { shorten } from './truncation.js';
 
-/** All that a request needs before its first step. */
+/** Everything a request needs before its first step. */
 export interface PreparedPrompt {
   tokens: Int32Array;
   sampler: NativeSampler;
   stops: string[];
-  /** So many tokens come before one of them ends the answer. */
+  /** A stop string ends the answer only after this many tokens. */
   minTokens: number;
-  /** Time to generate; 0 is without a limit. */
+  /** Time limit for generating; 0: none. */
   generateMs: number;
   /** Control tokens that the parser must see, with their bytes; all others have no text. */
   shown: Map<number, Uint8Array>;
   parser: AnswerParser;
-  /** What the answer's end says beside the parser's own. */
+  /** Warnings for the answer's end, besides the parser's. */
   warnings: string[];
-  /** The sampler guesses what comes next; with a prediction it was told what that may be. */
+  /** The sampler guesses tokens ahead. `predicted`: the request has a prediction to guess from. */
   guesses: boolean;
   predicted: boolean;
-  /** Text of the prompt, where it is to be told. */
+  /** Text of the prompt to send; '' for none. */
   echo: string;
   tells: Telling;
-  /** Keeps a chat's tokens, prompt and answer, for the prompt that goes on from it. */
+  /** Keeps a chat's tokens, prompt and answer, for the prompt that continues it. */
   remember?: (tokens: Int32Array) => void;
 }
 
-/** Turns the text so far into what is new of the answer. */
+/** Parses the whole text so far into deltas. */
 export interface AnswerParser {
   push(whole: string): Delta | undefined;
-  /** `cut`: by a bound or a stop string, wherever the text was. */
+  /** `cut`: a limit or a stop string ended the text, maybe in the middle of something. */
   end(whole: string, reason: FinishReason, cut: boolean): { delta: Delta | undefined; finishReason: FinishReason; warnings: string[] };
-  /** What of the text so far was thought. */
+  /** The reasoning in the text so far. */
   readonly reasoning: string;
-  /** For an answer that gets no end. Idempotent; nothing is pushed after it. */
+  /** For an answer without an end. Idempotent; nothing may be pushed after it. */
   close(): void;
 }
 
-/** What preparing takes beside the request. */
+/** What preparing needs besides the request. */
 export interface Preparing {
   model: NativeModel;
   contextSize: number;
@@ -56,8 +56,7 @@ export interface Preparing {
 }
 
 /**
- * One task on the pool makes all of it; how the answer is constrained and parsed stays in native
- * code.
+ * One task on the pool does all the work. The answer's constraint and parser stay in native code.
  */
 export async function prepareChat(preparing: Preparing, template: string, request: ChatRequest): Promise<PreparedPrompt> {
   const { model, contextSize } = preparing;
@@ -89,8 +88,7 @@ export async function prepareChat(preparing: Preparing, template: string, reques
     stops: [...request.stop, ...made.stops],
     minTokens: request.sampling.minTokens,
     generateMs: request.generateMs ?? 0,
-    // Control tokens have no text, but tool calls and thinking are marked with some: those the
-    // template names keep theirs.
+    // Control tokens have no text, except those that mark tool calls and thinking in this template.
     shown: new Map(Array.from(made.preservedIds, (token) => [token, model.piece(token, true)])),
     parser: new ChatParser(made.parser, callsOf(request)),
     warnings,
@@ -107,7 +105,7 @@ function fieldOf({ messageSources }: ChatRequest): string {
   return messageSources?.at(-1)?.replace(/\[.*$/, '') ?? 'messages';
 }
 
-/** What an answer has of calls. */
+/** Whether an answer may or must have tool calls. */
 type Calls = 'none' | 'perhaps' | 'required';
 
 function callsOf({ tools, toolChoice }: ChatRequest): Calls {
@@ -115,7 +113,7 @@ function callsOf({ tools, toolChoice }: ChatRequest): Calls {
   return toolChoice === 'required' ? 'required' : 'perhaps';
 }
 
-/** As long as the prompt has fewer than `mostTokens`. */
+/** Prepares the chat if its prompt has fewer than `mostTokens` tokens. */
 async function prepareMessages(
   { model, cancelled }: Preparing, template: string, request: ChatRequest, options: SamplerOptions, mostTokens: number,
 ): Promise<PreparedChat> {
@@ -131,7 +129,7 @@ async function prepareMessages(
   });
 }
 
-/** What a template makes of the messages, however long that is. */
+/** The prompt that a template makes of the messages, whatever its length. */
 export async function renderChat(model: NativeModel, template: string, request: ChatRequest): Promise<Rendered> {
   const { prompt, literal } = await model.applyChatTemplate(templateInput(template, request)).catch((thrown: unknown) => {
     throw grammarError(chatError(thrown, request.constraint, request.toolSources, request.messageSources), request.constraint);
@@ -199,8 +197,7 @@ export async function prepareCompletion(addon: NativeAddon, preparing: Preparing
 }
 
 /**
- * A grammar that cannot be used is told of where it was given: text of the request, or made of its
- * schema or tools.
+ * Names the source of a grammar that cannot be used: the request's text, or its schema or tools.
  */
 function grammarError(error: RecuaError, constraint: Constraint): RecuaError {
   if (error.code !== 'invalid_grammar') return error;
@@ -246,14 +243,14 @@ class PlainParser implements AnswerParser {
 }
 
 /**
- * A parse reads the whole text; this many times its duration passes before the next, so that long
- * answers stay linear.
+ * A parse reads the whole text. The next one waits for this many times its duration, so that the
+ * total time stays linear for long answers.
  */
 const parsePause = 20;
 
 /**
- * llama.cpp's parser, which sees every answer: templates may wrap even plain content. What it can't
- * parse is given as content.
+ * llama.cpp's parser. It parses every answer: templates may wrap even plain content. Text that it
+ * cannot parse becomes content.
  */
 class ChatParser implements AnswerParser {
   readonly #parser: NativeParser;
@@ -280,7 +277,7 @@ class ChatParser implements AnswerParser {
     try {
       return this.#give(this.#parser.parse(whole, true));
     } catch {
-      // More text may mend it, and the end decides.
+      // More text may fix it; the end decides.
       return undefined;
     } finally {
       const nowMs = performance.now();
@@ -293,36 +290,33 @@ class ChatParser implements AnswerParser {
       const delta = this.#give(this.#parser.parse(text, false));
       const calls = this.#parser.message().toolCalls.length > 0;
       const begun = this.#calls !== 'none' && cut && !calls ? this.#rest(text)?.content : undefined;
-      // A mark alone says nothing.
+      // A mark alone is not worth sending.
       if (begun && begun.replace(/^\s*[<[][^>\]]*[>\]]?/, '').trim() !== '') {
-        const warnings = ['The answer was cut off within a call of a tool; what there is of it is given as plain content.'];
+        const warnings = ['The answer was cut off within a tool call; the part that exists is given as plain content.'];
         return { delta: this.#give({ ...delta, content: (delta?.content ?? '') + begun }), finishReason: reason, warnings };
       }
       const isBroken = cut && this.#parser.message().toolCalls.some((call) => !isJson(call.arguments));
-      if (isBroken && reason === 'stop') return { delta, finishReason: reason, warnings: ['A stop string cut the answer off within a call of a tool.'] };
-      const warnings = this.#calls === 'required' && !calls ? ['A call of a tool was required, and the answer ended before one.'] : [];
+      if (isBroken && reason === 'stop') return { delta, finishReason: reason, warnings: ['A stop string cut the answer off within a tool call.'] };
+      const warnings = this.#calls === 'required' && !calls ? ['A tool call was required, but the answer ended without one.'] : [];
       return { delta, finishReason: calls && reason === 'stop' ? ('tool_calls' as const) : reason, warnings };
     } catch (error) {
       const cause = (error as Error).message.split('\n')[0];
-      const warnings = [`The answer could not be parsed (${cause}); what follows the last sound part is given as plain content.`];
+      const warnings = [`The answer could not be parsed (${cause}); the text after the last valid part is given as plain content.`];
       return { delta: this.#rest(text), finishReason: reason, warnings };
     } finally {
       this.close();
     }
   }
 
-  /**
-   * V8 sees only a small object, and what the native parser holds would wait for the next
-   * collection of all.
-   */
+  /** Frees native memory now: V8 sees only a small object, and would keep it until a full GC. */
   close(): void {
     this.#parser.close();
   }
 
-  /** What was not given yet of a text that does not parse: nothing may be lost. */
+  /** The text not sent yet of an answer that does not parse: no text may be lost. */
   #rest(whole: string): Delta | undefined {
     if (this.#callsGiven) {
-      // A call was begun in the stream: its arguments are the text. Flush what the parser still
+      // The stream has begun a call, whose arguments are this text. Flush what the parser still
       // has.
       try {
         return this.#give(this.#parser.parse(whole, true));

@@ -1,19 +1,15 @@
-// Code between a prefix and a suffix → the prompt of models that were trained to fill it in, as
-// llama-server writes it: other files, then prefix, suffix and what of the middle is there. Called
-// by chat.
+// A gap in code → the prompt of models trained to fill it in (FIM), as in llama-server: other
+// files, then the prefix, the suffix and the beginning of the middle. Called by chat.
 import { RecuaError } from '../../errors.js';
 import type { Infill } from '../protocol.js';
 import type { Preparing } from './chat.js';
 
-/** Models learned it with the name of some repository first. */
+/** In training, the name of a repository came first. */
 const repository = 'myproject\n';
-/** Between files, for models without a token for that. */
+/** Separates files for models without a token for that. */
 const separator = '\n\n--- snippet ---\n\n';
 
-/**
- * `begun` is the beginning of the middle. `room`: tokens to leave for the answer, if that is
- * possible.
- */
+/** `begun`: the beginning of the middle. `room`: tokens to leave for the answer if possible. */
 export async function infillTokens({ model, contextSize, cancelled }: Preparing, { prefix, suffix, extra }: Infill, begun: string, room: number): Promise<{ tokens: Int32Array; warnings: string[] }> {
   const { fimPrefix, fimSuffix, fimMiddle, fimRepository, fimSeparator, addBos, bosToken } = model.info;
   if (fimPrefix < 0 || fimSuffix < 0 || fimMiddle < 0) {
@@ -41,7 +37,7 @@ export async function infillTokens({ model, contextSize, cancelled }: Preparing,
   return { tokens, warnings };
 }
 
-/** How much of both fits: the prefix has three quarters, and what the suffix leaves. */
+/** How much of both fits: the prefix gets three quarters, plus what the suffix leaves. */
 function shares(before: number, after: number, most: number): [number, number] {
   const room = Math.max(0, most);
   if (before + after <= room) return [before, after];

@@ -1,7 +1,7 @@
-// Whether tokens that came in a request are tokens of the model. Pure.
+// Checks that token ids in a request are in the model's vocabulary. Pure.
 import { RecuaError } from '../../errors.js';
 
-/** @throws RecuaError `invalid_value` where a token is not one of the vocabulary's. */
+/** @throws RecuaError `invalid_value` if a token is not in the vocabulary. */
 export function checkTokens(tokens: Iterable<number>, vocabSize: number, param: string): void {
   for (const token of tokens) {
     if (!Number.isInteger(token) || token < 0 || token >= vocabSize) {

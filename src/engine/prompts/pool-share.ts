@@ -1,21 +1,21 @@
-// How much of the pool of threads (tokens, templates, grammars) long work may take. Node's pool
-// works in the order of arrival: a few requests with megabytes of text, or with grammars that take
-// their time, would keep every short one waiting. Used by the engine's loop and by embeddings.
+// Limits how many threads of the pool (tokens, templates, grammars) long work may take. Node's pool
+// is first in, first out: a few requests with megabytes of text or slow grammars would keep every
+// short one waiting. Used by the engine's loop and by embeddings.
 import type { ChatRequest, CompletionRequest } from '../protocol.js';
 
 /**
- * Of the pool's four threads. One more may decide a token (engine/loop/decisions), so that one is
- * left for short work.
+ * Of the pool's four threads. Another one may decide a token (engine/loop/decisions), which leaves
+ * one for short work.
  */
 const mostAtOnce = 2;
-/** Texts of so many characters take long. */
+/** Texts with this many characters count as long. */
 const longText = 64 * 1024;
 
 export class PoolShare {
   readonly #waiting: (() => void)[] = [];
   #running = 0;
 
-  /** Waits for a turn; what it gives ends the turn. */
+  /** Waits for a turn. Resolves to the function that ends it. */
   async enter(): Promise<() => void> {
     if (this.#running < mostAtOnce) this.#running++;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
@@ -27,7 +27,7 @@ export class PoolShare {
   }
 }
 
-/** Whether preparing it may take longer than others should wait. */
+/** Whether preparing the request may take longer than other requests should wait. */
 export function takesLong(request: ChatRequest | CompletionRequest): boolean {
   if (request.constraint.kind !== 'none') return true;
   if ('prompt' in request) return isLong([request.prompt]);

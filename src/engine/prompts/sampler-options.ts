@@ -1,11 +1,11 @@
-// A request's sampling → the addon's sampler options, texts as tokens. Called by chat.
+// A request's sampling → the addon's sampler options, with texts tokenized. Called by chat.
 import type { SamplerOptions } from '../../addon/addon.js';
 import type { ChatRequest, CompletionRequest } from '../protocol.js';
 import { samplerOptions } from '../text/sampling.js';
 import type { Preparing } from './chat.js';
 import { checkTokens } from './known-tokens.js';
 
-/** The sampler's, with each text of a bias as its tokens. */
+/** The sampler's options; text biases become token biases. */
 export async function optionsOf({ model, guesses }: Preparing, { sampling, tells = {} }: ChatRequest | CompletionRequest): Promise<SamplerOptions> {
   const options = samplerOptions(sampling, guesses);
   if (tells.logprobs !== undefined) {
@@ -20,7 +20,7 @@ export async function optionsOf({ model, guesses }: Preparing, { sampling, tells
   return options;
 }
 
-/** A prediction that is longer than the context cannot come true beyond it. */
+/** The prediction's tokens, cut to the context: no answer is longer. */
 export async function predictionOf({ model, contextSize, cancelled }: Preparing, prediction: string): Promise<Int32Array> {
   const tokens = await model.tokenize(prediction, false, false, { cancelled });
   return tokens.subarray(0, contextSize);

@@ -1,10 +1,9 @@
-// A conversation that does not fit the context, made shorter where the request asks for that: whole
-// turns are left out, the oldest first. What the system says, tools and the last turn stay. Called
-// by chat.
+// Shortens a conversation that does not fit the context, if the request asks for that: drops whole
+// turns, the oldest first. System messages, tools and the last turn stay. Called by chat.
 import type { PreparedChat } from '../../addon/addon.js';
 import type { ChatMessage, ChatRequest } from '../protocol.js';
 
-/** Of the context, so much is left for an answer that may be that long. */
+/** Most of the context that is reserved for the answer. */
 const answerShare = 1 / 4;
 
 interface Shortened {
@@ -13,8 +12,8 @@ interface Shortened {
 }
 
 /**
- * Leaves out as few turns as can be. `prepare` gets a request and the bound of its tokens.
- * Undefined where not even the last turn fits, or there is no other.
+ * Drops as few turns as possible. `prepare` gets a request and the limit of its tokens. Undefined
+ * if not even the last turn fits, or if it is the only one.
  */
 export async function shorten(
   request: ChatRequest, contextSize: number, prepare: (request: ChatRequest, mostTokens: number) => Promise<PreparedChat>,
@@ -41,7 +40,7 @@ export async function shorten(
       most = count - 1;
     } else fewest = count + 1;
   }
-  // The last turn may need what an answer would be left.
+  // The last turn may need the room reserved for the answer.
   if (!found) {
     const count = turns.length - 1;
     const prepared = await prepare(without(count), contextSize);
@@ -51,13 +50,16 @@ export async function shorten(
   return { prepared: found.prepared, warning: warningOf(request, turns.slice(0, found.count).flat(), messages.length, contextSize) };
 }
 
-/** Indices of messages by turn: what a user says, with all that follows; a system's are in none. */
+/**
+ * Indices of messages by turn: a user's message and all that follow it. System messages are in
+ * none.
+ */
 function turnsOf(messages: readonly ChatMessage[]): number[][] {
   const turns: number[][] = [];
   let before: string | undefined;
   for (const [index, { role }] of messages.entries()) {
     if (role === 'system') continue;
-    // Several of a user in a row are one turn.
+    // Several user messages in a row are one turn.
     if (turns.length === 0 || (role === 'user' && before !== 'user')) turns.push([]);
     turns.at(-1)!.push(index);
     before = role;

@@ -1,10 +1,10 @@
-// What a clone's build does without, because set-up found that it does not compute what it should
-// with it: scripts/processor.mjs writes the file.
+// CPU features that a clone's build leaves out, because set-up found that the library computes
+// wrongly with them. scripts/processor.mjs writes the file.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isClone, ownInstallation } from '../../system/installation.js';
 
-/** Sentences without an end, for logs; none where the addon that is used is no build of a clone. */
+/** Log texts without a final period; none if the addon in use is not a clone's build. */
 export function builtWithout(installation = ownInstallation(), environment: Readonly<Record<string, string | undefined>> = process.env): string[] {
   if (environment['RECUA_ADDON'] || !isClone(installation)) return [];
   try {

@@ -1,5 +1,5 @@
-// What stands before one engine's loads: passes at once where all is proved that its model needs,
-// and tells its log which CPU libraries are not used.
+// The check before one engine's loads. It passes at once if everything that the model needs is
+// proved already. Logs which CPU libraries are not used.
 import type { Refused } from '../../addon/refused.js';
 import type { Log } from '../api.js';
 import type { EngineOptions } from '../protocol.js';
@@ -13,18 +13,18 @@ export class ProofGate {
   readonly #log: Log;
   readonly #confined: 'has to be' | 'if it can be' | 'no';
   readonly #stop = new AbortController();
-  /** What of the CPU's libraries is not to be used, once it has passed. */
+  /** CPU libraries and kernels not to use; final once the gate has passed. */
   refused: Refused = knownRefused();
 
   constructor(options: EngineOptions, log: Log) {
     this.#families = familiesOf(options);
     this.#log = log;
-    // What tries a library needs no file of anybody's: it is confined where an engine need not be.
+    // A trial needs no user files, so 'auto' confines it even if the engine needs no sandbox.
     this.#confined = ({ on: 'has to be', auto: 'if it can be', off: 'no' } as const)[options.sandbox];
   }
 
   /**
-   * Undefined where nothing is to be waited for. Rejects with a RecuaError `backend_unusable` or
+   * Undefined if there is nothing to wait for. Rejects with RecuaError `backend_unusable` or
    * `sandbox_unavailable`.
    */
   pass(): Promise<void> | undefined {
@@ -43,12 +43,12 @@ export class ProofGate {
     for (const text of [...refusedTexts(refused), ...builtWithout()]) this.#log('warn', text);
   }
 
-  /** A process met an instruction that the processor has not: what was proved counts no more. */
+  /** An engine process died of an illegal instruction: earlier results no longer count. */
   doubt(): void {
     forget();
   }
 
-  /** Ends a process that tries a library. */
+  /** Ends a running trial. */
   stop(): void {
     this.#stop.abort();
   }

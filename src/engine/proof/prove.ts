@@ -1,6 +1,6 @@
-// Sees to it that a CPU library has proved the kernels that a model needs before an engine uses it:
-// one that computes wrongly, or ends its process, gives way to the next best. Used by the gateway,
-// by an engine in this process, by `recua doctor` and by set-up.
+// Ensures that a CPU library has proved the kernels that a model needs before an engine uses it. A
+// library that computes wrongly, or crashes its process, is replaced by the next best. Used by the
+// gateway, by an engine in this process, by `recua doctor` and by set-up.
 import { basename } from 'node:path';
 import { refusedKernel, type Refused } from '../../addon/refused.js';
 import { RecuaError } from '../../errors.js';
@@ -11,38 +11,38 @@ import { tryLibrary, type Chosen, type TrialResult, type TrialSettings } from '.
 
 export interface ProveSettings extends TrialSettings {
   log: Log;
-  /** Whether what is known counts; else all of it is found out again. */
+  /** True: ignore remembered results and test everything again. */
   anew?: boolean;
-  /** The result is kept with the build, for all who use it. */
+  /** True: keep the result with the build, for all its users. */
   beside?: boolean;
 }
 
 export interface Outcome {
   refused: Refused;
-  /** What proved itself now; undefined where all was known, or nothing could be tried. */
+  /** The library that proved itself now; undefined if all was known, or no trial was possible. */
   chosen: Chosen | undefined;
-  /** What broke for good: there is no other library to go on with. */
+  /** The final failure: there is no other library to try. */
   broken?: Broken;
 }
 
 export type Broken = Extract<TrialResult, { kind: 'broken' }>;
 
-/** `RECUA_CPU_CHECK=off`, for who debugs a library. */
+/** `RECUA_CPU_CHECK=off`, for debugging a library. */
 export function isProofOff(): boolean {
   return process.env['RECUA_CPU_CHECK'] === 'off';
 }
 
-/** Not to be used, as far as is known. */
+/** CPU libraries and kernels not to use, as far as known. */
 export function knownRefused(): Refused {
   return isProofOff() ? {} : remembered()?.refused ?? {};
 }
 
-/** Whether nothing of these is left to prove. */
+/** Whether all these families are proved. */
 export function isProved(families: readonly string[]): boolean {
   return isProofOff() || lacking(families).length === 0;
 }
 
-/** The same by what lies with a clone's build, which set-up writes. */
+/** The same, but only by the results that set-up keeps with a clone's build. */
 export function isProvedBeside(families: readonly string[]): boolean {
   return isProofOff() || lacking(families, true).length === 0;
 }
@@ -55,8 +55,9 @@ function lacking(families: readonly string[], beside = false): string[] {
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * One after the other, so that two models which load at once need one process. @throws RecuaError
- * `backend_unusable` where no library that is left computes what it should; `sandbox_unavailable`
+ * Runs one trial at a time, so that two models which load at once share the results.
+ * @throws RecuaError `backend_unusable` if no remaining library computes correctly;
+ *   `sandbox_unavailable`
  */
 export async function prove(families: readonly string[], settings: ProveSettings): Promise<Outcome> {
   const turn = last.then(() => proveNow(families, settings));
@@ -66,7 +67,7 @@ export async function prove(families: readonly string[], settings: ProveSettings
   return outcome;
 }
 
-/** As `prove`, and tells what is broken instead of throwing. */
+/** Like `prove`, but returns `broken` instead of throwing. */
 export async function proveNow(families: readonly string[], settings: ProveSettings): Promise<Outcome> {
   const { log, anew = false, beside = false, signal } = settings;
   const known = remembered();
@@ -86,11 +87,11 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
       return { refused, chosen: undefined };
     }
     if (result.kind === 'proved') {
-      if (!remember({ key: known.key, proved: [...proved, ...wanted], refused }, beside)) log('debug', 'the check of the CPU library could not be noted, and is done again by the next process');
+      if (!remember({ key: known.key, proved: [...proved, ...wanted], refused }, beside)) log('debug', 'the check of the CPU library could not be noted; the next process repeats it');
       log('debug', `${basename(result.chosen.library)} computes what it should: ${wanted.length} families of kernels, ${Math.round(performance.now() - startMs)} ms`);
       return { refused, chosen: result.chosen };
     }
-    // On a machine that hardly computes, once is chance.
+    // On an overloaded machine, one timeout may be chance.
     if (result.late && !wasLate) {
       wasLate = true;
       continue;
@@ -103,13 +104,13 @@ export async function proveNow(families: readonly string[], settings: ProveSetti
       return { refused, chosen: result.chosen, broken: result };
     }
     refused = { ...refused, [name]: result.reason };
-    // Another library has proved nothing yet.
+    // The next library has not proved anything yet.
     if (result.blamed.kernel === undefined) proved = [];
     remember({ key: known.key, proved, refused }, beside);
   }
 }
 
-/** Those that are not used, each with its reason, for logs. */
+/** Log texts for the refused libraries and kernels, with the reasons. */
 export function refusedTexts(refused: Refused): string[] {
   return Object.entries(refused).map(([name, reason]) => `${basename(name)} is not used, since it does not compute what it should here: ${reason}`);
 }

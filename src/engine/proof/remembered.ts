@@ -1,7 +1,7 @@
-// What was proved before, for one processor, kernel and set of native files: a small file in the
-// state folder, and for a clone's build one beside that, which set-up writes. Asked before each
-// engine process, so it is read and written at once and starts nothing. Two processes that write at
-// the same time may lose one's result, which is then found out again.
+// Remembered results of proofs, for one processor, kernel and set of native files: in a small file
+// in the state folder, and for a clone's build also in one beside the build, which set-up writes.
+// Read before each engine process, so reading and writing are synchronous. If two processes write
+// at the same time, one result may be lost; it is then proved again.
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, mkdirSync, openSync, readFileSync, readSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
@@ -11,14 +11,14 @@ import type { Refused } from '../../addon/refused.js';
 import { findPlaces } from '../../models/places.js';
 import { ownInstallation } from '../../system/installation.js';
 
-/** What is known of the native files as they are now. */
+/** The results for the native files as they are now. */
 export interface Proof {
-  /** Of processor, kernel and files. */
+  /** Hash of processor, kernel and files. */
   key: string;
-  /** Families that the library which is used now has proved. */
+  /** Families that the library in use has proved. */
   proved: readonly string[];
   refused: Refused;
-  /** When it was found out, in milliseconds since 1970. */
+  /** When, in milliseconds since 1970. */
   timeMs: number;
 }
 
@@ -26,19 +26,19 @@ const fileName = 'cpu-proof.json';
 const mostBytes = 256 * 1024;
 const mostEntries = 16;
 
-/** Undefined where there is no addon to prove. `beside`: by what lies with a build alone. */
+/** Undefined if there is no addon to prove. `beside`: use only the results kept with a build. */
 export function remembered(beside = false): Proof | undefined {
   const place = addonPlace();
   if (place === undefined) return undefined;
   const key = keyOf(place.folder);
   const known = files(place).slice(beside ? 1 : 0).flatMap(readEntries).filter((entry) => entry.key === key).sort((a, b) => b.timeMs - a.timeMs);
   const [newest = { key, proved: [], refused: {}, timeMs: 0 }] = known;
-  // What another says of other libraries than are used now counts no more.
+  // Entries with other refused libraries are about another library than the one in use.
   const same = known.filter(({ refused }) => Object.keys(refused).sort().join('\n') === Object.keys(newest.refused).sort().join('\n'));
   return { ...newest, proved: [...new Set(same.flatMap(({ proved }) => proved))] };
 }
 
-/** Returns false where it could not be written: then it is found out again by the next process. */
+/** Returns false if it could not be written: the next process then proves it again. */
 export function remember(found: Omit<Proof, 'timeMs'>, beside = false): boolean {
   const proof: Proof = { ...found, timeMs: Date.now() };
   const place = addonPlace();
@@ -60,7 +60,7 @@ export function remember(found: Omit<Proof, 'timeMs'>, beside = false): boolean 
   }
 }
 
-/** So that it is proved again before it is used again. */
+/** Forgets the proofs, so that everything is proved again before its next use. */
 export function forget(): void {
   const place = addonPlace();
   if (place === undefined) return;
@@ -110,19 +110,21 @@ function namesIn(folder: string): string[] {
 
 let known: string | undefined;
 
-/** Its model, what it can do, and its microcode. */
+/** The processor: model, features and microcode. */
 export function processor(): string {
   return known ??= process.platform === 'linux' ? describeCpu(head('/proc/cpuinfo')) : `${process.arch} ${os.cpus()[0]?.model ?? ''}`;
 }
 
 const describing = /^(vendor_id|cpu family|model|model name|stepping|microcode|flags|Features|CPU implementer|CPU architecture|CPU variant|CPU part|CPU revision|isa|uarch)\s*:/;
 
-/** Of the first processor in the text of Linux's /proc/cpuinfo. */
+/** The lines that describe the first processor in the text of Linux's /proc/cpuinfo. */
 function describeCpu(text: string): string {
   return text.split('\n\n')[0]!.split('\n').filter((line) => describing.test(line)).join('\n');
 }
 
-/** The kernel makes that file while it is read, for each core; the first is enough. */
+/**
+ * Reads only the beginning: the kernel generates the file core by core, and the first is enough.
+ */
 function head(path: string): string {
   const bytes = Buffer.alloc(16 * 1024);
   try {
@@ -137,7 +139,7 @@ function head(path: string): string {
   }
 }
 
-/** Damaged, or of another kind than ours: as if there were none. */
+/** A damaged or foreign file counts as empty. */
 function readEntries(path: string): Proof[] {
   try {
     const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));

@@ -1,4 +1,4 @@
-// One process in which the CPU library proves itself (addon/proof-main), and what came of it.
+// A trial: one process in which the CPU library proves itself (addon/proof-main), and its result.
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { refusedEnvironment, type Refused } from '../../addon/refused.js';
@@ -6,14 +6,14 @@ import type { ErrorCode, PlainError } from '../../errors.js';
 import { confine } from '../confinement/launch.js';
 import { familyText } from './families.js';
 
-/** What the process is told, as JSON in its first argument. */
+/** The process's input, as JSON in its first argument. */
 export interface TrialRequest {
   families: readonly string[];
   refused: Refused;
   limitMs: number;
 }
 
-/** Whose work fails: a library, a kernel of attention of ours, or what cannot be told apart. */
+/** What failed: a library, or one of Recua's attention kernels; empty if unknown. */
 export interface Blamed {
   /** Its path. */
   library?: string;
@@ -28,9 +28,9 @@ export type TrialLine =
   | { done: true };
 
 export interface Chosen {
-  /** Path of the CPU library; '' where there is none that could be used. */
+  /** Path of the CPU library; '' if none is usable. */
   library: string;
-  /** It is part of the addon: there is no other to choose. */
+  /** It is part of the addon: there is no other to choose from. */
   linked: boolean;
   features: Readonly<Record<string, string>>;
 }
@@ -38,21 +38,21 @@ export interface Chosen {
 export type TrialResult =
   | { kind: 'proved'; chosen: Chosen }
   | { kind: 'broken'; chosen: Chosen | undefined; blamed: Blamed; family: string; reason: string; late: boolean }
-  /** It could not be tried; nothing is said of the library. */
+  /** The trial was not possible, which says nothing about the library. */
   | { kind: 'untried'; reason: string; code?: ErrorCode };
 
 export interface TrialSettings {
-  /** Whether its process is to be confined, as an engine's: it has to be, or where it can be. */
+  /** Whether its process runs in a sandbox, like an engine's. */
   confined: 'has to be' | 'if it can be' | 'no';
   signal?: AbortSignal | undefined;
   limitMs?: number;
 }
 
-/** What kills a process for what it executed, not for what others want. */
+/** Signals caused by the process's own instructions, not sent by others. */
 const faultSignals = new Set(['SIGILL', 'SIGSEGV', 'SIGBUS', 'SIGFPE', 'SIGABRT', 'SIGTRAP']);
-/** Without memory nothing computes, which is no library's fault. */
+/** Lack of memory is not the library's fault. */
 const noMemory = /out of memory|\bOOM\b|Allocation failed|bad_alloc/;
-/** On the slowest machine all families take a second. */
+/** All families take about a second on the slowest machines. */
 const usualLimitMs = 20_000;
 const entry = fileURLToPath(new URL('../../addon/proof-main.js', import.meta.url));
 
@@ -62,7 +62,7 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
   const request = JSON.stringify({ families, refused, limitMs } satisfies TrialRequest);
   return new Promise((resolve) => {
     const how = launch ? { execPath: launch.program, execArgv: launch.arguments } : { execArgv: [] };
-    // Its lines come by stdout, since a message may not be sent any more when the process dies.
+    // Results come over stdout: IPC messages may be lost when the process dies.
     const child = fork(entry, [request], { ...how, stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, ...refusedEnvironment(refused) } });
     let begun = '';
     let said = '';
@@ -114,7 +114,7 @@ export function tryLibrary(families: readonly string[], refused: Refused, { conf
   });
 }
 
-/** A library may print to stdout, too. */
+/** Skips other output: a library may print to stdout, too. */
 function isLine(text: string): boolean {
   return text.startsWith('{"') && text.endsWith('}');
 }

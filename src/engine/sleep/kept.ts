@@ -1,4 +1,4 @@
-// What lies in the folder of conversations that outlive servers, by model. For `recua cache`.
+// Lists and clears the folder of conversations that outlive servers, by model. For `recua cache`.
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stateEnding } from './room.js';
@@ -8,12 +8,12 @@ export interface KeptModel {
   id: string;
   conversations: number;
   sizeBytes: number;
-  /** Of the last one; ms since 1970. */
+  /** Last use of any of them; ms since 1970. */
   usedMs: number;
   folder: string;
 }
 
-/** Largest first. Folders that no server made are not there. */
+/** Largest first. Ignores folders that no server made. */
 export async function listKept(root: string): Promise<KeptModel[]> {
   const names = await readdir(root).catch(() => []);
   const found = await Promise.all(names.map(async (name) => {
@@ -29,8 +29,8 @@ export async function listKept(root: string): Promise<KeptModel[]> {
 }
 
 /**
- * Removes those of a model, or of all. A server that runs evaluates what it misses again, and goes
- * on to write into the folder.
+ * Removes the conversations of a model, or of all. A running server evaluates missing conversations
+ * again, and continues to write to the folder.
  */
 export async function clearKept(root: string, id?: string): Promise<KeptModel[]> {
   const gone = (await listKept(root)).filter((one) => id === undefined || one.id === id);

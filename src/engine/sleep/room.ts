@@ -1,9 +1,9 @@
-// The limit on what models that are not loaded keep on disk, all together: the oldest files go
-// first. Used by the engine process in front of each file that it writes, and by the gateway.
+// The limit on the disk space for conversations of all unloaded models: the oldest files are
+// removed first. Used by the engine process before each file that it writes, and by the gateway.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Of a file that is whole; others in a model's folder are drafts. */
+/** Extension of complete files; other files in a model's folder are drafts. */
 export const stateEnding = '.kv';
 
 interface Found {
@@ -12,7 +12,7 @@ interface Found {
   usedMs: number;
 }
 
-/** Files in the folders of `root`. What vanishes meanwhile is not there. */
+/** Files in the folders of `root`. Ignores files that vanish meanwhile. */
 async function filesOf(root: string): Promise<Found[]> {
   const folders = await readdir(root, { withFileTypes: true });
   const found = await Promise.all(folders.filter((entry) => entry.isDirectory()).map(async ({ name }) => {
@@ -27,8 +27,8 @@ async function filesOf(root: string): Promise<Found[]> {
 }
 
 /**
- * Removes files that were used before `usedMs`, the oldest first, until so many more bytes fit.
- * Removes nothing and resolves false where that would not do.
+ * Removes files last used before `usedMs`, the oldest first, until `bytes` more fit. If that is not
+ * enough, removes nothing and resolves false.
  */
 export async function makeRoom(root: string, bytes: number, limitBytes: number, usedMs = Infinity): Promise<boolean> {
   const files = (await filesOf(root)).sort((a, b) => a.usedMs - b.usedMs);

@@ -1,7 +1,7 @@
-// The folder of one gateway in which its models that are not loaded keep their conversations: a
-// folder for each model, private to the user, gone when the gateway is. What a gateway left that
-// was killed is removed when the next one starts. Or a folder that lasts, for all gateways of a
-// user. Gateway process; used by engine/gateway/pool, and by the server of one model.
+// The folder in which a gateway's unloaded models keep their conversations: one subfolder per
+// model, private to the user. It is either the gateway's own, removed when the gateway ends (or,
+// after a kill, when the next one starts), or a lasting folder for all gateways of a user. Gateway
+// process; used by engine/gateway/pool, and by the server of one model.
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { lstat, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -13,23 +13,23 @@ import type { SleepPlace } from '../protocol.js';
 import { makeRoom, stateEnding } from './room.js';
 
 export interface SleepSettings {
-  /** For all models together; 0 keeps nothing, below 0 is a share of the disk that is free. */
+  /** For all models together; 0: keep nothing; negative: a share of the free disk space. */
   limitBytes: number;
-  /** Where the gateway's folder is made; `sleepParent()` where absent. */
+  /** Parent of the gateway's own folder; default `sleepParent()`. */
   parent?: string;
-  /** Longest time that a model may take to write when it leaves. */
+  /** Longest time that a model may write when it is unloaded. */
   mostMs?: number;
-  /** A folder that stays when the gateway ends, instead of one of its own. */
+  /** A lasting folder, instead of the gateway's own. */
   lasting?: string;
 }
 
-/** Where conversations are kept for the next server, in the folder of a user's state. */
+/** The lasting folder, for the next server, in the user's state folder. */
 export const lastingFolder = (state: string): string => join(state, 'conversations');
 
-/** Where conversations outlive the server, its stop may take so long. */
+/** With a lasting folder, writing at the server's stop may take this long. */
 const longestWritingMs = 20_000;
 
-/** By its settings, and the folder of the user's state. */
+/** From a server's settings and the user's state folder. */
 export function sleepSettings({ sleepCacheBytes, cacheDiskBytes }: { sleepCacheBytes: number; cacheDiskBytes: number }, state: string): SleepSettings {
   if (cacheDiskBytes === 0) return { limitBytes: sleepCacheBytes };
   return { limitBytes: cacheDiskBytes, lasting: lastingFolder(state), mostMs: longestWritingMs };
@@ -37,20 +37,20 @@ export function sleepSettings({ sleepCacheBytes, cacheDiskBytes }: { sleepCacheB
 
 const namePrefix = 'recua-sleep-';
 const ownerName = 'owner';
-/** In a model's folder that lasts: what the model is called. */
+/** In a model's subfolder of a lasting folder: the file with the model's name. */
 export const nameFile = 'model';
-/** Where nobody sets a limit. */
+/** Default limit: this share of the free disk space, at most `mostBytes`. */
 const freeShare = 0.1;
 const mostBytes = 8 * 2 ** 30;
 const defaultMostMs = 5_000;
-/** Until then a folder without an owner is being made. */
+/** A younger folder without an owner file may still be in the making. */
 const makingMs = 60_000;
-/** What Linux calls a file system in memory. */
+/** Linux's type number of a file system in memory. */
 const tmpfs = 0x01021994;
 
 /**
- * The system's folder for temporary files; not one in memory, which the models need, where there is
- * another and nobody chose it.
+ * The system's folder for temporary files. If that is in memory, which the models need, and the
+ * user did not choose it: /var/tmp, if that is on disk.
  */
 export function sleepParent(environment: Readonly<Record<string, string | undefined>> = process.env): string {
   const usual = tmpdir();
@@ -72,7 +72,7 @@ export class SleepCache {
   readonly #parent: string;
   readonly #lasting: string | undefined;
   #limitBytes: number;
-  /** Made with the first model that is loaded. */
+  /** Created when the first model is loaded. */
   #root: string | undefined;
   #asleep = new Set<string>();
   readonly #atExit = (): void => this.#remove();
@@ -86,12 +86,12 @@ export class SleepCache {
     void removeLeftOvers(parent);
   }
 
-  /** Conversations are kept when the gateway ends. */
+  /** Whether conversations outlive the gateway. */
   get lasts(): boolean {
     return this.#lasting !== undefined && this.#limitBytes !== 0;
   }
 
-  /** Where a model that is loaded finds what it kept, and keeps it again; undefined: nowhere. */
+  /** The place where a model finds and keeps its conversations; undefined: they are not kept. */
   placeOf(id: string): SleepPlace | undefined {
     if (this.#limitBytes === 0) return undefined;
     try {
@@ -116,7 +116,7 @@ export class SleepCache {
     return this.#asleep.has(id);
   }
 
-  /** The process of a model ended: what it did not finish writing goes, and what is too much. */
+  /** A model's process ended: removes its unfinished files, and old ones beyond the limit. */
   async settle(ended: string, ids: readonly string[]): Promise<void> {
     const root = this.#root;
     if (root === undefined) return;
@@ -128,7 +128,7 @@ export class SleepCache {
     this.#asleep = new Set(ids.filter((_, i) => kept[i]));
   }
 
-  /** The model's file is another: what it kept is worth nothing. */
+  /** The model's file has changed: its conversations are invalid. */
   drop(id: string): void {
     this.#asleep.delete(id);
     if (this.#root !== undefined) rmSync(this.#folderOf(this.#root, id), { recursive: true, force: true });
@@ -161,17 +161,17 @@ export class SleepCache {
   #remove(): void {
     const root = this.#root;
     this.#root = undefined;
-    // An engine process that ends just now may still write there.
+    // An engine process that is just ending may still write there.
     if (root !== undefined && root !== this.#lasting) rmSync(root, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
-/** Folders of gateways that ended without removing them: killed, or the machine went down. */
+/** Removes folders of gateways that could not do so: they were killed, or the machine went down. */
 export async function removeLeftOvers(parent = sleepParent()): Promise<void> {
   const names = await readdir(parent).catch(() => []);
   await Promise.all(names.filter((name) => name.startsWith(namePrefix)).map(async (name) => {
     const folder = join(parent, name);
-    // One of another user cannot be removed, and need not be looked at.
+    // Errors are ignored: other users' folders cannot be removed.
     if (await isLeftOver(folder).catch(() => false)) await rm(folder, { recursive: true, force: true }).catch(() => {});
   }));
 }

@@ -1,10 +1,10 @@
-// A request's sampling → the addon's sampler options, in which an absent option is off. Pure.
+// A request's sampling → the addon's sampler options, where an absent option is off. Pure.
 import type { SamplerOptions } from '../../addon/addon.js';
 import type { Sampling } from '../protocol.js';
 
-/** All but the biases of texts. `draft`: guess what comes next. */
+/** All options except text biases. `draft`: guess tokens ahead. */
 export function samplerOptions(sampling: Sampling, draft = false): SamplerOptions {
-  // Named samplers may be without a temperature, which alone makes a choice greedy.
+  // A list of samplers may lack `temperature`, and only that one makes the choice greedy.
   const greedy = !(sampling.temperature > 0) && !(sampling.dynatempRange > 0) && !sampling.samplers;
   const options: SamplerOptions = { temperature: greedy ? 0 : sampling.temperature };
   if (sampling.seed !== undefined) options.seed = sampling.seed;
@@ -13,7 +13,7 @@ export function samplerOptions(sampling: Sampling, draft = false): SamplerOption
   if (sampling.ignoreEos) options.ignoreEos = true;
   if (sampling.minTokens > 0) options.minTokens = sampling.minTokens;
   if (draft) options.draft = true;
-  // Greedy takes the best token, so nothing that only trims or reshapes the tail can change it.
+  // Greedy takes the best token, so samplers that only trim or reshape the tail cannot change it.
   if (!greedy) randomness(sampling, options);
   return options;
 }
@@ -37,7 +37,7 @@ function penalties(sampling: Sampling, options: SamplerOptions): void {
 }
 
 function randomness(sampling: Sampling, options: SamplerOptions): void {
-  // Mirostat chooses its own cut, and llama.cpp builds it without the others.
+  // Mirostat does its own truncation; llama.cpp builds it without the other samplers.
   if (sampling.mirostat !== 0) {
     options.mirostat = sampling.mirostat;
     options.mirostatTau = sampling.mirostatTau;

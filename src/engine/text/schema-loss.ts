@@ -1,14 +1,14 @@
-// What a grammar leaves out of a JSON schema: an error where the schema is strict, else a warning.
-// Called by chat. Pure.
+// Keywords of a JSON schema that the grammar does not enforce: an error if the schema is strict,
+// else a warning. Called by chat. Pure.
 import type { Unenforced } from '../../addon/addon.js';
 import { RecuaError } from '../../errors.js';
 import type { Constraint, ToolSource } from '../protocol.js';
 
-/** More are counted, not named. */
+/** Further ones are counted, not named. */
 const mostNamed = 10;
 
 interface Source {
-  /** How a sentence calls it. */
+  /** Its name in a sentence. */
   name: string;
   strict: boolean;
   param: string;
@@ -16,7 +16,7 @@ interface Source {
 
 /**
  * The answer's warnings.
- * @throws RecuaError `invalid_schema` where a strict schema has such a keyword
+ * @throws RecuaError `invalid_schema` if a strict schema has such a keyword
  */
 export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint, tools: readonly ToolSource[]): string[] {
   const bySource = new Map<number, Unenforced[]>();
@@ -31,17 +31,17 @@ export function schemaWarnings(unenforced: Unenforced[], constraint: Constraint,
   });
 }
 
-/** The schemas that must be enforced as a whole, as native code numbers them. */
+/** The strict schemas, by native code's numbers: tools by index, -1 for the answer's schema. */
 export function strictSources(constraint: Constraint, tools: readonly ToolSource[]): Int32Array {
   return Int32Array.from([-1, ...tools.keys()].filter((index) => sourceOf(index, constraint, tools).strict));
 }
 
-/** Errors of native code that are about a schema or the template, with the request's field. */
+/** Adds the request's field to native errors about a schema or the template. */
 export function chatError(thrown: unknown, constraint: Constraint, tools: readonly ToolSource[], messages?: readonly string[]): RecuaError {
   const error = RecuaError.from(thrown);
   if (error.code === 'invalid_schema') {
     const { index } = thrown as { index?: number };
-    // The tools' JSON is looked at as a whole before it is taken apart.
+    // Errors of the tools' JSON as a whole name no tool.
     if (/ the tools[,.]/.test(error.message)) return new RecuaError('invalid_schema', error.message, { param: 'tools', cause: thrown });
     const { name, param } = sourceOf(index ?? -1, constraint, tools);
     const message = index === undefined ? error.message : error.message.replace('The JSON schema', () => `The JSON schema of ${name}`);
@@ -68,7 +68,7 @@ function listOf(losses: Unenforced[]): string {
   return losses.length > mostNamed ? `${named} and ${losses.length - mostNamed} more` : named;
 }
 
-/** What a template says, without the places in its source that llama.cpp adds. */
+/** A template's error message, without the source positions that llama.cpp adds. */
 function plain(message: string): string {
   const said = message.split('\n').map((line) => line.trim()).filter((line) => line !== '' && !/^(\^+|-+|at row|while executing|~+)/i.test(line));
   const raised = said.find((line) => line.includes('Jinja Exception:'))?.split('Jinja Exception:')[1]?.trim();

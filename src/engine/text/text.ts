@@ -1,5 +1,5 @@
-// Token bytes → text: never a split character, never a part of a stop string. Pure; one Text per
-// answer. Invalid bytes become U+FFFD, a character cut off at the end of the answer is dropped.
+// Token bytes → text, without split characters or parts of stop strings. Invalid bytes become
+// U+FFFD; an incomplete character at the end of the answer is dropped. Pure; one Text per answer.
 
 export class Text {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -16,8 +16,8 @@ export class Text {
   }
 
   /**
-   * Adds one piece. After a stop string nothing more is taken. `stops`: whether a stop string may
-   * end here; one that ends before is text.
+   * Adds one piece; does nothing after a stop string. `stops`: whether a stop string may end the
+   * text now; if not, it is ordinary text.
    */
   push(bytes: Uint8Array, stops = true): void {
     if (this.stop !== undefined) return;
@@ -41,20 +41,20 @@ export class Text {
     this.#held = keep === 0 ? '' : text.slice(-keep);
   }
 
-  /** Length of all text so far, what is held back included. */
+  /** Length of all text so far, including text held back. */
   get length(): number {
     return this.whole.length + this.#held.length;
   }
 
-  /** The answer is over: what was held back began no stop string after all. */
+  /** The answer is over: the text held back did not begin a stop string after all. */
   end(): void {
     this.whole += this.#held;
     this.#held = '';
   }
 
   /**
-   * The stop string that is complete first, as if the text had come letter by letter; of two that
-   * end together the longer.
+   * The stop string that is complete first, as if the text came character by character; of two that
+   * end together, the longer.
    */
   #firstStop(text: string): { stop: string; start: number } | undefined {
     let best: { stop: string; start: number } | undefined;
@@ -68,7 +68,7 @@ export class Text {
     return best;
   }
 
-  /** Length of the longest end of the text that begins a stop string. */
+  /** Length of the longest suffix of the text that begins a stop string. */
   #mayBegin(text: string): number {
     let longest = 0;
     for (const stop of this.#stops) {

@@ -1,13 +1,13 @@
-// The tokens of an answer for those who ask for them: how each reads, how likely it was, and with
-// which piece of the text it is told. Text that a stop string or a cut character holds back holds
-// its tokens back. Pure; one ToldTokens per answer.
+// The tokens of an answer, for requests that ask for them: their bytes, their probabilities, and
+// the delta that carries each. Text held back (a possible stop string, an incomplete character)
+// holds its tokens back, too. Pure; one ToldTokens per answer.
 import type { Pieces } from '../../addon/addon.js';
 import type { TokenChance, ToldToken } from '../telling.js';
 
-/** What is told of -Infinity, and of what is no number. */
+/** Stands for -Infinity and NaN. */
 const impossible = -9999;
 
-/** What a sampler noted: of each token its own value, then those of the likeliest. */
+/** A sampler's notes: for each token its own value, then the values of the most likely ones. */
 export interface Noted {
   tokens: Int32Array;
   values: Float32Array;
@@ -17,12 +17,12 @@ export class ToldTokens {
   readonly #pieces: Pieces;
   /** Control tokens that have text in this answer. */
   readonly #shown: ReadonlyMap<number, Uint8Array>;
-  /** How many of the likeliest are told beside each; undefined where no values are. */
+  /** How many of the most likely tokens to send with each; undefined: no values at all. */
   readonly #top: number | undefined;
-  /** What the sampler told of tokens that are not here yet. */
+  /** The sampler's notes that no token has used yet. */
   readonly #noted: Noted[] = [];
   #used = 0;
-  /** Tokens whose text is not out, with where it begins. */
+  /** Tokens whose text is not released yet, with the text's start. */
   #waiting: { token: ToldToken; start: number }[] = [];
   #textLength = 0;
 
@@ -32,29 +32,29 @@ export class ToldTokens {
     this.#top = top;
   }
 
-  /** What the sampler noted since the last time. */
+  /** Adds the sampler's notes since the last call. */
   note(noted: Noted): void {
     if (noted.values.length > 0) this.#noted.push(noted);
   }
 
   /**
-   * The prompt's: nothing is known of the first. What is noted of the others comes before what is
-   * of the answer's.
+   * The prompt's tokens. The first has no value; the notes of the others come before those of the
+   * answer.
    */
   ofPrompt(tokens: Int32Array): ToldToken[] {
     return Array.from(tokens, (id, index) => (index === 0 ? { id, bytes: this.#bytesOf(id), top: [] } : this.#tell(id)));
   }
 
-  /** The next of the answer; all text has so many characters with it. */
+  /** Adds the answer's next token; `textLength`: characters of all text including this token. */
   push(id: number, textLength: number): void {
     this.#waiting.push({ token: this.#tell(id), start: this.#textLength });
     this.#textLength = textLength;
   }
 
   /**
-   * Those whose text is within the first `length` characters. What has no text of its own, as the
-   * first bytes of a character, comes with what follows; at the end without. Each with where its
-   * text begins.
+   * Removes and returns the tokens whose text is within the first `length` characters, each with
+   * its text's start. A token without text (e.g. the first bytes of a character) is released with
+   * the next one, or at the end.
    */
   release(length: number, isEnd: boolean): { token: ToldToken; start: number }[] {
     let count = 0;

@@ -292,7 +292,7 @@ t.test('a file that is another when it is loaded again is told of; one that is g
   t.notMatch(log.join(), /changed/);
   t.match(await pool.list(), [{ fileChange: 'changed' }, { fileChange: undefined }]);
   t.equal((await pool.find('a')).fileChange, 'changed');
-  t.equal(log.filter((line) => /warn a: its file is another by now; what was loaded is served on/.test(line)).length, 1, 'told once');
+  t.equal(log.filter((line) => /warn a: its file has changed; the loaded model keeps serving/.test(line)).length, 1, 'told once');
   changes.clear();
   await pool.unload('a');
   t.equal((await pool.find('a')).fileChange, undefined);

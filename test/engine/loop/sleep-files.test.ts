@@ -148,7 +148,7 @@ t.test('a damaged file, and one of other settings, is dropped, told and evaluate
     const again = await live(sleep, (engine) => turn(engine, [], questions[0]!));
     t.equal(again.content, content);
     t.equal(again.usage.cachedTokens, 0);
-    t.match(again.log.join(), new RegExp(`warn A conversation that was kept is evaluated again: .*${what}`));
+    t.match(again.log.join(), new RegExp(`warn A kept conversation must be evaluated again: .*${what}`));
     t.notOk(files(sleep).includes(file!), 'and the file is gone');
   }
   const other = await live(sleep, (engine) => turn(engine, [], questions[0]!), { cacheTypeK: 'q8_0', flashAttention: 'on' });
@@ -164,13 +164,13 @@ t.test('a folder that is gone costs the conversations and nothing else', async (
     return given;
   });
   t.ok(content);
-  t.match(log.join(), /warn Conversations that are not kept: .*ENOENT/);
+  t.match(log.join(), /warn Conversations could not be kept: .*ENOENT/);
 });
 
 t.test('writing that takes too long is given up', async (t) => {
   const sleep = place(t.testdir(), { mostMs: -1 });
   const { log } = await live(sleep, (engine) => turn(engine, [], questions[0]!));
-  t.match(log.join(), /warn Conversations that are not kept: writing took longer/);
+  t.match(log.join(), /warn Conversations could not be kept: writing took longer/);
   t.strictSame(files(sleep), []);
 });
 
@@ -188,7 +188,7 @@ t.test('a full disk costs the conversations and nothing else', async (t) => {
   const sleep = place(folder);
   const said: Said = [];
   const { log } = await live(sleep, (engine) => turn(engine, said, questions[0]!));
-  t.match(log.join(), /warn Conversations that are not kept: .*ENOSPC/);
+  t.match(log.join(), /warn Conversations could not be kept: .*ENOSPC/);
   t.strictSame(files(sleep), [], 'no draft is left');
   const { usage } = await live(sleep, (engine) => turn(engine, said, questions[1]!));
   t.equal(usage.cachedTokens, 0);
