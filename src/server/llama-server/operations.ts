@@ -147,7 +147,7 @@ export const operations = {
     error, errors: ['not_implemented', 'client_refused', 'file_not_found', 'invalid_value', 'file_unreadable', ...inferenceErrors],
   },
   tokenize: {
-    id: 'tokenize', topic: 'Tokens', summary: 'Split a text into tokens.', body: tokenizeBody,
+    id: 'tokenize', topic: 'Tokens', summary: 'Get the tokens of a text.', body: tokenizeBody,
     reply: { schema: object({ tokens: oneOf(list(integer), list(object({ id: integer, piece: told(oneOf(text, list(integer)), 'A list of bytes if it is not valid UTF-8.') }))), 'warnings?': warnings }) }, error, errors: inferenceErrors,
   },
   detokenize: { id: 'detokenize', topic: 'Tokens', summary: 'Turn tokens back into text.', body: detokenizeBody, reply: { schema: object({ content: text, 'warnings?': warnings }) }, error, errors: inferenceErrors },
