@@ -28,12 +28,12 @@ t.test('keys of the setting, of lines and of JSON', (t) => {
 t.test('what is no key is refused at once, and never repeated', (t) => {
   for (const [keys, file, message] of [
     ['with blank', '', /^The API keys cannot be used: --api-key, key 1 is not made of visible ASCII/],
-    [',', '', /no key stands there/],
-    ['', '# nothing\n', /no key stands there/],
-    ['same', 'same', /stands there twice/],
+    [',', '', /there is no key/],
+    ['', '# nothing\n', /there is no key/],
+    ['same', 'same', /is listed twice/],
     ['', '{"keys":', /the key file begins as JSON, and is none as a whole\.$/],
     ['', '{}', /has no list "keys"/],
-    ['', '[1]', /keys\[0\] of the key file is no object/],
+    ['', '[1]', /keys\[0\] of the key file is not an object/],
     ['', '[{"key":"a","rights":"all"}]', /has "rights": known are name, key, sha256, admin, expires, models,/],
     ['', '[{"name":"x"}]', /needs either key or sha256/],
     ['', '[{"sha256":"abc"}]', /is not 64 hexadecimal digits/],
