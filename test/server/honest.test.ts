@@ -155,7 +155,7 @@ t.test('a response whose ancestor is gone says which', async (t) => {
   await fetch(`${url}/v1/responses/${first.id}`, { method: 'DELETE' });
   const { error } = await create({ previous_response_id: second.id });
   t.match(error, { code: 'response_not_found', param: 'previous_response_id' });
-  t.match(error.message, new RegExp(`^The response ${second.id} goes on from others.*${first.id}`));
+  t.match(error.message, new RegExp(`^The response ${second.id} continues earlier responses.*${first.id}`));
 });
 
 t.test('who says how long an answer may be in another dialect’s word is told the right one', async (t) => {
