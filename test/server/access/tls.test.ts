@@ -84,7 +84,7 @@ t.test('a changed pair is taken; one that does not fit, or is not whole, is not'
 
   put(tlsCert, next.cert);
   await until(() => refusals() === 1);
-  t.match(app.logged.at(-1), /the key in .*key\.pem is not that of the certificate/);
+  t.match(app.logged.at(-1), /the key in .*key\.pem does not belong to the first certificate/);
   t.equal(await shown(), first);
 
   writeFileSync(tlsKey, next.key.slice(0, 80));
@@ -113,7 +113,7 @@ t.test('what cannot serve ends the start with a sentence', async (t) => {
     [{ tlsKey }, 'invalid_usage', /got only --tls-key\.$/],
     [{ tlsCert: `${folder}/none.pem`, tlsKey }, 'file_unreadable', /none\.pem, the file of --tls-cert, cannot be read: ENOENT/],
     [{ tlsCert: file('junk.pem', 'junk'), tlsKey }, 'invalid_usage', /junk\.pem is no file in PEM/],
-    [{ tlsCert, tlsKey: file('other.pem', other.key) }, 'invalid_usage', /other\.pem is not that of the certificate/],
+    [{ tlsCert, tlsKey: file('other.pem', other.key) }, 'invalid_usage', /other\.pem does not belong to the first certificate/],
     [{ tlsCert, tlsKey: file('locked.pem', encrypted) }, 'invalid_usage', /locked\.pem is encrypted; write it without its passphrase/],
     [{ tlsCert, tlsKey: tlsCert }, 'invalid_usage', /has no readable private key/],
     [{ tlsCert: tlsKey, tlsKey }, 'invalid_usage', /has no readable certificate/],
