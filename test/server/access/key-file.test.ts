@@ -63,7 +63,7 @@ t.test('keys come and go without a restart, and a file that is none changes noth
     else put(bad);
     refusals++;
     await until(() => logged.filter((line) => /^warn The previous API keys stay in use\. /.test(line)).length === refusals);
-    t.match(logged.findLast((line) => line.includes('still count')), why);
+    t.match(logged.findLast((line) => line.includes('stay in use')), why);
     t.strictSame([await status('a'), await status('b')], [401, 200], String(why));
   }
   t.notOk(logged.some((line) => /"key"/.test(line)));

@@ -34,7 +34,7 @@ t.test('requests in a minute', async (t) => {
   t.equal(refused.status, 429);
   t.match(await refused.json(), { error: { code: 'rate_limit_exceeded', message: 'The API key ann may send 2 requests per minute, and has sent that many.' } });
   t.match(await (await post(`${url}/v1/messages`, { ...hello, max_tokens: 5 }, bearer('a'))).json(), { type: 'error', error: { type: 'rate_limit_error' } });
-  t.match(await (await post(`${url}/api/chat`, hello, bearer('a'))).json(), { error: /2 requests in a minute/ });
+  t.match(await (await post(`${url}/api/chat`, hello, bearer('a'))).json(), { error: /2 requests per minute/ });
   t.equal((await fetch(`${url}/v1/models`, { headers: bearer('a') })).status, 200, 'looking is no work');
   const other = await post(url + path, hello, bearer('b'));
   t.equal(other.status, 200);

@@ -112,12 +112,12 @@ t.test('what cannot serve ends the start with a sentence', async (t) => {
     [{ tlsCert }, 'invalid_usage', /expected --tls-cert and --tls-key together, got only --tls-cert\.$/],
     [{ tlsKey }, 'invalid_usage', /got only --tls-key\.$/],
     [{ tlsCert: `${folder}/none.pem`, tlsKey }, 'file_unreadable', /none\.pem, the file of --tls-cert, cannot be read: ENOENT/],
-    [{ tlsCert: file('junk.pem', 'junk'), tlsKey }, 'invalid_usage', /junk\.pem is no file in PEM/],
+    [{ tlsCert: file('junk.pem', 'junk'), tlsKey }, 'invalid_usage', /junk\.pem is not a PEM file/],
     [{ tlsCert, tlsKey: file('other.pem', other.key) }, 'invalid_usage', /other\.pem does not belong to the first certificate/],
     [{ tlsCert, tlsKey: file('locked.pem', encrypted) }, 'invalid_usage', /locked\.pem is encrypted; write it without its passphrase/],
     [{ tlsCert, tlsKey: tlsCert }, 'invalid_usage', /has no readable private key/],
     [{ tlsCert: tlsKey, tlsKey }, 'invalid_usage', /has no readable certificate/],
-    [{ tlsCert, tlsKey, host: `unix:${folder}/a.sock` }, 'invalid_usage', /TLS or a socket in the file system, got both/],
+    [{ tlsCert, tlsKey, host: `unix:${folder}/a.sock` }, 'invalid_usage', /TLS or a Unix socket, got both/],
   ] as const) {
     await t.rejects(startApp(t, config), { code, message }, String(message));
   }
