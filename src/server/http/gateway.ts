@@ -37,7 +37,7 @@ export interface Gateway {
   readonly live: LiveChats;
   /** The client, for fair queuing: the name of the API key, or else the address. */
   readonly clientOf: (res: Response) => string;
-  /** The owner of what a request creates, who decides what it can see. */
+  /** The owner of data that a request creates, which also decides what existing data it sees. */
   readonly ownerOf: (res: Response) => Owner;
   /** Highest priority for requests of this API key. */
   readonly mostPriority: (res: Response) => number;

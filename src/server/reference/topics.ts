@@ -14,7 +14,7 @@ export const aboutAll = [
   + 'address, take turns: the client that received the fewest tokens so far is next. `service_tier` takes precedence over that. `X-Queue-Position` is the position at which a request entered the queue, if it had to wait.',
   '**Errors** have a code and name the field at fault, in the format of the route\'s API. The status is decided before the first byte of a stream; a later failure is the last event of the stream.',
   '**Pages.** Any web page may send requests to a model. Without API keys, the routes of files and batches accept programs, and pages that reach the server as `localhost` or by IP address. Only clients on the server\'s own '
-  + 'machine may pull, copy or delete models.',
+  + 'machine may pull, copy or delete models. With API keys, the key decides: pulling, copying and deleting needs `admin`.',
   '**Load balancers.** A stream starts once its prompt is accepted. With the header `x-stream-opens: first-piece`, the server sends no byte before the first piece of the answer (or 55 seconds), so until then a load balancer can still '
   + 'send the request to another server. A server that is stopping refuses such a request with a 503. `recua cluster config` writes load balancer configurations that send this header.',
   '**Next turns.** In the next turn of a chat, the server evaluates only the new text. The model\'s own answers keep the tokens that it generated.',
