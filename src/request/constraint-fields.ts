@@ -1,11 +1,11 @@
-// What a request says an answer's text must look like, by the names that clients have for it:
-// OpenAI's, llama-server's and vLLM's. Pure. Called by who reads chats and completions.
+// The constraint that a request puts on the text of the answer, by the field names of OpenAI,
+// llama-server and vLLM. Pure. Called by the readers of chats and completions.
 import type { ChatRequest, Constraint } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { Fields, isObject, wrongType, wrongValue } from './fields.js';
 import { choiceConstraint, grammarConstraint, regexConstraint } from './grammar/constraint.js';
 
-/** A constraint and the field that it stands in. */
+/** A constraint and the field that defines it. */
 type Given = readonly [name: string, constraint: Constraint];
 
 export function conflict(one: string, other: string): RecuaError {
@@ -13,13 +13,14 @@ export function conflict(one: string, other: string): RecuaError {
 }
 
 /**
- * At most one of them may be there. `own`: what the dialect has its own word for, by that word.
+ * A request may have at most one constraint. `own`: constraints from the dialect's own fields, by
+ * name.
  */
 export function readConstraint(body: Fields, own: Readonly<Record<string, Constraint | undefined>> = {}): Constraint {
   const given: Given[] = [];
   for (const [name, constraint] of Object.entries(own)) if (constraint && constraint.kind !== 'none') given.push([name, constraint]);
   const grammar = body.string('grammar');
-  // Clients of llama-server send an empty one for none.
+  // Clients of llama-server send an empty string for none.
   if (grammar) given.push([body.param('grammar'), { kind: 'grammar', grammar, ...(body.path === '' ? {} : { param: body.param('grammar') }) }]);
   const schema = readSchema(body, 'json_schema');
   if (schema !== undefined) given.push([body.param('json_schema'), schemaConstraint(schema, false, body.param('json_schema'))]);
@@ -31,17 +32,17 @@ export function readConstraint(body: Fields, own: Readonly<Record<string, Constr
   if (structured) given.push(...readSugar(structured, ['regex', 'choice', 'json', 'grammar', 'json_object'], ''));
   const [first, second] = given;
   if (first && second) throw conflict(first[0], second[0]);
-  // One of these texts is as long as it is.
+  // A fixed text cannot be made longer.
   if (first?.[1].kind === 'grammar' && first[1].param?.endsWith('choice') && body.peek('min_tokens')) throw conflict(body.param('min_tokens'), first[1].param);
   return first?.[1] ?? { kind: 'none' };
 }
 
-/** The grammar of the tools has no room for another. `param` is the request's field. */
+/** Tools have a grammar of their own, which cannot be combined with another one. */
 export function refuseBesideTools(constraint: Constraint, { tools, toolChoice }: Pick<ChatRequest, 'tools' | 'toolChoice'>): void {
   if (constraint.kind === 'grammar' && tools !== '' && toolChoice !== 'none') throw conflict(constraint.param ?? 'grammar', 'tools');
 }
 
-/** What vLLM calls `guided_…`, or `structured_outputs` in newer versions. */
+/** vLLM's `guided_…` fields, in newer versions `structured_outputs`. */
 function readSugar(fields: Fields, names: readonly ('regex' | 'choice' | 'json' | 'grammar' | 'json_object')[], prefix: string): Given[] {
   return names.flatMap((name): Given[] => {
     const [field, param] = [prefix + name, fields.param(prefix + name)];
@@ -57,7 +58,7 @@ function readSugar(fields: Fields, names: readonly ('regex' | 'choice' | 'json' 
       case 'json_object':
         return fields.boolean(field) ? [[param, schemaConstraint({ type: 'object' }, false, param)]] : [];
       case 'json':
-        // A text holds the schema, with vLLM.
+        // vLLM also takes the schema as a string.
         return [[param, schemaConstraint(typeof value === 'string' ? parse(value, param) : readSchema(fields, field), false, param)]];
     }
   });
@@ -68,12 +69,14 @@ function parse(text: string, param: string): unknown {
     const schema = JSON.parse(text) as unknown;
     if (isObject(schema) || typeof schema === 'boolean') return schema;
   } catch {
-    // Told below.
+    // Reported below.
   }
   throw wrongValue(param, 'a JSON schema', text);
 }
 
-/** An object, or true for any value; false, which nothing follows, is refused with the schema. */
+/**
+ * An object, or true for any value. False, which no value satisfies, is refused with the schema.
+ */
 export function readSchema(fields: Fields, name: string): unknown {
   const schema = fields.get(name);
   if (schema === undefined || isObject(schema) || typeof schema === 'boolean') return schema;
@@ -87,9 +90,9 @@ export function schemaConstraint(schema: unknown, strict: boolean, param: string
 const formats = ['text', 'json_object', 'json_schema', 'grammar', 'regex', 'choice'] as const;
 
 /**
- * `response_format`, and `text.format` of Responses, which is `flat`: what belongs to a type stands
- * beside it. llama-server takes that of either. Undefined for plain text. As with OpenAI, a schema
- * is strict only where the request says so.
+ * Reads `response_format`, and `text.format` of Responses, which is `flat`: the fields of a type
+ * stand next to `type`. llama-server accepts both layouts. Undefined for plain text. As with
+ * OpenAI, a schema is strict only if the request says so.
  */
 export function readFormat(format: Fields, flat = false): Constraint | undefined {
   const type = format.word('type', formats);

@@ -1,18 +1,18 @@
-// Custom tools, which take a text instead of JSON: to the model each is a function of one text,
-// `input`, which keeps to the tool's format while it is sampled. Pure. Called by who reads tools.
+// Custom tools, which take a text instead of JSON. To the model each is a function with one string,
+// `input`, which is sampled in the tool's format. Pure. Called by the readers of tools.
 import { describe, wrongValue, type Fields } from './fields.js';
 import { readCustomFormat } from './grammar/custom-input.js';
 import { maxToolName, type ReadTool } from './tool-text.js';
 
-/** `index` among the request's tools. */
+/** `index`: position among the request's tools. */
 export function readCustomTool(fields: Fields, index: number): ReadTool {
   const name = fields.name('name', maxToolName);
   const described = fields.string('description');
   const format = fields.fields('format');
   const type = format?.word('type', ['text', 'grammar']);
-  // Chats have what belongs to a grammar in an object, Responses have it beside the type.
+  // Chats put the fields of a grammar in an object, Responses put them next to the type.
   const grammar = type === 'grammar' ? format!.fields('grammar') ?? format! : undefined;
-  if (type !== 'grammar' && format?.get('definition') !== undefined) throw wrongValue(format.param('type'), '"grammar" beside a definition', type ?? describe(type));
+  if (type !== 'grammar' && format?.get('definition') !== undefined) throw wrongValue(format.param('type'), '"grammar" with a definition', type ?? describe(type));
   const root = `input-of-${index}`;
   const read = grammar && readCustomFormat(grammar, root);
   const told = read && `The input must match this ${read.syntax === 'lark' ? 'Lark grammar' : 'regular expression'}:\n${read.definition}`;
@@ -31,7 +31,7 @@ export function readCustomTool(fields: Fields, index: number): ReadTool {
   };
 }
 
-/** Names of those that are custom, which answers tell in another way. */
+/** Names of the custom tools, whose calls have another format in answers. */
 export function customNames(tools: readonly ReadTool[]): string[] {
   return tools.filter(({ custom }) => custom).map(({ tool }) => tool.function.name);
 }

@@ -1,9 +1,9 @@
 // Reads a request's JSON object field by field: every getter checks type and range and names the
-// field at fault. Called by everything in server/ that turns OpenAI's words into the engine's.
-// `null` counts as absent, as clients send it.
+// field at fault. Called by everything in server/ that turns a request's fields into the engine's.
+// `null` counts as absent, since clients send it that way.
 import { RecuaError } from '../errors.js';
 
-/** The largest integer that may cross to native code. */
+/** The largest integer that may be passed to native code. */
 export const int32Max = 2_147_483_647;
 
 export interface Range {
@@ -11,7 +11,7 @@ export interface Range {
   max?: number | undefined;
 }
 
-/** What a reader asks of a field: its kind, with the bounds that the value is held to. */
+/** What a reader asks of a field: its kind, and the bounds of its value. */
 export type Ask =
   | { kind: 'any' | 'boolean' | 'object' | 'idle' }
   | { kind: 'number' | 'integer'; range: Range }
@@ -23,24 +23,26 @@ type Watcher = (param: string, ask: Ask) => void;
 
 let watcher: Watcher | undefined;
 
-/** Hears of each field that is asked for, by its full name, whether it is there or not. */
+/**
+ * The watcher is called for each field that a reader asks for, present or not, with its full name.
+ */
 export function watchAsks(next: Watcher | undefined): void {
   watcher = next;
 }
 
-/** Tells who watches. For readers of what is no object: of paths, say. */
+/** Calls the watcher, for readers of something else than an object, such as a query string. */
 export function tellAsk(param: string, ask: Ask): void {
   watcher?.(param, ask);
 }
 
-/** What came, short enough for one sentence. */
+/** The received value, short enough for one sentence. */
 export function describe(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (typeof value === 'string') return value.length > 40 ? `a string of ${value.length} characters` : JSON.stringify(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (value === null) return 'null';
   if (typeof value === 'object') return 'an object';
-  // Not as JSON, which has no Infinity, and 1e309 is read as one.
+  // Not JSON.stringify: 1e309 parses to Infinity, which JSON cannot represent.
   return `${value as number | boolean}`;
 }
 
@@ -56,12 +58,12 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A finite number inside the range, an integer if asked. */
+/** A finite number in the range; an integer if `integer` is set. */
 export function checkNumber(value: unknown, param: string, { min, max }: Range, integer = false): number {
   watcher?.(param, { kind: integer ? 'integer' : 'number', range: { min, max } });
   const noun = integer ? 'an integer' : 'a number';
   if (typeof value !== 'number') throw wrongType(param, noun, value);
-  // 1e309 parses to Infinity; 2.5 is a number, but no integer.
+  // 1e309 parses to Infinity; 2.5 is a number but not an integer.
   if (!Number.isFinite(value) || (integer && !Number.isInteger(value))) throw wrongType(param, noun, value);
   if ((min !== undefined && value < min) || (max !== undefined && value > max)) {
     const bounds = min === undefined ? `of at most ${max}` : max === undefined ? `of at least ${min}` : `from ${min} to ${max}`;
@@ -70,7 +72,7 @@ export function checkNumber(value: unknown, param: string, { min, max }: Range, 
   return value;
 }
 
-/** A string that says something and stays short. */
+/** A non-empty string of at most `maxLength` characters. */
 export function checkName(value: unknown, param: string, maxLength: number): string {
   watcher?.(param, { kind: 'string', maxLength });
   if (typeof value !== 'string') throw wrongType(param, 'a string', value);
@@ -90,7 +92,7 @@ export class Fields {
   }
 
   /**
-   * The fields of `value`, which must be an object. `path` is its own name, '' for the whole body.
+   * The fields of `value`, which must be an object. `path` is its full name, '' for the whole body.
    */
   static of(value: unknown, path = ''): Fields {
     if (path !== '') watcher?.(path, { kind: 'object' });
@@ -99,7 +101,7 @@ export class Fields {
     throw new RecuaError('invalid_type', `Expected a JSON object as the request body, got ${describe(value)}.`);
   }
 
-  /** Its own name, '' for the whole body. */
+  /** Full name of this object, '' for the whole body. */
   get path(): string {
     return this.#path;
   }
@@ -114,7 +116,7 @@ export class Fields {
     return this.#ask(name, { kind: 'any' });
   }
 
-  /** The raw value of what another reader asks for. */
+  /** The raw value of a field that another reader asks for. */
   peek(name: string): unknown {
     return Object.hasOwn(this.#object, name) ? this.#object[name] : undefined;
   }
@@ -147,7 +149,7 @@ export class Fields {
     throw wrongType(this.param(name), 'a string', value);
   }
 
-  /** A string that must be there and not be empty. */
+  /** A required, non-empty string. */
   name(name: string, maxLength: number): string {
     const value = checkName(this.#ask(name, { kind: 'string', maxLength }), this.param(name), maxLength);
     if (/\p{Cc}/u.test(value)) throw wrongValue(this.param(name), 'a name without control characters', value);
@@ -170,7 +172,7 @@ export class Fields {
     return value as unknown[];
   }
 
-  /** A nested object as it is, to be passed on. */
+  /** A nested object as it is, to pass on. */
   object(name: string): Record<string, unknown> | undefined {
     const value = this.#ask(name, { kind: 'object' });
     if (value === undefined || isObject(value)) return value;
@@ -186,17 +188,17 @@ export class Fields {
     return fields;
   }
 
-  /** These are known, and change nothing here. */
+  /** Accepts these fields without effect. */
   allow(...names: readonly string[]): void {
     for (const name of names) this.#ask(name, { kind: 'idle' });
   }
 
-  /** Names that somebody asked for by now, whether they are there or not. */
+  /** Names that a reader has asked for so far, present or not. */
   get asked(): ReadonlySet<string> {
     return this.#asked;
   }
 
-  /** Names that are there with a value and nobody asked for. */
+  /** Names that have a value and that no reader has asked for. */
   get unasked(): string[] {
     return Object.keys(this.#object).filter((name) => !this.#asked.has(name) && (this.#object[name] ?? undefined) !== undefined);
   }

@@ -1,5 +1,4 @@
-// Tools as OpenAI's clients, and Ollama's, describe them, and what the model may do with them.
-// Pure.
+// Tools and tool choice in the format of OpenAI's and Ollama's clients. Pure.
 import type { ChatRequest } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { customNames, readCustomTool } from './custom-tools.js';
@@ -18,7 +17,7 @@ export function readTools(body: Fields): ToolFields {
   return { request: { ...writeTools(offered), toolChoice, parallelToolCalls: body.boolean('parallel_tool_calls') }, custom: customNames(tools) };
 }
 
-/** Of those who know no others. */
+/** Function tools only, for dialects without custom tools. */
 export function readFunctions(body: Fields): ReadTool[] {
   return readList(body, false);
 }

@@ -1,12 +1,12 @@
-// `service_tier`: whose turn comes before and behind that of others. Pure.
+// `service_tier`: the priority of a request in the queue. Pure.
 import type { Asker } from '../engine/protocol.js';
 import type { Fields } from './fields.js';
 
-/** Below all others. */
+/** Lower than any other. */
 export const idlePriority = -1;
 const tiers: ReadonlyMap<unknown, number> = new Map([['flex', idlePriority], ['priority', 1]]);
 
-/** What else OpenAI and Anthropic have there asks for what everyone gets. */
+/** All other values of OpenAI and Anthropic mean the default priority. */
 export function readPriority(body: Fields): { asker?: Asker } {
   const priority = tiers.get(body.get('service_tier'));
   return priority === undefined ? {} : { asker: { client: '', priority } };

@@ -1,6 +1,6 @@
-// The sampling fields of a request: names on the wire and ranges, by the table in settings/answer.
-// Unknown to the engine, which gets a whole Sampling. Called by chat-request, and by the library
-// with names of its own. Pure.
+// The sampling fields of a request: names on the wire and ranges, from the table in
+// settings/answer. The engine does not know them; it gets a complete Sampling. Called by
+// chat-request, and by the library with its own names. Pure.
 import { answerSettings, samplerSettings } from '../settings/answer.js';
 import { samplingDefaults } from '../settings/config.js';
 import type { Setting } from '../settings/kinds.js';
@@ -9,15 +9,17 @@ import { checkName, checkNumber, wrongType, wrongValue, type Fields } from './fi
 
 type NumberField = keyof typeof samplerSettings;
 
-/** Below it every answer is the greedy one, and logits divided by it could overflow to infinity. */
+/**
+ * Below this, every answer is greedy anyway, and dividing logits by it could overflow to infinity.
+ */
 const greedyBelow = 0.001;
 
-/** What a request means where it says nothing. */
+/** Values for fields that a request leaves out. */
 export interface RequestDefaults {
   temperature: number;
-  /** Tokens of an answer. */
+  /** Most tokens of an answer. */
   maxTokens: number;
-  /** Instead of Recua's own. */
+  /** Override Recua's own defaults. */
   sampling?: Partial<Record<NumberField, number>>;
 }
 
@@ -26,7 +28,7 @@ export interface SamplingContext extends Pick<RequestDefaults, 'temperature' | '
   contextSize: number;
 }
 
-/** `own`: the fields have the names of `Sampling`, not those on the wire. */
+/** `own`: the fields have the names of `Sampling` instead of those on the wire. */
 export function readSampling(fields: Fields, context: SamplingContext, own = false): Sampling {
   const numbers = Object.fromEntries(
     Object.entries(samplerSettings).map(([key, setting]) => {
@@ -40,8 +42,7 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
   return {
     ...numbers,
     temperature: temperature < greedyBelow ? 0 : temperature,
-    // Native code reserves memory for as many tokens as it is told to look back; -1 is the whole
-    // context.
+    // Native code reserves memory for every token that it looks back; -1 means the whole context.
     penaltyLastN: lookBack(numbers.penaltyLastN, context.contextSize),
     dryPenaltyLastN: lookBack(numbers.dryPenaltyLastN, context.contextSize),
     mirostat: (fields.integer('mirostat', { min: 0, max: 2 }) ?? 0) as 0 | 1 | 2,
@@ -53,7 +54,7 @@ export function readSampling(fields: Fields, context: SamplingContext, own = fal
   };
 }
 
-/** The fields on the wire that `readSampling` reads as this sampling. */
+/** The inverse of `readSampling`: the fields on the wire for this sampling. */
 export function writeSampling({ temperature, mirostat, seed, logitBias, textBias, ignoreEos, samplers, drySequenceBreakers, ...numbers }: Sampling): Record<string, unknown> {
   const biases = [...logitBias.map(({ token, bias }) => [token, onWire(bias)]), ...(textBias ?? []).map(({ text, bias }) => [text, onWire(bias)])];
   return {
@@ -72,7 +73,7 @@ function onWire(bias: number): number | false {
   return bias === -Infinity ? false : bias;
 }
 
-/** The names that `readSampling` knows with `own`. */
+/** The names that `readSampling` reads with `own`. */
 export const samplingNames: readonly string[] = [
   ...Object.keys(samplerSettings), 'temperature', 'mirostat', 'seed', 'logitBias', 'ignoreEos', 'samplers', 'drySequenceBreakers',
 ];
@@ -87,8 +88,8 @@ function lookBack(tokens: number, contextSize: number): number {
 }
 
 /**
- * OpenAI's seeds have 64 bits, llama.cpp's 32: the low ones count. -1, all ones in 32 bits, draws a
- * random seed.
+ * OpenAI's seeds have 64 bits, llama.cpp's have 32, so only the low bits count. -1, all ones in 32
+ * bits, draws a random seed.
  */
 function readSeed(fields: Fields): number | undefined {
   const seed = fields.integer('seed', { min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER });
@@ -97,13 +98,13 @@ function readSeed(fields: Fields): number | undefined {
   return low === 0xffff_ffff ? undefined : low;
 }
 
-/** Texts of one request, which become tokens one by one. */
+/** Texts per request; each is tokenized separately. */
 const maxTexts = 1_000;
 const maxTextLength = 1_024;
 
 /**
- * As OpenAI has it, an object by token; or as llama-server, by text, too, and in pairs. `false`
- * bans the token, or each token of the text.
+ * OpenAI's form is an object keyed by token. llama-server also takes texts as keys, and pairs.
+ * `false` bans the token, or each token of the text.
  */
 function readLogitBias(fields: Fields, name: string, vocabSize: number): Pick<Sampling, 'logitBias' | 'textBias'> {
   const value = fields.get(name);
@@ -131,14 +132,14 @@ function readLogitBias(fields: Fields, name: string, vocabSize: number): Pick<Sa
   return { logitBias, ...(textBias.length > 0 ? { textBias } : {}) };
 }
 
-/** llama.cpp's names of its samplers, with the letter that stands for each. */
+/** llama.cpp's names of its samplers, with the letter for each. */
 const samplers = {
   dry: 'd', top_k: 'k', top_p: 'p', top_n_sigma: 's', typ_p: 'y', min_p: 'm', temperature: 't', xtc: 'x', infill: 'i', penalties: 'e', adaptive_p: 'a',
 } as const;
 const otherNames: Readonly<Record<string, string>> = { nucleus: 'top_p', temp: 'temperature', typ: 'typ_p', typical_p: 'typ_p' };
 const maxSamplers = 32;
 
-/** An array of names, or a string of letters. None are llama.cpp's own in its order. */
+/** An array of names, or a string of letters. An empty one means llama.cpp's default samplers. */
 function readSamplers(fields: Fields): Pick<Sampling, 'samplers'> {
   const param = fields.param('samplers');
   const value = fields.get('samplers');

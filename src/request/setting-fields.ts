@@ -1,9 +1,9 @@
-// Settings by name from an object of a program, as the tables of settings/ have them: types and
-// ranges checked. Called by the library.
+// Reads settings by name from an object that a program passes, with the types and ranges of the
+// tables in settings/. Called by the library.
 import type { Setting, Settings, ValuesOf } from '../settings/kinds.js';
 import type { Fields } from './fields.js';
 
-/** The settings of the table that are given. */
+/** The settings of the table that the object has. */
 export function readSettings<T extends Settings>(fields: Fields, table: T): Partial<ValuesOf<T>> {
   const given = Object.entries(table)
     .map(([key, setting]) => [key, read(fields, key, setting)] as const)
@@ -15,7 +15,7 @@ function read(fields: Fields, key: string, setting: Setting): unknown {
   switch (setting.kind) {
     case 'integer': {
       const word = fields.get(key);
-      // A word that stands for a number is for flags; here the number can be given.
+      // Words that stand for numbers are for command-line flags; here a program passes the number.
       if (typeof word === 'string' && setting.words?.[word] === word) return word;
       return fields.integer(key, setting);
     }

@@ -1,15 +1,17 @@
-// What a request asks to be told beside the text, in the words that chats and completions share.
+// The additional output that a request asks for, by the fields that chats and completions share.
 // Pure. Called by the dialects' readers.
 import type { Telling } from '../engine/telling.js';
 import { RecuaError } from '../errors.js';
 import { Fields, int32Max, wrongType } from './fields.js';
 
-/** OpenAI's most. */
+/** OpenAI's maximum. */
 export const maxTopLogprobs = 20;
-/** llama-server has no bound; each token is told with all of them. */
+/** llama-server has no bound; each token of the answer carries this many. */
 const maxProbs = 100;
 
-/** llama-server's `n_probs`: so many of the likeliest tokens beside each; 0 asks for nothing. */
+/**
+ * llama-server's `n_probs`: how many of the likeliest tokens to report at each position; 0 is none.
+ */
 export function readProbs(body: Fields): number | undefined {
   return body.integer('n_probs', { min: 0, max: maxProbs }) || undefined;
 }
@@ -19,16 +21,16 @@ export function readTopLogprobs(body: Fields): number | undefined {
   const asked = body.boolean('logprobs') ?? false;
   const top = body.integer('top_logprobs', { min: 0, max: maxTopLogprobs });
   if (asked) return top ?? 0;
-  if (top) throw new RecuaError('invalid_value', `Expected logprobs: true beside top_logprobs, got ${top} of them without.`, { param: 'top_logprobs' });
+  if (top) throw new RecuaError('invalid_value', `Expected logprobs: true with top_logprobs, got top_logprobs ${top} without it.`, { param: 'top_logprobs' });
   return undefined;
 }
 
-/** `logprobs`: as many as were asked for by the dialect's own words. */
+/** `logprobs`: the count from the dialect's own fields. */
 export function readTelling(body: Fields, logprobs: number | undefined, vocabSize: number, stream: boolean): Telling {
   const tells: Telling = {};
   const probs = readProbs(body);
   if (logprobs !== undefined && probs !== undefined && probs !== logprobs) {
-    throw new RecuaError('invalid_value', `Expected n_probs alone, or as many as logprobs asks for, which is ${logprobs}; got ${probs}.`, { param: 'n_probs' });
+    throw new RecuaError('invalid_value', `Expected n_probs without logprobs, or equal to the ${logprobs} of logprobs; got ${probs}.`, { param: 'n_probs' });
   }
   const top = logprobs ?? probs;
   const afterSampling = body.boolean('post_sampling_probs') ?? false;
@@ -37,7 +39,7 @@ export function readTelling(body: Fields, logprobs: number | undefined, vocabSiz
     if (afterSampling) tells.afterSampling = true;
   }
   if (body.boolean('return_tokens')) tells.tokens = true;
-  // Of whole answers there is nothing on the way.
+  // A complete answer has no intermediate pieces to report on.
   const progress = body.boolean('return_progress');
   const timings = body.boolean('timings_per_token');
   if (stream && progress) tells.progress = true;
@@ -45,12 +47,12 @@ export function readTelling(body: Fields, logprobs: number | undefined, vocabSiz
   return tells;
 }
 
-/** Each takes some hundred bytes until the answer is sent. */
+/** Each takes about a hundred bytes until the answer is sent. */
 const maxChances = 2_000_000;
 
 /**
- * Keeps what is told of all answers together within memory: of so many answers of at most
- * `maxTokens`, and of so many tokens of prompts. Nothing is known before there is a model.
+ * Limits the memory that log probabilities of all answers take together: of `answers` answers of at
+ * most `maxTokens`, and of `promptTokens`. Does nothing while the model is not known yet.
  */
 export function boundTold({ logprobs }: Telling, answers: number, maxTokens: number, contextSize: number, promptTokens = 0): void {
   if (logprobs === undefined || contextSize === int32Max) return;
@@ -61,13 +63,13 @@ export function boundTold({ logprobs }: Telling, answers: number, maxTokens: num
     { param: 'logprobs' });
 }
 
-/** Time to generate after the first token; 0 is without a limit. */
+/** Time limit for generation after the first token; 0 means none. */
 export function readGenerateMs(body: Fields): { generateMs?: number } {
   const ms = body.integer('t_max_predict_ms', { min: -1, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   return ms > 0 ? { generateMs: ms } : {};
 }
 
-/** OpenAI's predicted output: a text, or parts of one. '' is none. */
+/** OpenAI's predicted output: a text, or a list of its parts. '' means none. */
 export function readPrediction(body: Fields): { prediction?: string } {
   const given = body.fields('prediction');
   if (given === undefined) return {};
@@ -75,7 +77,7 @@ export function readPrediction(body: Fields): { prediction?: string } {
   const content = given.get('content');
   if (typeof content === 'string') return content === '' ? {} : { prediction: content };
   const parts = given.array('content', 10_000);
-  if (parts === undefined) throw wrongType(given.param('content'), 'a text or an array of text parts', undefined);
+  if (parts === undefined) throw wrongType(given.param('content'), 'a string or an array of text parts', undefined);
   const text = parts.map((part, index) => readPart(Fields.of(part, `${given.param('content')}[${index}]`))).join('');
   return text === '' ? {} : { prediction: text };
 }
@@ -83,6 +85,6 @@ export function readPrediction(body: Fields): { prediction?: string } {
 function readPart(part: Fields): string {
   part.word('type', ['text']);
   const text = part.string('text');
-  if (text === undefined) throw wrongType(part.param('text'), 'a text', undefined);
+  if (text === undefined) throw wrongType(part.param('text'), 'a string', undefined);
   return text;
 }

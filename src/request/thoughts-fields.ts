@@ -1,4 +1,4 @@
-// How long the model may think, by llama-server's and vLLM's names. Pure. Called by who reads
+// Limits on thinking, by the field names of llama-server and vLLM. Pure. Called by the readers of
 // chats.
 import type { ThoughtsRequest } from '../engine/protocol.js';
 import { int32Max, wrongValue, type Fields } from './fields.js';
@@ -6,7 +6,7 @@ import { int32Max, wrongValue, type Fields } from './fields.js';
 const names = ['reasoning_budget_tokens', 'thinking_budget_tokens', 'thinking_token_budget'] as const;
 const maxMessage = 4_096;
 
-/** Undefined where nothing ends thoughts but the model. -1 is no budget. */
+/** Undefined if only the model ends its thinking. -1 means no budget. */
 export function readThoughts(body: Fields): ThoughtsRequest | undefined {
   const param = names.find((name) => body.get(name) !== undefined);
   const budget = param === undefined ? undefined : body.integer(param, { min: -1, max: int32Max });

@@ -1,28 +1,28 @@
-// The tools of a request: what all who read requests have in common, and as the engine takes them:
-// their JSON, and what errors must know of each.
+// The tools of a request: the part that all readers share, and the form that the engine takes: the
+// tools' JSON, and for each tool what error messages need.
 import type { ChatRequest, InputRules, Tool } from '../engine/protocol.js';
 import { RecuaError } from '../errors.js';
 import { Fields, wrongType, wrongValue } from './fields.js';
 
-/** OpenAI ends at 128; agents with several tool servers pass it. */
+/** OpenAI's limit is 128, which agents with several tool servers exceed. */
 export const maxTools = 1_024;
 export const maxToolName = 256;
 
-/** A tool that was read, and the request's field that its parameters come from. */
+/** A tool, and the request's field that its parameters come from. */
 export interface ReadTool {
   tool: Tool;
   param: string;
   /** It takes a text instead of JSON. */
   custom?: boolean;
-  /** What that text keeps to. */
+  /** The rules for that text. */
   input?: InputRules;
 }
 
-/** `schema` names the field of its parameters. */
+/** `schema`: name of the field with its parameters. */
 export function readTool(fields: Fields, schema: string): ReadTool {
   const tool: Tool = { type: 'function', function: { name: fields.name('name', maxToolName) } };
   const description = fields.string('description');
-  // True follows no schema in particular.
+  // True allows any object.
   const parameters = fields.get(schema) === true ? { type: 'object' } : fields.object(schema);
   const strict = fields.boolean('strict');
   if (description !== undefined) tool.function.description = description;
@@ -31,26 +31,26 @@ export function readTool(fields: Fields, schema: string): ReadTool {
   return { tool, param: fields.param(schema) };
 }
 
-/** What the model is offered, and whether it has to call. */
+/** The tools that the model is offered, and whether it has to call one. */
 export interface Choice {
   offered: ReadTool[];
   toolChoice: ChatRequest['toolChoice'];
 }
 
-/** What OpenAI's words say; undefined where `choice`, the field `param`, is none of them. */
+/** Reads OpenAI's words; undefined if `choice`, the value of `param`, is none of them. */
 export function chooseByWord(choice: unknown, tools: ReadTool[], param: string): Choice | undefined {
   if (choice === undefined || choice === 'auto') return { offered: tools, toolChoice: 'auto' };
   if (choice === 'none') return { offered: tools, toolChoice: 'none' };
   return choice === 'required' ? { offered: tools, toolChoice: requireSome(tools, choice, param) } : undefined;
 }
 
-/** A call is required: there must be something to call. */
+/** A required call needs at least one tool. */
 export function requireSome(tools: ReadTool[], word: string, param: string): 'required' {
   if (tools.length === 0) throw wrongValue(param, 'tools to choose from', word);
   return 'required';
 }
 
-/** "This one" is "some one" where it is the only one offered. `param` is where the names stand. */
+/** A named tool is forced by offering it alone. `param`: the field with the names. */
 export function offerNamed(tools: ReadTool[], names: readonly string[], param: string): ReadTool[] {
   const named = tools.filter(({ tool }) => names.includes(tool.function.name));
   if (named.length === 0) throw wrongValue(param, 'the name of one of the tools', names.length === 1 ? names[0] : names);
@@ -58,8 +58,8 @@ export function offerNamed(tools: ReadTool[], names: readonly string[], param: s
 }
 
 /**
- * OpenAI's objects: one tool, or several that are allowed. In chats what belongs to a type stands
- * in an object of its name, in Responses beside it.
+ * OpenAI's objects: one tool, or several allowed ones. Chats put the fields of a type in an object
+ * of its name, Responses put them next to the type.
  */
 export function chooseByObject(fields: Fields, tools: ReadTool[]): Choice {
   const type = fields.word('type', ['function', 'custom', 'allowed_tools']);
@@ -94,6 +94,6 @@ export function writeTools(tools: readonly ReadTool[]): Pick<ChatRequest, 'tools
   try {
     return { tools: tools.length === 0 ? '' : JSON.stringify(tools.map(({ tool }) => tool)), toolSources };
   } catch (cause) {
-    throw new RecuaError('invalid_type', `Expected what can be written as JSON for tools: ${(cause as Error).message}`, { param: 'tools', cause });
+    throw new RecuaError('invalid_type', `Expected tools that can be written as JSON: ${(cause as Error).message}`, { param: 'tools', cause });
   }
 }

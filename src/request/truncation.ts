@@ -1,8 +1,8 @@
-// What becomes of a conversation that does not fit the context. Pure.
+// `truncation`: what to do with a conversation that does not fit the context. Pure.
 import type { ChatRequest } from '../engine/protocol.js';
 import type { Fields } from './fields.js';
 
-/** Without a word about it, or with "disabled", such a request is refused. */
+/** Without the field, or with "disabled", such a request is refused. */
 export function readTruncation(body: Fields): Pick<ChatRequest, 'truncation'> {
   return body.word('truncation', ['auto', 'disabled']) === 'auto' ? { truncation: 'auto' } : {};
 }

@@ -1,27 +1,27 @@
-// Fields of a request that no reader asked for: what looks like a slip of a known name is refused,
-// all else is told as a warning of the answer, since clients send what other servers know. Pure.
+// Fields of a request that no reader asked for. A likely misspelling of a known name is refused;
+// all others become a warning of the answer, since clients also send fields of other servers. Pure.
 // Called by the exchanges once a body is read.
 import { RecuaError } from '../errors.js';
 import type { Fields } from './fields.js';
 
-/** Known to other servers, or in other dialects: not taken for a slip, however near they are. */
+/** Names of other servers or dialects: never taken for a misspelling. */
 const others: ReadonlySet<string> = new Set([
   'max_length', 'min_length', 'models', 'n_probs', 'format', 'options', 'tfs', 'tfs_z', 'text', 'texts', 'think', 'thinking', 'tokens', 'top_a', 'top_h', 'top_n', 'typ_p', 'typical', 'return_token_ids',
 ]);
-/** What clients call the same thing elsewhere. */
+/** Names for the same setting in different APIs. */
 const lengths = ['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'num_predict', 'n_predict', 'max_new_tokens'];
-/** Names that differ in a letter by nature say too little when they are short. */
+/** Shorter names differ by one letter too often: there, only case and dashes may differ. */
 const shortest = 6;
-/** From so many letters on two slips are taken for such. */
+/** Names of at least this length may have two misspelled letters. */
 const long = 8;
-/** Looked at closely; a body may have hundreds of thousands. */
+/** Unknown fields to compare; a body may have hundreds of thousands. */
 const mostChecked = 100;
 const mostNamed = 8;
 const mostLetters = 64;
 
 /**
- * The answer's warnings.
- * @throws RecuaError `unknown_parameter`, with the name that may be meant
+ * Returns warnings for the answer.
+ * @throws RecuaError `unknown_parameter`, with the name that is probably meant
  */
 export function checkUnknown(body: Fields): string[] {
   const unknown = unknownOf(body);
@@ -30,18 +30,18 @@ export function checkUnknown(body: Fields): string[] {
     const meant = meantBy(name, fields.asked);
     if (meant === undefined) continue;
     const param = fields.param(name);
-    throw new RecuaError('unknown_parameter', `${param} is no field of this request; did you mean ${fields.param(meant)}?`, { param });
+    throw new RecuaError('unknown_parameter', `${param} is not a field of this request; did you mean ${fields.param(meant)}?`, { param });
   }
   const named = unknown.slice(0, mostNamed).map(({ fields, name }) => JSON.stringify(fields.param(name.slice(0, mostLetters)))).join(', ');
   const more = unknown.length > mostNamed ? ` and ${unknown.length - mostNamed} more` : '';
-  return [`No fields of this request, and of no effect: ${named}${more}.`];
+  return [`Not fields of this request, and ignored: ${named}${more}.`];
 }
 
 function unknownOf(fields: Fields): { fields: Fields; name: string }[] {
   return [...fields.unasked.map((name) => ({ fields, name })), ...Array.from(fields.inner, unknownOf).flat()];
 }
 
-/** The name that is nearest, where one is near. */
+/** The nearest known name, if one is near enough. */
 function meantBy(name: string, known: ReadonlySet<string>): string | undefined {
   if (name.length > mostLetters || others.has(name)) return undefined;
   const same = lengths.includes(name) ? lengths.find((one) => known.has(one)) : undefined;
@@ -58,13 +58,13 @@ function meantBy(name: string, known: ReadonlySet<string>): string | undefined {
   return best;
 }
 
-/** `maxTokens` and `max_tokens` are the same. */
+/** `maxTokens` and `max_tokens` count as equal. */
 function plain(name: string): string {
   return name.replace(/[_-]/g, '').toLowerCase();
 }
 
 /**
- * Letters that are missing, too many, others, or swapped with the next: so many, or over `most`.
+ * Edit distance: missing, extra, wrong or swapped letters. Stops counting above `most`.
  */
 function slipsBetween(one: string, other: string, most: number): number {
   if (Math.abs(one.length - other.length) > most) return most + 1;

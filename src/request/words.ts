@@ -1,56 +1,56 @@
-// What fields mean that dialects share, for the reference of the API. Their kinds and bounds are
-// the readers'. Pure. Used by the dialects' operations.
+// Descriptions, for the API reference, of the fields that dialects share. Types and bounds come
+// from the readers. Pure. Used by the dialects' operations.
 import { answerSettings, samplerSettings } from '../settings/answer.js';
 
 export interface FieldWords {
   text: string;
-  /** What it may be, where its reader looks at that itself: kinds as they are read, or schemas. */
+  /** Accepted types, for fields that a reader takes with `get`: kinds of `Ask`, or schemas. */
   is?: readonly ('string' | 'integer' | 'number' | 'boolean' | 'word' | 'array' | 'object' | Readonly<Record<string, unknown>>)[];
-  /** Saying it is the same as leaving the field out. */
+  /** Sending this value is the same as leaving the field out. */
   default?: unknown;
-  /** What its schema is called, where it is told of by itself. */
+  /** Name of its schema, if it becomes a component of the document. */
   name?: string;
 }
 
-/** By the field's place: `messages[].role`. */
+/** Keyed by the field's place: `messages[].role`. */
 export type Words = Readonly<Record<string, string | FieldWords>>;
 
-/** The same fields inside another. */
+/** The same fields, nested inside `place`. */
 export function under(place: string, words: Words): Words {
   return Object.fromEntries(Object.entries(words).map(([key, value]) => [key.startsWith('[') ? place + key : `${place}.${key}`, value]));
 }
 
-/** A field that is known and not supported, with the values that ask for nothing. */
+/** A known field that is not supported. `neutral`: the values that request nothing and so pass. */
 export function refused(what: string, neutral?: Readonly<Record<string, unknown>>): FieldWords {
   return neutral
-    ? { text: `Not supported: ${what}. Only what asks for nothing is taken.`, is: [neutral] }
+    ? { text: `Not supported: ${what}. Only a value that requests nothing is accepted.`, is: [neutral] }
     : { text: `Not supported: ${what}.`, is: [{ type: 'null' }] };
 }
 
 const samplers: Readonly<Record<keyof typeof samplerSettings, string>> = {
-  topP: 'Keep the likeliest tokens that add up to this probability; 1 is off.',
+  topP: 'Keep the likeliest tokens whose probabilities add up to this; 1 is off.',
   topK: 'Keep this many of the likeliest tokens; 0 and -1 are off.',
   minP: "Drop tokens below this share of the likeliest one's probability; 0 is off.",
   typicalP: 'Locally typical sampling; 1 is off.',
-  topNSigma: 'Keep tokens within so many standard deviations of the best; -1 is off.',
-  repeatPenalty: 'Penalty on tokens that came already; 1 is off.',
-  penaltyLastN: 'Tokens that the penalties look back at; -1 is the whole context.',
-  frequencyPenalty: 'Penalty for each time that a token came.',
-  presencePenalty: 'Penalty on tokens that came at all.',
-  dryMultiplier: 'DRY, against repeated phrases; 0 is off.',
-  dryBase: 'By what the penalty of DRY grows with each token that a phrase repeats.',
-  dryAllowedLength: 'Tokens that a phrase may repeat before DRY penalizes it.',
-  dryPenaltyLastN: 'Tokens that DRY looks back at; -1 is the whole context.',
+  topNSigma: 'Keep tokens whose logits are within this many standard deviations of the best; -1 is off.',
+  repeatPenalty: 'Penalty on tokens that already occurred; 1 is off.',
+  penaltyLastN: 'How many tokens the penalties look back; -1 is the whole context.',
+  frequencyPenalty: 'Penalty for each time a token occurred.',
+  presencePenalty: 'Penalty on tokens that occurred at all.',
+  dryMultiplier: 'Strength of DRY, which penalizes repeated phrases; 0 is off.',
+  dryBase: 'Factor by which the DRY penalty grows with each repeated token of a phrase.',
+  dryAllowedLength: 'How many tokens a phrase may repeat before DRY penalizes it.',
+  dryPenaltyLastN: 'How many tokens DRY looks back; -1 is the whole context.',
   xtcProbability: 'How often XTC drops the likeliest tokens; 0 is never.',
-  xtcThreshold: 'XTC drops tokens above this probability, but for the last of them.',
-  mirostatTau: 'The surprise that Mirostat aims at.',
-  mirostatEta: 'How fast Mirostat learns.',
-  dynatempRange: 'How far the temperature moves to both sides, lower where the model is sure; 0 is off.',
+  xtcThreshold: 'XTC drops the tokens above this probability, except the least likely of them.',
+  mirostatTau: 'Target surprise of Mirostat.',
+  mirostatEta: 'Learning rate of Mirostat.',
+  dynatempRange: 'How far the temperature may move in either direction, lower where the model is sure; 0 is off.',
   dynatempExponent: "How the dynamic temperature depends on the distribution's entropy.",
-  adaptiveTarget: 'Probability that the sampler `adaptive_p` aims at; -1 is off.',
+  adaptiveTarget: 'Target probability of the sampler `adaptive_p`; -1 is off.',
   adaptiveDecay: 'How slowly `adaptive_p` forgets.',
-  minKeep: 'Tokens that each sampler leaves at least.',
-  minTokens: 'The answer does not end by itself before so many tokens.',
+  minKeep: 'Each sampler keeps at least this many tokens.',
+  minTokens: 'The model cannot end the answer before this many tokens.',
 };
 
 const samplerFields = Object.entries(samplerSettings).flatMap(([key, setting]): [string, FieldWords][] => {
@@ -59,30 +59,30 @@ const samplerFields = Object.entries(samplerSettings).flatMap(([key, setting]): 
   return [[first, { text, default: setting.fallback }], ...others.map((name): [string, FieldWords] => [name, { text: `Another name of \`${first}\`.` }])];
 });
 
-/** What `readSampling` reads. */
+/** Fields of `readSampling`. */
 export const samplingWords: Words = {
-  temperature: { text: '0 always takes the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
+  temperature: { text: '0 always picks the likeliest token. The default is the server\'s (`--temp`).', default: answerSettings.temperature.fallback },
   ...Object.fromEntries(samplerFields),
   mirostat: { text: 'Version of Mirostat; 0 is off.', default: 0 },
-  seed: { text: 'The same request with the same seed gets the same answer. Without one, and with -1, it is drawn. The low 32 bits count.', default: -1 },
+  seed: { text: 'The same request with the same seed gets the same answer. Without a seed, or with -1, the server picks one at random. Only the low 32 bits count.', default: -1 },
   logit_bias: {
-    text: 'What is added to the logits of tokens, -100 to 100; `false` bans the token. By token, or by text, each token of which is meant; also as pairs of one and its bias.',
+    text: 'Bias to add to the logits of tokens, -100 to 100; `false` bans the token. Keys are token ids, or texts, whose tokens all get the bias. A list of `[key, bias]` pairs works too.',
     is: [{ type: 'object', additionalProperties: { anyOf: [{ type: 'number', minimum: -100, maximum: 100 }, { const: false }] } }, 'array'],
     default: {},
   },
-  ignore_eos: { text: 'The answer does not end before it is as long as it may be.', default: false },
+  ignore_eos: { text: 'The answer goes on until it reaches its maximum length.', default: false },
   samplers: {
-    text: "llama.cpp's samplers in their order, by name (`penalties`, `dry`, `top_n_sigma`, `top_k`, `typ_p`, `top_p`, `min_p`, `xtc`, `temperature`, `infill`, `adaptive_p`) or as a text of letters (`edskypmxt`). None are the usual ones.",
+    text: "llama.cpp's samplers in the order to apply them, by name (`penalties`, `dry`, `top_n_sigma`, `top_k`, `typ_p`, `top_p`, `min_p`, `xtc`, `temperature`, `infill`, `adaptive_p`) or as a string of letters (`edskypmxt`). An empty list means the default ones.",
     is: [{ type: 'string', maxLength: 32 }, 'array'],
   },
-  dry_sequence_breakers: { text: 'Texts at which DRY begins anew; by default a line feed, `:`, `"` and `*`. Read where `dry_multiplier` is above 0.' },
+  dry_sequence_breakers: { text: 'Texts at which DRY starts over; by default a line feed, `:`, `"` and `*`. Only read if `dry_multiplier` is above 0.' },
 };
 
-/** What admission reads. */
+/** Fields of admission. */
 export const admissionWords: Words = {
-  model: 'Any name of a model; an unknown one is a 404 with the nearest. Left out, it is the default model.',
+  model: 'Any name of the model; an unknown name is a 404 that suggests the nearest. Omit it for the default model.',
   keep_alive: {
-    text: 'How long the model stays loaded after this request: seconds, or a text such as "10m" or "1h30m"; negative is for ever.',
+    text: 'How long the model stays loaded after this request: seconds, or a string such as "10m" or "1h30m"; negative means forever.',
     is: [{ type: 'number' }, { type: 'string' }],
   },
 };
@@ -94,155 +94,155 @@ const expression = { type: 'string', minLength: 1 };
 const choices = { type: 'array', items: { type: 'string' }, minItems: 1 };
 
 const formatWords: Words = {
-  type: '`text`; `json_object`, any object; `json_schema`; `grammar`, a GBNF grammar; `regex`; `choice`, one of some texts.',
-  schema: { text: 'Of `json_object` and `json_schema`: the JSON schema; `true` is any JSON.', is: [schemaOrTrue] },
-  strict: { text: 'What of the schema cannot be enforced is a 400 instead of a warning.', default: false },
-  name: 'A label; the answer does not depend on it.',
-  grammar: { text: 'Of `grammar`: in GBNF.', is: [pattern] },
-  regex: { text: 'Of `regex`: the whole answer matches it.', is: [pattern] },
+  type: '`text`; `json_object`: any object; `json_schema`; `grammar`: a GBNF grammar; `regex`; `choice`: one of the given texts.',
+  schema: { text: 'For `json_object` and `json_schema`: the JSON schema; `true` allows any JSON.', is: [schemaOrTrue] },
+  strict: { text: 'A schema keyword that cannot be enforced is a 400 instead of a warning.', default: false },
+  name: 'A label with no effect on the answer.',
+  grammar: { text: 'For `grammar`: a grammar in GBNF.', is: [pattern] },
+  regex: { text: 'For `regex`: the expression that the whole answer must match.', is: [pattern] },
   pattern: { text: 'Another name of `regex`.', is: [pattern] },
-  choice: { text: 'Of `choice`: the texts.', is: [choices] },
+  choice: { text: 'For `choice`: the texts.', is: [choices] },
 };
 
 /** `text.format` of Responses. */
 export const flatFormatWords: Words = formatWords;
 
 const sugarWords = (of: (name: string) => string): Words => ({
-  [of('regex')]: { text: 'The whole answer matches this regular expression. What is not regular, as lookaround, is a 400 with its place.', is: [expression] },
+  [of('regex')]: { text: 'The whole answer matches this regular expression. Constructs that are not regular, such as lookaround, are a 400 that says where.', is: [expression] },
   [of('choice')]: { text: 'The answer is one of these texts.', is: [choices] },
 });
 
 const vllmWords = (of: (name: string) => string): Words => ({
   ...sugarWords(of),
-  [of('json')]: { text: 'A JSON schema, also as a text.', is: [schemaText] },
-  [of('grammar')]: { text: 'In GBNF or Lark.', is: [pattern] },
+  [of('json')]: { text: 'A JSON schema, as JSON or as a string.', is: [schemaText] },
+  [of('grammar')]: { text: 'A grammar in GBNF or Lark.', is: [pattern] },
 });
 
-/** What `readConstraint` reads. At most one of them may be there. */
+/** Fields of `readConstraint`. A request may have at most one of them. */
 export const constraintWords: Words = {
-  grammar: 'A GBNF grammar that the answer follows from its first token on; with guided_grammar thoughts come first.',
+  grammar: 'A GBNF grammar that the answer follows from its first token; with `guided_grammar`, thinking comes first.',
   json_schema: { text: 'A JSON schema that the answer follows.', is: [schemaOrTrue] },
-  response_format: { text: 'What form the answer has, enforced while it is written.', name: 'ResponseFormat' },
+  response_format: { text: 'Form of the answer, enforced during generation.', name: 'ResponseFormat' },
   ...under('response_format', {
     ...formatWords,
-    json_schema: { text: 'Of `json_schema`: the schema with its name. The fields may stand beside `type`, too.', is: ['object'] },
-    'json_schema.name': 'A label; the answer does not depend on it.',
-    'json_schema.schema': { text: 'The JSON schema; `true` is any JSON.', is: [schemaOrTrue] },
-    'json_schema.strict': { text: 'What of the schema cannot be enforced is a 400 instead of a warning.', default: false },
+    json_schema: { text: 'For `json_schema`: the schema with its name. Its fields may also stand next to `type`.', is: ['object'] },
+    'json_schema.name': 'A label with no effect on the answer.',
+    'json_schema.schema': { text: 'The JSON schema; `true` allows any JSON.', is: [schemaOrTrue] },
+    'json_schema.strict': { text: 'A schema keyword that cannot be enforced is a 400 instead of a warning.', default: false },
   }),
   ...sugarWords((name) => name),
   ...vllmWords((name) => `guided_${name}`),
-  structured_outputs: "vLLM's newer names of the same.",
+  structured_outputs: "vLLM's newer names for the `guided_…` fields.",
   ...under('structured_outputs', {
     ...vllmWords((name) => name),
     json_object: { text: 'The answer is a JSON object.', is: ['boolean'] },
   }),
 };
 
-/** What `readTelling` and its neighbors read. */
+/** Fields of `readTelling` and its neighbors. */
 export const tellingWords: Words = {
-  n_probs: { text: "llama-server's name: so many of the likeliest tokens beside each; 0 asks for nothing.", default: 0 },
-  post_sampling_probs: { text: 'Probabilities after all samplers, instead of before.', default: false },
-  return_tokens: { text: "The answer has its tokens' ids, too.", default: false },
-  return_progress: { text: 'A stream tells how far the prompt is read.', default: false },
-  timings_per_token: { text: 'A stream tells timings with each piece.', default: false },
-  t_max_predict_ms: { text: 'Time to generate after the first token, in milliseconds; 0 and -1 are without a limit.', default: 0 },
+  n_probs: { text: "llama-server's name: report this many of the likeliest tokens at each position; 0 reports none.", default: 0 },
+  post_sampling_probs: { text: 'Report probabilities after all samplers instead of before.', default: false },
+  return_tokens: { text: 'Include the token ids of the answer.', default: false },
+  return_progress: { text: 'A stream reports prefill progress.', default: false },
+  timings_per_token: { text: 'A stream reports timings with each piece.', default: false },
+  t_max_predict_ms: { text: 'Time limit for generation after the first token, in milliseconds; 0 and -1 mean no limit.', default: 0 },
 };
 
-/** What `readTopLogprobs` reads. */
+/** Fields of `readTopLogprobs`. */
 export const topLogprobsWords: Words = {
   logprobs: { text: 'Log probabilities of the answer\'s tokens.', default: false },
-  top_logprobs: 'So many of the likeliest tokens beside each. Asks for `logprobs: true`.',
+  top_logprobs: 'Report this many of the likeliest tokens at each position. Requires `logprobs: true`.',
 };
 
 export const thoughtsWords: Words = {
-  reasoning_budget_tokens: 'Tokens that the model may think with; 0 is not at all, -1 is no bound.',
+  reasoning_budget_tokens: 'Most tokens of thinking; 0 allows none, -1 means no limit.',
   thinking_budget_tokens: 'Another name of `reasoning_budget_tokens`.',
   thinking_token_budget: 'Another name of `reasoning_budget_tokens`.',
-  reasoning_budget_message: 'What thoughts end with that the budget cuts off; at most 4096 characters.',
-  reasoning_control: { text: 'The answer may be told to end its thinking: `POST /v1/chat/completions/control`.', default: false },
+  reasoning_budget_message: 'Text to end the thinking with when the budget cuts it off; at most 4096 characters.',
+  reasoning_control: { text: 'Allow `POST /v1/chat/completions/control` to end the thinking of this answer.', default: false },
 };
 
 export const truncationWords: Words = {
-  truncation: { text: 'What becomes of a conversation that does not fit the context: `disabled` refuses it, `auto` leaves out the oldest turns and says so in `warnings`.', default: 'disabled' },
+  truncation: { text: 'What to do with a conversation that does not fit the context: `disabled` refuses it, `auto` drops the oldest turns and says so in `warnings`.', default: 'disabled' },
 };
 
-/** What `readPriority` reads. */
+/** Field of `readPriority`. */
 export const priorityWords: Words = {
-  service_tier: { text: '`priority` goes before all that wait, `flex` behind them; anything else in turn. Does not stop what runs.', is: [{}], default: 'auto' },
+  service_tier: { text: '`priority` goes before all queued requests, `flex` after them; any other value waits its turn. Running requests are not interrupted.', is: [{}], default: 'auto' },
 };
 
 export const streamWords: Words = {
-  stream: { text: 'Answer piece by piece.', default: false },
+  stream: { text: 'Stream the answer.', default: false },
 };
 
 const customFormatWords: Words = {
-  format: 'What the input keeps to while it is written. Without one it is any text.',
+  format: 'Format of the input, enforced during generation. Without one, any text.',
   'format.type': { text: '`text` or `grammar`.', default: 'text' },
-  'format.syntax': '`lark` or `regex`; beside `type`, or in `grammar`.',
+  'format.syntax': '`lark` or `regex`; next to `type`, or inside `grammar`.',
   'format.definition': { text: 'The grammar or the regular expression.', is: [pattern] },
-  'format.grammar': 'Holds `syntax` and `definition`.',
+  'format.grammar': 'An object with `syntax` and `definition`.',
   'format.grammar.syntax': '`lark` or `regex`.',
   'format.grammar.definition': { text: 'The grammar or the regular expression.', is: [pattern] },
 };
 
-/** What `readTool` reads, with the name that its schema goes by. */
+/** Fields of `readTool`; `schema` is the dialect's name for the parameters' schema. */
 export const functionWords = (schema: string): Words => ({
-  name: 'What the model calls it by.',
-  description: 'What it does, for the model.',
-  [schema]: { text: 'A JSON schema of what it is called with, enforced while the call is written; `true` is any object.', is: [schemaOrTrue] },
-  strict: 'What of the schema cannot be enforced is a 400 instead of a warning.',
+  name: 'Name of the tool.',
+  description: 'Tells the model what the tool does.',
+  [schema]: { text: 'JSON schema of the arguments, enforced during generation; `true` allows any object.', is: [schemaOrTrue] },
+  strict: 'A schema keyword that cannot be enforced is a 400 instead of a warning.',
 });
 
-/** What `readCustomTool` reads. */
+/** Fields of `readCustomTool`. */
 export const customToolWords: Words = {
-  name: 'What the model calls it by.',
-  description: 'What it does, for the model.',
+  name: 'Name of the tool.',
+  description: 'Tells the model what the tool does.',
   ...customFormatWords,
 };
 
-/** A tool as `chooseByObject` has it named. */
+/** A tool's name as `chooseByObject` reads it. */
 const namedTool: Words = {
   type: { text: '`function` or `custom`.', default: 'function' },
-  name: { text: "Name of the tool; also inside an object of the type's name.", is: ['string'] },
-  function: { text: "Holds the tool's `name`.", is: ['object'] },
+  name: { text: 'Name of the tool; here, or inside the object named after the type.', is: ['string'] },
+  function: { text: "An object with the tool's `name`.", is: ['object'] },
   'function.name': 'Name of the tool.',
-  custom: { text: "Holds the tool's `name`.", is: ['object'] },
+  custom: { text: "An object with the tool's `name`.", is: ['object'] },
   'custom.name': 'Name of the tool.',
 };
 
-/** An object that `chooseByObject` reads. */
+/** The object that `chooseByObject` reads. */
 export const toolChoiceWords: Words = {
   tool_choice: {
-    text: '`auto`: the model decides; `none`: no calls; `required`: nothing but calls can be sampled behind what the model thinks. An object names the tool to call, or those that are allowed.',
+    text: '`auto`: the model decides; `none`: no calls; `required`: after its thinking, the model can generate nothing but calls. An object names the tool to call, or the allowed tools.',
     is: [{ type: 'string', enum: ['auto', 'none', 'required'] }, 'object'],
     default: 'auto', name: 'ToolChoice',
   },
   ...under('tool_choice', namedTool),
   'tool_choice.type': { text: '`function` and `custom` name a tool, `allowed_tools` several.', default: 'function' },
-  'tool_choice.allowed_tools': 'Holds `mode` and `tools`; these may stand beside `type`, too.',
+  'tool_choice.allowed_tools': 'An object with `mode` and `tools`; both may also stand next to `type`.',
   ...['tool_choice', 'tool_choice.allowed_tools'].map((place) => under(place, {
     mode: { text: '`auto` or `required`.', default: 'auto' },
-    tools: 'The tools that are allowed.',
+    tools: 'The allowed tools.',
     ...under('tools[]', namedTool),
   })).reduce((all, some) => ({ ...all, ...some })),
   parallel_tool_calls: 'Whether an answer may call several tools. By default the chat template decides.',
 };
 
-/** Formats of answers, one of each type. */
+/** Answer formats, one of each type. */
 export const formatExamples: readonly Readonly<Record<string, unknown>>[] = [
   { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema: { type: 'object' } } }, { type: 'json_schema', name: 'answer', strict: true, schema: { type: 'object' } }, { type: 'json_object', schema: { type: 'object' } },
   { type: 'grammar', grammar: 'root ::= "a"' }, { type: 'regex', regex: 'a' }, { type: 'regex', pattern: 'a' }, { type: 'choice', choice: ['a'] },
 ];
 
-/** Parts of bodies that have all that `readConstraint` knows. */
+/** Partial bodies that together have every field of `readConstraint`. */
 export const constraintExamples: readonly Readonly<Record<string, unknown>>[] = [
   ...formatExamples.map((format) => ({ response_format: format })), { structured_outputs: { json_object: true } }, { structured_outputs: { json: { type: 'object' } } },
 ];
 
 const aTool = { type: 'function', function: { name: 'look' } };
 
-/** Parts of bodies of chats that have all that is known of tools. */
+/** Partial chat bodies that together have every field about tools. */
 export const toolExamples: readonly Readonly<Record<string, unknown>>[] = [
   ...[{ type: 'grammar', grammar: { syntax: 'regex', definition: 'a' } }, { type: 'grammar', syntax: 'regex', definition: 'a' }, { type: 'text' }]
     .map((format) => ({ tools: [{ type: 'custom', custom: { name: 'say', format } }] })),

@@ -1,5 +1,5 @@
-// The HTTP API as an Express app: which path is answered by which route, and what surrounds them
-// all. Called by listen, and by programs that mount it in a server of their own. Gateway process.
+// The HTTP API as an Express app: the routes of all paths, and the middleware around them. Called
+// by listen, and by programs that mount the app in their own server. Gateway process.
 import { join } from 'node:path';
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
 import { makeConfig, type Config } from '../settings/config.js';
@@ -55,24 +55,26 @@ const dialects: readonly Dialect[] = [openai, responses, llamaServer, anthropic,
 export interface AppOptions {
   pool: ModelPool;
   config: Readonly<Config>;
-  /** What requests for a model mean where they say nothing; `config` where this says nothing. */
+  /** Defaults for fields that requests for a model leave out; `config` fills the gaps. */
   defaultsOf?: (id: string) => Partial<RequestDefaults>;
   /** Given by listen, which drains it. */
   traffic?: Traffic;
-  /** Given by listen; absent: no connection becomes a WebSocket. */
+  /** Given by listen; if absent, the app serves no WebSockets. */
   upgrades?: Upgrades;
   log?: Log;
-  /** Given by listen: what is done when all requests have ended. */
+  /** Given by listen: registers work for after the last request. */
   atEnd?: (work: () => Promise<void>) => void;
-  /** Absent: those of `config`. Given by listen, which reads their file again when it changes. */
+  /**
+   * Given by listen, which reloads the key file when it changes. If absent, the keys of `config`.
+   */
   keys?: ApiKeys;
-  /** A key beside those of `config`, where there are any, for programs of the server's own user. */
+  /** An extra key for programs of the server's own user, used if `config` has keys. */
   ownKey?: string | undefined;
-  /** Where responses are kept; absent: in a folder that is gone when the process ends. */
+  /** Folder for stored responses; if absent, a temporary one that goes with the process. */
   keepIn?: string | undefined;
-  /** Absent: models are neither pulled nor deleted by requests. */
+  /** If absent, requests can neither pull nor delete models. */
   shelf?: ModelShelf | undefined;
-  /** Absent: nobody sees what `recua chat` saved. */
+  /** If absent, the server does not show the chats that `recua chat` saved. */
   savedChats?: SavedChats | undefined;
 }
 
@@ -90,10 +92,10 @@ export function createApp(options: AppOptions): Express {
   };
   const usage = new TokenUsage(async () => join(await kept.of('keys'), 'tokens.json'), (text) => log('warn', text));
   options.atEnd?.(() => usage.close());
-  // What runs in the background was counted when it was asked for.
+  // A background run was counted as a request when the client made it.
   const limited = new Limits(usage).guard(tokensOf, (req) => (reasonOf(req) instanceof BackgroundRun ? 'tokens' : 'all'));
   app.disable('x-powered-by');
-  // Answers are never the same twice, and an ETag hashes the whole body.
+  // No two answers are the same, and an ETag would hash the whole body.
   app.disable('etag');
   app.set('query parser', false);
   const recent = new RecentRequests();
@@ -108,7 +110,7 @@ export function createApp(options: AppOptions): Express {
   if (config.ui) app.use(page(answersFor(gateway, recent, needsKey)));
 
   if (memory.largestBody < config.bodyLimitBytes) {
-    log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all together have ${memory.sizeBytes} bytes of memory, 4 for each of theirs`);
+    log('warn', `request bodies may have ${memory.largestBody} bytes, not ${config.bodyLimitBytes}: all bodies together have ${memory.sizeBytes} bytes of memory, and each byte of a body takes 4`);
   }
   const socketLimits: SocketLimits = {
     mostMessageBytes: Math.min(config.bodyLimitBytes, memory.largestBody),
@@ -134,7 +136,7 @@ export function createApp(options: AppOptions): Express {
   return app;
 }
 
-/** All routes, with what comes before them. */
+/** All routes, with the middleware before them. */
 function routesOf(gateway: Gateway, metrics: RequestHandler): readonly (Pick<Dialect, 'before' | 'takesAnyType'> & { routes: readonly Route[] })[] {
   const own: Route[] = [
     { method: 'get', paths: ['/health', '/v1/health'], about: about.health, handler: health(gateway), isOpen: true },
@@ -147,12 +149,12 @@ function routesOf(gateway: Gateway, metrics: RequestHandler): readonly (Pick<Dia
   return all;
 }
 
-/** The reference of the API, of no server in particular. */
+/** The reference of the API, without a running server. */
 export function describeApi(): ReturnType<typeof describe> {
   const app = express();
   const config = makeConfig({});
   const { temperature, maxTokens } = config;
-  // Nothing is asked of it.
+  // Never used.
   const pool = {} as ModelPool;
   const gateway: Gateway = {
     pool, config, clientOf, ...ofKey(pool), defaultsOf: () => ({ temperature, maxTokens }), traffic: new Traffic(), live: new LiveChats(), running: new RunningAnswers(), log: () => undefined, kept: new KeptFolder(), inner: new Inner(app), shelf: undefined, savedChats: undefined,
@@ -160,7 +162,7 @@ export function describeApi(): ReturnType<typeof describe> {
   return describe(routesOf(gateway, () => undefined).flatMap(({ routes }) => routes));
 }
 
-/** What routes ask of the API key that came with a request. */
+/** The parts of the gateway that depend on a request's API key. */
 function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPriority' | 'saltOf' | 'staysAnyway' | 'countsTokens'> {
   return {
     poolFor: (res) => visibleTo(keyOf(res), pool),
@@ -175,8 +177,8 @@ function ofKey(pool: ModelPool): Pick<Gateway, 'poolFor' | 'ownerOf' | 'mostPrio
     },
     staysAnyway(res) {
       const key = keyOf(res);
-      if (key && !key.admin) return `keep_alive changes nothing here: the API key ${key.name} may ask models, and not say how long they stay loaded; that takes a key with "admin": true.`;
-      return pool.sole && 'keep_alive changes nothing here: this server has one model, which stays loaded as long as it runs.';
+      if (key && !key.admin) return `keep_alive changes nothing here: the API key ${key.name} may use models but not decide how long they stay loaded; that takes a key with "admin": true.`;
+      return pool.sole && 'keep_alive changes nothing here: this server has a single model, which stays loaded as long as the server runs.';
     },
     countsTokens: (res) => keyOf(res)?.tokensPerDay !== undefined,
   };
@@ -186,7 +188,7 @@ function clientOf(res: Response): string {
   return keyOf(res)?.name ?? res.req.socket.remoteAddress ?? '';
 }
 
-/** `before` comes before all of it, `body` before what reads one. */
+/** `before` runs before every handler, `body` before the handlers that read a body. */
 function route(app: Express, one: Route, before: readonly RequestHandler[], body: readonly RequestHandler[]): void {
   const noteRoute: RequestHandler = (_req, res, next) => {
     factsOf(res).route = one.paths[0]!;
@@ -211,7 +213,7 @@ function unlessEmpty(handler: RequestHandler): RequestHandler {
   };
 }
 
-/** Before the body is read: no use in receiving what will not be worked on. */
+/** Runs before the body is read: there is no use in receiving a request that will be refused. */
 function refuseWhileDraining(traffic: Traffic): RequestHandler {
   return (_req: Request, _res: Response, next: NextFunction) => {
     traffic.admit();

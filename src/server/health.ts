@@ -1,6 +1,7 @@
-// GET /health/live and /health/ready: what orchestrators and balancers ask. GET /health: of one
-// model 200 exactly when a completion can succeed now; of several 200 while the server takes work,
-// with what each of them is at. All answer at once in every state. Routes mounted by app.
+// GET /health/live and /health/ready are for orchestrators and load balancers. GET /health: with a
+// single model, 200 exactly when a completion can succeed now; with several, 200 while the server
+// accepts work, with the state of each model. All reply at once in every state. Routes mounted by
+// app.
 import type { Request, RequestHandler, Response } from 'express';
 import type { Engine } from '../engine/api.js';
 import type { ModelState } from '../engine/pool-api.js';
@@ -49,7 +50,7 @@ function healthOfSeveral({ pool, traffic }: Gateway): RequestHandler {
   };
 }
 
-/** The process serves; a stop that lets answers end is no reason to kill it. */
+/** 200 even while the server drains, since that is no reason to kill it. */
 export const live: RequestHandler = (_req: Request, res: Response) => {
   res.set('Cache-Control', 'no-store').json({ status: 'live' });
 };
@@ -59,14 +60,14 @@ export function ready({ pool, traffic }: Gateway): RequestHandler {
   return async (_req: Request, res: Response) => {
     const states = traffic.draining ? [] : (await pool.list()).map(({ state }) => state);
     res.set('Cache-Control', 'no-store');
-    // Those that are not loaded are loaded by the first request for them.
+    // Models that are not loaded count, since the first request for one loads it.
     if (!traffic.draining && states.some(({ state }) => canServe(state, pool.sole !== undefined))) return void res.json({ status: 'ready' });
     const refuse = (status: string, error: RecuaError): void => void res.status(503).set(errorHeaders(error)).json({ status, ...errorBody(error) });
     const failed = states.find((state) => state.state === 'failed');
     if (traffic.draining || (pool.sole && pool.sole.state.state === 'closed')) refuse('stopping', new RecuaError('shutting_down', 'The server is stopping and takes no new work.'));
     else if (states.some(({ state }) => state === 'loading')) refuse('loading', new RecuaError('model_loading', 'No model is loaded yet; one is loading.'));
     else if (failed) refuse('failed', RecuaError.fromPlain(failed.error));
-    else refuse('failed', new RecuaError('model_not_found', 'The server has no model that could answer.'));
+    else refuse('failed', new RecuaError('model_not_found', 'The server has no model that can answer.'));
   };
 }
 

@@ -1,6 +1,6 @@
-// The HTTP server around the app: its time limits, set on purpose, what it says to broken HTTP, and
-// how it stops. Called by `recua api` and by tests. Does not own the models: who made their pool
-// closes it, after this.
+// The HTTP server around the app: its timeouts, its replies to broken HTTP, and its shutdown.
+// Called by `recua api` and by tests. Does not own the models: the creator of their pool closes it,
+// after this server.
 import { createServer, STATUS_CODES, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { isIP } from 'node:net';
@@ -23,55 +23,55 @@ import { Upgrades } from './http/upgrades.js';
 import { listenLocally } from './local-socket.js';
 
 const limits = {
-  /** For the whole request to arrive. An answer may take as long as it takes. */
+  /** For the whole request to arrive. Answers have no timeout here. */
   requestTimeout: 5 * 60_000,
-  /** For the headers alone, so that trickled ones do not hold sockets. */
+  /** For the headers alone, so that slow clients do not hold sockets. */
   headersTimeout: 80_000,
   /**
-   * Longer than clients and proxies keep idle sockets (4 to 60 s): a reused socket must not meet
-   * our close (nodejs/node#47130).
+   * Longer than clients and proxies keep idle sockets (4 to 60 s), so that a client never reuses a
+   * socket that the server is closing (nodejs/node#47130).
    */
   keepAliveTimeout: 75_000,
   maxHeaderSize: 16 * 1024,
-  /** Finds peers that vanished without a word. */
+  /** TCP keep-alive detects peers that vanished. */
   keepAlive: true,
   keepAliveInitialDelay: 60_000,
   noDelay: true,
-  /** Express answers these requests as well as any. */
+  /** Express can answer requests without the header. */
   requireHostHeader: false,
 };
 
-/** A client that opens a connection and says nothing. */
+/** For a client that opens a TLS connection and stays silent. */
 const handshakeTimeout = 20_000;
 
-/** After a drain's time is up: for the last error events to leave. */
+/** After the drain time is over: time for the last error events to be sent. */
 const lastWordsMs = 1_000;
 
 export interface Listening {
   /** E.g. `http://127.0.0.1:8080`, or `unix:/run/recua.sock`. */
   url: string;
-  /** 0 of a socket in the file system. */
+  /** 0 for a Unix socket. */
   port: number;
-  /** Fingerprint of its certificate; undefined without TLS. */
+  /** Fingerprint of the certificate; undefined without TLS. */
   certificate(): string | undefined;
-  /** `heard` is called with the fingerprint of each other certificate that serves from then on. */
+  /** `heard` is called with the fingerprint of each new certificate once it is in use. */
   onCertificate(heard: (fingerprint: string) => void): void;
   server: Server;
   /**
-   * Refuses new work, lets running answers end for `drainMs`, then ends them with an error.
+   * Refuses new work, gives running answers `drainMs` to complete, then ends them with an error.
    * Idempotent.
    */
   close(drainMs?: number): Promise<void>;
 }
 
-/** `keyFile`: the file of `config.apiKeyFile`, which is read again when it changes. */
+/** `keyFile`: path of `config.apiKeyFile`, which is reloaded when it changes. */
 export type ListenOptions = Omit<AppOptions, 'traffic' | 'upgrades' | 'keys' | 'atEnd'> & { keyFile?: string | undefined };
 
 export async function listen(options: ListenOptions): Promise<Listening> {
   const { config: { host, port: wanted, drainMs: configuredDrainMs, socketMode }, log = () => undefined } = options;
   const path = socketPath(host);
   const tls = await TlsFiles.open(options.config, log);
-  if (tls && path !== undefined) throw new RecuaError('invalid_usage', 'Expected TLS or a socket in the file system, got both: nothing travels over a network there. Leave out --tls-cert and --tls-key.');
+  if (tls && path !== undefined) throw new RecuaError('invalid_usage', 'Expected TLS or a Unix socket, got both: a Unix socket needs no TLS. Leave out --tls-cert and --tls-key.');
   const traffic = new Traffic();
   const upgrades = new Upgrades();
   const { config: { apiKey, apiKeyFile }, ownKey, keyFile } = options;
@@ -119,7 +119,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
   };
 }
 
-/** Resolves to its address. */
+/** Resolves to the server's URL. */
 async function listenOn(server: Server, host: string, wanted: number, protocol: string): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => reject(listenError(cause, host, wanted)));
@@ -138,11 +138,11 @@ function listenError(cause: NodeJS.ErrnoException, host: string, port: number): 
   return new RecuaError(possible ? 'address_unavailable' : 'invalid_usage', `Cannot listen on ${where}: ${cause.message}. Choose another --host or --port.`, { cause });
 }
 
-/** Bytes that never became a request still get a reply in the API's shape. */
+/** Bytes that never became a request still get a reply in the API's format. */
 function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex, { corsOrigins }: Pick<Config, 'corsOrigins'>): void {
   const socket = duplex as Socket;
-  // A reply written behind an earlier one, perhaps into a running stream, would be read as a part
-  // of it; and before the handshake nobody can read one.
+  // After an earlier reply, perhaps in a running stream, this one would be read as part of it.
+  // Before the TLS handshake, the client cannot read a reply at all.
   const isUnread = socket instanceof TLSSocket && !/^HPE_|^ERR_HTTP_/.test(cause.code ?? '');
   if (isUnread || cause.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
     socket.destroy();
@@ -151,12 +151,12 @@ function answerBrokenHttp(cause: NodeJS.ErrnoException, duplex: Duplex, { corsOr
   const error = cause.code === 'HPE_HEADER_OVERFLOW'
     ? new RecuaError('headers_too_large', `The request headers are over the limit of ${limits.maxHeaderSize} bytes.`)
     : cause.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? new RecuaError('request_timeout', 'The request did not arrive whole in time.')
-      : new RecuaError('invalid_http', `Expected an HTTP/1.1 request, got bytes that are none (${cause.code}).`);
+      ? new RecuaError('request_timeout', 'The request did not arrive completely in time.')
+      : new RecuaError('invalid_http', `Expected an HTTP/1.1 request, got something else (${cause.code}).`);
   const body = JSON.stringify(errorBody(error));
   const headers = Object.entries({
     ...corsHeaders,
-    // What was asked for, and by whom, is not known.
+    // The origin of the request is not known.
     ...(corsOrigins === '*' ? { 'Access-Control-Allow-Origin': '*' } : {}),
     'x-request-id': newRequestId(),
     'Content-Type': 'application/json; charset=utf-8',

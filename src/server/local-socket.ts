@@ -1,24 +1,24 @@
-// Listening on a socket in the file system, which is private to its user unless the server is told
-// otherwise. What a server that was killed has left there gives way; one that lives does not.
+// Listens on a Unix socket, private to its user unless `socketMode` says otherwise. A socket left
+// by a killed server is replaced; the socket of a running one is not.
 import { lstatSync, rmSync } from 'node:fs';
 import { connect, type Server } from 'node:net';
 import { resolve } from 'node:path';
 import { RecuaError } from '../errors.js';
 import { tryLock } from '../system/lock-file.js';
 
-/** What systems take as the path of a socket, with its end. */
+/** The longest path of a socket, without its terminating zero. */
 const mostPathBytes = process.platform === 'darwin' ? 103 : 107;
 
 /**
- * Resolves to the socket's path. `mode`: its rights, as three octal digits.
- * @throws RecuaError `port_in_use` where another server listens there, or another file lies there
+ * Resolves to the socket's path. `mode`: its permissions, as three octal digits.
+ * @throws RecuaError `port_in_use` if another server listens there, or the path is another file
  */
 export async function listenLocally(server: Server, given: string, mode: string): Promise<string> {
-  if (process.platform === 'win32') throw new RecuaError('invalid_usage', `Expected an address for --host, got the socket ${given}: Windows has none that HTTP clients reach.`);
-  if (given === '') throw new RecuaError('invalid_usage', 'Expected the path of a socket behind unix: of --host, got none.');
+  if (process.platform === 'win32') throw new RecuaError('invalid_usage', `Expected an address for --host, got the socket ${given}: HTTP clients cannot use Unix sockets on Windows.`);
+  if (given === '') throw new RecuaError('invalid_usage', 'Expected the path of a socket after unix: in --host, got none.');
   const path = resolve(given);
   if (Buffer.byteLength(path) > mostPathBytes) throw new RecuaError('invalid_usage', `Expected a path of at most ${mostPathBytes} bytes for the socket of --host, got ${path}.`);
-  // Of two servers that find an old socket both would put theirs in its place.
+  // Without the lock, two servers that find an old socket would both replace it.
   const lock = await tryLock(`${path}.lock`).catch((cause: Error) => { throw unusable(path, cause); });
   if (!lock) throw new RecuaError('port_in_use', `Another server is about to listen on the socket ${path}.`);
   try {
@@ -33,7 +33,7 @@ export async function listenLocally(server: Server, given: string, mode: string)
 async function listenWith(server: Server, path: string, umask: number): Promise<void> {
   await new Promise<void>((done, reject) => {
     server.once('error', (cause) => reject(unusable(path, cause)));
-    // From its first moment on: whoever opened it earlier would stay connected.
+    // Set before listening, since clients that connect before a chmod would stay connected.
     const before = process.umask(umask);
     try {
       server.listen(path, done);
@@ -46,7 +46,7 @@ async function listenWith(server: Server, path: string, umask: number): Promise<
 async function makeRoom(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return;
-  if (!found.isSocket()) throw new RecuaError('port_in_use', `${path} is there already, and no socket. Remove it, or choose another path with --host.`);
+  if (!found.isSocket()) throw new RecuaError('port_in_use', `${path} exists and is not a socket. Remove it, or choose another path with --host.`);
   if (await answers(path)) throw new RecuaError('port_in_use', `Another server listens on the socket ${path}. Stop it, or choose another path with --host.`);
   try {
     rmSync(path, { force: true });
@@ -55,7 +55,7 @@ async function makeRoom(path: string): Promise<void> {
   }
 }
 
-/** Only a refusal tells that nobody is there. */
+/** Only a refused connection, or a missing file, proves that no server listens. */
 function answers(path: string): Promise<boolean> {
   return new Promise((done) => {
     const socket = connect(path);

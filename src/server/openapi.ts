@@ -1,5 +1,4 @@
-// GET /openapi.json: the reference of all routes, made from them when it is first asked for. Route
-// mounted by app.
+// GET /openapi.json: the reference of all routes, built on the first request. Route mounted by app.
 import { setImmediate } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import { ownInstallation } from '../system/installation.js';
@@ -11,7 +10,7 @@ function steps(routes: readonly Route[]): Generator<void, Made> {
   return makeDocument(all, ownInstallation().version);
 }
 
-/** At once. */
+/** Synchronously. */
 export function describe(routes: readonly Route[]): Made {
   const making = steps(routes);
   for (;;) {
@@ -20,7 +19,7 @@ export function describe(routes: readonly Route[]): Made {
   }
 }
 
-/** Beside the answers that run. */
+/** In small steps, so that running answers are not held up. */
 async function describeSlowly(routes: readonly Route[]): Promise<Document> {
   const making = steps(routes);
   for (;;) {
@@ -34,7 +33,7 @@ export function openApi(routes: () => readonly Route[]): RequestHandler {
   let made: Promise<Document> | undefined;
   return async (req: Request, res: Response) => {
     const document = await (made ??= describeSlowly(routes()));
-    // It may be mounted below another path.
+    // The app may be mounted below another path.
     res.json({ ...document, servers: [{ url: req.baseUrl || '/' }] });
   };
 }

@@ -1,4 +1,4 @@
-// What the routes of the server itself say of themselves. Mounted with them by app.
+// The reference entries of the server's own routes. Mounted with the routes by app.
 import { errorResponse as error } from './reference/errors.js';
 import type { Operation } from './reference/operation.js';
 import { anything, boolean, integer, mapOf, named, number, object, text, told, words } from './reference/schema.js';
@@ -7,37 +7,37 @@ const state = { 'fraction?': number, 'failed?': boolean, 'reason?': object({ mes
 
 const health = named('Health', object({
   status: words('ok', 'loading', 'stopping', 'error'),
-  'model?': told(words('loading', 'loaded', 'failed', 'closed'), 'Of a server of one model.'),
-  'models?': told(mapOf(object({ value: text, ...state })), 'Of one of several: what each is at.'),
-  'running?': told(integer, 'Requests that are worked on.'), 'waiting?': integer,
-  requests: told(integer, 'That were answered since the server began.'),
-  'crashes?': told(integer, 'Of the engine process.'),
-  'progress?': told(number, 'Of loading, 0 to 1.'),
-  'error?': told(mapOf(anything), 'Why not, as in errors.'),
+  'model?': told(words('loading', 'loaded', 'failed', 'closed'), 'On a server with a single model.'),
+  'models?': told(mapOf(object({ value: text, ...state })), 'On a server with several models: the state of each.'),
+  'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
+  requests: told(integer, 'Requests since the server started, including failed ones.'),
+  'crashes?': told(integer, 'Crashes of the engine process.'),
+  'progress?': told(number, 'Progress of loading, 0 to 1.'),
+  'error?': told(mapOf(anything), 'The reason, as in error replies.'),
 }));
 
 const notReady = named('NotReady', object({
-  status: words('stopping', 'loading', 'failed'), error: told(mapOf(anything), 'Why not, as in errors.'),
+  status: words('stopping', 'loading', 'failed'), error: told(mapOf(anything), 'The reason, as in error replies.'),
 }));
 
 export const operations = {
   health: {
-    id: 'getHealth', topic: 'Server', summary: 'Whether a request can be answered now.',
-    about: 'Of one model: 503 while it loads, also anew after a crash or where the engine process got stuck. Of several: 200 while the server takes work.',
-    reply: { schema: health, others: { 503: { text: 'Not now: the model loads or failed, or the server stops.', schema: health } } }, error, errors: [],
+    id: 'getHealth', topic: 'Server', summary: 'Whether the server can answer a request now.',
+    about: 'With a single model: 503 while it loads, including after a crash or when the engine process got stuck. With several models: 200 as long as the server accepts work.',
+    reply: { schema: health, others: { 503: { text: 'No: the model is loading or failed, or the server is stopping.', schema: health } } }, error, errors: [],
   },
   live: {
-    id: 'getLiveness', topic: 'Server', summary: 'Whether the process serves: 200, also while it loads or stops.',
-    about: 'For who restarts what does not answer. No key is asked for.', reply: { schema: object({ status: 'live' }) }, error, errors: [],
+    id: 'getLiveness', topic: 'Server', summary: 'Whether the process is alive: 200, even while it loads or stops.',
+    about: 'For supervisors that restart a process when it does not respond. Needs no API key.', reply: { schema: object({ status: 'live' }) }, error, errors: [],
   },
   ready: {
-    id: 'getReadiness', topic: 'Server', summary: 'Whether requests should be sent here now.',
-    about: '503 while the server stops, while its models load, and where none of them can be loaded; `error` says why. Of several models, one that the first request for it loads can serve. No key is asked for.',
-    reply: { schema: object({ status: 'ready' }), others: { 503: { text: 'Not now, and why.', schema: notReady } } }, error, errors: [],
+    id: 'getReadiness', topic: 'Server', summary: 'Whether a load balancer should send requests here now.',
+    about: '503 while the server stops, while its models load, and if none of them can be loaded; `error` gives the reason. On a server with several models, an unloaded model counts as ready: the first request loads it. Needs no API key.',
+    reply: { schema: object({ status: 'ready' }), others: { 503: { text: 'No, with the reason.', schema: notReady } } }, error, errors: [],
   },
   metrics: {
-    id: 'getMetrics', topic: 'Server', summary: 'What the server counts, as Prometheus reads it.',
-    about: 'Its own names begin with `recua_`; those of llama-server (`llamacpp:`) and vLLM (`vllm:`) are over the same numbers. [watching.md](watching.md) has them all. An API key is asked for where the server has keys.',
+    id: 'getMetrics', topic: 'Server', summary: "The server's metrics, in Prometheus format.",
+    about: "Recua's own metrics start with `recua_`; the same numbers are also exported under the names of llama-server (`llamacpp:`) and vLLM (`vllm:`). [watching.md](watching.md) lists them all. Needs an API key if the server has keys.",
     reply: { schema: told(text, "Prometheus' text format 0.0.4."), type: 'text/plain' }, error, errors: [],
   },
   document: {

@@ -20,13 +20,13 @@ t.test('what is nearly a known name is refused, with that name', async (t) => {
     [{ streem: true }, 'streem', 'stream'], [{ options: { num_predct: 5 } }, 'options.num_predct', 'options.num_predict'],
   ];
   for (const [body, param, meant] of slips) {
-    t.throws(() => read(body), { code: 'unknown_parameter', status: 400, param, message: `${param} is no field of this request; did you mean ${meant}?` }, param);
+    t.throws(() => read(body), { code: 'unknown_parameter', status: 400, param, message: `${param} is not a field of this request; did you mean ${meant}?` }, param);
   }
 });
 
 t.test('what other servers know, or nobody, is told as one warning', async (t) => {
   t.strictSame(read({ user: 'x', seed: 1, temperature: null, tempratur: null }), [], 'all is known, or says nothing');
-  t.strictSame(read({ top_a: 1, nonsense: [], options: { nothing: 1 } }), ['No fields of this request, and of no effect: "top_a", "nonsense", "options.nothing".']);
+  t.strictSame(read({ top_a: 1, nonsense: [], options: { nothing: 1 } }), ['Not fields of this request, and ignored: "top_a", "nonsense", "options.nothing".']);
   t.strictSame(read({ models: ['a'], typical: 1, top_n: 2 }).length, 1);
   t.strictSame(read({ seeds: 1, mode: 'x' }).length, 1, 'short names are too near each other');
   const many = Object.fromEntries(Array.from({ length: 200_000 }, (_, index) => [`field-${index}`, index]));

@@ -45,7 +45,7 @@ for (const [path, body] of generating) {
   t.test(`${path}: a name that is nearly known is refused, any other told`, async (t) => {
     const app = await startApp(t);
     t.match(await ask(app, path, { ...body, temprature: 1 }), path.startsWith('/api') ? { status: 200, warnings: [/"temprature"/] } : { status: 400, code: 'unknown_parameter', param: 'temprature' });
-    t.match(await ask(app, path, { ...body, nonsense: 1, nothing: null }), { status: 200, warnings: ['No fields of this request, and of no effect: "nonsense".'] });
+    t.match(await ask(app, path, { ...body, nonsense: 1, nothing: null }), { status: 200, warnings: ['Not fields of this request, and ignored: "nonsense".'] });
     t.match(await ask(app, path, { ...body, streem: 1 }), { status: 400, param: 'streem', message: /did you mean stream\?/ });
     for (const other of ['speed', 'mode', 'return_token_ids', 'modle']) t.match(await ask(app, path, { ...body, [other]: false }), { status: 200, warnings: [new RegExp(`"${other}"`)] }, other);
   });
@@ -155,7 +155,7 @@ t.test('a response whose ancestor is gone says which', async (t) => {
   await fetch(`${url}/v1/responses/${first.id}`, { method: 'DELETE' });
   const { error } = await create({ previous_response_id: second.id });
   t.match(error, { code: 'response_not_found', param: 'previous_response_id' });
-  t.match(error.message, new RegExp(`^The response ${second.id} goes on from others.*${first.id}`));
+  t.match(error.message, new RegExp(`^The response ${second.id} continues earlier responses.*${first.id}`));
 });
 
 t.test('who says how long an answer may be in another dialect’s word is told the right one', async (t) => {

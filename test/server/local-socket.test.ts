@@ -47,7 +47,7 @@ else {
   t.test('what is no place for a socket ends the start', async (t) => {
     const folder = ownFolder(t);
     writeFileSync(join(folder, 'file.sock'), 'mine');
-    await t.rejects(startApp(t, { host: join(folder, 'file.sock') }), { code: 'port_in_use', message: /is there already, and no socket/ });
+    await t.rejects(startApp(t, { host: join(folder, 'file.sock') }), { code: 'port_in_use', message: /exists and is not a socket/ });
     await t.rejects(startApp(t, { host: 'unix:' }), { code: 'invalid_usage', message: /Expected the path of a socket/ });
     await t.rejects(startApp(t, { host: `unix:${join(folder, 'long'.repeat(30))}` }), { code: 'invalid_usage', message: /at most 10\d bytes/ });
     await t.rejects(startApp(t, { host: 'unix:/dev/null/a.sock' }), { code: 'address_unavailable', message: /Cannot listen on the socket/ });

@@ -36,7 +36,7 @@ t.test('a server of one model says that keep_alive changes nothing there, one of
   const { url } = await startApp(t);
   const { pool, url: several } = await startPool(t);
   const asked = { ...hello, keep_alive: '5m' };
-  const warning = /^keep_alive changes nothing here: this server has one model/;
+  const warning = /^keep_alive changes nothing here: this server has a single model/;
   t.match((await (await post(url + path, asked)).json()).warnings, [warning]);
   t.notOk('warnings' in await (await post(url + path, hello)).json());
   const streamed = events(await (await post(url + path, { ...asked, stream: true })).text());

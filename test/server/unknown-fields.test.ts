@@ -13,7 +13,7 @@ t.test('slips are refused, and other fields named, wherever a body is read', asy
   for (const [path, body, param] of slips) {
     const reply = await post(url + path, body);
     t.equal(reply.status, 400, path);
-    t.match(await reply.text(), new RegExp(`${param} is no field of this request`), path);
+    t.match(await reply.text(), new RegExp(`${param} is not a field of this request`), path);
   }
   const shown = await post(`${url}/api/show`, { model: 'default', verbose: false, color: 'red' });
   t.match(await shown.json(), { warnings: [/"color"/] });

@@ -1,11 +1,11 @@
 // Sets of characters as ranges of code points. Pure.
 
-/** Ranges from – to, both in it; in order, apart from each other. */
+/** Inclusive ranges, in order, not touching each other. */
 export type Characters = readonly (readonly [number, number])[];
 
 export const lastCharacter = 0x10ffff;
 
-/** Sorted and joined; halves of surrogate pairs are no characters. */
+/** Sorted and joined. */
 export function union(...sets: readonly Characters[]): Characters {
   const sorted = sets.flat().sort(([a], [b]) => a - b);
   const joined: [number, number][] = [];
@@ -28,7 +28,7 @@ export function without(set: Characters): Characters {
   return rest;
 }
 
-/** The characters of both. */
+/** The characters in both sets. */
 export function common(one: Characters, other: Characters): Characters {
   const both: [number, number][] = [];
   let [i, j] = [0, 0];
@@ -55,7 +55,7 @@ export const spaces: Characters = [
 export const lineFeed: Characters = [[0x0a, 0x0a]];
 export const everything: Characters = [[0, lastCharacter]];
 
-/** POSIX's names, of ASCII. */
+/** POSIX character classes, for ASCII. */
 export const namedClasses: Readonly<Record<string, Characters>> = {
   alnum: [[0x30, 0x39], [0x41, 0x5a], [0x61, 0x7a]],
   alpha: [[0x41, 0x5a], [0x61, 0x7a]],
@@ -73,10 +73,10 @@ export const namedClasses: Readonly<Record<string, Characters>> = {
   xdigit: [[0x30, 0x39], [0x41, 0x46], [0x61, 0x66]],
 };
 
-/** Beyond these every letter would have to be looked at. */
+/** Size of a set up to which `anyCase` looks at every character. */
 const mostCased = 2_000;
 
-/** With the other case of each letter of the set; of large sets, of ASCII's letters. */
+/** Adds the other case of each letter of the set; for large sets, of its ASCII letters only. */
 export function anyCase(set: Characters, spend: (steps: number) => void): Characters {
   const more: [number, number][] = [];
   const size = set.reduce((sum, [from, to]) => sum + to - from + 1, 0);
@@ -99,8 +99,8 @@ const mostKnown = 64;
 const plane = 0x10000;
 
 /**
- * Characters with a property of Unicode, as JavaScript names them; undefined where it has none. The
- * first time it takes a walk over all of Unicode, some milliseconds.
+ * The characters with a Unicode property, by JavaScript's name for it; undefined if there is none.
+ * The first use of a property scans all of Unicode, which takes a few milliseconds.
  */
 export function property(name: string): Characters | undefined {
   const before = known.get(name);
@@ -113,7 +113,7 @@ export function property(name: string): Characters | undefined {
   }
   const ranges: [number, number][] = [];
   for (const [from, text] of (planes ??= allPlanes())) {
-    // Beyond the first plane each character takes two places.
+    // After the first plane each character takes two UTF-16 units.
     const width = from < plane ? 1 : 2;
     for (const { 0: run, index } of text.matchAll(runs)) {
       ranges.push([from + index / width, from + (index + run.length) / width - 1]);
@@ -125,7 +125,7 @@ export function property(name: string): Characters | undefined {
   return found;
 }
 
-/** All characters by their planes, each with its first; made for the first property. */
+/** All characters by plane, each with its first code point. Built for the first property. */
 let planes: readonly (readonly [from: number, text: string])[] | undefined;
 
 function allPlanes(): [number, string][] {

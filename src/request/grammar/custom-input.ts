@@ -1,6 +1,6 @@
-// The format of a custom tool's input, a regular expression or a Lark grammar → the rules that
-// the input keeps to, in both spellings that chat templates have for a text. Pure. Called by who
-// reads tools.
+// The format of a custom tool's input, a regular expression or a Lark grammar → rules for the
+// input, in both spellings that chat templates use for a text. Pure. Called by the readers of
+// tools.
 import type { InputRules } from '../../engine/protocol.js';
 import { wrongType, type Fields } from '../fields.js';
 import { checkDefinition, larkTrees, regexTree } from './constraint.js';
@@ -14,8 +14,8 @@ export interface CustomFormat {
 }
 
 /**
- * `fields` holds `syntax` and `definition`; `root` is what the first rule is to be called.
- * @throws RecuaError `invalid_grammar` with the place of what cannot be followed.
+ * `fields` has `syntax` and `definition`; `root` is the name for the first rule.
+ * @throws RecuaError `invalid_grammar` with the place at fault.
  */
 export function readCustomFormat(fields: Fields, root: string): CustomFormat {
   const syntax = fields.word('syntax', ['lark', 'regex']);
@@ -23,7 +23,7 @@ export function readCustomFormat(fields: Fields, root: string): CustomFormat {
   const param = fields.param('definition');
   const definition = checkDefinition(fields.get('definition'), param);
   const what = syntax === 'lark' ? 'The Lark grammar' : 'The regular expression';
-  const budget = new Budget((why) => invalid(param, `${what} of ${param} cannot be followed: ${why}.`));
+  const budget = new Budget((why) => invalid(param, `${what} of ${param} cannot be enforced: ${why}.`));
   const trees = syntax === 'regex' ? [regexTree(definition, param, budget)] : larkTrees(definition, param, budget);
   return {
     syntax, definition,

@@ -1,12 +1,12 @@
-// Trees → GBNF: as texts are, or as they stand inside a JSON string, where some characters are
-// escaped. Pure. Called by constraint and custom-input.
+// Trees → GBNF, for plain text or for text inside a JSON string, where some characters are escaped.
+// Pure. Called by constraint and custom-input.
 import { common, lastCharacter, type Characters } from './characters.js';
 import type { Budget, Tree } from './tree.js';
 
 /** `json`: between the quotes of a JSON string. */
 export type Spelling = 'plain' | 'json';
 
-/** One rule to a line; the first tree is the rule `root`, the others are `root-1` and so on. */
+/** One rule per line: the first tree is the rule `root`, the others are `root-1` and so on. */
 export function writeRules(rules: readonly Tree[], root: string, spelling: Spelling, budget: Budget): string {
   const nameOf = (rule: number): string => (rule === 0 ? root : `${root}-${rule}`);
   const writer = new Writer(nameOf, spelling, budget);
@@ -34,7 +34,7 @@ class Writer {
     return written === '' ? '""' : written;
   }
 
-  /** '' is nothing. */
+  /** '' means the empty text. */
   #one(tree: Tree): string {
     this.#budget.step();
     const written = this.#write(tree);
@@ -80,16 +80,16 @@ class Writer {
   }
 }
 
-/** Halves of surrogate pairs are none. */
+/** Surrogates are not characters. */
 const characters: Characters = [[0, 0xd7ff], [0xe000, lastCharacter]];
-/** Those that a JSON string holds as they are. */
+/** Characters that need no escape in a JSON string. */
 const unescaped: Characters = [[0x20, 0x21], [0x23, 0x5b], [0x5d, 0x7e], [0x80, 0xd7ff], [0xe000, lastCharacter]];
 
 const escapes: ReadonlyMap<number, string> = new Map([[0x22, '"'], [0x5c, '\\\\'], [8, 'b'], [9, 't'], [10, 'n'], [12, 'f'], [13, 'r']]);
 
 /**
- * As all writers of JSON spell them. A control character that has nothing but its number is left
- * out where there are others.
+ * Uses the escapes that all JSON writers use. Control characters that only have a numeric escape
+ * are left out if the class has other characters.
  */
 function escapedClass(of: Characters): string {
   const plain = classOf(common(of, unescaped));
@@ -114,7 +114,7 @@ function classOf(of: Characters): string {
   }).join('');
 }
 
-/** By its number what means something in a class, and what no line should hold. */
+/** Numeric escapes for characters with a meaning in a class, and for unprintable ones. */
 function inClass(character: number): string {
   if (character > 0xffff) return `\\U${character.toString(16).padStart(8, '0')}`;
   const isPlain = character > 0x20 && character < 0x7f && !'\\[]-^"'.includes(String.fromCodePoint(character));

@@ -1,4 +1,4 @@
-// The terminals that `%import common.…` brings, as regular expressions. Pure. Called by lark.
+// The terminals of `%import common.…`, as regular expressions. Pure. Called by lark.
 
 const integer = '[0-9]+';
 const decimal = '(?:[0-9]+\\.[0-9]*|\\.[0-9]+)';

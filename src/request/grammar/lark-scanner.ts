@@ -4,9 +4,9 @@ import type { Budget } from './tree.js';
 
 export interface Token {
   kind: 'name' | 'string' | 'regex' | 'number' | 'mark' | 'end-of-line';
-  /** Of a string what it says, of a regular expression what is between its slashes. */
+  /** The unescaped text of a string; the part between the slashes of a regular expression. */
   text: string;
-  /** Letters behind a string or a regular expression. */
+  /** Letters after a string or a regular expression. */
   flags: string;
   line: number;
 }
@@ -24,7 +24,7 @@ export class LarkScanner {
     this.#wrong = wrong;
   }
 
-  /** The whole text; the last token is the end of a line. */
+  /** All tokens; the last one is an end of line. */
   tokens(): Token[] {
     const tokens: Token[] = [];
     while (this.#at < this.#source.length) {
@@ -66,7 +66,7 @@ export class LarkScanner {
     if (this.#source[this.#at] === '/') return this.#regex();
     const mark = this.#match(/->|\.\.|[:|()[\]?*+~!.,%{}<>=$]/y);
     if (mark !== undefined) return this.#token('mark', mark);
-    throw this.#wrong(`it has ${JSON.stringify(String.fromCodePoint(this.#source.codePointAt(this.#at)!))}, which begins nothing`, this.#line);
+    throw this.#wrong(`it has ${JSON.stringify(String.fromCodePoint(this.#source.codePointAt(this.#at)!))}, which starts no token`, this.#line);
   }
 
   #string(): Token {
@@ -77,7 +77,7 @@ export class LarkScanner {
   }
 
   #regex(): Token {
-    // A slash in a class ends it, too, as with Lark.
+    // As in Lark, a slash ends the expression even inside a class.
     const found = this.#match(/\/(?:[^/\\\n]|\\[^\n])+\//y);
     if (found === undefined) throw this.#wrong('a regular expression is not closed, or empty', this.#line);
     const flags = this.#match(/[a-zA-Z]{1,8}/y) ?? '';

@@ -1,6 +1,6 @@
-// A Lark grammar → trees, a rule each, the first of which is `start`. Pure. Called by custom-input.
-// It is read as a grammar of characters: there is no lexer, so a terminal may end wherever the rest
-// goes on, and priorities decide nothing.
+// A Lark grammar → trees, one per rule, the first of which is `start`. Pure. Called by
+// custom-input. It is read as a grammar of characters: there is no lexer, so a terminal may end
+// wherever the rest can continue, and priorities have no effect.
 import type { RecuaError } from '../../errors.js';
 import { readRegex } from './regex.js';
 import { commonTerminals } from './lark-common.js';
@@ -17,7 +17,7 @@ export interface LarkOptions {
   refuse(why: string, line: number): RecuaError;
 }
 
-/** @throws what `refuse` makes. */
+/** @throws the error that `refuse` makes */
 export function readLark(source: string, options: LarkOptions): Tree[] {
   return new LarkReader(source, options).read();
 }
@@ -34,18 +34,18 @@ class LarkReader {
   readonly #options: LarkOptions;
   readonly #tokens: Token[];
   #at = 0;
-  /** By name; a rule that was only spoken of has no tree yet. */
+  /** By name; a rule that was only referred to has no tree yet. */
   readonly #rules = new Map<string, Definition>();
   /** Of `%ignore`. */
   readonly #ignored: Tree[] = [];
   #ignores = false;
-  /** Reads a terminal, inside of which nothing is ignored. */
+  /** Whether it reads a terminal, inside which nothing is ignored. */
   #inTerminal = false;
 
   constructor(source: string, options: LarkOptions) {
     this.#options = options;
     this.#tokens = new LarkScanner(source, options.budget, options.refuse).tokens();
-    // Known from the beginning: rules above it ignore, too.
+    // Must be known from the start: `%ignore` also applies to the rules above it.
     this.#ignores = this.#tokens.some(({ kind, text }, index) => (
       kind === 'mark' && text === '%' && this.#tokens[index + 1]?.text === 'ignore' && this.#tokens[index + 1]?.kind === 'name'
     ));
@@ -65,12 +65,12 @@ class LarkReader {
       if (!tree) throw this.#options.refuse(`${isTerminal(name) ? 'the terminal' : 'the rule'} ${name} is not defined; define it, or import it from common`, line);
       const made = withoutLeft(tree, number);
       if (made) return made;
-      throw this.#options.refuse(`the rule ${name} begins with itself and has no other way`, line);
+      throw this.#options.refuse(`the rule ${name} begins with itself and has no other alternative`, line);
     });
     const circle = beginsWithItself(trees, () => this.#options.budget.step());
     if (circle === undefined) return trees;
     const [name, { line }] = all[circle]!;
-    throw this.#options.refuse(`the rule ${name} begins with itself by way of others; write the repetition with * or +`, line);
+    throw this.#options.refuse(`the rule ${name} begins with itself through other rules; write the repetition with * or +`, line);
   }
 
   #wrong(why: string, { line }: { line: number }): RecuaError {
@@ -95,12 +95,12 @@ class LarkReader {
   #expect(kind: Token['kind'], what: string): Token {
     const token = this.#next();
     if (token.kind === kind) return token;
-    throw this.#wrong(`it expects ${what}, and has ${said(token)}`, token);
+    throw this.#wrong(`it expects ${what}, got ${said(token)}`, token);
   }
 
   #endLine(): void {
     const token = this.#tokens[this.#at]!;
-    if (token.kind !== 'end-of-line') throw this.#wrong(`a line goes on with ${said(token)}, which is not expected`, token);
+    if (token.kind !== 'end-of-line') throw this.#wrong(`${said(token)} is not expected here`, token);
     this.#at++;
   }
 
@@ -124,7 +124,7 @@ class LarkReader {
     if (this.#peek('{')) throw this.#wrong(`the rule ${name.text} is a template; write out its uses`, name);
     if (this.#peek('[')) throw this.#wrong(`the rule ${name.text} has attributes, which are not supported; leave them out`, name);
     if (this.#take('.')) this.#expect('number', 'a priority');
-    if (!this.#take(':')) throw this.#wrong(`it expects ":" behind ${name.text}, and has ${said(this.#tokens[this.#at]!)}`, name);
+    if (!this.#take(':')) throw this.#wrong(`it expects ":" after ${name.text}, got ${said(this.#tokens[this.#at]!)}`, name);
     const rule = this.#rule(name.text, name.line);
     if (rule.tree) throw this.#wrong(`${name.text} is defined twice`, name);
     rule.line = name.line;
@@ -143,13 +143,13 @@ class LarkReader {
       case 'import':
         return this.#import(directive);
       default:
-        throw this.#wrong(`it has %${directive.text}, which is not supported; those there are: %import common.…, %ignore`, directive);
+        throw this.#wrong(`it has %${directive.text}, which is not supported; supported are %import common.… and %ignore`, directive);
     }
   }
 
   #import(directive: Token): void {
     const library = this.#expect('name', 'the name of a library');
-    if (library.text !== 'common') throw this.#wrong(`it imports from ${library.text}; only common is there, so write out the rest`, directive);
+    if (library.text !== 'common') throw this.#wrong(`it imports from ${library.text}, but only common is available; write out the rules instead`, directive);
     const names: [imported: Token, as: string][] = [];
     if (this.#take('(')) {
       do {
@@ -165,7 +165,7 @@ class LarkReader {
     this.#endLine();
     for (const [imported, as] of names) {
       const source = Object.hasOwn(commonTerminals, imported.text) ? commonTerminals[imported.text] : undefined;
-      if (source === undefined) throw this.#wrong(`common has no ${imported.text}; those there are: ${Object.keys(commonTerminals).join(', ')}`, imported);
+      if (source === undefined) throw this.#wrong(`common has no ${imported.text}; it has ${Object.keys(commonTerminals).join(', ')}`, imported);
       const rule = this.#rule(as, imported.line);
       if (rule.tree) throw this.#wrong(`${as} is defined twice`, imported);
       rule.tree = this.#regex({ ...imported, text: source, flags: '' });
@@ -182,7 +182,7 @@ class LarkReader {
     }
   }
 
-  /** Inside of parentheses all of them; else those before a bar. */
+  /** Inside parentheses, skips all line ends; elsewhere, only those before a bar. */
   #skipLines(depth: number): void {
     let to = this.#at;
     while (this.#tokens[to]?.kind === 'end-of-line') to++;
@@ -199,7 +199,7 @@ class LarkReader {
       this.#options.budget.step();
       items.push(this.#times(this.#item(depth)));
     }
-    if (this.#take('->')) this.#expect('name', 'a name behind ->');
+    if (this.#take('->')) this.#expect('name', 'a name after ->');
     return sequence(items);
   }
 
@@ -221,14 +221,14 @@ class LarkReader {
           return token.text === '(' ? inner : repeat(inner, 0, 1);
         }
         if (token.text === '<') throw this.#wrong('it names a special token with <…>, which is not supported; write its text as a string', token);
-        if (token.text === '%') throw this.#wrong('it has % inside of a rule, which is not supported', token);
+        if (token.text === '%') throw this.#wrong('it has % inside a rule, which is not supported', token);
         break;
       default:
     }
-    throw this.#wrong(`a rule goes on with ${said(token)}, which is not expected`, token);
+    throw this.#wrong(`${said(token)} is not expected here`, token);
   }
 
-  /** Behind each token of a rule there may be what is ignored. */
+  /** Ignored text may follow each token of a rule. */
   #inRule(tree: Tree, isToken: boolean): Tree {
     if (!this.#ignores || this.#inTerminal || !isToken) return tree;
     return sequence([tree, { kind: 'rule', rule: this.#rule('%ignored', 1).number }]);
@@ -236,18 +236,18 @@ class LarkReader {
 
   #regex(token: Token): Tree {
     for (const flag of token.flags) {
-      if (!'imslu'.includes(flag)) throw this.#wrong(`a regular expression has the flag ${flag}; those there are: i, m, s, l, u`, token);
+      if (!'imslu'.includes(flag)) throw this.#wrong(`a regular expression has the flag ${flag}; supported are i, m, s, l, u`, token);
     }
     return readRegex(token.text, {
       budget: this.#options.budget,
       ignoreCase: token.flags.includes('i'),
       dotAll: token.flags.includes('s'),
-      refuse: (why, at) => this.#wrong(`the regular expression /${shorten(token.text)}/ cannot be followed: at its character ${at + 1} ${why}`, token),
+      refuse: (why, at) => this.#wrong(`the regular expression /${shorten(token.text)}/ cannot be enforced: at its character ${at + 1} ${why}`, token),
     });
   }
 
   #string(token: Token): Tree {
-    if (token.flags !== '' && token.flags !== 'i') throw this.#wrong(`a string has the flag ${token.flags}; there is only i`, token);
+    if (token.flags !== '' && token.flags !== 'i') throw this.#wrong(`a string has the flag ${token.flags}; only i is supported`, token);
     if (token.flags === '') return { kind: 'text', text: token.text };
     return sequence(Array.from(token.text, (character) => ({ kind: 'characters', of: this.#anyCase(character) })));
   }
@@ -272,9 +272,9 @@ class LarkReader {
       else if (this.#take('*')) tree = repeat(tree, 0, Infinity);
       else if (this.#take('+')) tree = repeat(tree, 1, Infinity);
       else if (this.#take('~')) {
-        const low = this.#expect('number', 'a number behind ~');
+        const low = this.#expect('number', 'a number after ~');
         const min = Number(low.text);
-        const max = this.#take('..') ? Number(this.#expect('number', 'a number behind ..').text) : min;
+        const max = this.#take('..') ? Number(this.#expect('number', 'a number after ..').text) : min;
         if (min < 0 || max < min || max > maxTimes) throw this.#wrong(`it repeats something ${min}..${max} times; expected 0 to ${maxTimes}, the smaller first`, low);
         tree = repeat(tree, min, max);
       } else return tree;

@@ -1,8 +1,8 @@
-// Rules that begin with themselves, which no automaton can follow. Pure. Called by lark.
+// Left recursion: rules that begin with themselves, which GBNF cannot handle. Pure. Called by lark.
 import { choice, nothing, repeat, sequence, type Tree } from './tree.js';
 
 /**
- * `a: a "x" | "y"` is `a: "y" "x"*`. Undefined where the rule has no other way than to begin with
+ * Turns `a: a "x" | "y"` into `a: "y" "x"*`. Undefined if every alternative of the rule begins with
  * itself.
  */
 export function withoutLeft(tree: Tree, self: number): Tree | undefined {
@@ -20,7 +20,7 @@ export function withoutLeft(tree: Tree, self: number): Tree | undefined {
   return sequence([choice(others), more.length === 0 ? nothing : repeat(choice(more), 0, Infinity)]);
 }
 
-/** A rule that begins with itself by way of others; undefined where there is none. */
+/** A rule that begins with itself through other rules; undefined if there is none. */
 export function beginsWithItself(rules: readonly Tree[], spend: () => void): number | undefined {
   const empty = mayBeEmpty(rules, spend);
   const next = rules.map((tree) => {
@@ -28,7 +28,7 @@ export function beginsWithItself(rules: readonly Tree[], spend: () => void): num
     beginnings(tree, empty, found, spend);
     return [...found];
   });
-  /** 1 while it is looked into, 2 behind it. */
+  /** 1 while a rule is on the path, 2 once it is done. */
   const state = new Uint8Array(rules.length);
   for (let start = 0; start < rules.length; start++) {
     if (state[start] !== 0) continue;
@@ -76,7 +76,7 @@ function isEmpty(tree: Tree, empty: readonly boolean[], spend: () => void): bool
   }
 }
 
-/** The rules that a text of this one may begin with. */
+/** Collects the rules that a match of this tree may begin with. */
 function beginnings(tree: Tree, empty: readonly boolean[], found: Set<number>, spend: () => void): void {
   spend();
   switch (tree.kind) {

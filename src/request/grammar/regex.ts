@@ -1,6 +1,7 @@
-// A regular expression → a tree. Pure. Called by constraint and lark. The whole text has to match.
-// What JavaScript, Python and Rust have in common means what it means there; what is not regular
-// (lookaround, backreferences) is refused with its place. Lazy repetitions match the same texts.
+// A regular expression → a tree. Pure. Called by constraint and lark. The whole text must match.
+// Syntax that JavaScript, Python and Rust share has the same meaning here. Constructs that are not
+// regular (lookaround, backreferences) are refused with their place. Lazy repetitions match the
+// same texts as greedy ones.
 import type { RecuaError } from '../../errors.js';
 import {
   anyCase, common, digits, everything, lastCharacter, lineFeed, namedClasses, single,
@@ -15,11 +16,11 @@ export interface RegexOptions {
   /** Makes the error: `at` is a place in the expression, counted in UTF-16 units from 0. */
   refuse(why: string, at: number): RecuaError;
   ignoreCase?: boolean;
-  /** `.` is also a line break. */
+  /** `.` also matches a line break. */
   dotAll?: boolean;
 }
 
-/** @throws what `refuse` makes. */
+/** @throws the error that `refuse` makes */
 export function readRegex(source: string, options: RegexOptions): Tree {
   return atEdges(new RegexReader(source, options).read(), true, true, options);
 }
@@ -43,7 +44,7 @@ class RegexReader {
 
   read(): Tree {
     const tree = this.#alternatives(0);
-    if (this.#at < this.#source.length) throw this.#wrong('a group is closed that was not opened');
+    if (this.#at < this.#source.length) throw this.#wrong('a group is closed but was not opened');
     return tree;
   }
 
@@ -87,7 +88,7 @@ class RegexReader {
     return sequence(items);
   }
 
-  /** Undefined for what only changes how the rest is read. */
+  /** Undefined for a comment, or for flags that change how the rest is read. */
   #item(depth: number): Tree | undefined {
     const at = this.#at;
     const character = String.fromCodePoint(this.#next());
@@ -131,8 +132,8 @@ class RegexReader {
         this.#at = end + 1;
         return undefined;
       }
-      if (this.#peek('=') || this.#peek('!')) throw this.#wrong('it looks ahead, which is not regular here', at);
-      if (this.#peek('<=') || this.#peek('<!')) throw this.#wrong('it looks behind, which is not regular here', at);
+      if (this.#peek('=') || this.#peek('!')) throw this.#wrong('it looks ahead, which is not supported', at);
+      if (this.#peek('<=') || this.#peek('<!')) throw this.#wrong('it looks behind, which is not supported', at);
       if (this.#peek('>')) throw this.#wrong('it has an atomic group; write (?:…) instead', at);
       if (this.#peek('P=') || this.#peek('P>')) throw this.#wrong('it refers back to a group', at);
       if (this.#peek('(')) throw this.#wrong('it has a condition', at);
@@ -147,18 +148,18 @@ class RegexReader {
 
   #name(at: number): void {
     const [name] = /^[A-Za-z_$][\w$]{0,99}(?=>)/.exec(this.#source.slice(this.#at, this.#at + 101)) ?? [];
-    if (name === undefined) throw this.#wrong('a group has no proper name', at);
+    if (name === undefined) throw this.#wrong('a group has no valid name', at);
     this.#at += name.length + 1;
   }
 
-  /** True where the flags hold for the rest of the group around. */
+  /** True if the flags apply to the rest of the surrounding group. */
   #setsFlags(at: number): boolean {
     const ahead = this.#source.slice(this.#at, this.#at + 20);
     const [all, on = '', off = '', end] = /^([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])/.exec(ahead) ?? [];
     if (all === undefined) throw this.#wrong('it has a group of an unknown kind', at);
     for (const flag of on + off) {
-      // Edges are those of the whole text, whether of a line or not, and characters are Unicode's.
-      if (!'imsu'.includes(flag)) throw this.#wrong(`it has the flag ${flag}; those there are: i, m, s, u`, at);
+      // m and u change nothing: edges are those of the whole text, and characters are Unicode's.
+      if (!'imsu'.includes(flag)) throw this.#wrong(`it has the flag ${flag}; supported are i, m, s, u`, at);
     }
     this.#at += all.length;
     const set = (flag: string, now: boolean): boolean => (on.includes(flag) ? true : off.includes(flag) ? false : now);
@@ -166,7 +167,7 @@ class RegexReader {
     return end === ')';
   }
 
-  /** With the repetition behind it. */
+  /** The item with the repetition after it, if there is one. */
   #times(item: Tree): Tree {
     const at = this.#at;
     const times = this.#howOften();
@@ -175,8 +176,8 @@ class RegexReader {
     if (item.kind === 'edge') throw this.#wrong('there is nothing to repeat', at);
     if (max < min) throw this.#wrong(`it repeats something at least ${min} and at most ${max} times`, at);
     if (min > maxTimes || (max > maxTimes && max !== Infinity)) throw this.#wrong(`it repeats something over ${maxTimes} times`, at);
-    // Lazy: the same texts.
-    if (!this.#take('?') && this.#peek('+')) throw this.#wrong('it has a possessive repetition; leave the second + out');
+    // A lazy repetition matches the same texts.
+    if (!this.#take('?') && this.#peek('+')) throw this.#wrong('it has a possessive repetition; remove the second +');
     if (this.#peek('*') || this.#peek('+') || this.#peek('?')) throw this.#wrong('there is nothing to repeat');
     return repeat(item, min, max);
   }
@@ -187,7 +188,7 @@ class RegexReader {
     return this.#take('?') ? [0, 1] : this.#counted();
   }
 
-  /** Undefined for a brace that is itself. */
+  /** Undefined for a literal brace. */
   #counted(): [number, number] | undefined {
     const [all, low, comma, high] = /^\{(\d{0,9})(,?)(\d{0,9})\}/.exec(this.#source.slice(this.#at, this.#at + 22)) ?? [];
     if (all === undefined || (low === '' && high === '')) return undefined;
@@ -200,11 +201,11 @@ class RegexReader {
     if (this.#at >= this.#source.length) throw this.#wrong('it ends with a backslash', at);
     if (this.#take('A')) return { kind: 'edge', edge: 'begin', at };
     if (this.#take('z') || this.#take('Z')) return { kind: 'edge', edge: 'end', at };
-    if (this.#take('Q')) throw this.#wrong('it has \\Q; write a backslash before each mark instead', at);
+    if (this.#take('Q')) throw this.#wrong('it has \\Q; escape each character with a backslash instead', at);
     return this.#characters(this.#escape(at, false));
   }
 
-  /** Behind a backslash at `at`. */
+  /** The escape after a backslash at `at`. */
   #escape(at: number, inBrackets: boolean): Characters {
     const character = this.#next();
     switch (String.fromCodePoint(character)) {
@@ -230,9 +231,9 @@ class RegexReader {
       case 'P': return this.#property(at, true);
       case 'b':
         if (inBrackets) return single(8);
-        throw this.#wrong('it has \\b, the edge of a word, which is not regular here', at);
+        throw this.#wrong('it has \\b, the edge of a word, which is not supported', at);
       case 'B':
-        throw this.#wrong('it has \\B, which is not regular here', at);
+        throw this.#wrong('it has \\B, which is not supported', at);
       case 'k':
         throw this.#wrong('it refers back to a group', at);
       default:
@@ -248,7 +249,7 @@ class RegexReader {
     if (all === undefined) throw this.#wrong('an escape has too few hexadecimal digits', at);
     this.#at += all.length;
     const character = parseInt(number!, 16);
-    if (character > lastCharacter) throw this.#wrong('an escape is beyond Unicode', at);
+    if (character > lastCharacter) throw this.#wrong('an escape is beyond the last Unicode character', at);
     return character;
   }
 
@@ -265,7 +266,7 @@ class RegexReader {
   #property(at: number, negated: boolean): Characters {
     const [all, braced, letter] = /^(?:\{\^?([\w=]{1,60})\}|([A-Z]))/.exec(this.#source.slice(this.#at, this.#at + 64)) ?? [];
     const name = braced ?? letter;
-    if (all === undefined || name === undefined) throw this.#wrong('a property of Unicode has no proper name', at);
+    if (all === undefined || name === undefined) throw this.#wrong('a Unicode property has no valid name', at);
     this.#at += all.length;
     const found = this.#options.budget.property(name);
     if (!found) throw this.#wrong(`Unicode has no property ${name}`, at);
@@ -279,7 +280,7 @@ class RegexReader {
     while (!this.#take(']')) {
       this.#options.budget.step();
       if (this.#at >= this.#source.length) throw this.#wrong('a class is not closed', at);
-      if (this.#peek('&&') || this.#peek('--')) throw this.#wrong('it has an operation on classes; write out what is meant');
+      if (this.#peek('&&') || this.#peek('--')) throw this.#wrong('it has an operation on classes, which is not supported; list the characters instead');
       const first = this.#oneOfClass();
       const isOne = first.length === 1 && first[0]![0] === first[0]![1];
       if (!isOne || !this.#peek('-') || this.#source[this.#at + 1] === ']') {
@@ -293,7 +294,7 @@ class RegexReader {
       sets.push([[first[0]![0], last[0]![0]]]);
     }
     this.#options.budget.step(sets.reduce((sum, set) => sum + set.length, 0));
-    // What is left out is left out in either case.
+    // Before negation, so that [^a] with ignoreCase excludes both cases.
     const set = this.#flags.ignoreCase ? this.#anyCase(union(...sets)) : union(...sets);
     return negated ? without(set) : set;
   }
@@ -312,13 +313,16 @@ class RegexReader {
   }
 }
 
-/** The edges stand at the edges of the whole text, and are gone; elsewhere nothing would match. */
+/**
+ * Removes ^ and $ at the edges of the whole text, and refuses them elsewhere, where nothing would
+ * match.
+ */
 function atEdges(tree: Tree, first: boolean, last: boolean, options: RegexOptions): Tree {
   options.budget.step();
   switch (tree.kind) {
     case 'edge':
       if (tree.edge === 'begin' ? first : last) return nothing;
-      throw options.refuse('the text begins or ends inside of it: ^ and $ stand at its edges only', tree.at);
+      throw options.refuse('^ and $ are allowed at its edges only', tree.at);
     case 'choice':
       return choice(tree.ways.map((way) => atEdges(way, first, last, options)));
     case 'sequence': {
@@ -332,9 +336,9 @@ function atEdges(tree: Tree, first: boolean, last: boolean, options: RegexOption
     case 'repeat':
       return { ...tree, item: atEdges(tree.item, first && tree.max <= 1, last && tree.max <= 1, options) };
     case 'characters':
-      // Halves of surrogate pairs are no characters.
+      // Surrogates are not characters.
       if (common(tree.of, [[0, 0xd7ff], [0xe000, lastCharacter]]).length > 0) return tree;
-      throw options.refuse('it has a class of no characters', 0);
+      throw options.refuse('it has a class that matches no character', 0);
     default:
       return tree;
   }

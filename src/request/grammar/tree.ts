@@ -1,24 +1,24 @@
-// What regular expressions and Lark grammars are read into, before one of them is written as GBNF:
-// characters, texts and how they follow each other. Pure. Called by the files beside it.
+// The tree between parsing and GBNF, for regular expressions and Lark grammars: characters, texts
+// and their order. Pure. Called by the other files of this folder.
 import { RecuaError } from '../../errors.js';
 import { property, type Characters } from './characters.js';
 
 export type Tree =
-  /** One character out of these. */
+  /** One of these characters. */
   | { kind: 'characters'; of: Characters }
   | { kind: 'text'; text: string }
   | { kind: 'sequence'; items: readonly Tree[] }
   | { kind: 'choice'; ways: readonly Tree[] }
   /** `max` may be Infinity. */
   | { kind: 'repeat'; item: Tree; min: number; max: number }
-  /** Another rule, by its number. */
+  /** A reference to a rule, by its number. */
   | { kind: 'rule'; rule: number }
-  /** The beginning or the end of the whole text; gone once it is known to stand there. */
+  /** The beginning or end of the whole text; removed once it is known to be there. */
   | { kind: 'edge'; edge: 'begin' | 'end'; at: number };
 
 export const nothing: Tree = { kind: 'text', text: '' };
 
-/** Texts that follow each other are one. */
+/** Joins consecutive texts. */
 export function sequence(items: readonly Tree[]): Tree {
   const joined: Tree[] = [];
   for (const item of items) {
@@ -39,12 +39,12 @@ export function repeat(item: Tree, min: number, max: number): Tree {
 
 /** Most characters of a regular expression or a grammar. */
 export const maxDefinition = 65_536;
-/** Most times that something may be repeated by a number. */
+/** Largest counted repetition. */
 export const maxTimes = 100_000;
-/** Groups in groups. */
+/** Nesting of groups. */
 export const maxDepth = 100;
 
-/** What reading and writing one definition may cost: the same on every machine. */
+/** Limits the work for one definition, counted in steps so that it is the same on every machine. */
 export class Budget {
   static readonly steps = 500_000;
   /** Of GBNF. */
@@ -66,11 +66,11 @@ export class Budget {
     }
   }
 
-  /** Of Unicode; undefined where there is none of that name. */
+  /** A Unicode property; undefined if none has that name. */
   property(name: string): Characters | undefined {
     this.#properties.add(name);
     if (this.#properties.size > Budget.properties) {
-      throw this.#refuse(`it has over ${Budget.properties} properties of Unicode`);
+      throw this.#refuse(`it has over ${Budget.properties} Unicode properties`);
     }
     const found = property(name);
     this.step(found?.length);
@@ -84,7 +84,6 @@ export class Budget {
   }
 }
 
-/** `place`: where in the definition, as a sentence begins. */
 export function invalid(param: string, message: string): RecuaError {
   return new RecuaError('invalid_grammar', message, { param });
 }

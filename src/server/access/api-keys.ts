@@ -1,32 +1,32 @@
-// The API keys of a server: read from settings, compared without telling by the time it takes how
-// much of a guess was right. Only their hashes are kept. Pure.
+// The API keys of a server, read from the settings. Keys are kept only as hashes and compared in
+// constant time. Pure.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
 
 export interface ApiKey {
-  /** For the log; never the key. Keys of one name count as one. */
+  /** Shown in the log instead of the key. Keys with the same name share limits and files. */
   readonly name: string;
-  /** Opens what changes the server for all: which models it has and which are loaded. */
+  /** May change the server for everybody: which models it has and which are loaded. */
   readonly admin: boolean;
-  /** Names of the models that it may use; undefined is all. */
+  /** Names of the models that it may use; undefined means all. */
   readonly models?: readonly string[] | undefined;
-  /** Requests that ask for work. */
+  /** Requests that do work. */
   readonly requestsPerMinute?: number | undefined;
-  /** Of prompts and answers, in a day of UTC. */
+  /** Tokens of prompts and answers, per UTC day. */
   readonly tokensPerDay?: number | undefined;
-  /** Requests at once. */
+  /** Concurrent requests. */
   readonly concurrency?: number | undefined;
-  /** Of its requests none has a higher one. */
+  /** Highest priority of its requests. */
   readonly priority?: number | undefined;
-  /** Its prompts are answered from no other key's, nor others from its own. */
+  /** Its prompts share no cache with those of other keys. */
   readonly cacheSalt?: boolean;
 }
 
-/** What `--api-key` and `--api-key-file` say. */
+/** The values of `--api-key` and `--api-key-file`. */
 export interface GivenKeys {
   keys: string;
-  /** Its text. */
+  /** Text of the key file. */
   file: string;
   own?: string | undefined;
 }
@@ -40,10 +40,10 @@ interface Entry extends ApiKey {
 
 const known = ['name', 'key', 'sha256', 'admin', 'expires', 'models', 'requests_per_minute', 'tokens_per_day', 'concurrency', 'priority', 'cache_salt'];
 
-/** As `service_tier` has them. */
+/** The values of `service_tier`. */
 const priorities: Readonly<Record<string, number>> = { flex: -1, default: 0, priority: 1 };
 
-/** What a header can carry. */
+/** Characters that a header can carry. */
 const presentable = /^[\x21-\x7e]+$/;
 
 export class ApiKeys {
@@ -54,9 +54,9 @@ export class ApiKeys {
   }
 
   /**
-   * `keys` is what `--api-key` says: one key, or several with commas between them. `file` is the
-   * text of `--api-key-file`: a key in each line, or JSON. `own` is a key that the server made up
-   * for programs of its user. Throws `invalid_usage`.
+   * `keys` is the value of `--api-key`: one key, or several separated by commas. `file` is the text
+   * of `--api-key-file`: one key per line, or JSON. `own` is a key that the server generated for
+   * programs of its user. Throws `invalid_usage`.
    */
   static read({ keys, file, own }: GivenKeys): ApiKeys {
     const entries = [
@@ -64,32 +64,32 @@ export class ApiKeys {
       ...fileEntries(file),
     ];
     const twice = entries.find(({ hash }, i) => entries.findIndex((other) => other.hash.equals(hash)) < i);
-    if (twice) throw unusable(`the key ${describe(twice.name)} stands there twice`);
-    if (entries.length === 0 && (keys !== '' || file !== '')) throw unusable('no key stands there');
+    if (twice) throw unusable(`the key ${describe(twice.name)} is listed twice`);
+    if (entries.length === 0 && (keys !== '' || file !== '')) throw unusable('there is no key');
     return new ApiKeys(entries.length > 0 && own !== undefined ? [...entries, entryOf(own, '', 'own')] : entries);
   }
 
   /**
-   * From now on these count and no others. Throws `invalid_usage`, and then nothing has changed.
+   * Replaces all keys. Throws `invalid_usage`, and then changes nothing.
    */
   replace(given: GivenKeys): void {
     const next = ApiKeys.read(given);
-    // Without one the server would be open to everybody.
-    if (!next.areAsked) throw unusable('no key stands there');
+    // Without keys the server would be open to everybody.
+    if (!next.areAsked) throw unusable('there is no key');
     this.#entries = next.#entries;
   }
 
-  /** One of that name which still counts. */
+  /** A key of that name that has not expired. */
   named(name: string, nowMs: number): ApiKey | undefined {
     return this.#entries.find((entry) => entry.name === name && nowMs < entry.expiresMs);
   }
 
-  /** False: whoever reaches the server may use it. */
+  /** False: anybody who can reach the server may use it. */
   get areAsked(): boolean {
     return this.#entries.length > 0;
   }
 
-  /** Undefined for one that is unknown or has expired. */
+  /** Undefined if the key is unknown or has expired. */
   find(given: string, nowMs: number): ApiKey | undefined {
     const hash = hashOf(given);
     let found: Entry | undefined;
@@ -108,8 +108,8 @@ function fileEntries(text: string): Entry[] {
   try {
     value = JSON.parse(trimmed);
   } catch {
-    // What JSON.parse says quotes the file.
-    throw unusable('the key file begins as JSON, and is none as a whole');
+    // The message of JSON.parse would quote the file.
+    throw unusable('the key file starts like JSON but is not valid JSON');
   }
   const list = Array.isArray(value) ? value as unknown[] : (value as { keys?: unknown }).keys;
   if (!Array.isArray(list)) throw unusable('the key file has no list "keys"');
@@ -117,23 +117,23 @@ function fileEntries(text: string): Entry[] {
 }
 
 function jsonEntry(given: unknown, where: string, usualName: string): Entry {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw unusable(`${where} is no object`);
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw unusable(`${where} is not an object`);
   const {
     name = usualName, key, sha256, admin = false, expires, models, requests_per_minute: requests, tokens_per_day: tokens, concurrency, priority, cache_salt: cacheSalt = false, ...others
   } = given as Record<string, unknown>;
   const [unknown] = Object.keys(others);
-  if (unknown !== undefined) throw unusable(`${where} has ${describe(unknown)}: known are ${known.join(', ')}`);
-  if (typeof name !== 'string' || !/^[\w .@-]{1,64}$/.test(name)) throw unusable(`the name of ${where} is not 1 to 64 letters, digits, blanks and . @ _ -`);
+  if (unknown !== undefined) throw unusable(`${where} has the unknown field ${describe(unknown)}; the known fields are ${known.join(', ')}`);
+  if (typeof name !== 'string' || !/^[\w .@-]{1,64}$/.test(name)) throw unusable(`the name of ${where} is not 1 to 64 letters, digits, spaces and . @ _ -`);
   if (typeof admin !== 'boolean') throw unusable(`admin of ${where} is neither true nor false`);
   if ((key === undefined) === (sha256 === undefined)) throw unusable(`${where} needs either key or sha256`);
   const expiresMs = expires === undefined ? Infinity : typeof expires === 'string' ? Date.parse(expires) : NaN;
-  if (Number.isNaN(expiresMs)) throw unusable(`expires of ${where} is no date such as "2027-01-31"`);
+  if (Number.isNaN(expiresMs)) throw unusable(`expires of ${where} is not a date such as "2027-01-31"`);
   const count = (field: string, value: unknown): number | undefined => {
-    if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 1)) throw unusable(`${field} of ${where} is no whole number from 1 on`);
+    if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) >= 1)) throw unusable(`${field} of ${where} is not a whole number of at least 1`);
     return value as number | undefined;
   };
-  if (models !== undefined && !(Array.isArray(models) && models.length > 0 && models.every((one) => typeof one === 'string' && one !== ''))) throw unusable(`models of ${where} is no list of names`);
-  if (priority !== undefined && !(typeof priority === 'string' && Object.hasOwn(priorities, priority))) throw unusable(`priority of ${where} is none of ${Object.keys(priorities).join(', ')}`);
+  if (models !== undefined && !(Array.isArray(models) && models.length > 0 && models.every((one) => typeof one === 'string' && one !== ''))) throw unusable(`models of ${where} is not a list of names`);
+  if (priority !== undefined && !(typeof priority === 'string' && Object.hasOwn(priorities, priority))) throw unusable(`priority of ${where} is not one of ${Object.keys(priorities).join(', ')}`);
   if (typeof cacheSalt !== 'boolean') throw unusable(`cache_salt of ${where} is neither true nor false`);
   const limits = {
     admin, expiresMs, cacheSalt, models: models as string[] | undefined, requestsPerMinute: count('requests_per_minute', requests), tokensPerDay: count('tokens_per_day', tokens),
@@ -144,9 +144,9 @@ function jsonEntry(given: unknown, where: string, usualName: string): Entry {
   return { name, hash: Buffer.from(sha256, 'hex'), ...limits };
 }
 
-/** Of the server's owner, unless a file says otherwise. */
+/** A key is an admin's, unless a JSON file says otherwise. */
 function entryOf(key: unknown, where: string, name: string): Entry {
-  if (typeof key !== 'string' || !presentable.test(key)) throw unusable(`${where} is not made of visible ASCII characters without blanks, which is what a header can carry`);
+  if (typeof key !== 'string' || !presentable.test(key)) throw unusable(`${where} is not made of visible ASCII characters without spaces, which is all that a header can carry`);
   return { name, admin: true, hash: hashOf(key), expiresMs: Infinity };
 }
 

@@ -1,12 +1,12 @@
-// Asks for a key before a request is read. Express middleware, mounted by app: `readKey` before all
-// else, `requireKey` before each route that is not open to all, once its dialect has said what an
-// error looks like.
+// Checks the API key before the request's body is read. Express middleware, mounted by app:
+// `readKey` first of all, `requireKey` before each route that is not open, after its dialect has
+// set the format of errors.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import type { ApiKey, ApiKeys } from './api-keys.js';
 
-/** `askedBy` is the key's name of a request that the server asks of itself. */
+/** `askedBy`: name of the key, for requests that the server makes to itself. */
 export function readKey(keys: ApiKeys, askedBy: (req: Request) => string | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const inner = askedBy(req);
@@ -17,7 +17,7 @@ export function readKey(keys: ApiKeys, askedBy: (req: Request) => string | undef
   };
 }
 
-/** For what is no request that these middlewares see. Undefined: it is not let in. */
+/** The check for WebSockets, which bypass Express. Undefined means refused. */
 export function letIn(keys: ApiKeys, headers: IncomingHttpHeaders): { key: ApiKey | undefined } | undefined {
   if (!keys.areAsked) return { key: undefined };
   const given = presented(headers);
@@ -26,14 +26,14 @@ export function letIn(keys: ApiKeys, headers: IncomingHttpHeaders): { key: ApiKe
 }
 
 /**
- * `isInner`: the server asks itself, for a request that was let in before; the key that came with
- * that one must still count.
+ * `isInner`: the request comes from the server itself, on behalf of an earlier request that was let
+ * in. The key of that request must still be valid.
  */
 export function requireKey(keys: ApiKeys, isInner: (req: Request) => boolean, askedBy: (req: Request) => string | undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     if (!keys.areAsked || keyOf(res)) return next();
     const name = askedBy(req);
-    if (name !== undefined) throw new RecuaError('invalid_api_key', `The API key ${name}, with which this was begun, has expired or was taken away.`);
+    if (name !== undefined) throw new RecuaError('invalid_api_key', `The API key ${name}, with which this request was started, has expired or was removed.`);
     if (isInner(req)) return next();
     res.set('WWW-Authenticate', 'Bearer realm="recua"');
     throw new RecuaError('invalid_api_key', presented(req.headers) === undefined
@@ -42,21 +42,24 @@ export function requireKey(keys: ApiKeys, isInner: (req: Request) => boolean, as
   };
 }
 
-/** As clients of OpenAI, Anthropic and Azure send it. */
+/** The key in the headers that clients of OpenAI, Anthropic and Azure use. */
 export function presented(headers: IncomingHttpHeaders): string | undefined {
   const bearer = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '')?.[1];
   const plain = headers['x-api-key'] ?? headers['api-key'];
   return bearer ?? (typeof plain === 'string' && plain !== '' ? plain : undefined);
 }
 
-/** The key that came with the request; undefined where the server asks for none. */
+/** The key of the request; undefined if the server requires none. */
 export function keyOf(res: Response): ApiKey | undefined {
   return res.locals['apiKey'] as ApiKey | undefined;
 }
 
-/** What changes the server for all takes a key that may. Express middleware. */
+/**
+ * Refuses keys without `admin`, for routes that change the server for everybody. Express
+ * middleware.
+ */
 export function adminOnly(_req: Request, res: Response, next: NextFunction): void {
   const key = keyOf(res);
-  if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} may ask models, and not change which ones are here or loaded: that takes a key with "admin": true.`);
+  if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} may use models but not change which ones are here or loaded; that takes a key with "admin": true.`);
   next();
 }

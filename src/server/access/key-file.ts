@@ -1,10 +1,10 @@
-// The file of API keys, read again when it changes, so that keys come and go without a restart. One
-// that cannot be used changes nothing.
+// Reloads the file of API keys when it changes, so keys can change without a restart. An unusable
+// file changes nothing.
 import { readFile } from 'node:fs/promises';
 import { watchFiles } from '../../system/watched-files.js';
 import type { ApiKeys, GivenKeys } from './api-keys.js';
 
-/** `given` is what `keys` were read from. Returns what ends that. */
+/** `given`: the source of `keys`. Returns a function that stops watching. */
 export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (level: 'info' | 'warn', text: string) => void): () => void {
   let { file: before } = given;
   return watchFiles([path], async () => {
@@ -16,7 +16,7 @@ export function watchKeys(path: string, keys: ApiKeys, given: GivenKeys, log: (l
       before = file;
       log('info', `The API keys of ${path} were read again`);
     } catch (thrown) {
-      log('warn', `The API keys of before still count. ${(thrown as Error).message}`);
+      log('warn', `The previous API keys stay in use. ${(thrown as Error).message}`);
     }
   });
 }

@@ -1,6 +1,6 @@
-// How much an API key may ask for: requests in a minute, requests at once, tokens in a day. Past a
-// limit a request is refused before its body is read. Express middleware, mounted by app before
-// each route that is asked for work.
+// The limits of API keys: requests per minute, concurrent requests, tokens per day. A request past
+// a limit is refused before its body is read. Express middleware, mounted by app before each route
+// that does work.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import type { ApiKey } from './api-keys.js';
@@ -9,13 +9,16 @@ import { dayMs, type TokenUsage } from './token-usage.js';
 
 const minuteMs = 60_000;
 
-/** A request in the minute's even steps, and as many at once as a minute holds. */
+/** A token bucket that refills evenly and holds the requests of one minute. */
 interface Bucket {
   left: number;
   atMs: number;
 }
 
-/** What a request of the server's own counts for: who asked for it was counted already. */
+/**
+ * What a request counts against. A request of the server itself was already counted when it was
+ * made.
+ */
 export type Counted = 'all' | 'tokens';
 
 export class Limits {
@@ -30,7 +33,7 @@ export class Limits {
   }
 
   /**
-   * `tokensOf` is asked when the response has closed, `counted` before the request is worked on.
+   * `tokensOf` is called when the response has closed, `counted` before the request does any work.
    */
   guard(tokensOf: (res: Response) => number, counted: (req: Request) => Counted): RequestHandler {
     return async (req: Request, res: Response, next: NextFunction) => {
@@ -61,16 +64,16 @@ export class Limits {
     if (tokensPerDay !== undefined) tell(res, 'tokens', tokensPerDay, tokensLeft, this.#usage.leftSeconds * 1_000);
     if (passes) return;
     if (tokensLeft <= 0) {
-      // A client that waits for tomorrow had better be told to stop.
+      // Tells clients not to retry, since they would wait until tomorrow.
       res.set({ 'Retry-After': String(this.#usage.leftSeconds), 'x-should-retry': 'false' });
-      throw new RecuaError('rate_limit_exceeded', `The API key ${name} has used its ${tokensPerDay} tokens of today; the day ends at midnight in UTC.`);
+      throw new RecuaError('rate_limit_exceeded', `The API key ${name} has used its ${tokensPerDay} tokens for today; the limit resets at midnight UTC.`);
     }
     if (isBusy) {
       res.set('Retry-After', '1');
-      throw new RecuaError('rate_limit_exceeded', `The API key ${name} may have ${concurrency} ${concurrency === 1 ? 'request' : 'requests'} at once, and has as many; wait until one has ended.`);
+      throw new RecuaError('rate_limit_exceeded', `The API key ${name} may have ${concurrency} ${concurrency === 1 ? 'request' : 'requests'} at once, and has that many; wait until one has ended.`);
     }
     res.set('Retry-After', String(Math.ceil((1 - bucket!.left) * minuteMs / requestsPerMinute! / 1_000)));
-    throw new RecuaError('rate_limit_exceeded', `The API key ${name} may send ${requestsPerMinute} ${requestsPerMinute === 1 ? 'request' : 'requests'} in a minute, and has sent as many.`);
+    throw new RecuaError('rate_limit_exceeded', `The API key ${name} may send ${requestsPerMinute} ${requestsPerMinute === 1 ? 'request' : 'requests'} per minute, and has sent that many.`);
   }
 
   #runningOf({ name }: ApiKey): number {
@@ -87,7 +90,7 @@ export class Limits {
   }
 }
 
-/** As OpenAI tells its clients. */
+/** In OpenAI's headers. */
 function tell(res: Response, what: 'requests' | 'tokens', limit: number, remaining: number, resetMs: number): void {
   res.set({ [`x-ratelimit-limit-${what}`]: String(limit), [`x-ratelimit-remaining-${what}`]: String(remaining), [`x-ratelimit-reset-${what}`]: durationText(resetMs) });
 }

@@ -1,5 +1,5 @@
-// The certificate of a server and its key, from files that are read again when they change. What
-// does not fit together is never taken: the pair before goes on serving.
+// The server's certificate and key, from files that are reloaded when they change. If the new files
+// do not match each other, the previous pair stays in use.
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
@@ -11,11 +11,11 @@ export interface TlsPaths {
   tlsKey: string;
 }
 
-/** Texts in PEM. */
+/** `cert` and `key` are PEM. */
 interface TlsPair {
   cert: string;
   key: string;
-  /** SHA-256 of the server's own certificate, by which commands of its user know it. */
+  /** SHA-256 of the server's own certificate; commands of its user recognize it by that. */
   fingerprint: string;
   /** By Date.now(). */
   expiresMs: number;
@@ -36,8 +36,8 @@ export class TlsFiles {
   }
 
   /**
-   * Undefined where no files are named.
-   * @throws RecuaError `invalid_usage` where only one is, or they do not fit; `file_unreadable`
+   * Undefined if no files are configured.
+   * @throws RecuaError `invalid_usage` if only one is, or if they do not match; `file_unreadable`
    */
   static async open({ tlsCert, tlsKey }: TlsPaths, log: TlsLog): Promise<TlsFiles | undefined> {
     if (tlsCert === '' && tlsKey === '') return undefined;
@@ -46,7 +46,7 @@ export class TlsFiles {
     return new TlsFiles(paths, await readPair(paths), log);
   }
 
-  /** For the server. */
+  /** Options for `tls.createServer`. */
   get options(): { cert: string; key: string; minVersion: 'TLSv1.2' } {
     const { cert, key } = this.#pair;
     return { cert, key, minVersion: 'TLSv1.2' };
@@ -56,7 +56,7 @@ export class TlsFiles {
     return this.#pair.fingerprint;
   }
 
-  /** Calls back when there is another pair. Returns what ends that. */
+  /** Calls `changed` when there is a new pair. Returns a function that stops watching. */
   watch(changed: () => void): () => void {
     return watchFiles([this.#paths.tlsCert, this.#paths.tlsKey], async () => {
       try {
@@ -64,17 +64,17 @@ export class TlsFiles {
         if (pair.cert === this.#pair.cert && pair.key === this.#pair.key) return;
         this.#pair = pair;
       } catch (thrown) {
-        return this.#log('warn', `The certificate of before goes on serving. ${(thrown as Error).message}`);
+        return this.#log('warn', `The previous certificate stays in use. ${(thrown as Error).message}`);
       }
       changed();
-      this.#log('info', `Another certificate serves from now on: ${this.#pair.fingerprint}`);
+      this.#log('info', `A new certificate is in use: ${this.#pair.fingerprint}`);
       this.#tellExpiry();
     });
   }
 
   #tellExpiry(): void {
     const { expiresMs } = this.#pair;
-    if (expiresMs < Date.now()) this.#log('warn', `The certificate ${this.#paths.tlsCert} has expired on ${new Date(expiresMs).toISOString()}: most clients refuse it.`);
+    if (expiresMs < Date.now()) this.#log('warn', `The certificate ${this.#paths.tlsCert} expired on ${new Date(expiresMs).toISOString()}: most clients will refuse it.`);
   }
 }
 
@@ -82,7 +82,7 @@ async function readPair({ tlsCert, tlsKey }: TlsPaths): Promise<TlsPair> {
   const cert = await readPem(tlsCert, '--tls-cert');
   const key = await readPem(tlsKey, '--tls-key');
   const own = readCertificate(cert, tlsCert);
-  if (!own.checkPrivateKey(readKey(key, tlsKey))) throw unusable(`the key in ${tlsKey} is not that of the certificate in ${tlsCert}; the server's own certificate stands first in its file`);
+  if (!own.checkPrivateKey(readKey(key, tlsKey))) throw unusable(`the key in ${tlsKey} does not belong to the first certificate in ${tlsCert}, which must be the server's own`);
   try {
     createSecureContext({ cert, key, minVersion: 'TLSv1.2' });
   } catch (cause) {
@@ -99,8 +99,8 @@ async function readPem(path: string, flag: string): Promise<string> {
     throw new RecuaError('file_unreadable', `${path}, the file of ${flag}, cannot be read: ${(cause as Error).message}`, { cause });
   }
   const begins = text.match(/^-----BEGIN /gm)?.length ?? 0;
-  if (begins === 0) throw unusable(`${path} is no file in PEM, which begins with -----BEGIN`);
-  if (begins !== (text.match(/^-----END [A-Z0-9 ]+-----$/gm)?.length ?? 0)) throw unusable(`${path} ends in the middle of what it holds`);
+  if (begins === 0) throw unusable(`${path} is not a PEM file, which begins with -----BEGIN`);
+  if (begins !== (text.match(/^-----END [A-Z0-9 ]+-----$/gm)?.length ?? 0)) throw unusable(`${path} is incomplete`);
   return text;
 }
 
@@ -108,7 +108,7 @@ function readCertificate(text: string, path: string): X509Certificate {
   try {
     return new X509Certificate(text);
   } catch (cause) {
-    throw unusable(`${path} holds no certificate that can be read: ${(cause as Error).message}`, cause);
+    throw unusable(`${path} has no readable certificate: ${(cause as Error).message}`, cause);
   }
 }
 
@@ -119,7 +119,7 @@ function readKey(text: string, path: string): KeyObject {
   try {
     return createPrivateKey(text);
   } catch (cause) {
-    throw unusable(`${path} holds no private key that can be read: ${(cause as Error).message}`, cause);
+    throw unusable(`${path} has no readable private key: ${(cause as Error).message}`, cause);
   }
 }
 

@@ -1,6 +1,6 @@
-// How many tokens each API key has used today, in UTC: in memory, and every few seconds added to a
-// small private file, so that it outlives the server. Servers that share the folder share the
-// count.
+// Counts the tokens that each API key has used today (UTC). The count is in memory; every few
+// seconds it is added to a small private file, so it survives the server. Servers that share the
+// folder share the count.
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
@@ -16,28 +16,28 @@ export class TokenUsage {
   readonly #tell: (text: string) => void;
   readonly #nowMs: () => number;
   #day = '';
-  /** As the file had it, with what this process has added to it. */
+  /** The last known contents of the file. */
   #stored = new Map<string, number>();
-  /** Not yet in the file. */
+  /** Tokens not yet added to the file. */
   #fresh = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
   #isTold = false;
   #opened: Promise<void> | undefined;
 
-  /** `tell` hears that the file cannot be written, once until it can. */
+  /** `tell` is called when the file cannot be written, once until a write succeeds. */
   constructor(path: () => Promise<string>, tell: (text: string) => void, nowMs: () => number = Date.now) {
     this.#path = path;
     this.#tell = tell;
     this.#nowMs = nowMs;
   }
 
-  /** Resolves when it is known what earlier servers have counted. */
+  /** Resolves when the counts of earlier servers are loaded. */
   ready(): Promise<void> {
     return (this.#opened ??= this.flush());
   }
 
-  /** The last ones are in the file. */
+  /** Resolves when all counts are in the file. */
   async close(): Promise<void> {
     if (this.#fresh.size > 0) await this.flush();
     await this.#flushing;
@@ -55,7 +55,7 @@ export class TokenUsage {
     this.#timer ??= setTimeout(() => void this.flush(), flushMs).unref();
   }
 
-  /** Seconds until the count begins anew. */
+  /** Seconds until the count resets. */
   get leftSeconds(): number {
     return Math.ceil((dayMs - this.#nowMs() % dayMs) / 1_000);
   }
@@ -71,7 +71,7 @@ export class TokenUsage {
     const day = this.#day;
     const fresh = this.#fresh;
     this.#fresh = new Map();
-    // What is being written counts meanwhile.
+    // Tokens that are being written still count meanwhile.
     for (const [name, tokens] of fresh) this.#stored.set(name, (this.#stored.get(name) ?? 0) + tokens);
     try {
       const path = await this.#path();
@@ -93,12 +93,12 @@ export class TokenUsage {
           this.add(name, tokens);
         }
       }
-      if (!this.#isTold) this.#tell(`The tokens of API keys are counted in memory alone: ${(cause as Error).message}`);
+      if (!this.#isTold) this.#tell(`Token counts of API keys are kept in memory only: ${(cause as Error).message}`);
       this.#isTold = true;
     }
   }
 
-  /** A new day begins with nothing. */
+  /** Resets the count when a new day begins. */
   #turn(): void {
     const day = new Date(this.#nowMs()).toISOString().slice(0, 10);
     if (day === this.#day) return;
@@ -108,7 +108,7 @@ export class TokenUsage {
   }
 }
 
-/** What cannot be read counts as nothing: it is written anew. */
+/** A missing or damaged file counts as empty, and the next write replaces it. */
 async function read(path: string, day: string): Promise<Map<string, number>> {
   let value: unknown;
   try {

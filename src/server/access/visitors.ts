@@ -1,13 +1,13 @@
-// Which web pages may use the server (`--cors-origins`), and by which names it is called
-// (`--allowed-hosts`): a page of a stranger can give its own name this machine's address and would
-// then be no stranger to the browser. Pure.
+// Which web pages may use the server (`--cors-origins`), and which host names it answers to
+// (`--allowed-hosts`). The latter stops DNS rebinding: a hostile page can point its own host name
+// at this machine, and the browser then treats the server as same-origin. Pure.
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import type { IncomingHttpHeaders } from 'node:http';
 import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
 
-/** What stands for all. */
+/** Allows everything. */
 const all = '*';
 
 export class Visitors {
@@ -15,32 +15,33 @@ export class Visitors {
   readonly #hosts: readonly string[];
 
   /**
-   * Lists with commas between; `*` is all. `host` is what it listens on. Throws `invalid_usage`.
+   * Comma-separated lists; `*` allows all. `host` is the address it listens on. Throws
+   * `invalid_usage`.
    */
   constructor({ corsOrigins, allowedHosts, host }: { corsOrigins: string; allowedHosts: string; host: string }) {
     this.#origins = new Set(listed(corsOrigins).map(originOf));
     this.#hosts = [...listed(allowedHosts).map(hostOf), host.toLowerCase()];
   }
 
-  /** Value of `Access-Control-Allow-Origin`; undefined is none. */
+  /** Value of `Access-Control-Allow-Origin`; undefined for no header. */
   grant({ origin, host = '' }: IncomingHttpHeaders): string | undefined {
     if (this.allowsAll) return all;
     return origin !== undefined && (this.#origins.has(origin.toLowerCase()) || isSame(origin, host)) ? origin : undefined;
   }
 
-  /** Whatever page asks: the reply does not depend on it. */
+  /** Every page is allowed, so replies do not depend on the origin. */
   get allowsAll(): boolean {
     return this.#origins.has(all);
   }
 
-  /** Why these headers are not served; undefined where they are. */
+  /** Why a request with these headers is refused; undefined if it is not. */
   refusal(headers: IncomingHttpHeaders): RecuaError | undefined {
     const { origin, host = '' } = headers;
     if (origin !== undefined && this.grant(headers) === undefined) {
-      return new RecuaError('client_refused', `Pages of ${describe(origin)} may not use this server; --cors-origins lists those that may.`);
+      return new RecuaError('client_refused', `Pages of ${describe(origin)} may not use this server; --cors-origins lists the pages that may.`);
     }
     if (this.#hosts.includes(all) || this.#allowsHost(host)) return undefined;
-    return new RecuaError('client_refused', `This server is not called ${describe(host)}; --allowed-hosts lists its names beside its addresses.`);
+    return new RecuaError('client_refused', `This server does not answer to the host ${describe(host)}; add the name to --allowed-hosts.`);
   }
 
   #allowsHost(host: string): boolean {
@@ -50,7 +51,7 @@ export class Visitors {
   }
 }
 
-/** What nobody else can give another address: addresses, and the machine's own names. */
+/** Names that nobody else can point at this machine: IP addresses and the machine's own names. */
 export function isOwnName(name: string): boolean {
   return isIP(name.replace(/^\[|\]$/g, '')) !== 0 || isLoopback(name) || name === hostname().toLowerCase();
 }
@@ -59,7 +60,7 @@ export function isLoopback(name: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '[::1]' || (isIP(name) === 4 && name.startsWith('127.'));
 }
 
-/** The server's own page, by whatever name it was opened. */
+/** The server's own page, under any host name. */
 function isSame(origin: string, host: string): boolean {
   return URL.canParse(origin) && new URL(origin).host === host.toLowerCase();
 }
@@ -70,7 +71,7 @@ function listed(text: string): string[] {
 
 function originOf(text: string): string {
   if (text === all) return all;
-  // As browsers send it: of what has no such thing they say "null".
+  // In the form that browsers send; for documents without an origin they send "null".
   const origin = URL.canParse(text) ? new URL(text) : undefined;
   if (origin && text.replace(/\/$/, '').toLowerCase() === `${origin.protocol}//${origin.host}`) return text.replace(/\/$/, '').toLowerCase();
   throw new RecuaError('invalid_usage', `Expected origins such as https://chat.example.com for --cors-origins, or *, got ${describe(text)}.`);

@@ -1,5 +1,5 @@
-// Anthropic's words on the way out: the engine's deltas and numbers → a message, whole or as
-// events. Pure, but for new ids. Called by server/exchange. The way in is message-request.
+// Writes answers in Anthropic's format, from the engine's deltas and numbers: a complete message or
+// events. Pure, except for new ids. Called by server/exchange. The counterpart of message-request.
 import { randomBytes } from 'node:crypto';
 import type { Finish } from '../../engine/api.js';
 import type { Delta, Usage } from '../../engine/protocol.js';
@@ -14,7 +14,7 @@ import type { MessageBody } from './message-request.js';
 
 export type MessageAsked = ChatAsked & Omit<MessageBody, 'request'>;
 
-/** What a block of the answer is; a call is another block than the call before it. */
+/** Kind of a block of the answer. Each call is a block of its own. */
 type Kind = 'thinking' | 'text' | `call ${number}`;
 
 export class MessageWriter implements AnswerWriter {
@@ -34,7 +34,7 @@ export class MessageWriter implements AnswerWriter {
   }
 
   opening(promptTokens = 0): Frame[] {
-    // How many of them were there already is known at the end, and told again then.
+    // How many of them were cached is known, and reported, only at the end.
     const usage = wireUsage({ promptTokens, cachedTokens: 0, completionTokens: 0 });
     return [event({ type: 'message_start', message: { ...this.#head, content: [], stop_reason: null, stop_sequence: null, usage } })];
   }
@@ -56,7 +56,7 @@ export class MessageWriter implements AnswerWriter {
   }
 
   ending([finish]: readonly [Finish]): Frame[] {
-    // Clients read the content's first block without asking whether there is one.
+    // Clients read the first content block without checking that there is one.
     const empty = this.#index < 0 ? this.#enter('text', { type: 'text', text: '' }) : [];
     const warnings = this.#warnings(finish);
     return [
@@ -74,7 +74,7 @@ export class MessageWriter implements AnswerWriter {
     const warnings = this.#warnings(finish);
     const calls = toolCalls.map(({ id, name, arguments: text }) => {
       const { value: input, isWhole } = argumentsOf(text);
-      if (!isWhole) warnings.push(`The input of the call of ${name} is not complete: ${text}`);
+      if (!isWhole) warnings.push(`The input of the call of ${name} is incomplete: ${text}`);
       return { type: 'tool_use', id, name, input };
     });
     return {
@@ -101,7 +101,7 @@ export class MessageWriter implements AnswerWriter {
     return own ? { stop_reason: 'stop_sequence', stop_sequence: stop } : { stop_reason: 'end_turn', stop_sequence: null };
   }
 
-  /** The block of that kind, begun if need be. */
+  /** Enters the block of that kind, starting it if necessary. */
   #enter(kind: Kind, block: object): Frame[] {
     if (this.#open === kind) return [];
     const left = this.#leave();
@@ -116,7 +116,7 @@ export class MessageWriter implements AnswerWriter {
 
   #leave(): Frame[] {
     if (this.#open === undefined) return [];
-    // Nobody signs a local model's thoughts.
+    // A local model does not sign its thinking.
     const signature = this.#open === 'thinking' ? [this.#delta({ type: 'signature_delta', signature: '' })] : [];
     this.#open = undefined;
     return [...signature, event({ type: 'content_block_stop', index: this.#index })];
@@ -127,12 +127,12 @@ function event(data: { type: string; [field: string]: unknown }): Frame {
   return { event: data.type, data };
 }
 
-/** What was evaluated before is counted apart. */
+/** Cached tokens are counted separately. */
 function wireUsage({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Usage): object {
   return {
     input_tokens: promptTokens - cachedTokens, cache_creation_input_tokens: 0, cache_read_input_tokens: cachedTokens,
     output_tokens: completionTokens,
-    // Of these, those that the model thought with; Anthropic has no word for them.
+    // Tokens of thinking, a field that Anthropic's API does not have.
     ...(reasoningTokens === undefined ? {} : { output_tokens_details: { reasoning_tokens: reasoningTokens } }),
   };
 }

@@ -1,4 +1,4 @@
-// Anthropic's dialect: which path is answered by which route. Mounted by app.
+// Anthropic's dialect: maps paths to routes. Mounted by app.
 import type { NextFunction, Request, Response } from 'express';
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect } from '../exchange/dialect.js';

@@ -7,14 +7,14 @@ const types: Readonly<Record<number, string>> = {
   429: 'rate_limit_error', 503: 'overloaded_error',
 };
 
-/** `code`, `param` and numbers stand beside what Anthropic has. */
+/** Anthropic's format, plus `code`, `param` and numbers. */
 export function errorBody(error: RecuaError, requestId: string): object {
   const { code, status, param, details } = error;
   const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
   return { type: 'error', error: { ...details, type, message: message(error), code, param: param ?? null }, request_id: requestId };
 }
 
-/** Claude Code makes a conversation shorter where it reads these words. */
+/** Claude Code shortens a conversation when it sees these words. */
 function message(error: RecuaError): string {
   const { n_prompt_tokens: tokens, n_ctx: context } = error.details ?? {};
   if (error.code !== 'context_length_exceeded' || tokens === undefined) return publicMessage(error);

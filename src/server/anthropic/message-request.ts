@@ -1,6 +1,5 @@
-// The body of POST /v1/messages → the engine's ChatRequest, once, with everything checked. Pure.
-// Called by the dialect's routes. What would change the answer and is not supported is refused by
-// name.
+// Parses and checks the body of POST /v1/messages → the engine's ChatRequest. Pure. Called by the
+// dialect's routes. Unsupported fields that would change the answer are refused by name.
 import type { ChatRequest, Constraint } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { readConstraint, refuseBesideTools } from '../../request/constraint-fields.js';
@@ -19,7 +18,7 @@ const maxStopLength = 1_024;
 export interface MessageBody {
   request: ChatRequest;
   stream: boolean;
-  /** The request's own stop strings, to tell them from the template's. */
+  /** The request's own stop strings, as opposed to the template's. */
   stops: readonly string[];
 }
 
@@ -66,7 +65,7 @@ function readStops(body: Fields): string[] {
 
 const efforts = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
 
-/** Without a word about it the model's template decides. */
+/** Without the field, the chat template decides. */
 function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs' | 'thoughts'> {
   const given = body.fields('thinking');
   const type = given?.word('type', ['enabled', 'disabled', 'adaptive']);
@@ -83,7 +82,7 @@ function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templ
   };
 }
 
-/** `output_config.format`, or `output_format` as it was called before. */
+/** `output_config.format`, or its older name `output_format`. */
 function readFormat(body: Fields): Constraint {
   const config = body.fields('output_config');
   const format = config?.fields('format') ?? body.fields('output_format');

@@ -1,6 +1,6 @@
-// `system` and `messages` of a request → the messages that templates know. Called by
-// message-request. Pure. What a user's message holds keeps its order: results of tools become
-// messages of their own, the text around them stays a user's.
+// `system` and `messages` of a request → messages for chat templates. Called by message-request.
+// Pure. Blocks of a user message keep their order: tool results become messages of their own, and
+// the text around them stays with the user.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
@@ -11,7 +11,7 @@ const maxNameLength = 256;
 
 const roles = ['user', 'assistant', 'system'] as const;
 
-/** `sources`: the request's field that each of them comes from. */
+/** `sources`: the request's field that each message comes from. */
 export function readMessages(body: Fields): { messages: ChatMessage[]; sources: string[] } {
   const messages = body.array('messages', maxMessages);
   if (messages === undefined) throw wrongType('messages', 'an array of messages', undefined);
@@ -20,7 +20,7 @@ export function readMessages(body: Fields): { messages: ChatMessage[]; sources: 
   const sources: string[] = [];
   const add = (message: ChatMessage, source: string): void => {
     const before = read.at(-1);
-    // As Anthropic has it: turns of one side that follow each other are one.
+    // As in Anthropic's API, consecutive turns of one side are merged.
     if (before?.role === 'assistant' && message.role === 'assistant') return join(before, message);
     read.push(message);
     sources.push(source);
@@ -51,8 +51,8 @@ function readSystem(body: Fields): ChatMessage | undefined {
 }
 
 /**
- * Claude Code begins its system prompt with a line about billing that has another checksum in each
- * request. Of the same length, so that all behind it is found evaluated.
+ * Claude Code starts its system prompt with a billing line whose checksum differs in each request.
+ * Replacing it with a constant of the same length lets the cache match everything after it.
  */
 function withoutChecksum(text: string): string {
   const blank = (_all: string, head: string, sum: string): string => head + 'f'.repeat(sum.length);
@@ -96,7 +96,7 @@ function readAssistant(blocks: readonly Fields[]): ChatMessage {
       case 'thinking':
         reasoning += block.string('thinking') ?? '';
         break;
-      case 'redacted_thinking': // nobody but Anthropic can read it
+      case 'redacted_thinking': // only Anthropic can read it
         break;
       case 'tool_use':
         calls.push(readCall(block));
@@ -108,7 +108,7 @@ function readAssistant(blocks: readonly Fields[]): ChatMessage {
   const text = texts.join('\n');
   return {
     role: 'assistant',
-    // Templates tell "called tools and said nothing" from "said nothing" by the null.
+    // By the null, templates distinguish "only called tools" from "said nothing".
     content: text === '' && calls.length > 0 ? null : text,
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
@@ -152,7 +152,7 @@ function readResult(block: Fields): ChatMessage {
   const content = block.get('content');
   const text = content === undefined ? '' : typeof content === 'string' ? content : textsOf(block, 'content').join('');
   const id = block.string('tool_use_id');
-  // Templates have no word for a failed call: the model reads it.
+  // Templates cannot mark a failed call, so the text tells the model.
   const failed = block.boolean('is_error') === true && !/^\s*error/i.test(text);
   return { role: 'tool', content: failed ? `Error: ${text}` : text, ...(id ? { tool_call_id: id } : {}) };
 }

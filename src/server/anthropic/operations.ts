@@ -1,5 +1,5 @@
-// What Anthropic's routes say of themselves: words of their fields, replies, examples. Mounted with
-// them by dialect.
+// The reference entries of Anthropic's routes: descriptions of fields, replies, examples. Mounted
+// with the routes by dialect.
 import { admissionWords, constraintExamples, constraintWords, functionWords, priorityWords, refused, samplingWords, streamWords, thoughtsWords, truncationWords, under, type Words } from '../../request/words.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import { details, errorCode } from '../reference/errors.js';
@@ -12,64 +12,64 @@ const none = { type: 'array', maxItems: 0 };
 const texts = { type: 'array', items: { type: 'object', properties: { type: { const: 'text' }, text: { type: 'string' } }, required: ['type', 'text'] } };
 
 const block: Words = {
-  type: '`text`, `document`, `tool_result` of a user; `text`, `thinking`, `redacted_thinking`, `tool_use` of an assistant.',
-  text: 'Of `text`.',
-  thinking: 'Of `thinking`: what the model thought.',
-  id: 'Of `tool_use`.',
-  name: 'Of `tool_use`: the tool.',
-  input: { text: 'Of `tool_use`: what it was called with.', is: [{ type: 'object' }], default: {} },
-  tool_use_id: 'Of `tool_result`: the call.',
-  is_error: { text: 'Of `tool_result`: the call failed.', default: false },
-  content: { text: 'Of `tool_result`: a text, or blocks of text.', is: [{ type: 'string' }, texts] },
-  title: 'Of `document`.',
-  source: { text: 'Of `document`: `text` with `data`, or `content` with `content`.', is: ['object'] },
+  type: 'From a user: `text`, `document`, `tool_result`. From an assistant: `text`, `thinking`, `redacted_thinking`, `tool_use`.',
+  text: 'For `text`: the text.',
+  thinking: 'For `thinking`: the thinking of the model.',
+  id: 'For `tool_use`: id of the call.',
+  name: 'For `tool_use`: name of the tool.',
+  input: { text: 'For `tool_use`: the arguments.', is: [{ type: 'object' }], default: {} },
+  tool_use_id: 'For `tool_result`: id of the call.',
+  is_error: { text: 'For `tool_result`: whether the call failed.', default: false },
+  content: { text: 'For `tool_result`: a text, or a list of text blocks.', is: [{ type: 'string' }, texts] },
+  title: 'For `document`: its title.',
+  source: { text: 'For `document`: type `text` with `data`, or type `content` with `content`.', is: ['object'] },
   'source.type': { text: '`text` or `content`.' },
   'source.data': 'The text.',
-  'source.content': { text: 'A text, or blocks of text.', is: [{ type: 'string' }, texts] },
+  'source.content': { text: 'A text, or a list of text blocks.', is: [{ type: 'string' }, texts] },
 };
 
 const format: Words = {
   type: '`json_schema`, or `text`.',
-  schema: { text: 'The JSON schema, enforced while the answer is written; `true` is any JSON.', is: [{ type: 'object' }, { const: true }] },
+  schema: { text: 'The JSON schema, enforced during generation; `true` allows any JSON.', is: [{ type: 'object' }, { const: true }] },
 };
 
 const fields: Words = {
   ...admissionWords,
-  messages: 'The conversation. Turns of one side that follow each other are one.',
+  messages: 'The conversation. Consecutive turns of the same side are merged.',
   'messages[]': { text: '', name: 'InputMessage' },
-  'messages[].role': 'Who speaks.',
-  'messages[].content': { text: 'The text, or blocks.', is: ['string', 'array'] },
+  'messages[].role': 'Role of the speaker.',
+  'messages[].content': { text: 'The text, or a list of blocks.', is: ['string', 'array'] },
   'messages[].content[]': { text: '', name: 'InputContentBlock' },
   ...under('messages[].content[]', block),
-  system: { text: 'What the model is told before: a text, or blocks of text.', is: [{ type: 'string' }, texts] },
+  system: { text: 'System message: a text, or a list of text blocks.', is: [{ type: 'string' }, texts] },
   max_tokens: "Most tokens of the answer. The default is the server's (`--max-tokens`).",
   ...streamWords,
-  stop_sequences: 'Texts where the answer ends.',
+  stop_sequences: 'Texts at which the answer ends.',
   ...samplingWords,
-  tools: 'What the model may call.',
+  tools: 'Tools that the model may call.',
   'tools[]': { text: '', name: 'Tool' },
-  'tools[].type': { text: '`custom`: tools that run at Anthropic are refused.', default: 'custom' },
+  'tools[].type': { text: '`custom`. Tools that run at Anthropic are refused.', default: 'custom' },
   ...under('tools[]', functionWords('input_schema')),
-  'tools[].input_schema': { text: 'A JSON schema of what it is called with, enforced while the call is written.', is: [{ type: 'object' }] },
-  tool_choice: '`auto`: the model decides; `none`: no calls; `any`: a call is forced; `tool`: a call of that `name` is.',
+  'tools[].input_schema': { text: 'JSON schema of the arguments, enforced during generation.', is: [{ type: 'object' }] },
+  tool_choice: '`auto`: the model decides; `none`: no calls; `any`: the model must call a tool; `tool`: it must call the tool with that `name`.',
   'tool_choice.type': '`auto`, `any`, `tool` or `none`.',
-  'tool_choice.name': 'Of `tool`.',
-  'tool_choice.disable_parallel_tool_use': { text: 'An answer calls one tool at most.', default: false },
-  thinking: 'Whether the model thinks. Without it the chat template decides.',
+  'tool_choice.name': 'For `tool`: name of the tool.',
+  'tool_choice.disable_parallel_tool_use': { text: 'Allow at most one call per answer.', default: false },
+  thinking: 'Whether the model thinks. If omitted, the chat template decides.',
   'thinking.type': '`enabled`, `disabled` or `adaptive`.',
-  'thinking.budget_tokens': 'Of `enabled`: tokens that it may think with.',
-  output_config: 'How the answer is made.',
-  'output_config.effort': 'How much the model thinks, where its chat template has a word for it.',
-  'output_config.format': 'What form the answer has.',
+  'thinking.budget_tokens': 'For `enabled`: most tokens of thinking.',
+  output_config: 'Settings of the answer.',
+  'output_config.effort': 'How much the model thinks, if its chat template supports that.',
+  'output_config.format': 'Form of the answer.',
   ...under('output_config.format', format),
-  output_format: 'The older name of `output_config.format`.',
+  output_format: 'The older name for `output_config.format`.',
   ...under('output_format', format),
-  chat_template_kwargs: { text: 'Variables of the chat template.', default: {} },
+  chat_template_kwargs: { text: 'Variables for the chat template.', default: {} },
   ...constraintWords,
   ...thoughtsWords,
   ...truncationWords,
   ...priorityWords,
-  mcp_servers: refused('servers of tools', none),
+  mcp_servers: refused('MCP servers', none),
   container: refused('containers', none),
 };
 
@@ -99,16 +99,16 @@ const body: Body = {
 };
 
 const usage = named('MessageUsage', object({
-  input_tokens: told(integer, 'Tokens of the prompt that were read.'),
+  input_tokens: told(integer, 'Prompt tokens evaluated.'),
   cache_creation_input_tokens: integer,
-  cache_read_input_tokens: told(integer, 'Tokens of the prompt that did not have to be read again.'),
+  cache_read_input_tokens: told(integer, 'Prompt tokens reused from the cache.'),
   output_tokens: integer,
   'output_tokens_details?': object({ reasoning_tokens: integer }),
 }));
 
 const blocks = named('ContentBlock', oneOf(
   object({ type: 'text', text }),
-  object({ type: 'thinking', thinking: text, signature: told(text, 'Empty: nobody signs the thoughts of a local model.') }),
+  object({ type: 'thinking', thinking: text, signature: told(text, 'Empty: a local model does not sign its thinking.') }),
   object({ type: 'tool_use', id: text, name: text, input: mapOf(anything) }),
 ));
 
@@ -140,16 +140,16 @@ const event = named('MessageStreamEvent', oneOf(
   object({ type: 'message_delta', delta: object({ stop_reason: stopReason, stop_sequence: nullable(text) }), usage, 'warnings?': warnings }),
   object({ type: 'message_stop' }),
   object({ type: 'ping' }),
-  told(errorResponse, 'The last word of a stream that failed.'),
+  told(errorResponse, 'The last event of a stream that failed.'),
 ));
 
 export const operations = {
   create: {
-    id: 'createMessage', topic: 'Messages', summary: "The answer to a conversation, as Anthropic's Messages.", about: 'The header `request-id` names the request.',
+    id: 'createMessage', topic: 'Messages', summary: "Answer a conversation, in Anthropic's Messages format.", about: 'The reply header `request-id` identifies the request.',
     body, reply: { schema: named('Message', object(message(stopReason))) }, stream: { type: 'text/event-stream', event }, error: errorResponse, errors: chatErrors,
   },
   count: {
-    id: 'countMessageTokens', topic: 'Messages', summary: 'How many tokens the prompt of a message has.', body, reply: { schema: named('MessageTokensCount', object({ input_tokens: integer, 'warnings?': warnings })) },
+    id: 'countMessageTokens', topic: 'Messages', summary: 'Count the tokens of a prompt.', body, reply: { schema: named('MessageTokensCount', object({ input_tokens: integer, 'warnings?': warnings })) },
     error: errorResponse, errors: chatErrors,
   },
 } as const satisfies Record<string, Operation>;

@@ -1,4 +1,4 @@
-// The body of POST /v1/batches → the record of a batch, with everything checked. Called by dialect.
+// Parses and checks the body of POST /v1/batches → the record of a batch. Called by dialect.
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
 import { newFileId } from '../files/file-store.js';
 import { newBatchId, type Batch, type BatchRecord } from './batch-store.js';
@@ -25,7 +25,7 @@ export function readBatch(body: Fields): BatchRecord {
   return { batch, outputId: newFileId(), errorId: newFileId(), outputSeconds: kept?.integer('seconds', { min: shortestKeptSeconds, max: longestWindowSeconds }) };
 }
 
-/** OpenAI has "24h" alone; what nobody is charged for may take longer. */
+/** OpenAI only accepts "24h"; here a batch may take longer. */
 function readWindow(body: Fields): [text: string, seconds: number] {
   const text = body.string('completion_window');
   const [, amount = '', unit] = /^(\d{1,4})([hd])$/.exec(text ?? '') ?? [];

@@ -1,5 +1,5 @@
-// The record of each batch, and the file of its requests, which outlives the uploaded one. Private
-// to the user; several servers may share the folder, of which one works on a batch.
+// The record of each batch, and its own copy of the requests, which outlives the uploaded file.
+// Private to the user. Several servers may share the folder; only one of them works on a batch.
 import { randomBytes } from 'node:crypto';
 import { copyFile, link, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ export interface BatchProblem {
 
 type Moment = `${'in_progress' | 'finalizing' | 'completed' | 'failed' | 'expired' | 'cancelling' | 'cancelled'}_at`;
 
-/** As OpenAI's clients know it. */
+/** OpenAI's object. */
 export interface Batch extends Record<Moment, number | null> {
   id: string;
   object: 'batch';
@@ -36,19 +36,19 @@ export interface Batch extends Record<Moment, number | null> {
 
 export interface BatchRecord {
   batch: Batch;
-  /** Files that the answers and the errors go to, listed once the batch has ended. */
+  /** Files for the answers and the errors, listed once the batch has ended. */
   outputId: string;
   errorId: string;
   /** Name of the API key that it belongs to. */
   by?: string | undefined;
-  /** How long these are kept. */
+  /** How long to keep these files. */
   outputSeconds: number | undefined;
 }
 
 const idForm = /^batch_[0-9a-f]{48}$/;
 const described = '.json';
 const mostRecordBytes = 4 * 2 ** 20;
-/** Beyond them the oldest of those that have ended are forgotten. */
+/** With more batches, the oldest that have ended are deleted. */
 const mostBatches = 1_000;
 
 export const newBatchId = (): string => `batch_${randomBytes(24).toString('hex')}`;
@@ -78,7 +78,7 @@ export class BatchStore {
     return record;
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async list(): Promise<BatchRecord[]> {
     const names = await readdir(await this.#kept.of('batches'));
     const ids = names.filter((name) => name.endsWith(described)).map((name) => name.slice(0, -described.length)).filter((id) => idForm.test(id));
@@ -86,13 +86,13 @@ export class BatchStore {
     return found.sort((a, b) => b.batch.created_at - a.batch.created_at || (a.batch.id < b.batch.id ? 1 : -1));
   }
 
-  /** Makes room for one more. */
+  /** Makes room for another batch. */
   async forgetOldest(): Promise<void> {
     const over = (await this.list()).slice(mostBatches - 1).filter(({ batch }) => isOver(batch));
     for (const { batch } of over) await rm(await this.#pathOf(batch.id, described), { force: true });
   }
 
-  /** The batch has its requests for itself, whatever becomes of the uploaded file. */
+  /** Gives the batch its own copy of the requests, in case the uploaded file is deleted. */
   async takeInput(id: string, path: string): Promise<void> {
     const own = await this.inputOf(id);
     await link(path, own).catch(() => copyFile(path, own)).catch((thrown: unknown) => {
@@ -108,7 +108,7 @@ export class BatchStore {
     await rm(await this.inputOf(id), { force: true });
   }
 
-  /** Held by the server that works on it. */
+  /** Path of the lock that the working server holds. */
   async lockOf(id: string): Promise<string> {
     return await this.#pathOf(id, '.lock');
   }

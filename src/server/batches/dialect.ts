@@ -1,4 +1,4 @@
-// OpenAI's batches: which path is answered by which route. Mounted by app.
+// OpenAI's batches: maps paths to routes. Mounted by app.
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { readAll } from '../exchange/admission.js';
@@ -14,7 +14,7 @@ import { operations as about } from './operations.js';
 import { BatchQueue } from './queue.js';
 import { countDone } from './work.js';
 
-/** Worked on at once, however many the engine takes: each holds its request and its answer. */
+/** Most concurrent lines, since each holds its request and its answer in memory. */
 const mostLines = 8;
 const usualPage = 20;
 const mostPage = 100;
@@ -25,7 +25,7 @@ export const batches: Dialect = {
     const store = new BatchStore(gateway.kept);
     const files = new FileStore(gateway.kept);
     const queue = new BatchQueue({ gateway, store, files, idle: new Idle(gateway.traffic, Math.min(gateway.config.parallel, mostLines)) });
-    if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('debug', `Batches do not go on: ${RecuaError.from(thrown).message}`));
+    if (gateway.kept.has('batches')) queue.resume().catch((thrown: unknown) => gateway.log('debug', `Batches cannot be resumed: ${RecuaError.from(thrown).message}`));
     const shown = async (record: BatchRecord): Promise<BatchRecord> => {
       const working = queue.find(record.batch.id);
       if (working) return working;
@@ -44,12 +44,12 @@ export const batches: Dialect = {
       const { asked, told } = readAll(req, readBatch);
       const record: BatchRecord = owner.name === undefined ? asked : { ...asked, by: owner.name };
       const { id, input_file_id: input } = record.batch;
-      if (queue.isFull) throw new RecuaError('queue_full', 'Too many batches wait; come again when some have ended, or cancel some.');
+      if (queue.isFull) throw new RecuaError('queue_full', 'Too many batches are waiting; try again when some have ended, or cancel some.');
       await files.get(input, owner, 'input_file_id');
       await store.forgetOldest();
       await store.takeInput(id, await files.pathOf(input));
       await store.put(record);
-      // As it was taken: by the time this is read it may have begun.
+      // A snapshot, since the batch may start before the reply is written.
       const taken = structuredClone(record.batch);
       queue.add(id);
       res.json({ ...taken, ...told });

@@ -1,16 +1,16 @@
-// When lines of batches may be worked on: while nobody waits for the server, and nobody has for a
-// moment, since people ask again. When somebody comes, lines go on only where there is room for
-// all; the newest give way, and are done anew later.
+// Decides when lines of batches may run: while the server has no other requests, and has had none
+// for a moment, since people ask follow-up questions. When other requests arrive, lines continue
+// only if there is room for all; otherwise the newest give way and run again later.
 import type { Traffic } from '../http/traffic.js';
 
-/** How long nobody must have waited. */
+/** How long the server must have had no other requests. */
 const quietMs = 1_000;
 
 export class Idle {
   readonly #traffic: Traffic;
   readonly #slots: number;
   readonly #quietMs: number;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #lines: AbortController[] = [];
   readonly #waiting: (() => void)[] = [];
   #lastPersonMs = -Infinity;
@@ -27,7 +27,7 @@ export class Idle {
     return this.#slots;
   }
 
-  /** Works on a line when it may; its signal aborts when it must give way, or is stopped. */
+  /** Runs a line once it may. Its signal aborts when the line must give way or is stopped. */
   async line<Result>(stop: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
     const wake = (): void => this.#wake();
     stop.addEventListener('abort', wake, { once: true });
@@ -58,7 +58,7 @@ export class Idle {
     return !draining && people === 0 && this.#lines.length < this.#slots && performance.now() - this.#lastPersonMs >= this.#quietMs;
   }
 
-  /** Somebody came or left. */
+  /** A request of a client arrived or left. */
   #look(): void {
     const { people } = this.#traffic;
     this.#lastPersonMs = performance.now();
@@ -67,7 +67,7 @@ export class Idle {
     if (this.#waiting.length > 0) this.#schedule();
   }
 
-  /** Looks again when nobody has waited for long enough. */
+  /** Wakes the waiting lines once the server has been quiet long enough. */
   #schedule(): void {
     if (this.#traffic.people > 0 || this.#lines.length >= this.#slots) return;
     clearTimeout(this.#timer);

@@ -1,5 +1,5 @@
-// Files of JSON lines: read line by line wherever they end, and written so that a line is there
-// whole or not at all, whatever ends the process.
+// Files of JSON lines. Reading handles an incomplete last line. Writing is atomic per line, even if
+// the process is killed.
 import { open, type FileHandle } from 'node:fs/promises';
 
 const pieceBytes = 1 << 20;
@@ -7,14 +7,14 @@ const lineFeed = 0x0a;
 
 export interface Line {
   offset: number;
-  /** Without its line feed; cut off where the line is too long. */
+  /** Without its line feed; truncated if the line is too long. */
   bytes: Buffer;
   length: number;
-  /** It ends with a line feed, and not with the file. */
+  /** It ends with a line feed, not with the end of the file. */
   isWhole: boolean;
 }
 
-/** Lines up to so many bytes are given as they are; of longer ones only the beginning. */
+/** Yields each line; of lines longer than `mostBytes` only the beginning. */
 export async function* linesOf(path: string, mostBytes: number): AsyncGenerator<Line> {
   const file = await open(path, 'r');
   try {
@@ -25,7 +25,7 @@ export async function* linesOf(path: string, mostBytes: number): AsyncGenerator<
     const take = (part: Buffer): void => {
       length += part.length;
       if (held >= mostBytes) return;
-      // A copy: the piece is read into again.
+      // A copy, since the buffer is reused.
       pieces.push(Buffer.from(part.subarray(0, mostBytes - held)));
       held += pieces.at(-1)!.length;
     };
@@ -53,7 +53,7 @@ export async function* linesOf(path: string, mostBytes: number): AsyncGenerator<
   }
 }
 
-/** Adds lines to a file that only this process writes. */
+/** Appends lines to a file that only this process writes. */
 export class LineFile {
   readonly #file: FileHandle;
   #size: number;
@@ -64,7 +64,7 @@ export class LineFile {
     this.#size = size;
   }
 
-  /** What was written in part when a process ended is taken away. `size`: up to its last line. */
+  /** `size`: end of the last complete line; anything after it is removed. */
   static async open(path: string, size: number): Promise<LineFile> {
     const file = await open(path, 'a', 0o600);
     await file.truncate(size);

@@ -1,4 +1,4 @@
-// What the routes of batches say of themselves. Mounted with them by dialect.
+// The reference entries of the batch routes. Mounted with the routes by dialect.
 import { errorResponse as error } from '../reference/errors.js';
 import type { Body, Operation } from '../reference/operation.js';
 import { pageOf, pageQuery } from '../reference/shapes.js';
@@ -13,13 +13,13 @@ const body: Body = {
   read: readBatch,
   examples: [{ input_file_id: 'file-0123', endpoint: '/v1/chat/completions', completion_window: '24h' }, { input_file_id: 'a', endpoint: '/v1/embeddings', completion_window: '1h', output_expires_after: {} }],
   words: {
-    input_file_id: 'An uploaded file: a request in each line, `{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`.',
-    endpoint: 'The route that all of them ask.',
-    completion_window: 'How long it may take: `24h`, up to `30d`.',
-    metadata: 'Repeated in the batch.',
-    output_expires_after: 'How long the files of answers are kept. Without it, until they are deleted.',
+    input_file_id: 'An uploaded file with one request per line: `{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`.',
+    endpoint: 'The route of all requests in the file.',
+    completion_window: 'How long the batch may take, such as `24h`; at most `30d`.',
+    metadata: 'Echoed in the batch.',
+    output_expires_after: 'How long to keep the output files. If omitted, until they are deleted.',
     'output_expires_after.anchor': { text: '`created_at`.', default: 'created_at' },
-    'output_expires_after.seconds': 'From then on.',
+    'output_expires_after.seconds': 'Seconds from the creation of each file.',
   },
 };
 
@@ -28,8 +28,8 @@ const batch = named('Batch', object({
   errors: nullable(object({ object: 'list', data: list(object({ code: text, line: nullable(integer), message: text, param: nullable(text) })) })),
   input_file_id: text, completion_window: text,
   status: words('validating', 'failed', 'in_progress', 'finalizing', 'completed', 'expired', 'cancelling', 'cancelled'),
-  output_file_id: told(nullable(text), 'The answers, a line each.'), error_file_id: told(nullable(text), 'What became of the other lines.'),
-  created_at: integer, in_progress_at: at('When it began, in seconds since 1970.'), expires_at: integer,
+  output_file_id: told(nullable(text), 'File of answers, one per line.'), error_file_id: told(nullable(text), 'File of the requests that failed, one per line.'),
+  created_at: integer, in_progress_at: at('When it started, in seconds since 1970.'), expires_at: integer,
   finalizing_at: nullable(integer), completed_at: nullable(integer), failed_at: nullable(integer), expired_at: nullable(integer), cancelling_at: nullable(integer), cancelled_at: nullable(integer),
   request_counts: object({ total: integer, completed: integer, failed: integer }),
   metadata: nullable(mapOf(anything)),
@@ -39,8 +39,8 @@ const params = { id: 'Of the batch.' };
 const pages = 'client_refused';
 
 export const operations = {
-  create: { id: 'createBatch', topic, summary: 'Answer the requests of a file while nobody else asks.', body, reply: { schema: batch }, error, errors: [pages, 'file_not_found', 'queue_full', 'disk_full', 'store_unwritable'] },
-  list: { id: 'listBatches', topic, summary: 'The batches, the newest first.', query: pageQuery(20, 100), reply: { schema: pageOf('BatchList', batch) }, error, errors: [pages, 'invalid_value', 'invalid_type', 'store_unwritable'] },
-  get: { id: 'retrieveBatch', topic, summary: 'What a batch is at.', params, reply: { schema: batch }, error, errors: [pages, 'batch_not_found', 'store_unwritable'] },
-  cancel: { id: 'cancelBatch', topic, summary: 'End a batch; what was answered stays.', params, reply: { schema: batch }, error, errors: [pages, 'batch_not_found', 'invalid_value', 'store_unwritable'] },
+  create: { id: 'createBatch', topic, summary: 'Answer the requests of a file while the server is otherwise idle.', body, reply: { schema: batch }, error, errors: [pages, 'file_not_found', 'queue_full', 'disk_full', 'store_unwritable'] },
+  list: { id: 'listBatches', topic, summary: 'List the batches, newest first.', query: pageQuery(20, 100), reply: { schema: pageOf('BatchList', batch) }, error, errors: [pages, 'invalid_value', 'invalid_type', 'store_unwritable'] },
+  get: { id: 'retrieveBatch', topic, summary: 'Get the state of a batch.', params, reply: { schema: batch }, error, errors: [pages, 'batch_not_found', 'store_unwritable'] },
+  cancel: { id: 'cancelBatch', topic, summary: 'Cancel a batch; the answers so far are kept.', params, reply: { schema: batch }, error, errors: [pages, 'batch_not_found', 'invalid_value', 'store_unwritable'] },
 } as const satisfies Record<string, Operation>;

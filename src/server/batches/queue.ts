@@ -1,20 +1,20 @@
-// Which batch is worked on: the oldest that has not ended and that no other server works on, one
-// after the other. Made by dialect.
+// Runs one batch after the other: the oldest that has not ended and that no other server works on.
+// Made by dialect.
 import { RecuaError } from '../../errors.js';
 import { tryLock, type Lock } from '../../system/lock-file.js';
 import { isOver, type BatchRecord } from './batch-store.js';
 import { BatchWork, type Places } from './work.js';
 
-/** That wait or are worked on; more are refused. */
+/** Most waiting batches; more are refused. */
 const mostWaiting = 100;
-/** When to look again after a batch that another server works on. */
+/** When to check again for a batch that another server works on. */
 const lockedMs = 2_000;
 
 export class BatchQueue {
   readonly #places: Places;
   readonly #waiting: string[] = [];
   #work: BatchWork | undefined;
-  /** Resolves when it is known whether the next one can be worked on here. */
+  /** Resolves when it is known whether the next batch can run here. */
   #picked: Promise<unknown> = Promise.resolve();
   #isBusy = false;
   #going: Promise<void> = Promise.resolve();
@@ -27,7 +27,7 @@ export class BatchQueue {
     });
   }
 
-  /** What an earlier run of the server left. */
+  /** Queues the batches that an earlier run of the server left unfinished. */
   async resume(): Promise<void> {
     const left = (await this.#places.store.list()).filter(({ batch }) => !isOver(batch));
     for (const { batch } of left.reverse()) this.add(batch.id);
@@ -42,7 +42,7 @@ export class BatchQueue {
     if (!this.#isBusy) this.#going = this.#go();
   }
 
-  /** As it is just now, where it is worked on here. */
+  /** Its current state, if it runs here. */
   find(id: string): BatchRecord | undefined {
     return this.#work?.isCounted && this.#work.record.batch.id === id ? this.#work.record : undefined;
   }
@@ -54,7 +54,7 @@ export class BatchQueue {
       await this.#work.cancel();
       return this.#work.record;
     }
-    if (!this.#waiting.includes(id)) throw new RecuaError('invalid_value', `The batch ${id} is worked on by another server; only that can cancel it.`);
+    if (!this.#waiting.includes(id)) throw new RecuaError('invalid_value', `The batch ${id} is running on another server; only that one can cancel it.`);
     record.batch.status = 'cancelling';
     record.batch.cancelling_at = Math.floor(Date.now() / 1_000);
     await this.#places.store.put(record);
@@ -80,12 +80,12 @@ export class BatchQueue {
     this.#isBusy = false;
   }
 
-  /** Sets the work, where there is some for this server. */
+  /** Sets `#work`, if this server can run the batch. */
   async #pick(id: string): Promise<Lock | undefined> {
     const { store } = this.#places;
     const lock = await tryLock(await store.lockOf(id));
     if (!lock) {
-      // Another server has it, or one that is about to end.
+      // Another server holds it, perhaps one that is about to stop.
       setTimeout(() => this.add(id), lockedMs).unref();
       return undefined;
     }
@@ -94,7 +94,7 @@ export class BatchQueue {
     return lock;
   }
 
-  /** Not for what a request did: its files cannot be used. */
+  /** For errors of the batch itself, such as unusable files, not of its requests. */
   async #fail(id: string, { code, message }: RecuaError): Promise<void> {
     const { store, gateway } = this.#places;
     gateway.log('error', `${id} ${code}: ${message}`);

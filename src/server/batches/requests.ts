@@ -1,19 +1,19 @@
-// The requests of a batch: each line of its file is checked before the first is worked on, and read
-// again when it is its turn.
+// The requests of a batch. Every line of the file is checked before the first request runs, and
+// read again when its turn comes.
 import type { FileHandle } from 'node:fs/promises';
 import { RecuaError } from '../../errors.js';
 import { Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
 import { linesOf } from './lines.js';
 import type { BatchProblem } from './batch-store.js';
 
-/** As OpenAI takes them. */
+/** OpenAI's limit. */
 const mostRequests = 50_000;
 const mostProblems = 100;
 const mostIdLength = 512;
 
 export const endpoints = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/responses'] as const;
 
-/** Where the line of a request is. */
+/** The place of a request's line in the file. */
 export interface BatchRequest {
   customId: string;
   offset: number;
@@ -31,7 +31,7 @@ export async function checkRequests(path: string, endpoint: string, mostBytes: n
     try {
       if (length > mostBytes) throw new RecuaError('body_too_large', `Expected lines of at most ${mostBytes} bytes, got one of ${length}.`);
       const { customId } = readRequest(bytes, endpoint);
-      if (known.has(customId)) throw new RecuaError('invalid_value', `Expected another custom_id in each line, got ${JSON.stringify(customId.slice(0, 80))} again.`, { param: 'custom_id' });
+      if (known.has(customId)) throw new RecuaError('invalid_value', `Expected a different custom_id in each line, got ${JSON.stringify(customId.slice(0, 80))} again.`, { param: 'custom_id' });
       known.add(customId);
       requests.push({ customId, offset, length });
       if (requests.length > mostRequests) throw new RecuaError('invalid_value', `Expected at most ${mostRequests} requests.`);
@@ -55,7 +55,7 @@ export async function bodyOf(file: FileHandle, { offset, length }: BatchRequest,
 function readRequest(bytes: Buffer, endpoint: string): { customId: string; body: object } {
   let value: unknown;
   try {
-    // Some editors begin a file with a mark of its byte order.
+    // Some editors start a file with a byte order mark.
     value = JSON.parse(bytes.toString().replace(/^\uFEFF/, ''));
   } catch (cause) {
     throw new RecuaError('invalid_json', `The line is not valid JSON: ${(cause as Error).message}.`, { cause });

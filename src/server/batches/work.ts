@@ -1,6 +1,6 @@
-// Works on one batch, from wherever it was left: requests that have a line in one of its two files
-// are done. Each line is written whole, so a process that is killed loses the lines it worked on,
-// which are then done anew, and writes none twice.
+// Runs one batch, from wherever it was left: requests with a line in one of its two output files
+// are done. Lines are written atomically. A killed process only loses the requests in progress,
+// which run again later, and no line is written twice.
 import { randomBytes } from 'node:crypto';
 import { open, type FileHandle } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -20,15 +20,15 @@ export interface Places {
   idle: Idle;
 }
 
-/** What may be otherwise when it is tried again. */
+/** Statuses that may differ on a retry. */
 const passing: ReadonlySet<number> = new Set([408, 429, 499, 503]);
-/** An engine that died of a request may do so again. */
+/** Attempts for a request that crashes the engine. */
 const mostCrashes = 3;
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-/** What passes mostly does within moments, as a model that is loading; to ask costs little. */
+/** Temporary errors, such as a loading model, mostly end soon, and retrying is cheap. */
 const longestAskPauseMs = 2_000;
-/** Node's timers count in 32 bits. */
+/** Limit of Node's timers, which use 32 bits. */
 const longestTimerMs = 2 ** 31 - 1;
 
 type Line = { customId: string; response: object } | { customId: string; error: { code: string; message: string } };
@@ -37,7 +37,7 @@ export class BatchWork {
   readonly record: BatchRecord;
   readonly #places: Places;
   readonly #stop = new AbortController();
-  /** No line is worked on any more: the batch is stopped, or its time is over. */
+  /** Ends all lines: the batch is stopped, or its time is over. */
   readonly #end = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #cancelled = false;
@@ -53,12 +53,12 @@ export class BatchWork {
     this.#timer.unref();
   }
 
-  /** What was done before is counted. */
+  /** Whether earlier results have been counted. */
   get isCounted(): boolean {
     return this.#isCounted;
   }
 
-  /** Lines that are being worked on are left; what is done is given. */
+  /** Abandons lines in progress; finished answers are kept. */
   async cancel(): Promise<void> {
     const { batch } = this.record;
     if (batch.status === 'finalizing' || batch.completed_at !== null) return;
@@ -67,7 +67,7 @@ export class BatchWork {
     this.stop();
   }
 
-  /** The server stops: the batch goes on when it starts again. */
+  /** For a stop of the server, whose next start resumes the batch. */
   stop(): void {
     this.#stop.abort();
     this.#end.abort();
@@ -105,7 +105,7 @@ export class BatchWork {
     }
   }
 
-  /** As many at once as the engine takes. */
+  /** Runs as many lines at once as `idle` has slots. */
   async #all(requests: readonly BatchRequest[], input: FileHandle): Promise<void> {
     const next = requests[Symbol.iterator]();
     const worker = async (): Promise<void> => {
@@ -121,9 +121,9 @@ export class BatchWork {
     let crashes = 0;
     let pauseMs = firstPauseMs;
     while (!signal.aborted) {
-      if (Date.now() >= expiresMs) return await this.#write({ customId, error: { code: 'batch_expired', message: 'The batch expired before this request was worked on.' } });
+      if (Date.now() >= expiresMs) return await this.#write({ customId, error: { code: 'batch_expired', message: 'The batch expired before this request was answered.' } });
       const reply = await this.#ask(request, input).catch((thrown: unknown) => thrown as Error);
-      // It gave way, its time was over, or the batch was stopped.
+      // The line gave way, the time of the batch is over, or the batch was stopped.
       if (reply instanceof Error && reply.name === 'AbortError') continue;
       const { status, requestId, body } = reply instanceof Error ? { status: 503, requestId: '', body: Buffer.alloc(0) } : reply;
       if (!passing.has(status) && !(status === 500 && isCrash(body) && ++crashes < mostCrashes)) {
@@ -151,7 +151,7 @@ export class BatchWork {
         await (failed ? this.#errors : this.#output).add(value);
         break;
       } catch (thrown) {
-        this.#places.gateway.log('warn', `${this.record.batch.id} waits, its answers cannot be written: ${RecuaError.from(thrown).message}`);
+        this.#places.gateway.log('warn', `${this.record.batch.id} is waiting because its answers cannot be written: ${RecuaError.from(thrown).message}`);
         await wait(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => undefined);
         if (this.#stop.signal.aborted) return;
       }
@@ -180,7 +180,7 @@ export class BatchWork {
   }
 }
 
-/** Reads which requests have a line, and cuts off a last one that is not whole. */
+/** Collects the requests that have a line, and removes an incomplete last line. */
 async function openLines(path: string, done: Set<string>): Promise<LineFile> {
   let size = 0;
   const read = async (): Promise<void> => {
@@ -196,7 +196,7 @@ async function openLines(path: string, done: Set<string>): Promise<LineFile> {
   return await LineFile.open(path, size);
 }
 
-/** Lines that another server wrote by now, or an earlier run of this one. */
+/** Counts the lines that another server, or an earlier run, has written so far. */
 export async function countDone({ batch, outputId, errorId }: BatchRecord, files: FileStore): Promise<void> {
   const [completed, failed] = [await wholeLines(await files.pathOf(outputId)), await wholeLines(await files.pathOf(errorId))];
   batch.request_counts = { ...batch.request_counts, completed, failed };

@@ -1,25 +1,27 @@
-// How much memory the bodies of all requests may take together: a small compressed request may hold
-// 32 MiB of text, and a hundred of them are more than a process has. Made by app; json-body charges
-// what arrives, engine/gateway/requests says when the text is gone.
+// Limits the memory that the bodies of all requests take together: a small compressed request may
+// hold 32 MiB of text, and a hundred of them exceed the memory of a process. Made by app; json-body
+// charges the bytes that arrive, engine/gateway/requests says when the text is gone.
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import { RecuaError } from '../../errors.js';
 
 /**
- * What a byte of JSON takes while its request is held: text of 16 bits a character, once parsed and
+ * Memory for a byte of JSON while its request is held: text of 16 bits a character, once parsed and
  * once on its way to the engine.
  */
 export const bytesPerByte = 4;
-/** What an object or array takes, and what a field of an object may, beyond its text. */
+/** Memory for an object or array, and for a field of an object, in addition to its text. */
 export const bytesPerContainer = 64;
 export const bytesPerField = 96;
 
-/** Where memory is full, a body that has been arriving for so long gives way to one that comes. */
+/**
+ * When memory is full, a body that has been arriving for longer than this gives way to a new one.
+ */
 const arrivalMs = 10_000;
 
 /**
- * A quarter of what V8 may use for objects, at most an eighth of the machine's memory (or of what
- * this process may use).
+ * A quarter of V8's heap limit, but at most an eighth of the machine's memory (or of the memory
+ * that this process may use).
  */
 export function defaultBodyMemory(): number {
   const limit = process.constrainedMemory?.() ?? 0;
@@ -39,7 +41,7 @@ export class BodyMemory {
     this.#arrivalMs = patienceMs;
   }
 
-  /** The most bytes that a body may have to fit alone. */
+  /** Bytes of the largest body that fits at all. */
   get largestBody(): number {
     return Math.floor(this.sizeBytes / bytesPerByte);
   }
@@ -48,27 +50,27 @@ export class BodyMemory {
     return this.#usedBytes;
   }
 
-  /** The share of a body that begins to arrive. */
+  /** Opens the share of a body that begins to arrive. */
   open(): BodyShare {
     const share = new BodyShare(this);
     this.#arriving.add(share);
     return share;
   }
 
-  /** For BodyShare alone, as are the next two. */
+  /** Only BodyShare calls this and the next two. */
   take(share: BodyShare, bytes: number): void {
     if (share.bytes + bytes > this.sizeBytes) {
       const message = `The request body takes more memory than there is for all bodies together, which is ${this.sizeBytes} bytes.`;
       throw new RecuaError('body_too_large', message);
     }
-    // Those that trickle must not hold the memory for ever.
+    // Slow bodies must not hold the memory forever.
     const nowMs = performance.now();
     for (const other of this.#arriving) {
       if (this.#usedBytes + bytes <= this.sizeBytes || nowMs - other.startMs < this.#arrivalMs) break;
       if (other !== share) other.giveWay();
     }
     if (this.#usedBytes + bytes > this.sizeBytes) {
-      throw new RecuaError('body_memory_full', 'The bodies of other requests take all the memory there is for them; try again in a moment.');
+      throw new RecuaError('body_memory_full', 'The bodies of other requests use up all the memory for bodies; try again in a moment.');
     }
     this.#usedBytes += bytes;
   }
@@ -82,11 +84,11 @@ export class BodyMemory {
   }
 }
 
-/** What one body holds. */
+/** The memory of one body. */
 export class BodyShare {
   readonly startMs = performance.now();
   readonly #memory: BodyMemory;
-  /** Called if the body must end for others while it arrives. */
+  /** Called if the body has to give way while it arrives. */
   onGiveWay: (error: RecuaError) => void = () => undefined;
   #bytes = 0;
   #lent = false;
@@ -101,8 +103,8 @@ export class BodyShare {
   }
 
   /**
-   * @throws RecuaError `body_memory_full` where there is no room for so much more, `body_too_large`
-   * where there never is
+   * @throws RecuaError `body_memory_full` if there is no room now, `body_too_large` if there can
+   * never be
    */
   add(bytes: number): void {
     if (this.#over) return;
@@ -110,27 +112,27 @@ export class BodyShare {
     this.#bytes += bytes;
   }
 
-  /** All of it is here. */
+  /** The body is complete. */
   arrived(): void {
     this.#memory.arrived(this);
   }
 
   /**
-   * The engine takes the text over. It calls the result once the text is gone from this process.
+   * Hands the text to the engine, which calls the result once the text is gone from this process.
    */
   lend(): () => void {
     this.#lent = true;
     return () => this.#end();
   }
 
-  /** The response is over: what the engine does not have is gone. */
+  /** The response is over. Frees the memory unless the engine has the text. */
   release(): void {
     if (!this.#lent) this.#end();
   }
 
   giveWay(): void {
     this.#end();
-    this.onGiveWay(new RecuaError('request_timeout', 'The body arrived slowly, and others needed the memory that it held; send it again.'));
+    this.onGiveWay(new RecuaError('request_timeout', 'The body arrived too slowly and had to free its memory for other requests; send it again.'));
   }
 
   #end(): void {

@@ -1,7 +1,7 @@
-// Receives the bytes of one request body: refuses what is declared too large before it is sent,
-// stops in the middle of what grows too large, undoes compression, and counts all of it as it
-// comes. Called by json-body; how a refusal leaves the connection is hang-up's. Not express.raw(),
-// which tells nobody what it holds and reads a body to its end to refuse it.
+// Receives the bytes of one request body. Refuses a body that is declared too large before it is
+// sent, stops one that grows too large, decompresses, and charges the bytes as they arrive. Called
+// by json-body; hang-up decides what happens to the connection after a refusal. express.raw() does
+// not report the memory it holds, and reads a body to its end before it refuses it.
 import type { IncomingMessage } from 'node:http';
 import type { Readable, Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
@@ -13,28 +13,28 @@ const decompressors: Record<string, () => Transform> = { gzip: createGunzip, 'x-
 
 const firstBytes = 64 * 1024;
 
-/** Requests with `Expect: 100-continue` whose clients wait for a word before they send the body. */
+/** Requests with `Expect: 100-continue` whose clients have not been told to send the body. */
 const waitingForWord = new WeakSet<IncomingMessage>();
 
 /**
- * Called by listen for Node's event 'checkContinue', which would else promise at once to read
- * everything.
+ * Called by listen for Node's event 'checkContinue'. Without a listener, Node would tell the client
+ * to send everything.
  */
 export function keepWaiting(req: IncomingMessage): void {
   waitingForWord.add(req);
 }
 
-/** Whether the client was told nothing, so that it may or may not send its body. */
+/** Whether the client still waits for "100 Continue", and so may or may not send its body. */
 export function isKeptWaiting(req: IncomingMessage): boolean {
   return waitingForWord.has(req);
 }
 
-/** The body is wanted: a client that waits for a word gets it. */
+/** Sends "100 Continue" to a client that waits for it. */
 export function letSend(req: IncomingMessage, res: Response): void {
   if (waitingForWord.delete(req)) res.writeContinue();
 }
 
-/** All bytes of the body; none where there is none. What they take is added to the share. */
+/** All bytes of the body, which may be none. Their memory is charged to the share. */
 export async function readBody(req: Request, res: Response, limitBytes: number, share: BodyShare): Promise<Buffer> {
   const declared = Number(req.headers['content-length'] ?? 0);
   if (declared > limitBytes) throw tooLarge(limitBytes);
@@ -42,7 +42,7 @@ export async function readBody(req: Request, res: Response, limitBytes: number, 
   const decompress = encoding === 'identity' ? undefined : decompressors[encoding];
   if (encoding !== 'identity' && !decompress) {
     throw new RecuaError('unsupported_media_type',
-      `Expected a body as it is or compressed by gzip, deflate or br, got Content-Encoding ${JSON.stringify(encoding.slice(0, 40))}.`);
+      `Expected a body that is uncompressed or compressed with gzip, deflate or br, got Content-Encoding ${JSON.stringify(encoding.slice(0, 40))}.`);
   }
   letSend(req, res);
   const inflater = decompress?.();
@@ -58,8 +58,8 @@ export async function readBody(req: Request, res: Response, limitBytes: number, 
 }
 
 /**
- * In one buffer that doubles: a client may send a byte at a time, and each as a Buffer of its own
- * costs a hundred times as much.
+ * Uses one buffer that doubles. A client may send one byte at a time, and a Buffer for each would
+ * cost a hundred times as much.
  */
 function collect(req: IncomingMessage, source: Readable, declared: number, limitBytes: number, share: BodyShare): Promise<Buffer> {
   let buffer = Buffer.allocUnsafeSlow(Math.min(firstBytes, declared || firstBytes));
@@ -87,14 +87,14 @@ function collect(req: IncomingMessage, source: Readable, declared: number, limit
     };
     const end = (): void => settle();
     const gone = (): void => {
-      // Its bytes may have come whole, and with its socket be gone before they were read.
+      // All bytes may have arrived even though the socket closed before they were read.
       if (!req.readableEnded) settle(new RecuaError('cancelled', 'The client went away while its request was being read.'));
     };
     const broken = (cause: Error): void => {
       settle(source === req ? new RecuaError('cancelled', 'The client went away while its request was being read.')
         : new RecuaError('invalid_json', `The request body cannot be decompressed: ${cause.message}.`, { cause }));
     };
-    // Listened to for good: an error may follow the one that ended it.
+    // Never removed: another error may follow the one that ended it.
     source.on('error', broken);
     if (source !== req) req.on('error', gone);
     source.on('data', take).once('end', end);

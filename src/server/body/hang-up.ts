@@ -1,18 +1,18 @@
-// Replies to a request whose body is not read to its end, and ends the connection after it. Called
-// by error-reply.
+// Replies to a request whose body is not read to its end, then closes the connection. Called by
+// error-reply.
 import type { Request, Response } from 'express';
 import { isKeptWaiting } from './body-reader.js';
 
-/** Node reads the rest of a body no larger than this and keeps the connection. */
+/** Up to this size, the rest of a body is read and the connection kept. */
 const worthReadingBytes = 64 * 1024;
 /**
- * A client that sends on when it has its reply may do so for so long. Closing while bytes come
- * would make its reply be lost.
+ * How long a client may keep sending after it got its reply. Closing while bytes arrive would lose
+ * the reply.
  */
 const lastMs = 2_000;
 const lastBytes = 4 * 1024 * 1024;
 
-/** Whether more of the body may come than is worth reading. */
+/** Whether more of the body may follow than is worth reading. */
 export function hasLongRest(req: Request): boolean {
   if (req.complete) return false;
   if (req.headers['transfer-encoding'] !== undefined || isKeptWaiting(req)) return true;
@@ -20,7 +20,7 @@ export function hasLongRest(req: Request): boolean {
 }
 
 /**
- * Sends the whole reply at once; the connection closes when the client has stopped sending, soon in
+ * Sends the whole reply at once. The connection closes when the client stops sending, or soon in
  * any case.
  */
 export function replyAndHangUp(req: Request, res: Response, body: object): void {

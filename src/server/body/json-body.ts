@@ -1,6 +1,6 @@
-// Reads a request body into JSON: media type, size, encoding, nesting, syntax, each with its own
-// coded error. Express middleware of the POST routes. The bytes are looked at before they are
-// parsed: V8 needs over a gigabyte to refuse 32 MiB of "[".
+// Parses a request body as JSON, with separate errors for media type, size, encoding, nesting and
+// syntax. Express middleware of the POST routes. The bytes are checked before they are parsed: V8
+// needs over a gigabyte to refuse 32 MiB of "[".
 import type { Request, RequestHandler, Response, NextFunction } from 'express';
 import { RecuaError } from '../../errors.js';
 import { bytesPerByte, bytesPerContainer, bytesPerField, type BodyMemory, type BodyShare } from './body-memory.js';
@@ -8,21 +8,20 @@ import { readBody } from './body-reader.js';
 import { Rounds } from './rounds.js';
 
 /**
- * Objects and arrays inside each other. JSON schemas, the deepest thing clients send, stay under
- * 30.
+ * Nesting of objects and arrays. JSON schemas, the deepest JSON that clients send, stay under 30.
  */
 const maxDepth = 100;
 /**
- * Objects and arrays in all: 2,048 token arrays, or 10,000 messages of several parts, stay far
- * under it.
+ * Total objects and arrays. 2,048 token arrays, or 10,000 messages of several parts, stay far under
+ * this.
  */
 const maxContainers = 200_000;
-/** Fields of objects in all: the largest are a bias for each token of a vocabulary. */
+/** Total fields of objects. The largest bodies have a bias for each token of a vocabulary. */
 const maxFields = 500_000;
 
 /**
- * What the engine is given to call once it no longer holds the text of this request in this
- * process.
+ * Returns a function for the engine to call once it no longer holds the text of this request in
+ * this process.
  */
 export function lendBody(res: Response): () => void {
   const share = res.locals['body'] as BodyShare | undefined;
@@ -30,21 +29,21 @@ export function lendBody(res: Response): () => void {
 }
 
 /**
- * Counts JSON of so many bytes that is read beside the body. Throws where there is no memory for
+ * Charges `bytes` of JSON that is read in addition to the body. Throws if there is no memory for
  * it.
  */
 export function holdMore(res: Response, bytes: number): void {
   (res.locals['body'] as BodyShare | undefined)?.add(bytes * bytesPerByte);
 }
 
-/** The parsed body, which nobody else keeps from then on. */
+/** Takes the parsed body off the request, so that only the caller holds it. */
 export function takeBody(req: Request): unknown {
   const body: unknown = req.body;
   req.body = undefined;
   return body;
 }
 
-/** `takesAnyType`: whether this request may have a body that does not say that it is JSON. */
+/** `takesAnyType`: whether this request's body may lack the JSON media type. */
 export function jsonBody(limitBytes: number, memory: BodyMemory, takesAnyType: (req: Request) => boolean = () => false): RequestHandler[] {
   const most = Math.min(limitBytes, memory.largestBody);
   const rounds = new Rounds();
@@ -70,16 +69,16 @@ function requireJson(req: Request, _res: Response, next: NextFunction): void {
   const header = req.headers['content-type'];
   const mend = 'Send the header "Content-Type: application/json".';
   if (header === undefined) {
-    // A page's script may send bytes without a type to any address, and no browser asks us before.
+    // A script of any web page may send untyped bytes here without a preflight.
     if (hasBody(req)) throw new RecuaError('unsupported_media_type', `Expected a JSON body, got one without Content-Type. ${mend}`);
     return next();
   }
   const [type = '', ...parameters] = header.toLowerCase().split(';').map((part) => part.trim());
   const charset = parameters.find((part) => part.startsWith('charset='))?.slice('charset='.length).replaceAll('"', '');
-  // Browsers send text/plain and form types across origins without asking first: no such request
-  // may start work.
+  // Browsers send text/plain and form types across origins without a preflight, so such requests
+  // must not start work.
   if (type !== 'application/json' && !/^application\/[\w.-]+\+json$/.test(type)) {
-    const curl = type === 'application/x-www-form-urlencoded' ? ' (what curl -d sends where no -H says otherwise)' : '';
+    const curl = type === 'application/x-www-form-urlencoded' ? ' (the default of curl -d)' : '';
     throw new RecuaError('unsupported_media_type', `Expected a JSON body, got Content-Type ${JSON.stringify(type.slice(0, 80))}${curl}. ${mend}`);
   }
   if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8' && charset !== 'us-ascii') {
@@ -113,13 +112,13 @@ function parse(bytes: Buffer, share: BodyShare): unknown {
   return body;
 }
 
-/** Two escapes spell a character beyond the first 65,536; one of them alone is no text. */
+/** Refuses unpaired surrogates: characters beyond the first 65,536 need two \u escapes. */
 function refuseHalves(value: unknown, path: string): void {
   if (typeof value === 'string') {
     const at = value.search(/\p{Surrogate}/u);
     if (at < 0) return;
     const escape = `\\u${value.charCodeAt(at).toString(16)}`;
-    throw new RecuaError('invalid_value', `Expected ${path || 'the body'} to be text, got ${escape} at character ${at + 1}, which is half of a character: its other half is missing. Cut texts between characters.`, { param: path });
+    throw new RecuaError('invalid_value', `Expected ${path || 'the body'} to be text, got ${escape} at character ${at + 1}, which is half of a character (an unpaired surrogate). Cut texts between characters.`, { param: path });
   }
   if (Array.isArray(value)) value.forEach((item, index) => refuseHalves(item, `${path}[${index}]`));
   else if (typeof value === 'object' && value !== null) {
@@ -131,8 +130,9 @@ function refuseHalves(value: unknown, path: string): void {
 }
 
 /**
- * What the objects of this JSON take beyond its text. Throws on bytes that would cost more to parse
- * than any real request. Sound for UTF-8: its other bytes are over 0x7f.
+ * Memory that the objects of this JSON take in addition to its text. Throws on bytes that would
+ * cost more to parse than any real request. Byte-wise scanning is sound, since all other bytes of
+ * UTF-8 are over 0x7f.
  */
 function weigh(bytes: Buffer): number {
   const [quote, backslash, colon] = [0x22, 0x5c, 0x3a];

@@ -1,12 +1,12 @@
-// Spreads requests that came together over the rounds of the event loop, so that what comes between
-// them (a look at /health, the pieces of streams) waits for one of them and not for all. Gateway
-// process; used by json-body.
+// Spreads requests that arrive together over several turns of the event loop, so that other work
+// (/health, pieces of streams) waits for one of them and not for all. Gateway process; used by
+// json-body.
 
 export class Rounds {
   readonly #waiting: (() => void)[] = [];
   #isTaken = false;
 
-  /** Undefined where nobody had this round yet. */
+  /** Undefined if this turn is still free. */
   next(): Promise<void> | undefined {
     if (this.#isTaken) return new Promise((resolve) => void this.#waiting.push(resolve));
     this.#isTaken = true;

@@ -1,6 +1,5 @@
-// The one place where a request is admitted and gets its model: from the parsed body to the lease,
-// and back when the answer has ended, however it ended. Called by app for each route that a model
-// answers.
+// The only place where a request is admitted and gets its model: from the parsed body to the lease,
+// which is released however the answer ends. Called by app for each route that a model answers.
 import type { Request, RequestHandler, Response } from 'express';
 import type { Lease } from '../../engine/pool-api.js';
 import { RecuaError } from '../../errors.js';
@@ -14,29 +13,29 @@ import { factsOf } from '../http/facts.js';
 import { failureOf } from '../http/traffic.js';
 
 /**
- * One request on its way. None of its methods may keep the body: the engine says when the text is
- * gone.
+ * One request in progress. None of its methods may keep the body, since the engine decides when its
+ * text is freed.
  */
 export interface Exchange {
   /**
-   * Throws for what is wrong with any model. Called where the model has to be loaded first, so that
-   * nothing is loaded for nothing.
+   * Throws for errors that do not depend on the model. Called if the model must be loaded first, so
+   * that it is not loaded for an invalid request.
    */
   check(body: Fields): void;
-  /** The model of that name is being loaded, which may take long. */
+  /** The model is being loaded, which may take long. */
   wait?(id: string): void;
-  /** Hands the request to the engine. `warnings`: what the answer tells of besides. */
+  /** Hands the request to the engine. `warnings`: additional ones for the answer. */
   begin(body: Fields, lease: Lease, signal: AbortSignal, warnings: readonly string[]): void;
-  /** Answers; resolves when nothing more is asked of the engine. */
+  /** Answers; resolves when the engine is no longer needed. */
   answer(): Promise<void>;
-  /** The last word of an exchange that failed; false leaves the error to the app. */
+  /** Reports the failure of the exchange; false leaves the error to the app. */
   fail?(error: RecuaError): boolean;
 }
 
-/** Bounds that no model has, for checks before there is one. */
+/** Bounds beyond any model, for checks before the model is known. */
 export const anyModel = { vocabSize: int32Max, contextSize: int32Max, embeddingSize: int32Max } as const;
 
-/** For who reads a body without a model. */
+/** For reading a body without a model. */
 export const anyContext: ChatContext = { defaults: { temperature: answerSettings.temperature.fallback, maxTokens: answerSettings.maxTokens.fallback }, model: anyModel };
 
 export function inference(gateway: Gateway, open: (res: Response) => Exchange): RequestHandler {
@@ -56,7 +55,7 @@ export function inference(gateway: Gateway, open: (res: Response) => Exchange): 
   };
 }
 
-/** The body lives only in here, so that it is gone while the answer is written. */
+/** Holds the only reference to the body, so that it is freed while the answer is generated. */
 async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, res: Response, exchange: Exchange, signal: AbortSignal): Promise<Lease> {
   const body = Fields.of(takeBody(req));
   const { name, keepAliveMs: askedAliveMs } = readAdmission(body);
@@ -75,7 +74,7 @@ async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, r
     } catch (thrown) {
       return traffic.cancel(res, RecuaError.from(thrown));
     }
-    // Whoever asked for no model that there is hears it of the lease.
+    // If the model does not exist, the lease reports it.
     pool.find(name).then(({ id }) => {
       if (waits && !signal.aborted) exchange.wait?.(id);
     }, () => undefined);
@@ -95,9 +94,9 @@ async function admit({ poolFor, staysAnyway, traffic }: Gateway, req: Request, r
 }
 
 /**
- * The body of a request that no model answers, and what its reply tells of fields that nobody
- * reads.
- * @throws RecuaError what `read` throws; `unknown_parameter`
+ * Reads the body of a request that no model answers. `told`: warnings about unknown fields, for the
+ * reply.
+ * @throws RecuaError the errors of `read`; `unknown_parameter`
  */
 export function readAll<Asked>(req: Request, read: (body: Fields) => Asked): { asked: Asked; told: { warnings?: string[] } } {
   const body = Fields.of(takeBody(req));
@@ -106,18 +105,18 @@ export function readAll<Asked>(req: Request, read: (body: Fields) => Asked): { a
   return { asked, told: warnings.length === 0 ? {} : { warnings } };
 }
 
-/** What comes of a keep_alive; it is told where that is nothing. */
+/** The effect of a `keep_alive`, or a warning if it has none. */
 export function residence(keepAliveMs: number | undefined, staysAnyway: string | undefined): { keepAliveMs?: number; warnings: string[] } {
   if (keepAliveMs === undefined) return { warnings: [] };
   return staysAnyway === undefined ? { keepAliveMs, warnings: [] } : { warnings: [staysAnyway] };
 }
 
-/** What is read of each body that a model answers. */
+/** Reads the fields that every request to a model has. */
 export function readAdmission(body: Fields): { name: string | undefined; keepAliveMs: number | undefined } {
   return { name: readModelName(body), keepAliveMs: readKeepAlive(body) };
 }
 
-/** The name that `model` asks for; undefined is the default. */
+/** The name in `model`; undefined means the default model. */
 export function readModelName(body: Fields): string | undefined {
   const name = body.string('model');
   if (name !== undefined && name.length > 4_096) throw wrongValue('model', 'the name of a served model', name);
@@ -127,18 +126,18 @@ export function readModelName(body: Fields): string | undefined {
 const unitsMs: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
 /**
- * How long the model stays after this request: seconds, or a duration as Ollama writes it ("10m",
- * "1h30m"); negative is for ever.
+ * How long the model stays loaded after this request: seconds, or a duration in Ollama's format
+ * ("10m", "1h30m"); negative means forever.
  */
 export function readKeepAlive(body: Fields): number | undefined {
   const value = body.get('keep_alive');
   if (value === undefined) return undefined;
   const ms = typeof value === 'number' ? value * 1_000 : typeof value === 'string' ? durationMs(value.trim()) : NaN;
-  if (!Number.isFinite(ms)) throw wrongValue('keep_alive', 'seconds, or a text such as "10m" or "1h30m", or -1 for ever', value);
+  if (!Number.isFinite(ms)) throw wrongValue('keep_alive', 'seconds, or a string such as "10m" or "1h30m", or -1 for forever', value);
   return ms < 0 ? Infinity : ms;
 }
 
-/** NaN for what is no duration. */
+/** NaN if the text is not a duration. */
 function durationMs(text: string): number {
   const [, sign, rest = ''] = /^([+-]?)(.{1,40})$/.exec(text) ?? [];
   const parts = /^\d{1,9}$/.test(rest) ? [[rest, rest, 's']] : [...rest.matchAll(/(\d{1,9}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)/gy)];

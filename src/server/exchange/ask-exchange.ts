@@ -1,4 +1,4 @@
-// A question with one JSON object as its answer: the prompt of a chat, tokens of a text, vectors.
+// Requests with one JSON object as the reply: the prompt of a chat, tokens of a text, vectors.
 import type { RequestHandler, Response } from 'express';
 import type { Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
@@ -12,15 +12,16 @@ import { anyModel, inference, type Exchange } from './admission.js';
 import type { ChatContext } from './dialect.js';
 
 /**
- * Says that the engine takes the question over: it calls the result once that is gone from here.
+ * Hands the memory of the question to the engine, which calls the result once the text is freed.
  */
 export type Lend = () => Released;
 
 type AskContext = ChatContext & { model: Pick<ModelDescription, 'embeddingSize'> };
 
 /**
- * `read` checks the body; `ask` gets what it returned and makes the reply's body. The engine is to
- * be asked in the same turn. Without `lend` the body counts until the reply is sent.
+ * `read` checks the body; `ask` gets its result and makes the body of the reply. It must call the
+ * engine in the same turn. If it does not call `lend`, the memory of the body counts until the
+ * reply is sent.
  */
 export function askRoute<Question>(
   gateway: Gateway, read: (body: Fields, context: AskContext) => Question,
@@ -40,19 +41,19 @@ export function askRoute<Question>(
         const question = read(body, { defaults: gateway.defaultsOf(lease.id), model: lease.model });
         warnings = [...told, ...checkUnknown(body)];
         asking = ask(question, lease, signal, () => lendBody(res), res);
-        // The same error comes from `answer`.
+        // `answer` throws the same error.
         asking.catch(() => undefined);
       },
       async answer() {
         const answer = await asking!;
-        // A list has no place for them.
+        // An array has no place for warnings.
         res.json(warnings.length === 0 || Array.isArray(answer) ? answer : { ...answer, warnings });
       },
     };
   });
 }
 
-/** What the model would read of a chat; `read` as for the chat itself. */
+/** Renders the prompt of a chat, which `read` reads as for the chat itself. */
 export function renderRoute(
   gateway: Gateway, read: (body: Fields, context: ChatContext) => { request: ChatRequest }, write: (rendered: Rendered) => object,
 ): RequestHandler {

@@ -1,8 +1,8 @@
-// A chat or completion in any dialect: body → engine → one JSON answer or a stream. Headers wait
-// until the engine has accepted the prompt, so that early failures have a real status; unless that
-// takes long, or loading the model does: then they go, and what fails later is a message of the
-// stream. A balancer asks that they wait for the first piece: it can send a request of which it has
-// not heard to another server.
+// A chat or completion in any dialect: body → engine → one JSON answer or a stream. The headers are
+// sent when the engine has accepted the prompt, so that early failures have a real status. If that,
+// or loading the model, takes long, they are sent earlier, and later failures are messages of the
+// stream. A load balancer can ask to hold the headers until the first piece: as long as it has
+// received nothing, it can send the request to another server.
 import type { RequestHandler, Response } from 'express';
 import type { Answer, Engine, Finish, Released } from '../../engine/api.js';
 import type { Lease } from '../../engine/pool-api.js';
@@ -26,23 +26,23 @@ export function chatRoute<Asked extends ChatAsked>(gateway: Gateway, dialect: Ch
   return inference(gateway, (res) => new ChatExchange(gateway, res, dialect));
 }
 
-/** Answers to one prompt: the first is under way, the others begin when that is read. */
+/** Answers to one prompt. The first is running; the others begin when the prompt is evaluated. */
 interface Group {
   first: Answer;
-  /** Of the first, among all answers. */
+  /** Index of the first one among all answers. */
   index: number;
   rest: readonly EngineRequest[];
 }
 
-/** A piece that took so long to be taken waited for the client. */
+/** A piece that took longer than this to send was waiting for the client. */
 const slowReaderMs = 5;
 
-/** What a balancer asks of a stream: no byte of it before its first piece. */
+/** Header of load balancers: send no byte of the stream before its first piece. */
 const openHeader = 'x-stream-opens';
-/** Then, however: programs on the way give up what is silent for a minute. */
+/** Sent after this time anyway, since proxies drop connections that are silent for a minute. */
 const mostHeldMs = 55_000;
 
-/** What is done with each piece of the answers. */
+/** Receives each piece of the answers. */
 type Sink = (delta: Delta, index: number) => Promise<void> | void;
 
 class ChatExchange<Asked extends ChatAsked> implements Exchange {
@@ -51,21 +51,21 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   readonly #dialect: ChatDialect<Asked>;
   #groups: Group[] = [];
   #start: (request: EngineRequest) => Answer = () => { throw new Error('nothing began'); };
-  /** Ends all answers where one failed. */
+  /** Ends all answers when one has failed. */
   readonly #failed = new AbortController();
   #asked: AskedRest<Asked> | undefined;
   #writer: AnswerWriter | undefined;
   #stream: Stream | undefined;
   readonly #client: string;
-  /** Of the whole exchange: the first answer tells them. */
+  /** Warnings of the whole exchange, reported with the first answer. */
   #warnings: readonly string[] = [];
-  /** Of fields that nobody reads. */
+  /** Warnings about unknown fields. */
   #unknown: readonly string[] = [];
   #untilPing: NodeJS.Timeout | undefined;
-  /** Those that were begun, where others may tell them to end their thinking. */
+  /** The answers that have begun, if requests may end their thinking. */
   #controlled: Answer[] | undefined;
   #leave = (): void => undefined;
-  /** What the client wants to be told; the page that shows what runs may want more. */
+  /** The output that the client asked for; the page of running answers may need more. */
   #tells: Telling = {};
   #model = '';
   /** Whether the headers wait for the first piece. */
@@ -89,7 +89,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     this.#openLater(() => this.#writerOf(id));
   }
 
-  /** Clients give up a stream of which nothing is heard, so it begins however long it takes. */
+  /** Opens the stream after a while in any case, since clients give up on silent streams. */
   #openLater(writer: () => AnswerWriter): void {
     const { pingIntervalMs } = this.#gateway.config;
     if (!this.#asked?.stream || this.#stream || pingIntervalMs <= 0) return;
@@ -140,7 +140,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
       if (this.#asked!.stream) await this.#write(writer, promptTokens);
       else await this.#whole(writer);
     } catch (thrown) {
-      // The others end; what they say of that is not why.
+      // The other answers end too, but their errors are not the cause.
       this.#failed.abort(RecuaError.from(thrown));
       throw this.#failed.signal.reason;
     } finally {
@@ -148,7 +148,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     }
   }
 
-  /** After the first byte an error is a message: a stream that just ends would look whole. */
+  /** After the first byte, an error is a message, since a stream that just ends looks complete. */
   fail(error: RecuaError): boolean {
     clearTimeout(this.#untilPing);
     this.#leave();
@@ -203,7 +203,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     opened().end();
   }
 
-  /** All answers to the end, in the order of their indices. */
+  /** Runs all answers to the end. Results are in the order of their indices. */
   async #all(sink: Sink, ended?: (finish: Finish, index: number) => void): Promise<Finish[]> {
     const { meter } = factsOf(this.#res);
     const { begunMs = [] } = factsOf(this.#res);
@@ -232,7 +232,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
             if (taken) {
               const askedMs = performance.now();
               await taken;
-              // What a slow reader made wait is no measure of the engine.
+              // A gap caused by a slow client says nothing about the engine.
               if (performance.now() - askedMs > slowReaderMs) beforeMs = undefined;
             }
           } else await sink(delta, index);
@@ -248,7 +248,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     };
     const groups = this.#groups.map(async ({ first, index, rest }) => {
       const others: Promise<Finish>[] = [];
-      // From its first token on the first has the prompt evaluated, for all.
+      // With the first token of the first answer, the prompt is evaluated for all.
       const startOthers = (): void => {
         for (const request of rest.slice(others.length)) {
           begunMs[index + 1 + others.length] = performance.now();
@@ -264,7 +264,7 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
     return (await Promise.all(groups)).flat();
   }
 
-  /** Without what nobody but the page asked for; undefined where nothing is left. */
+  /** Removes what only the page asked for; undefined if nothing is left. */
   #wanted(told: Delta): Delta | undefined {
     if (!told.progress && !told.soFar) return told;
     const { progress, soFar, ...delta } = told;
@@ -274,19 +274,19 @@ class ChatExchange<Asked extends ChatAsked> implements Exchange {
   }
 }
 
-/** Something of an answer, not of its prompt. */
+/** Whether the delta has a part of the answer, not just of its prompt. */
 function says({ content, reasoning, toolCalls }: Delta): boolean {
   return content !== undefined || reasoning !== undefined || toolCalls !== undefined;
 }
 
-/** Tells how far it is, too. */
+/** The request with progress reports added. */
 function watched(request: EngineRequest): EngineRequest {
   return { ...request, tells: { ...request.tells, progress: true, timings: true } };
 }
 
 function start(engine: Engine, request: EngineRequest, signal: AbortSignal, released: Released): Answer {
   const answer = 'prompt' in request ? engine.complete(request, signal, released) : engine.chat(request, signal, released);
-  // The iterator throws the same error; nobody else waits on these before the iteration ends.
+  // The iterator throws the same error, and nothing else awaits these before the iteration ends.
   answer.finished.catch(() => undefined);
   answer.accepted.catch(() => undefined);
   return answer;
@@ -304,7 +304,7 @@ function isIdleWork({ req }: Response): boolean {
   return reasonOf(req) instanceof IdleWork;
 }
 
-/** Calls back when it was called so often. */
+/** Calls `released` on the last of `times` calls. */
 function afterAll(released: Released, times: number): Released {
   return () => {
     if (--times === 0) released();

@@ -1,19 +1,19 @@
-// The text that a custom tool is called with, out of the arguments that the model writes: JSON
-// with one text, `input`, which may be cut off anywhere. Pure. Called by the dialects' answers.
+// Extracts the input of a custom tool from the arguments that the model writes: JSON with one
+// string, `input`, which may be cut off anywhere. Pure. Called by the dialects' answers.
 
 const head = /^\s*\{\s*"input"\s*:\s*"/;
 const headBegun = /^\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?$/;
 const letters: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f' };
 
-/** Piece by piece. */
+/** Incremental reader. */
 export class CustomInput {
-  /** JSON that was not understood yet. */
+  /** JSON that is not parsed yet. */
   #held = '';
   #state: 'before' | 'inside' | 'behind' | 'foreign' = 'before';
-  /** What has been said so far. */
+  /** The input so far. */
   whole = '';
 
-  /** What is new of the text. Arguments that are not of that shape are the text themselves. */
+  /** Returns the new part of the input. Arguments of another shape are the input themselves. */
   add(json: string): string {
     this.#held += json;
     if (this.#state === 'before') {
@@ -47,7 +47,7 @@ export class CustomInput {
         return parts.join('');
       }
       const escape = /^\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])/.exec(text.slice(at, at + 12))?.[0];
-      // The other half of a pair may follow.
+      // The second half of a surrogate pair may follow.
       const half = escape !== undefined && /^\\u[dD][89abAB]..$/.test(escape) && text.length - at < 12;
       if (escape === undefined || half) break;
       parts.push(escape[1] === 'u' ? JSON.parse(`"${escape}"`) as string : letters[escape[1]!] ?? escape[1]!);
@@ -58,7 +58,7 @@ export class CustomInput {
   }
 }
 
-/** Of arguments that are whole, or as far as they came. */
+/** The input of complete arguments, or as far as they go. */
 export function customInput(json: string): string {
   return new CustomInput().add(json);
 }

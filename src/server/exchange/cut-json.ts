@@ -1,8 +1,8 @@
-// Arguments of a call that were cut off, as an object: what is complete of them. Pure. Called by
-// the dialects whose answers hold arguments as objects.
+// Parses the arguments of a call, even if they were cut off: then into the part that is complete.
+// Pure. Called by the dialects whose answers hold arguments as objects.
 import { isObject } from '../../request/fields.js';
 
-/** `isWhole`: nothing is missing. */
+/** `isWhole`: the arguments are complete. */
 export function argumentsOf(text: string): { value: Record<string, unknown>; isWhole: boolean } {
   const whole = objectOf(text);
   return whole ? { value: whole, isWhole: true } : { value: objectOf(completed(text)) ?? {}, isWhole: false };
@@ -18,20 +18,20 @@ function objectOf(text: string): Record<string, unknown> | undefined {
 }
 
 /**
- * Up to the last value that is known to be complete, with what was open closed. A number or a word
- * is complete only where something follows it.
+ * The text up to the last value that is known to be complete, with open brackets closed. A number
+ * or a word is complete only if something follows it.
  */
 function completed(text: string): string {
   const open: string[] = [];
   let best = '';
-  /** Where the value before this place ends; what follows says whether it is a value at all. */
+  /** Notes that a value ends before `at`. */
   const ends = (at: number): void => void (best = text.slice(0, at) + [...open].reverse().join(''));
   for (let at = 0; at < text.length; at++) {
     const letter = text[at]!;
     if (letter === '"') {
       const close = endOfString(text, at);
       if (close < 0) break;
-      // The name of a member is followed by a colon, or by what is not there yet.
+      // Only a value, not the name of a member, which a colon follows or would follow.
       if (open.at(-1) === ']' || /:\s*$/.test(text.slice(Math.max(0, at - 20), at))) ends(close + 1);
       at = close;
     } else if (letter === '{' || letter === '[') {
@@ -45,7 +45,7 @@ function completed(text: string): string {
   return best;
 }
 
-/** Place of the closing quote; -1 where there is none. */
+/** Index of the closing quote; -1 if there is none. */
 function endOfString(text: string, from: number): number {
   for (let at = from + 1; at < text.length; at++) {
     if (text[at] === '\\') at++;

@@ -1,5 +1,5 @@
-// What a dialect of the HTTP API is: routes, the shape of its errors, and for chats how it reads a
-// request and writes an answer. The folders beside this one implement it; app mounts them.
+// A dialect of the HTTP API: its routes, the format of its errors, and for chats the reader of
+// requests and the writer of answers. The sibling folders implement it; app mounts them.
 import type { RequestHandler } from 'express';
 import type { Finish } from '../../engine/api.js';
 import type { ChatRequest, CompletionRequest, Delta, ModelDescription } from '../../engine/protocol.js';
@@ -16,37 +16,37 @@ export interface Route {
   method: 'get' | 'post' | 'put' | 'delete';
   paths: readonly string[];
   handler: RequestHandler;
-  /** No API key is asked for. */
+  /** Needs no API key. */
   isOpen?: boolean;
-  /** Of the keys only those that may change the server open it. */
+  /** Only keys with `admin` may use it. */
   isForAdmin?: boolean;
-  /** What it is for. */
+  /** Its entry in the reference. */
   about: Operation;
-  /** A POST whose body says nothing, or is read by the handler. */
+  /** A POST without a body, or whose handler reads the body itself. */
   bodiless?: boolean;
-  /** A POST that may come without a body, which is an empty object then. */
+  /** A POST whose body is optional; without one, it is an empty object. */
   mayLackBody?: boolean;
-  /** A PUT, or a DELETE that says in its body what goes. */
+  /** A PUT, or a DELETE with a body. */
   takesBody?: boolean;
-  /** What other methods do at the same paths. */
+  /** Other methods of the same paths. */
   also?: OtherMethod | readonly OtherMethod[];
 }
 
 export type OtherMethod = Pick<Route, 'method' | 'handler' | 'about' | 'bodiless' | 'takesBody'>;
 
 export interface Dialect {
-  /** Comes before each of its routes. */
+  /** Middleware before each of its routes. */
   before: readonly RequestHandler[];
   routes(gateway: Gateway): readonly Route[];
-  /** Paths that are its own with all below them: what is no route there is told in its words. */
+  /** Paths that it owns, with everything below: errors of unknown routes there have its format. */
   under?: readonly string[];
-  /** Its clients do not say that their bodies are JSON; those of programs are taken as such. */
+  /** Bodies need not declare that they are JSON, except from browsers. */
   takesAnyType?: boolean;
-  /** What is spoken over a connection that stays open. */
+  /** Its WebSocket routes. */
   sockets?(gateway: Gateway): readonly SocketRoute[];
 }
 
-/** What reading a request takes beside its body. */
+/** What a reader needs besides the body. */
 export interface ChatContext {
   defaults: RequestDefaults;
   model: Pick<ModelDescription, 'vocabSize' | 'contextSize'>;
@@ -54,47 +54,47 @@ export interface ChatContext {
 
 export type EngineRequest = ChatRequest | CompletionRequest;
 
-/** A request as it was read; a dialect adds what its answers depend on. */
+/** A parsed request; dialects add what their answers need. */
 export interface ChatAsked {
   /**
-   * What the engine is asked: for each prompt as many answers as are wanted, which differ in their
-   * seeds. Answers are numbered in this order.
+   * The requests to the engine: for each prompt, one per answer, with different seeds. Answers are
+   * numbered in this order.
    */
   prompts: readonly (readonly EngineRequest[])[];
   stream: boolean;
-  /** Told with the answer's own. */
+  /** Reported together with the answer's own warnings. */
   warnings?: readonly string[];
 }
 
-/** The requests are let go of once the engine has them: they may be large. */
+/** Without the requests, which may be large and are dropped once the engine has them. */
 export type AskedRest<Asked extends ChatAsked> = Omit<Asked, 'prompts'>;
 
 export interface ChatDialect<Asked extends ChatAsked> {
   operation: 'chat' | 'text_completion';
   framing: Framing;
-  /** What was asked is as large as the body: its memory counts until the answer has ended. */
+  /** `Asked` is as large as the body, so its memory counts until the answer has ended. */
   keepsBody?: boolean;
   read(body: Fields, context: ChatContext): Asked;
   writer(asked: AskedRest<Asked>, model: string): AnswerWriter;
 }
 
-/** Writes the answer, or all of them, whole or as a stream. */
+/** Writes one or several answers, complete or as a stream. */
 export interface AnswerWriter {
-  /** By which clients know the answer. */
+  /** Id of the answer, as clients see it. */
   readonly id?: string;
-  /** The model is loaded, and what it says is known to go on. Called once, before all else. */
+  /** The model is loaded, and the request is valid. Called once, before the other methods. */
   computedBy?(model: ModelDescription): void;
-  /** What a stream begins with; without `promptTokens` where these are not known yet. */
+  /** The first frames of a stream. `promptTokens` is undefined if it is not known yet. */
   opening(promptTokens?: number): Frame[];
-  /** For a stream that is silent. */
+  /** A frame to keep a silent stream alive. */
   ping(): Frame;
-  /** `index` is the answer's number, where there are several. */
+  /** `index`: number of the answer. */
   deltas(delta: Delta, index: number): Frame[];
   /** One of the answers is complete. */
   ended?(finish: Finish, index: number): Frame[];
-  /** All are. */
+  /** All answers are complete. */
   ending(finishes: readonly Finish[]): Frame[] | Promise<Frame[]>;
-  /** The last word of a stream that failed. */
+  /** The last frames of a stream that failed. */
   failure(error: RecuaError): Frame[];
   whole(said: readonly WholeAnswer[], finishes: readonly Finish[]): object | Promise<object>;
 }

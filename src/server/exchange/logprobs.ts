@@ -1,8 +1,8 @@
-// How likely tokens were, in OpenAI's words for chats and responses, and llama-server's where these
-// have more. Pure. Called by dialects that write it.
+// Log probabilities of tokens, in OpenAI's format for chats and responses, with llama-server's
+// additional fields. Pure. Called by the dialects that write them.
 import type { Telling, TokenChance, ToldToken } from '../../engine/telling.js';
 
-/** With llama-server's `id`, and its names of probabilities after sampling. */
+/** With llama-server's `id`, and its names for probabilities after sampling. */
 export interface WireChance {
   id: number;
   token: string;
@@ -36,7 +36,7 @@ function read({ id, bytes }: Pick<TokenChance, 'id' | 'bytes'>): WireChance {
   return { id, token: textOf(bytes), bytes };
 }
 
-/** Bytes that are no UTF-8 are told by `bytes`. */
+/** For invalid UTF-8, `bytes` has the exact bytes. */
 const lenient = new TextDecoder('utf-8', { ignoreBOM: true });
 
 function textOf(bytes: readonly number[]): string {

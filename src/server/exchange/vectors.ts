@@ -1,7 +1,7 @@
-// Vectors as requests want them. Pure. Called by the dialects that embed.
+// Shortens embedding vectors. Pure. Called by the dialects that embed.
 
 /**
- * The first dimensions, brought back to length 1: what models trained for it (Matryoshka) expect.
+ * The first `dimensions` numbers, rescaled to length 1, as Matryoshka models expect.
  */
 export function shorten(vector: Float32Array, dimensions: number | undefined): Float32Array {
   if (dimensions === undefined || dimensions >= vector.length) return vector;

@@ -1,4 +1,4 @@
-// OpenAI's files: which path is answered by which route. Mounted by app.
+// OpenAI's files: maps paths to routes. Mounted by app.
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Request } from 'express';
@@ -45,9 +45,9 @@ export const files: Dialect = {
         async handler(req, res) {
           const { id, bytes } = await store.get(idOf(req), ownerOf(res));
           const from = createReadStream(await store.pathOf(id), bytes === 0 ? {} : { end: bytes - 1 });
-          // What a stranger uploaded is shown by no browser as a page of this server.
+          // Keeps browsers from showing an uploaded file as a page of this server.
           res.set({ 'Content-Type': 'application/octet-stream', 'Content-Length': String(bytes), 'X-Content-Type-Options': 'nosniff', 'Content-Disposition': 'attachment' });
-          // A client that leaves early is no failure of ours.
+          // A client that disconnects early is not an error.
           await pipeline(from, res).catch((cause: unknown) => {
             if (!res.destroyed) throw wrongValue('id', 'a file that can be read', (cause as Error).message);
           });

@@ -1,6 +1,5 @@
-// Files that clients upload and that batches write: the bytes of each, and beside them a small file
-// that says what it is, which comes last. Private to the user; several servers may share the
-// folder.
+// Files that clients upload and that batches write: the bytes, and a small file of metadata, which
+// is written last. Private to the user; several servers may share the folder.
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,7 +9,7 @@ import { readSmallFile } from '../../system/small-file.js';
 import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import type { Owner } from '../kept/owner.js';
 
-/** As OpenAI's clients know it. */
+/** OpenAI's object. */
 export interface FileObject {
   id: string;
   object: 'file';
@@ -22,30 +21,30 @@ export interface FileObject {
   status: 'processed';
 }
 
-/** What is known of a file when it begins to be one. */
+/** Metadata that is known when a file is created. */
 type About = Pick<FileObject, 'filename' | 'purpose' | 'expires_at'> & { by: string | undefined };
 
-/** As it is written: `by` is the name of the API key that it belongs to, and nobody else's. */
+/** The stored form. `by`: name of the API key that owns it. */
 type Described = FileObject & { by?: string };
 
 const idForm = /^file-[0-9a-f]{48}$/;
 const described = '.json';
-/** What arrives, until it is whole. */
+/** Ending of an incomplete upload. */
 const arriving = '.part';
 const mostDescriptionBytes = 64 * 1024;
-/** An upload that nothing was added to for so long was left by a server that ended. */
+/** An upload without new bytes for this long was left by a server that has ended. */
 const abandonedMs = 3_600_000;
 
 export const fileBounds = { files: 10_000, bytes: 16 * 2 ** 30, fileBytes: 2 ** 29 };
 
-/** What one upload may take. */
+/** The space reserved for one upload. */
 export interface Room {
   bytes: number;
-  /** It takes no more: what it has taken is a file, or gone. */
+  /** Ends the reservation: the upload is complete or deleted. */
   release(): void;
 }
 
-/** A place for a file's bytes; nobody sees it until it is described. */
+/** A place for a file's bytes, invisible until the file is published. */
 export interface Draft {
   id: string;
   path: string;
@@ -54,7 +53,7 @@ export interface Draft {
 export class FileStore {
   readonly #kept: KeptFolder;
   readonly #bounds: typeof fileBounds;
-  /** For uploads that arrive just now. */
+  /** Reserved for running uploads. */
   #promisedBytes = 0;
 
   constructor(kept: KeptFolder, bounds = fileBounds) {
@@ -63,8 +62,8 @@ export class FileStore {
   }
 
   /**
-   * Room for a further file, of which `mostBytes` can come.
-   * @throws RecuaError `disk_full` where there are too many, or too large ones
+   * Reserves space for another file of at most `mostBytes`.
+   * @throws RecuaError `disk_full` if there are too many files or bytes
    */
   async room(mostBytes = Infinity): Promise<Room> {
     const folder = await this.#folder();
@@ -83,7 +82,7 @@ export class FileStore {
     bytes += this.#promisedBytes;
     const { files, bytes: most, fileBytes } = this.#bounds;
     if (count >= files) throw new RecuaError('disk_full', `There are ${count} files, which is the limit; delete some.`);
-    if (bytes >= most) throw new RecuaError('disk_full', `All files together have ${bytes} bytes, which is over the limit of ${most}; delete some.`);
+    if (bytes >= most) throw new RecuaError('disk_full', `All files together have ${bytes} bytes, over the limit of ${most}; delete some.`);
     const allowed = Math.min(fileBytes, most - bytes);
     const promised = Math.min(allowed, mostBytes);
     this.#promisedBytes += promised;
@@ -95,14 +94,14 @@ export class FileStore {
     return { id, path: join(await this.#folder(), id + arriving) };
   }
 
-  /** The draft is whole: from now on it is a file. */
+  /** Turns a complete draft into a file. */
   async publish({ id, path }: Draft, about: About): Promise<FileObject> {
     const folder = await this.#folder();
     await rename(path, join(folder, id));
     return await this.describe(id, about);
   }
 
-  /** Bytes that lie there under their id become a file. */
+  /** Turns bytes that are already stored under their id into a file. */
   async describe(id: string, { filename, purpose, expires_at: expires, by }: About): Promise<FileObject> {
     const path = await this.pathOf(id);
     try {
@@ -117,7 +116,7 @@ export class FileStore {
     }
   }
 
-  /** Where the bytes of the file are; whether it is there is not asked. */
+  /** Path of the file's bytes, whether it exists or not. */
   async pathOf(id: string): Promise<string> {
     if (!idForm.test(id)) throw notFound(id);
     return join(await this.#folder(), id);
@@ -131,7 +130,7 @@ export class FileStore {
     return file;
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async list(owner: Owner): Promise<FileObject[]> {
     const folder = await this.#folder();
     const files: FileObject[] = [];

@@ -1,5 +1,5 @@
-// POST /v1/files: a form with one file and what it is for. The bytes go to the disk as they come;
-// nothing of them is held in memory.
+// POST /v1/files: a form with one file and its purpose. The bytes are streamed to disk, not held in
+// memory.
 import { once } from 'node:events';
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -14,11 +14,11 @@ import { keepingError } from '../kept/kept-folder.js';
 import type { Owner } from '../kept/owner.js';
 import type { FileObject, FileStore } from './file-store.js';
 
-/** What OpenAI's API has files for; here only batches use them. */
+/** OpenAI's purposes; here only batches use files. */
 export const purposes = ['batch', 'assistants', 'fine-tune', 'vision', 'user_data', 'evals'] as const;
 const limits = { files: 1, fields: 16, parts: 20, fieldNameSize: 100, fieldSize: 4_096, headerPairs: 100 };
 const mostNameLength = 255;
-/** Of a form, beside its file. */
+/** Size of a form without its file. */
 const mostFrameBytes = 2 ** 20;
 export const shortestSeconds = 3_600;
 export const longestSeconds = 2_592_000;
@@ -72,7 +72,7 @@ class Form {
       await this.#feed(parser);
       await this.#writing;
     } catch (thrown) {
-      // Not the request: its client is to hear why.
+      // Does not destroy the request, since its client still gets the error.
       this.#req.unpipe(parser);
       parser.destroy();
       this.#file?.destroy(thrown as Error);
@@ -97,7 +97,7 @@ class Form {
     return new Promise<void>((resolve, reject) => {
       parser.on('error', (cause: unknown) => reject(broken(cause)));
       parser.on('file', (name, file, filename) => {
-        // One that is passed over has no reader, and its error would end the process.
+        // A skipped file has no reader, so its error would crash the process.
         file.on('error', () => undefined);
         if (name !== 'file' || this.#filename !== undefined) return void file.resume();
         this.#filename = nameOf(filename);
@@ -111,11 +111,11 @@ class Form {
         if (valueTruncated) reject(wrongValue(name, `at most ${limits.fieldSize} bytes`, value));
         Object.defineProperty(this.#fields, name, { value, enumerable: true, configurable: true, writable: true });
       });
-      const surplus = (): void => reject(new RecuaError('invalid_value', 'The form has more parts than a file and what it is for.', { param: 'file' }));
+      const surplus = (): void => reject(new RecuaError('invalid_value', 'Expected a form with one file and its purpose, got more parts.', { param: 'file' }));
       parser.on('partsLimit', surplus).on('filesLimit', surplus).on('fieldsLimit', surplus);
       parser.once('finish', resolve);
       const gone = (): void => {
-        // Its bytes may have come whole, and with its socket be gone before they were read.
+        // All bytes may have arrived even though the socket closed before they were read.
         if (!req.readableEnded) reject(new RecuaError('cancelled', 'The client went away while its file was being received.'));
       };
       req.once('close', gone).once('error', gone);
@@ -133,7 +133,7 @@ function broken(cause: unknown): RecuaError {
   return new RecuaError('invalid_value', `The form cannot be read: ${(cause as Error).message}.`, { cause });
 }
 
-/** Its last part, as a label: no file here has it. */
+/** The last part of the name, kept only as a label. */
 function nameOf(given: string | undefined): string {
   const name = (given ?? '').split(/[\\/]/).at(-1)!.replace(/[\u0000-\u001f\u007f]/g, '').slice(0, mostNameLength);
   return name || 'file';

@@ -1,10 +1,10 @@
-// Cross-origin headers on every response, errors included, the answer to preflights, and a refusal
-// for pages and names that the server does not serve. The specification asks for `*`: unless the
-// server is told otherwise, any page may call. Express middleware, mounted first by app.
+// Sets cross-origin headers on every response, errors included, answers preflights, and refuses
+// origins and hosts that the server does not allow. By default any page may call, since the
+// specification asks for `*`. Express middleware, mounted first by app.
 import type { Request, RequestHandler, Response } from 'express';
 import type { Visitors } from '../access/visitors.js';
 
-/** Without the origin; also written by listen on replies that never reach Express. */
+/** The headers except the origin; listen also writes them on replies that never reach Express. */
 export const corsHeaders = {
   'Access-Control-Allow-Methods': 'GET, POST, OPTIONS',
   'Access-Control-Expose-Headers': 'x-request-id, retry-after, x-should-retry, x-queue-position, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
@@ -21,8 +21,8 @@ export function cors(visitors: Visitors): RequestHandler {
     const refusal = visitors.refusal(req.headers);
     if (refusal) throw refusal;
     if (req.method !== 'OPTIONS') return next();
-    // Reflected, not listed: OpenAI's clients add x-stainless-* headers of their own, tracing adds
-    // others. `*` would not cover Authorization.
+    // Reflected, not listed: OpenAI's clients add x-stainless-* headers, tracing adds others, and
+    // `*` would not cover Authorization.
     const asked = req.headers['access-control-request-headers'];
     res.set('Access-Control-Allow-Headers', asked ?? 'Content-Type, Authorization');
     res.set('Access-Control-Max-Age', String(preflightSeconds));

@@ -1,5 +1,5 @@
-// Writes every error of the API: any thrown value → RecuaError → a body, OpenAI's unless the
-// route's dialect has another, and the headers that guide retries. Called by Express as its one
+// Writes every error of the API: any thrown value → RecuaError → a body, in OpenAI's format unless
+// the route's dialect has its own, and headers that guide retries. Called by Express as its only
 // error handler, and by listen for bad HTTP.
 import type { ErrorRequestHandler, NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError, type ErrorCode } from '../../errors.js';
@@ -14,22 +14,24 @@ export interface ErrorBody {
 /** Seconds after which the same request may succeed. */
 const retryAfterSeconds: Partial<Record<ErrorCode, number>> = { model_loading: 2, queue_full: 1, queue_timeout: 5, body_memory_full: 1 };
 
-/** Coming again cannot help: OpenAI's clients retry every 5xx twice unless told so. */
+/** Retrying cannot help; without `x-should-retry`, OpenAI's clients retry every 5xx twice. */
 const permanent: ReadonlySet<ErrorCode> = new Set(['model_unusable', 'model_too_large', 'addon_missing', 'backend_unusable', 'not_implemented', 'invalid_argument', 'closed', 'internal_error']);
 
-/** The body of an error's reply, as a dialect has it. */
+/** Makes the body of an error reply in a dialect's format. */
 export type ErrorShape = (error: RecuaError, requestId: string) => object;
 
 export function errorBody(error: RecuaError): ErrorBody {
   return { error: { ...error.details, message: publicMessage(error), type: error.type, param: error.param ?? null, code: error.code } };
 }
 
-/** The text of a defect may hold paths or memory contents: it belongs in the log. */
+/**
+ * The message of an internal error may hold paths or memory contents, so it only goes to the log.
+ */
 export function publicMessage({ code, message }: RecuaError): string {
-  return code === 'internal_error' ? 'Recua met a defect of its own; its log has the details under this request id.' : message;
+  return code === 'internal_error' ? 'Recua met an internal error; its log has the details under this request id.' : message;
 }
 
-/** Express middleware: errors of what comes after it have this shape. */
+/** Express middleware: sets the format of errors for the handlers after it. */
 export function shapeErrors(shape: ErrorShape): RequestHandler {
   return (_req: Request, res: Response, next: NextFunction) => {
     res.locals['errorShape'] = shape;
@@ -52,7 +54,7 @@ export function errorHeaders(error: RecuaError): Record<string, string> {
 
 export function logError(log: Log, res: Response, error: RecuaError): void {
   noteError(res, error);
-  // The sentence went to the client and may quote its request: the request's own line has the code.
+  // The message may quote the request, and the client has it: the request's log line has the code.
   if (error.status < 500) return;
   const id = String(res.getHeader('x-request-id'));
   if (error.code === 'internal_error') log('error', `${id} ${error.code}: ${rootStack(error)}`, { request_id: id, error: error.code });
@@ -60,7 +62,7 @@ export function logError(log: Log, res: Response, error: RecuaError): void {
 }
 
 export function errorHandler(log: Log): ErrorRequestHandler {
-  // Express knows an error handler by its four parameters.
+  // Express recognizes an error handler by its four parameters.
   return (thrown: unknown, req: Request, res: Response, _next: unknown) => {
     const error = fromExpress(thrown);
     logError(log, res, error);
@@ -71,14 +73,14 @@ export function errorHandler(log: Log): ErrorRequestHandler {
     res.status(error.status).set(errorHeaders(error));
     if (hasLongRest(req)) replyAndHangUp(req, res, bodyFor(res, error));
     else {
-      // What is left of a short body must not stand before the connection's next request.
+      // The rest of a short body must not come before the connection's next request.
       req.resume();
       res.json(bodyFor(res, error));
     }
   };
 }
 
-/** Errors of Express itself carry a 4xx `status`; all others are ours already. */
+/** Errors of Express itself have a 4xx `status`; all others are ours. */
 function fromExpress(thrown: unknown): RecuaError {
   if (thrown instanceof RecuaError) return thrown;
   const { status, message } = (thrown ?? {}) as { status?: number; message?: string };

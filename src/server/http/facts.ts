@@ -1,66 +1,65 @@
-// What is known of one request, in numbers and names of the server's own: never a word of it.
-// Routes note it as they learn it; request-log and server/metrics read it when the response has
-// closed.
+// Facts about one request: numbers and the server's own names, but no text of the request. Routes
+// note them as they learn them; request-log and server/metrics read them when the response closes.
 import type { Response } from 'express';
 import type { Finish } from '../../engine/api.js';
 import type { Sampling } from '../../engine/protocol.js';
 import type { ErrorCode, RecuaError } from '../../errors.js';
 
-/** Hears of an answer while it is written. */
+/** Receives events of an answer while it is generated. */
 export interface Meter {
-  /** Of the whole exchange: the first piece of text, reasoning or call is there. */
+  /** The exchange has its first piece of text, reasoning or call. */
   first(): void;
   /** Milliseconds between two pieces of one answer. */
   gap(ms: number): void;
 }
 
-/** What models are asked to do, as OpenTelemetry names it where it has a name. */
+/** The kind of request, by OpenTelemetry's name if it has one. */
 export type ModelOperation = 'chat' | 'text_completion' | 'embeddings' | 'rerank';
 
-/** How answers are to be drawn, as it holds: also where the request left it to the server. */
+/** The settings in effect, whether from the request or from the server's defaults. */
 export interface Asked {
   stream: boolean;
-  /** Answers that are wanted. */
+  /** Number of answers. */
   choices: number;
   maxTokens: number;
   sampling: Pick<Sampling, 'temperature' | 'topP' | 'topK' | 'frequencyPenalty' | 'presencePenalty' | 'seed'>;
 }
 
 export interface Facts {
-  /** By performance.now(), when its headers were there. */
+  /** When its headers arrived, by performance.now(). */
   readonly startMs: number;
-  /** The pattern of its path; absent where no route has it. */
+  /** The pattern of its path; absent if no route matched. */
   route?: string;
   operation?: ModelOperation;
-  /** The name that the client has for the model. */
+  /** The model's name in the request. */
   modelAsked?: string | undefined;
   asked?: Asked;
-  /** By which clients know the answer. */
+  /** Id of the answer, as clients see it. */
   answerId?: string | undefined;
-  /** The model that answers it, by the name that the server gives it. */
+  /** The server's name of the model that answers. */
   model?: string;
-  /** By performance.now(), when it asked for its model; absent where that was loaded. */
+  /** When it began to wait for its model, by performance.now(); absent if that was loaded. */
   loadFromMs?: number;
-  /** Milliseconds that it waited for its model to be loaded. */
+  /** Milliseconds that it waited for its model to load. */
   loadMs?: number;
-  /** By performance.now(), when the engine was asked for each of its answers. */
+  /** When the engine was asked for each answer, by performance.now(). */
   begunMs?: number[];
   /** Answers are generated for it. */
   generates?: true;
   meter?: Meter;
   /** Milliseconds until the first piece of an answer. */
   firstMs?: number;
-  /** Tokens of each of its answers by now, with its prompt. */
+  /** Tokens of each answer so far, including its prompt. */
   spent?: number[];
   promptTokens?: number;
   completionTokens?: number | undefined;
   cachedTokens?: number;
-  /** All of its answers, where all ended well. */
+  /** All of its answers, if all succeeded. */
   finishes?: readonly Finish[];
   code?: ErrorCode;
-  /** Of its span, where one is recorded. */
+  /** Trace of its span, if one is recorded. */
   traceId?: string;
-  /** The code with the field's name. */
+  /** The error code and the name of the field at fault. */
   error?: string;
 }
 
@@ -68,13 +67,13 @@ export function factsOf(res: Response): Facts {
   return (res.locals['facts'] ??= { startMs: performance.now() }) as Facts;
 }
 
-/** All that was read and written for it, also where it was cut off. */
+/** All its tokens, of prompts and answers, even if it was cut off. */
 export function tokensOf(res: Response): number {
   const { promptTokens, completionTokens = 0, spent = [] } = factsOf(res);
   return promptTokens === undefined ? spent.reduce((sum, one) => sum + (one ?? 0), 0) : promptTokens + completionTokens;
 }
 
-/** Of its first prompt; the others differ in their seeds. */
+/** Notes the settings of the first answer; the others differ only in their seeds. */
 export function noteAsked(res: Response, { sampling, maxTokens }: { sampling: Sampling; maxTokens: number }, more: Pick<Asked, 'stream' | 'choices'>): void {
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } = sampling;
   factsOf(res).asked = { ...more, maxTokens, sampling: { temperature, topP, topK, frequencyPenalty, presencePenalty, seed } };
@@ -90,7 +89,7 @@ export function noteFinishes(res: Response, finishes: readonly Finish[]): void {
   Object.assign(factsOf(res), { finishes, cachedTokens: sum(({ usage }) => usage.cachedTokens) });
 }
 
-/** The sentence of an error may quote the request: its code and the field's name do not. */
+/** Notes code and field only, since the message of an error may quote the request. */
 export function noteError(res: Response, { code, param }: RecuaError): void {
   const field = param !== undefined && /^[\w.[\]]{1,80}$/.test(param) ? ` at ${param}` : '';
   Object.assign(factsOf(res), { code, error: ` ${code}${field}` });

@@ -1,5 +1,5 @@
-// What all routes share: the models, the settings, the running requests, the log.
-// Built by app; read by every route. Gateway process.
+// What all routes share: the models, the settings, the running requests, the log. Built by app;
+// read by every route. Gateway process.
 import type { Response } from 'express';
 import type { Config } from '../../settings/config.js';
 import type { ModelPool } from '../../engine/pool-api.js';
@@ -13,39 +13,39 @@ import type { LiveChats } from './live-chats.js';
 import type { RunningAnswers } from './running.js';
 import type { Traffic } from './traffic.js';
 
-/** What is known of a request beside the sentence; undefined is left out. */
+/** Structured fields of a log line. Undefined fields are left out. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export type Log = (level: 'debug' | 'info' | 'warn' | 'error', text: string, fields?: LogFields) => void;
 
 export interface Gateway {
   readonly pool: ModelPool;
-  /** The models as the API key of a request sees them. */
+  /** The models that the API key of a request may use. */
   readonly poolFor: (res: Response) => ModelPool;
   readonly config: Readonly<Config>;
-  /** What requests for the model of that id mean where they say nothing. */
+  /** Defaults for fields that requests for this model leave out. */
   readonly defaultsOf: (id: string) => RequestDefaults;
   readonly traffic: Traffic;
-  /** What outlives the server. */
+  /** The folder for data that outlives the server. */
   readonly kept: KeptFolder;
-  /** Requests of its own. */
+  /** Requests that the server makes to itself. */
   readonly inner: Inner;
-  /** The store of models; undefined where a program serves models of its own. */
+  /** The store of models; undefined if a program serves its own models. */
   readonly shelf: ModelShelf | undefined;
-  /** Those of `recua chat`; undefined where the server does not show them. */
+  /** The saved chats of `recua chat`; undefined if the server does not show them. */
   readonly savedChats: SavedChats | undefined;
   readonly live: LiveChats;
-  /** Who asks, for taking turns: the API key's name, or else the address. */
+  /** The client, for fair queuing: the name of the API key, or else the address. */
   readonly clientOf: (res: Response) => string;
-  /** Whose is what a request makes, and which of the rest it sees. */
+  /** The owner of data that a request creates, which also decides what existing data it sees. */
   readonly ownerOf: (res: Response) => Owner;
-  /** No request of this API key has a higher priority. */
+  /** Highest priority for requests of this API key. */
   readonly mostPriority: (res: Response) => number;
-  /** What keeps its prompts apart from those of others. */
+  /** Salt that separates its cached prompts from those of other keys. */
   readonly saltOf: (res: Response) => string | undefined;
-  /** Why how long models stay is not for this request to say; undefined where it is. */
+  /** Why this request's `keep_alive` has no effect; undefined if it has one. */
   readonly staysAnyway: (res: Response) => string | undefined;
-  /** Its tokens are counted as they come. */
+  /** Whether its tokens must be counted while they are generated. */
   readonly countsTokens: (res: Response) => boolean;
   readonly running: RunningAnswers;
   readonly log: Log;

@@ -1,17 +1,17 @@
-// Requests that the server asks of itself: a response in the background, a line of a batch. They go
-// the way of all requests, over a connection within the process, so that their answers, limits,
-// errors and order are those of the API, and hanging up stops their work. Made by app.
+// Requests that the server makes to itself: background responses, lines of batches. They are
+// ordinary requests over a connection inside the process, so they get the API's replies, limits,
+// errors and order, and hanging up stops their work. Made by app.
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { Duplex } from 'node:stream';
 
 /** One end of a connection between two parts of this process. */
 class InnerSocket extends Duplex {
-  /** Why the request is asked: nothing from outside has it. */
+  /** Why the request is made. Requests from outside have none. */
   readonly reason: object | undefined;
   readonly by: string | undefined;
   #other: InnerSocket | undefined;
-  /** Of what the other end wrote and this one has not read. */
+  /** Callback of the other end's last write, until this end reads. */
   #taken: (() => void) | undefined;
 
   constructor(reason?: object, by?: string) {
@@ -46,14 +46,14 @@ class InnerSocket extends Duplex {
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     const other = this.#other!;
-    // What waits to be read is read no more.
+    // Pending data will not be read any more.
     this.#taken?.();
     this.#taken = undefined;
     process.nextTick(() => other.destroy());
     done(error);
   }
 
-  // What node:http asks of a socket, which has no meaning here: nobody is slow, nothing is idle.
+  // Methods that node:http calls on a socket. They have no meaning inside a process.
   setTimeout(): this {
     return this;
   }
@@ -75,13 +75,13 @@ class InnerSocket extends Duplex {
   }
 }
 
-/** What a request says of the trace that it belongs to: `traceparent` and what goes with it. */
+/** Trace context of a request: `traceparent` and related headers. */
 export type TraceHeaders = Readonly<Record<string, string>>;
 
 export interface InnerReply {
   status: number;
   requestId: string;
-  /** Empty where it was not to be kept. */
+  /** Empty if the caller did not want it. */
   body: Buffer;
 }
 
@@ -89,17 +89,17 @@ export interface InnerAsk {
   path: string;
   /** JSON text. */
   body: string;
-  /** What `reasonOf` gives for the request. */
+  /** Returned by `reasonOf` for the request. */
   reason: object;
-  /** Name of the API key that it is asked with. */
+  /** Name of the API key for the request. */
   by: string | undefined;
   /** The trace that it belongs to. */
   trace?: TraceHeaders | undefined;
-  /** Hangs up. */
+  /** Aborting it hangs up. */
   signal: AbortSignal;
-  /** The body of a reply with status 200 is read and dropped. */
+  /** Discards the body of a reply with status 200. */
   dropsBody?: boolean;
-  /** Reads the body of a reply with status 200 as it comes, to its end. */
+  /** Reads the body of a reply with status 200 as a stream. */
   read?: (reply: IncomingMessage) => Promise<void>;
 }
 
@@ -110,7 +110,7 @@ export class Inner {
     this.#server = createServer({ requestTimeout: 0, headersTimeout: 0, keepAliveTimeout: 0 }, app as unknown as Parameters<typeof createServer>[1]);
   }
 
-  /** Rejects where the connection ended before the reply did. */
+  /** Rejects if the connection ends before the reply does. */
   ask({ path, body, reason, by, trace, signal, dropsBody = false, read }: InnerAsk): Promise<InnerReply> {
     const near = new InnerSocket();
     const far = new InnerSocket(reason, by);
@@ -136,15 +136,15 @@ export class Inner {
 }
 
 
-/** The reason of work that is done while nobody waits for the server. */
+/** The reason of work for times when the server is otherwise idle. */
 export class IdleWork {}
 
-/** Why the server asks itself; undefined where somebody else asks. */
+/** Why the server makes this request to itself; undefined for requests of clients. */
 export function reasonOf(req: Pick<Request, 'socket'>): object | undefined {
   return req.socket instanceof InnerSocket ? (req.socket as InnerSocket).reason : undefined;
 }
 
-/** The name of the API key with which the server asks itself. */
+/** Name of the API key of a request that the server makes to itself. */
 export function askedBy(req: Pick<Request, 'socket'>): string | undefined {
   return req.socket instanceof InnerSocket ? (req.socket as InnerSocket).by : undefined;
 }

@@ -1,11 +1,11 @@
-// Chats whose answers are being written, by the id that their clients know: how another request
-// reaches them. Made by app; kept by exchange/chat-exchange; asked by the dialects.
+// Chats whose answers are being generated, by the id that clients know, so that another request can
+// reach them. Made by app; filled by exchange/chat-exchange; read by the dialects.
 import type { Answer } from '../../engine/api.js';
 
 export interface LiveChat {
-  /** Those that were begun. */
+  /** The answers that have begun. */
   readonly answers: readonly Answer[];
-  /** Thinking may be told to end. */
+  /** Whether a request may end the thinking. */
   readonly hasControl: boolean;
 }
 
@@ -16,7 +16,7 @@ export class LiveChats {
     return this.#chats.get(id);
   }
 
-  /** Returns what takes it out again. */
+  /** Returns a function that removes the chat. */
   add(id: string, chat: LiveChat): () => void {
     this.#chats.set(id, chat);
     return () => void this.#chats.delete(id);

@@ -1,5 +1,4 @@
-// A page of a list, as OpenAI's clients turn them: `limit` entries behind the one that `after`
-// names.
+// Pagination of lists as in OpenAI's API: `limit` entries after the one that `after` names.
 import { describe } from '../../request/fields.js';
 import { RecuaError } from '../../errors.js';
 import type { Query } from './query.js';

@@ -1,14 +1,13 @@
-// Any page may ask a model, as the specification wants it (see cors). What lists or changes what
-// lies on the disk is not for pages of strangers, which a browser opens on this very machine: they
-// could read files that were uploaded, or have models fetched. Programs are not asked where they
-// come from: whoever reaches the server may use it. Where the server asks for keys, the key decides
-// instead.
+// Any web page may send requests to a model, as the specification says (see cors). But routes that
+// list or change data on disk refuse pages of other sites: a browser on this machine could
+// otherwise let them read uploaded files or download models. Programs are not restricted: whoever
+// can reach the server may use it. If the server has API keys, the key decides instead.
 import type { NextFunction, Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { adminOnly, keyOf } from '../access/guard.js';
 import { isLoopback, isOwnName } from '../access/visitors.js';
 
-/** Of programs whose windows are drawn by a browser: no page of the web has such an origin. */
+/** Origins of programs that embed a browser; no web page has such an origin. */
 const programs = /^(app|file|tauri|vscode-webview|vscode-file):$/;
 
 /** Express middleware. */
@@ -19,20 +18,24 @@ export function refusePages(req: Request, res: Response, next: NextFunction): vo
   next();
 }
 
-/** Behind it: what changes the store is for those who sit at the machine. Express middleware. */
+/**
+ * For routes that change the store of models: only clients on this machine. Follows refusePages.
+ */
 export function refuseRemote(req: Request, res: Response, next: NextFunction): void {
   if (keyOf(res)) return adminOnly(req, res, next);
   if (isRemote(req)) {
-    throw new RecuaError('client_refused', "Only clients on the server's own machine may change which models it has; on that machine there are recua pull, rm and cp.");
+    throw new RecuaError('client_refused', "Only clients on the server's own machine may change which models it has; use recua pull, rm and cp there.");
   }
   next();
 }
 
-/** Behind it, too: what the user of this machine keeps is for those who sit at it. */
+/**
+ * For the saved chats of this machine's user: only clients on this machine. Follows refusePages.
+ */
 export function refuseOthers(req: Request, res: Response, next: NextFunction): void {
   const key = keyOf(res);
-  if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} does not open the saved chats: that takes a key with "admin": true.`);
-  if (!key && isRemote(req)) throw new RecuaError('client_refused', "Only clients on the server's own machine may see its saved chats, or those with an API key (--api-key).");
+  if (key && !key.admin) throw new RecuaError('client_refused', `The API key ${key.name} may not use the saved chats; that takes a key with "admin": true.`);
+  if (!key && isRemote(req)) throw new RecuaError('client_refused', "Only clients on the server's own machine may see its saved chats; others need an API key (--api-key).");
   next();
 }
 
@@ -43,7 +46,7 @@ function isRemote(req: Request): boolean {
   return !isHere || forwarded !== undefined || forwardedFor !== undefined;
 }
 
-/** Each of these is sent by browsers alone; one of today sends them all with a form. */
+/** Only browsers send these headers; current ones send all of them with a form. */
 export function isBrowser({ origin, 'user-agent': agent = '', 'sec-fetch-site': site }: Request['headers']): boolean {
   return origin !== undefined || site !== undefined || agent.startsWith('Mozilla/');
 }
@@ -53,7 +56,7 @@ function isForeignPage(headers: Request['headers']): boolean {
   if (!isBrowser(headers)) return false;
   const from = origin === undefined ? undefined : addressOf(origin);
   if (from && programs.test(from.protocol)) return false;
-  // A name can be made to mean this machine by whoever owns it.
+  // The owner of any other name could point it at this machine.
   const own = addressOf(`http://${host}`)?.hostname;
   if (own === undefined || !isOwnName(own)) return true;
   if (origin === undefined) return site === 'cross-site';

@@ -1,5 +1,5 @@
-// Reads what stands behind the question mark of a path, with the same sentences as fields of a
-// body. Used by routes that list.
+// Reads query parameters, with the same error messages as for fields of a body. Used by routes that
+// list.
 import type { Request } from 'express';
 import { checkNumber, tellAsk, wrongType, wrongValue, type Ask } from '../../request/fields.js';
 

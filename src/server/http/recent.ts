@@ -1,7 +1,7 @@
-// The last requests that asked for work, in numbers: when, how long, how many tokens. Never a word
-// of them. Filled by request-log, shown by the page. Gateway process.
+// Numbers of the most recent requests that did work: when, how long, how many tokens. Contains no
+// text of requests. Filled by request-log, shown by the page. Gateway process.
 
-/** Enough for a table that somebody reads. */
+/** Enough for a table on the page. */
 const most = 200;
 
 export interface RecentRequest {
@@ -11,7 +11,7 @@ export interface RecentRequest {
   /** Milliseconds since 1970. */
   startedMs: number;
   durationMs: number;
-  /** Absent where the client left before the answer was complete. */
+  /** Absent if the client left before the answer was complete. */
   status?: number;
   promptTokens?: number;
   completionTokens?: number;

@@ -1,12 +1,11 @@
-// One line of the log for each request: what was asked for and what became of it, in numbers. Never
-// a word of the request or the answer. Express middleware, mounted first by app; what the line
-// tells is noted in facts.
+// Logs one line per request: its route, its outcome and its numbers, but no text of the request or
+// the answer. Express middleware, mounted first by app; the values come from facts.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { factsOf, type Facts } from './facts.js';
 import type { Log, LogFields } from './gateway.js';
 import type { RecentRequests } from './recent.js';
 
-/** `askedBy` is the name of the API key that came with the request, where it had one. */
+/** `askedBy`: name of the request's API key, if it had one. */
 export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Response) => string | undefined = () => undefined): RequestHandler {
   return (req: Request, res: Response, next: NextFunction) => {
     const facts = factsOf(res);
@@ -34,7 +33,7 @@ export function requestLog(log: Log, recent: RecentRequests, askedBy: (res: Resp
   };
 }
 
-/** The same for programs, with the engine's times where there was one answer. */
+/** The fields of a JSON log line, with the engine's times if there was exactly one answer. */
 function fieldsOf({ route, model, promptTokens, completionTokens, cachedTokens, loadFromMs, loadMs, firstMs, finishes, code, traceId }: Facts, about: LogFields): LogFields {
   const ms = (time: number | undefined): number | undefined => (time === undefined ? undefined : Math.round(time * 1_000) / 1_000);
   const { timings } = (finishes?.length === 1 ? finishes[0] : undefined) ?? {};
@@ -45,7 +44,7 @@ function fieldsOf({ route, model, promptTokens, completionTokens, cachedTokens, 
   };
 }
 
-/** What monitors, browsers and `recua serve` ask again and again. */
+/** Requests that monitors, browsers and `recua serve` repeat all the time. */
 export function isRoutine(req: Request): boolean {
   return req.method === 'OPTIONS' || /^(\/v1)?\/health(\/live|\/ready)?$|^\/metrics$/.test(req.path);
 }

@@ -1,46 +1,45 @@
-// The answers that are being written, in numbers: how much of the prompt is read, how many tokens
-// came, how fast. Never a word of them. Kept by exchange/chat-exchange, shown by the page. Gateway
-// process.
+// Numbers of the answers in progress: prefill progress, generated tokens, speed. Contains no text.
+// Filled by exchange/chat-exchange, shown by the page. Gateway process.
 import type { Finish } from '../../engine/api.js';
 import type { Delta } from '../../engine/protocol.js';
 
 export interface RunningAnswer {
-  /** Of its request. */
+  /** Id of its request. */
   id: string;
   model: string;
   /** Milliseconds since 1970. */
   startedMs: number;
-  /** Absent while the prompt is prepared. */
+  /** Absent while the prompt is being prepared. */
   promptTokens?: number;
-  /** Of the prompt, what is evaluated, cached tokens included. */
+  /** Evaluated tokens of the prompt, including cached ones. */
   promptRead: number;
   cachedTokens: number;
-  /** Absent where nobody looked when the answer began. */
+  /** Absent if nobody was watching when the answer began. */
   generated?: number;
   /** 0 before the second token. */
   tokensPerSecond: number;
 }
 
-/** Of all answers that were completed since the server began. */
+/** Totals of all answers completed since the server started. */
 export interface AnswerTotals {
   answers: number;
-  /** Sum of the times from the request to its first token. */
+  /** Sum of the times from each request to its first token. */
   firstTokenMs: number;
   promptTokens: number;
   cachedTokens: number;
   completionTokens: number;
 }
 
-/** One answer, as it is followed. */
+/** Receives the progress of one answer. */
 export interface Followed {
   accepted(promptTokens: number): void;
   add(delta: Delta): void;
   finished(finish: Finish): void;
-  /** However it ended; more calls do nothing. */
+  /** Called however the answer ended. Further calls do nothing. */
   leave(): void;
 }
 
-/** Who looks, looks every second. */
+/** The page polls every second, so after this time without a poll nobody is watching. */
 const watchedMs = 10_000;
 
 export class RunningAnswers {
@@ -48,13 +47,13 @@ export class RunningAnswers {
   #lookedMs = -Infinity;
   readonly totals: AnswerTotals = { answers: 0, firstTokenMs: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 
-  /** The oldest first. Whoever looks has those that come from now on tell how far they are. */
+  /** Oldest first. Reading this makes answers that begin from now on report their progress. */
   get all(): readonly RunningAnswer[] {
     this.#lookedMs = performance.now();
     return [...this.#running];
   }
 
-  /** Somebody looked just now. */
+  /** Whether `all` was read recently. */
   get isWatched(): boolean {
     return performance.now() - this.#lookedMs < watchedMs;
   }

@@ -1,37 +1,37 @@
-// The chats that `recua chat` saves, as routes see them. Implemented by cli/serve/saved-chats, and
-// by fakes in tests.
+// The chats that `recua chat` saves, for routes. Implemented by cli/serve/saved-chats, and by fakes
+// in tests.
 
-/** Of a list. */
+/** An entry of the list. */
 export interface SavedChatEntry {
   name: string;
   /** Milliseconds since 1970. */
   updatedMs: number;
-  /** Absent of a damaged file. */
+  /** Absent if the file is damaged. */
   model?: string;
   exchanges?: number;
-  /** What is wrong with its file. */
+  /** Problem with its file. */
   error?: string;
 }
 
 export interface SavedChat {
   name: string;
-  /** Another one whenever the file is another; without the quotes of its header. */
+  /** Changes whenever the file changes; without the quotes of the header. */
   etag: string;
-  /** As it stands in the file. */
+  /** The contents of the file. */
   session: Record<string, unknown>;
-  /** Another process has it open, and writes it alone. */
+  /** Another process has it open, and only that may write it. */
   isOpen: boolean;
 }
 
-/** Each throws `session_not_found`, `invalid_session`, `invalid_usage` for a name that is none. */
+/** Each throws `session_not_found`, `invalid_session`, or `invalid_usage` for an invalid name. */
 export interface SavedChats {
-  /** The newest first. */
+  /** Newest first. */
   list(): Promise<readonly SavedChatEntry[]>;
   read(name: string): Promise<SavedChat>;
-  /** Under this name, or one found for it. What the session does not say is as in a new chat. */
+  /** Picks a name if none is given. Missing fields of the session get the values of a new chat. */
   create(session: Record<string, unknown>, name: string | undefined): Promise<SavedChat>;
   /**
-   * In place of what was read with this ETag; `*` is in place of anything.
+   * Replaces the version with this ETag; `*` replaces any.
    * @throws RecuaError `session_changed`, `session_locked`
    */
   write(name: string, etag: string, session: Record<string, unknown> | undefined, newName: string | undefined): Promise<SavedChat>;

@@ -1,5 +1,5 @@
-// The store of models, as routes see it that change it. Implemented by cli/serve/model-shelf, and
-// by fakes in tests.
+// The store of models, for the routes that change it. Implemented by cli/serve/model-shelf, and by
+// fakes in tests.
 
 export interface PulledFile {
   /** Such as `sha256:…`. */
@@ -9,58 +9,58 @@ export interface PulledFile {
 
 export interface Pull {
   readonly files: readonly PulledFile[];
-  /** Brings them; tells for each how many of its bytes are there. */
+  /** Downloads the files; `told` reports the bytes that each has so far. */
   run(told: (file: PulledFile, doneBytes: number) => void): Promise<void>;
 }
 
 /** A repository of the hub with models. */
 export interface FoundRepository {
   name: string;
-  /** Of the last month. */
+  /** Downloads in the last month. */
   downloads: number;
   likes: number;
-  /** Its license has to be accepted at the hub first. */
+  /** The user must accept its license at the hub first. */
   gated: boolean;
 }
 
 /** A model of such a repository. */
 export interface OfferedModel {
-  /** By which it is pulled. */
+  /** The name to pull it by. */
   name: string;
   file: string;
-  /** '' where the file's name tells none. */
+  /** '' if the file's name has none. */
   quantization: string;
   sizeBytes: number;
-  /** What of it is on this machine. */
+  /** Bytes of it on this machine. */
   storedBytes: number;
-  /** What it takes when it is loaded, roughly. */
+  /** Approximate memory when it is loaded. */
   memoryBytes: number;
   fits: boolean;
-  /** The best of them for this machine. */
+  /** The best choice for this machine. */
   recommended: boolean;
 }
 
 export interface GivenName {
   name: string;
-  /** Where it is removed, the model stays. */
+  /** Removing the name keeps the model. */
   modelStays: boolean;
 }
 
 export interface ModelShelf {
-  /** Repositories of the hub, those that are pulled most first. */
+  /** Repositories of the hub, most downloaded first. */
   search(words: string, signal: AbortSignal): Promise<readonly FoundRepository[]>;
-  /** The models of a repository of the hub, the smallest first. */
+  /** The models of a repository of the hub, smallest first. */
   offers(repository: string, signal: AbortSignal): Promise<readonly OfferedModel[]>;
   /** Finds a model at the hub; nothing is downloaded yet. */
   open(name: string, signal: AbortSignal): Promise<Pull>;
-  /** Only what has exactly that name. */
+  /** Removes only an exact match of the name. */
   remove(name: string): Promise<void>;
   /** A second name; no bytes are copied. */
   copy(source: string, name: string): Promise<void>;
-  /** The names that people gave. */
+  /** Names given by users. */
   aliases(): Promise<readonly GivenName[]>;
   /**
-   * What the header of the model's file says, long lists as null; undefined where there is none.
+   * The header of the model's file, with long lists as null; undefined if there is no file.
    */
   describe(name: string): Promise<ShelfModel | undefined>;
 }

@@ -1,13 +1,13 @@
-// A stream of messages over one HTTP response: headers, framing, backpressure and signs of life.
-// Knows no payload. Used by the streaming routes. A clogged socket makes the writer wait, so that
-// deltas merge in the engine's answer instead of piling up in this process.
+// A stream of messages over one HTTP response: headers, framing, backpressure and keep-alive pings.
+// Independent of the payload. Used by the streaming routes. A full socket makes the writer wait, so
+// that deltas merge in the engine's answer instead of piling up in this process.
 import type { Response } from 'express';
 
 /** One message of a stream. */
 export interface Frame {
-  /** Strings go as they are, all else as JSON. */
+  /** Strings are sent as they are, anything else as JSON. */
   data: unknown;
-  /** Its name, where the framing has names. */
+  /** Event name, if the framing has names. */
   event?: string;
 }
 
@@ -22,7 +22,7 @@ export const sse: Framing = {
   text: ({ event, data }) => `${event === undefined ? '' : `event: ${event}\n`}data: ${asText(data)}\n\n`,
 };
 
-/** A JSON text in each line. */
+/** One JSON text per line. */
 export const ndjson: Framing = {
   contentType: 'application/x-ndjson; charset=utf-8',
   text: ({ data }) => `${asText(data)}\n`,
@@ -33,9 +33,9 @@ function asText(data: unknown): string {
 }
 
 export interface PingOptions {
-  /** Silence after which `frame` is sent; 0 is never. */
+  /** Silence after which `frame` is sent; 0 means never. */
   afterMs: number;
-  /** It bears data: many clients do not count comment lines as activity. */
+  /** Carries data, since many clients do not count comment lines as activity. */
   frame: () => Frame;
 }
 
@@ -52,12 +52,12 @@ export class Stream {
     res.once('close', () => clearTimeout(this.#timer));
   }
 
-  /** Sends the headers at once; from here on errors are messages. */
+  /** Sends the headers at once. From here on, errors are messages of the stream. */
   open(ping: PingOptions): void {
     this.#res.status(200).set({
       'Content-Type': this.#framing.contentType,
       'Cache-Control': 'no-cache',
-      // nginx would else collect the stream into its own buffers.
+      // Without this, nginx buffers the stream.
       'X-Accel-Buffering': 'no',
     });
     this.#res.flushHeaders();
@@ -68,7 +68,7 @@ export class Stream {
     }, ping.afterMs);
   }
 
-  /** Nothing happens once the client is gone. */
+  /** Does nothing once the client is gone. */
   send(...frames: Frame[]): void {
     if (frames.length === 0 || this.#res.destroyed || this.#res.writableEnded) return;
     if (!this.#res.write(frames.map((frame) => this.#framing.text(frame)).join(''))) this.#clogged = true;
@@ -76,8 +76,8 @@ export class Stream {
   }
 
   /**
-   * Resolves when the socket takes more, or is gone: one that takes nothing for long is closed by
-   * traffic. Undefined where there is nothing to wait for.
+   * Resolves when the socket takes more data, or is gone; traffic closes sockets that stall.
+   * Undefined if there is nothing to wait for.
    */
   writable(): Promise<void> | undefined {
     const res = this.#res;

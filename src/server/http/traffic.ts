@@ -1,15 +1,14 @@
-// The requests at work, so that a stop can let them end, and a client's leaving can end its own.
-// Made by app; routes enter their requests, listen drains them. Gateway process.
+// The running requests. A stop lets them complete; a client that disconnects ends its own. Made by
+// app; routes enter their requests, listen drains them. Gateway process.
 import type { Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { IdleWork, reasonOf } from './inner.js';
 
 /**
- * A client that takes nothing of what is there for it is given up after so long, and its work with
- * it.
+ * A client that reads no byte of the pending data for this long is disconnected, and its work ends.
  */
 const stalledClientMs = 2 * 60_000;
-/** The same while the server stops: its answer may be complete, and only its client late. */
+/** The same while the server stops: the answer may be complete, and only the client slow. */
 const stalledWhileStoppingMs = 1_000;
 
 export class Traffic {
@@ -18,12 +17,12 @@ export class Traffic {
   #lines = 0;
   #watch: () => void = () => undefined;
   readonly #whenDraining: (() => unknown)[] = [];
-  /** What else ends with a stop. */
+  /** Other work that ends with a stop. */
   #stopping: Promise<unknown> = Promise.resolve();
   #draining = false;
   #total = 0;
 
-  /** Requests that came to work since the start, those that failed included. */
+  /** Requests that began work since the start, including failed ones. */
   get total(): number {
     return this.#total;
   }
@@ -36,17 +35,17 @@ export class Traffic {
     return this.#running.size;
   }
 
-  /** Requests that somebody waits for. */
+  /** Running requests except lines of batches. */
   get people(): number {
     return this.#running.size - this.#lines;
   }
 
-  /** Called when one of these comes or goes; for one listener. */
+  /** Calls `watch` when one of these arrives or leaves. Takes a single listener. */
   watchPeople(watch: () => void): void {
     this.#watch = watch;
   }
 
-  /** Called when a stop begins; that waits for what the listener returns. */
+  /** Calls `listener` when a stop begins; the stop waits for the promise that it returns. */
   onDrain(listener: () => unknown): void {
     this.#whenDraining.push(listener);
   }
@@ -57,8 +56,8 @@ export class Traffic {
   }
 
   /**
-   * Holds a request until its response is flushed or its client gone. The signal aborts when its
-   * work has become useless. The response must have its socket: see turns.
+   * Holds a request until its response is flushed or its client is gone. The signal aborts when the
+   * work is no longer useful. The response must have its socket: see turns.
    */
   enter(res: Response): AbortSignal {
     this.admit();
@@ -74,7 +73,7 @@ export class Traffic {
       if (!res.writableFinished) controller.abort(new RecuaError('cancelled', 'The client went away before the answer was complete.'));
       if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     };
-    // A socket that closed while the body was parsed has had its 'close' already.
+    // A socket that closed while the body was parsed has already emitted 'close'.
     if (res.destroyed || res.socket?.destroyed) leave();
     else {
       res.once('close', leave);
@@ -83,17 +82,17 @@ export class Traffic {
     return controller.signal;
   }
 
-  /** Counts a request that came to work. */
+  /** Counts a request that began work. */
   count(): void {
     this.#total++;
   }
 
-  /** Ends one request's work: it fails with `reason`. */
+  /** Ends the work of a request, which fails with `reason`. */
   cancel(res: Response, reason: RecuaError): void {
     this.#running.get(res)?.abort(reason);
   }
 
-  /** From now on nothing enters, and clients that take nothing are not waited for. */
+  /** Refuses new requests from now on, and stops waiting for clients that read nothing. */
   drain(): void {
     this.#draining = true;
     this.#stopping = Promise.allSettled(this.#whenDraining.map((listener) => listener()));
@@ -104,26 +103,25 @@ export class Traffic {
     return this.#draining ? stalledWhileStoppingMs : stalledClientMs;
   }
 
-  /** Closes the connection once data has waited for so long of which the client took not a byte. */
+  /** Closes the connection if data is pending and the client reads none of it for too long. */
   #watchReader(res: Response): void {
-    // Node's own clock for sockets: it begins anew with each byte that the kernel takes of what is
-    // written.
+    // Node's socket timer restarts with each byte that the kernel accepts.
     res.setTimeout(this.#stalledMs, () => {
       if (res.socket && res.socket.writableLength > 0) res.destroy();
-      // The answer is not ready: its client waits for us. The clock stands still until it is set
-      // again.
+      // The client waits for the server, not the other way around. The timer has fired, so it must
+      // be set again.
       else res.setTimeout(this.#stalledMs);
     });
   }
 
-  /** Ends all that runs with `shutting_down`. */
+  /** Ends all running requests with `shutting_down`. */
   cancelAll(): void {
     for (const controller of this.#running.values()) {
       controller.abort(new RecuaError('shutting_down', 'The server stopped before the answer was complete.'));
     }
   }
 
-  /** Resolves when nothing runs, at the latest after `withinMs`. */
+  /** Resolves when nothing runs any more, after at most `withinMs`. */
   async idle(withinMs: number): Promise<void> {
     const empty = this.#running.size === 0 ? undefined : new Promise<void>((resolve) => this.#whenIdle.push(resolve));
     let timer: NodeJS.Timeout | undefined;
@@ -134,8 +132,8 @@ export class Traffic {
 }
 
 /**
- * The error to tell: an abort's own reason (`shutting_down`, `cancelled`) before what the engine
- * made of it.
+ * The error to report: the reason of the abort (`shutting_down`, `cancelled`), if there was one,
+ * instead of the error that the engine made of it.
  */
 export function failureOf(thrown: unknown, signal: AbortSignal): RecuaError {
   return RecuaError.from(signal.aborted ? signal.reason : thrown);

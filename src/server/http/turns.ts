@@ -1,13 +1,12 @@
-// HTTP/1.1 lets a client send its next request before the last is answered (pipelining). Answers go
-// out in order, so a request waits here until it is its connection's turn: work begun earlier would
-// outlive a client that goes away, since Node tells only the response that has the socket of the
-// socket's end. Express middleware, mounted first by app.
+// HTTP/1.1 lets a client send its next request before the last is answered (pipelining). Replies go
+// out in order, so a request waits here until its connection gets to it. If it started earlier, its
+// work would continue after the client disconnects, since Node reports the end of a socket only to
+// the response that holds it. Express middleware, mounted first by app.
 import type { Socket } from 'node:net';
 import type { NextFunction, Request, Response } from 'express';
 
 /**
- * Requests that may wait behind each other on one connection. One that sends more has its
- * connection closed.
+ * Most requests that may wait on one connection; with more, the connection is closed.
  */
 const mostWaiting = 64;
 
@@ -35,8 +34,8 @@ export function inTurn(): (req: Request, res: Response, next: NextFunction) => v
       line.waiting++;
       before.once('close', () => {
         line.waiting--;
-        // The client is gone, or the connection ends after that answer: this one gets no socket,
-        // nor do those behind it.
+        // The client is gone, or the connection closes after that reply: neither this request nor
+        // the ones after it get the socket.
         if (socket.destroyed || !res.socket) return;
         leave(line);
         next();

@@ -1,8 +1,7 @@
-// Requests to turn a connection into a WebSocket. Node hands over all that ask for an upgrade once
-// there is a listener, those for HTTP/2 among them, which some clients offer with each request: so
-// what no route here takes is read once more, as the plain request that it is too. Made by listen;
-// app adds what
-// dialects offer.
+// Upgrades connections to WebSockets. Once there is a listener, Node passes it every upgrade
+// request, including offers of HTTP/2 that some clients send with each request. An upgrade that no
+// route here takes is therefore read again as a plain request. Made by listen; app adds the routes
+// of the dialects.
 import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
@@ -12,15 +11,17 @@ import type { ApiKey } from '../access/api-keys.js';
 export interface SocketRoute {
   paths: readonly string[];
   /**
-   * `mayGoOn`: whether the key that it was opened with still counts; `by` is its name, `headers`
-   * what it was opened with.
+   * `mayGoOn`: whether the key that opened it is still valid; `by` is the key's name, `headers` are
+   * those of the opening request.
    */
   open(socket: WebSocket, mayGoOn: () => boolean, by: string | undefined, headers: IncomingHttpHeaders): void;
 }
 
 export interface SocketLimits {
   mostMessageBytes: number;
-  /** Who may not is read again, and told as by all routes what is missing. */
+  /**
+   * If undefined, the request is read again as a plain one, whose route reports what is missing.
+   */
   mayOpen(headers: IncomingHttpHeaders): { key: ApiKey | undefined } | undefined;
 }
 
@@ -28,7 +29,9 @@ interface Added extends SocketRoute, SocketLimits {
   sockets: WebSocketServer;
 }
 
-/** Of a route. Each may hold a message; who comes later is told to ask by plain requests. */
+/**
+ * Most sockets per route, since each may hold a message. Further clients must use plain requests.
+ */
 const mostSockets = 64;
 
 export class Upgrades {
@@ -50,12 +53,12 @@ export class Upgrades {
     });
   }
 
-  /** From now on nobody is let in. */
+  /** Refuses all upgrades from now on. */
   close(): void {
     this.#isOver = true;
   }
 
-  /** Those that are left end now. */
+  /** Terminates the remaining sockets. */
   terminate(): void {
     for (const { sockets } of this.#routes.values()) for (const socket of sockets.clients) socket.terminate();
   }
@@ -65,7 +68,7 @@ export function asksForWebSocket({ method, headers }: Pick<IncomingMessage, 'met
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** Without the header that makes it an upgrade. */
+/** Replays the request without the header that makes it an upgrade. */
 function readAgain(server: Server, { method, url, httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at < rawHeaders.length; at += 2) {

@@ -1,4 +1,4 @@
-// The models as an API key sees them: those that it may not use are neither listed nor lent.
+// The models that an API key may use. Others are neither listed nor leased.
 import type { ModelPool, PoolModel } from '../../engine/pool-api.js';
 import { RecuaError } from '../../errors.js';
 import type { ApiKey } from '../access/api-keys.js';
@@ -9,9 +9,9 @@ export function visibleTo(key: ApiKey | undefined, pool: ModelPool): ModelPool {
   const isAllowed = ({ id, aliases }: PoolModel): boolean => [id, ...aliases].some((name) => allowed.includes(name));
   const find = async (name: string | undefined): Promise<PoolModel> => {
     const model = await pool.find(name);
-    // A name that is not listed finds it, too: the file has names as people write them.
+    // The key file may also use names that the model does not list.
     if (isAllowed(model) || (name !== undefined && allowed.includes(name))) return model;
-    throw new RecuaError('client_refused', `The API key ${key.name} may use ${allowed.join(', ')}, and not ${name === undefined || name === '' ? 'the default model, which a request without a model means' : model.id}.`, { param: 'model' });
+    throw new RecuaError('client_refused', `The API key ${key.name} may use ${allowed.join(', ')}, but not ${name === undefined || name === '' ? 'the default model, which a request without a model uses' : model.id}.`, { param: 'model' });
   };
   return {
     ...(pool.sole ? { sole: pool.sole } : {}),

@@ -1,5 +1,5 @@
-// The folder in which responses, files and batches outlive the server: private to the user, since
-// they hold what people wrote. Without a place of its own it is a folder for temporary files, gone
+// The folder in which responses, files and batches outlive the server. It is private to the user,
+// since they hold what people wrote. Without a configured place it is a temporary folder, removed
 // when the process ends. Made by app.
 import { existsSync, rmSync } from 'node:fs';
 import { chmod, lstat, mkdir, mkdtemp } from 'node:fs/promises';
@@ -11,28 +11,28 @@ export class KeptFolder {
   readonly #parent: string | undefined;
   #root: Promise<string> | undefined;
 
-  /** @param parent others may write to it: what is kept is in a folder of the user's there. */
+  /** @param parent may be shared with other users; each has a folder of their own in it. */
   constructor(parent?: string) {
     this.#parent = parent;
   }
 
-  /** Whether an earlier process left a folder of that name. Makes none. */
+  /** Whether an earlier process left a folder of that name. Does not create it. */
   has(name: string): boolean {
     return this.#parent !== undefined && existsSync(join(this.#parent, userFolder(), name));
   }
 
   /**
-   * The folder of that name, made if need be.
+   * The folder of that name, created if necessary.
    * @throws RecuaError `store_unwritable`, `disk_full`
    */
   async of(name: string): Promise<string> {
     try {
       const folder = join(await (this.#root ??= this.#open()), name);
-      // Each time: somebody may tidy up while the server runs.
+      // Every time, since somebody may delete it while the server runs.
       await mkdir(folder, { recursive: true, mode: 0o700 });
       return folder;
     } catch (thrown) {
-      // What was in the way may be gone the next time.
+      // The next call tries again, since the cause may be gone then.
       this.#root = undefined;
       throw keepingError(thrown, this.#parent ?? tmpdir());
     }
@@ -48,27 +48,27 @@ export class KeptFolder {
     });
     const found = await lstat(root);
     if (!found.isDirectory() || (user !== undefined && found.uid !== user)) {
-      throw new RecuaError('store_unwritable', `${root} is no folder of this user; what requests leave is kept nowhere else.`);
+      throw new RecuaError('store_unwritable', `${root} is not a folder of this user, so the server cannot store data there; remove it.`);
     }
     if (user !== undefined && (found.mode & 0o077) !== 0) await chmod(root, 0o700);
     return root;
   }
 }
 
-/** Several users may share the folder around it. */
+/** Several users may share the parent folder. */
 function userFolder(): string {
   const user = process.getuid?.();
   return user === undefined ? 'kept' : `kept-${user}`;
 }
 
 async function temporary(): Promise<string> {
-  // Node gives it the mode 0700.
+  // mkdtemp uses mode 0700.
   const root = await mkdtemp(join(tmpdir(), 'recua-kept-'));
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
   return root;
 }
 
-/** What the system said of a file → an error that says what to do. */
+/** An error of the file system → a RecuaError. */
 export function keepingError(thrown: unknown, path: string): RecuaError {
   const error = RecuaError.from(thrown);
   if (error.code !== 'internal_error' || (thrown as NodeJS.ErrnoException).code === undefined) return error;

@@ -1,15 +1,15 @@
-// Whose a file, a batch or a stored response is: of the API key that it was made with. Pure.
+// The owner of a file, a batch or a stored response: the API key that it was created with. Pure.
 export interface Owner {
-  /** Name of the API key; undefined where the server asks for none. */
+  /** Name of the API key; undefined if the server requires none. */
   readonly name: string | undefined;
-  /** Whether what was made with the key of that name is there for this one. */
+  /** Whether this owner can see what the key named `by` created. */
   has(by: string | undefined): boolean;
 }
 
-/** Where no keys are asked for, all is everybody's. */
+/** Without API keys, everybody sees everything. */
 export const everyone: Owner = { name: undefined, has: () => true };
 
-/** What was made before keys were asked for is the admins'. */
+/** Data from before the server had keys is visible to admins. */
 export function ownerWith({ name, admin }: { name: string; admin: boolean }): Owner {
   return { name, has: (by) => (by === undefined ? admin : by === name) };
 }

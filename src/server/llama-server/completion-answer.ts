@@ -1,5 +1,5 @@
-// llama-server's own words for a completion on the way out. Pure. Called by server/exchange. The
-// way in is completion-request.
+// Writes completions in llama-server's own format. Pure. Called by server/exchange. The counterpart
+// of completion-request.
 import type { Finish } from '../../engine/api.js';
 import type { Delta, ModelDescription } from '../../engine/protocol.js';
 import type { ToldToken } from '../../engine/telling.js';
@@ -13,10 +13,10 @@ import { progressToWire, timingsToWire } from '../openai/answer.js';
 import type { NativeBody } from './completion-request.js';
 import { generationSettings } from './settings.js';
 
-/** Which sequence answers is the engine's business: it may move while it runs. */
+/** The engine does not report its sequence, since an answer may move while it runs. */
 const noSlot = -1;
 
-/** What a stream has told of one answer. */
+/** What a stream has sent of one answer. */
 interface Told {
   prompt: string;
   text: string;
@@ -40,7 +40,7 @@ export class NativeWriter implements AnswerWriter {
   }
 
   opening(promptTokens = 0): Frame[] {
-    // Of several prompts together it is that of none.
+    // With several prompts, the number is their sum, which belongs to none of them.
     if (this.#asked.texts.length === 1) this.#promptTokens = promptTokens;
     return [];
   }
@@ -110,14 +110,14 @@ export class NativeWriter implements AnswerWriter {
       truncated: finishReason === 'length' && held >= this.#contextSize,
       stop_type: finishReason === 'length' ? 'limit' : stop === undefined ? 'eos' : 'word',
       stopping_word: stop ?? '',
-      // The last token is sampled, not evaluated.
+      // The last token was sampled but not evaluated.
       tokens_cached: Math.max(usage.promptTokens, held - 1),
       timings: timingsToWire(usage, timings),
       ...(warnings.length > 0 ? { warnings } : {}),
     };
   }
 
-  /** Those of `response_fields`; a path of names gives what it leads to, by its last name. */
+  /** Selects `response_fields`; the value of a path is stored under its last name. */
   #wanted(answer: Record<string, unknown>): Record<string, unknown> {
     const { responseFields } = this.#asked;
     if (responseFields.length === 0) return answer;

@@ -1,6 +1,5 @@
-// The body of POST /completion and /infill → the engine's CompletionRequests, once, with everything
-// checked. Pure. Called by dialect. What would change the answer and is not supported is refused by
-// name; unknown fields are ignored.
+// Parses and checks the body of POST /completion and /infill → the engine's CompletionRequests.
+// Pure. Called by dialect. Unsupported fields that would change the answer are refused by name.
 import type { CompletionRequest, Sampling } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
@@ -17,20 +16,20 @@ const maxPrompts = 128;
 const maxFields = 100;
 
 export interface NativeBody extends ChatAsked {
-  /** Answers to each prompt. */
+  /** Answers per prompt. */
   count: number;
   tells: Telling;
-  /** Tokens are told of whole answers, too. */
+  /** Complete answers also report their tokens. */
   returnTokens: boolean;
-  /** Names of the answer's fields that are wanted; none are all. */
+  /** Fields of the reply to return; empty means all. */
   responseFields: readonly string[];
-  /** Texts of the prompts; of one that is tokens the engine tells it. */
+  /** Texts of the prompts; undefined for tokens, whose text the engine supplies. */
   texts: readonly (string | undefined)[];
-  /** What the answer repeats of the request. */
+  /** Settings that the answer echoes. */
   settings: { sampling: Sampling; maxTokens: number; stop: readonly string[]; stream: boolean; probs: number; grammar: string };
 }
 
-/** Fields that would change the answer, each with the value that asks for nothing. */
+/** Fields that would change the answer, each with the value that requests nothing. */
 const neutral: Record<string, unknown> = { n_indent: 0, grammar_lazy: false };
 
 export function readNativeRequest(body: Fields, context: ChatContext): NativeBody {
@@ -38,7 +37,7 @@ export function readNativeRequest(body: Fields, context: ChatContext): NativeBod
   return readAround(body, context, prompts.map((prompt) => ({ prompt, ...(typeof prompt === 'string' ? {} : { echo: true }) })), prompts.map((prompt) => (typeof prompt === 'string' ? prompt : undefined)));
 }
 
-/** Code between a prefix and a suffix, for models that have tokens for that. */
+/** Code between a prefix and a suffix, for models with fill-in-the-middle tokens. */
 export function readInfillRequest(body: Fields, context: ChatContext): NativeBody {
   for (const name of ['input_prefix', 'input_suffix']) if (body.string(name) === undefined) throw wrongType(name, 'a string', undefined);
   const extra = (body.array('input_extra', maxFields) ?? []).map((value, index) => {
@@ -81,7 +80,7 @@ function readAround(body: Fields, { defaults, model }: ChatContext, prompts: Pic
   };
 }
 
-/** A text, tokens, or several of these; a text may stand in an object. */
+/** A string, tokens, or an array of these; a string may be inside an object. */
 function readPrompts(body: Fields, vocabSize: number): (string | Int32Array)[] {
   const prompt = body.get('prompt');
   if (Array.isArray(prompt) && prompt.length > 0 && !prompt.every((one) => typeof one === 'number')) {

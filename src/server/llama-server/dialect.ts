@@ -1,5 +1,4 @@
-// llama-server's own routes: its completions, what it tells of the model, text and tokens. Mounted
-// by app.
+// llama-server's own routes: completions, properties of the model, text and tokens. Mounted by app.
 import { askRoute, renderRoute } from '../exchange/ask-exchange.js';
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect } from '../exchange/dialect.js';
@@ -12,7 +11,7 @@ import { props, refuseRoute, slots } from './props.js';
 import { slotFiles } from './slot-files.js';
 import { piecesOf, readDetokenize, readTokenize } from './tokens.js';
 
-/** The answer repeats the prompt. */
+/** `keepsBody`, since the answer echoes the prompt. */
 const complete: ChatDialect<NativeBody> = {
   operation: 'text_completion',
   framing: sse,
@@ -21,7 +20,7 @@ const complete: ChatDialect<NativeBody> = {
   writer: (asked, model) => new NativeWriter(asked, model),
 };
 
-const noProps = 'Properties of a running server do not change here; requests say what they want.';
+const noProps = 'The properties of a running server cannot be changed; put the settings in your requests.';
 
 export const llamaServer: Dialect = {
   before: [],

@@ -1,5 +1,5 @@
-// What llama-server's routes say of themselves: words of their fields, replies, examples. Mounted
-// with them by dialect.
+// The reference entries of llama-server's routes: descriptions of fields, replies, examples.
+// Mounted with the routes by dialect.
 import { admissionWords, constraintExamples, constraintWords, refused, samplingWords, streamWords, tellingWords, type Words } from '../../request/words.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
 import { chatBody } from '../openai/operations.js';
@@ -21,14 +21,14 @@ const common: Words = {
   ...streamWords,
   ...answerWords,
   max_tokens: { text: 'Another name of `n_predict`.' },
-  n_predict: { text: "Most tokens of the answer; 0 reads the prompt alone, -1 is what the context holds. The default is the server's (`--max-tokens`)." },
+  n_predict: { text: "Most tokens of the answer; 0 only evaluates the prompt, -1 means as many as the context holds. The default is the server's (`--max-tokens`)." },
   ...samplingWords,
   ...constraintWords,
   ...tellingWords,
-  response_fields: 'Names of the fields of the answer that are wanted; `a/b` is the `b` in `a`. None are all.',
+  response_fields: 'Fields of the reply to return; `a/b` is the `b` in `a`. An empty list returns all.',
   n_indent: refused('indentation', { const: 0 }),
-  grammar_lazy: refused('grammars hold from the beginning', { const: false }),
-  lora: 'Not supported: adapters. Only an empty list is taken.',
+  grammar_lazy: refused('grammars apply from the first token', { const: false }),
+  lora: 'Not supported: LoRA adapters. Only an empty list is accepted.',
 };
 
 const tokenList = { type: 'array', items: { type: 'integer', minimum: 0 }, minItems: 1 };
@@ -43,7 +43,7 @@ const nativeBody: Body = {
   read: (body) => [readAdmission(body), readNativeRequest(body, anyContext)],
   examples: [{ prompt: 'Once upon a time', ...some }, { prompt: { prompt_string: 'a' } }, ...all.map((part) => ({ prompt: 'a', ...part }))],
   words: {
-    prompt: { text: 'A text that goes on, as text, tokens or an object, or several of these.', is: [...onePrompt.anyOf, { type: 'array', items: onePrompt, minItems: 1, maxItems: 128 }] },
+    prompt: { text: 'The text to continue, as a string, token ids or an object, or a list of these.', is: [...onePrompt.anyOf, { type: 'array', items: onePrompt, minItems: 1, maxItems: 128 }] },
     ...common,
   },
 };
@@ -56,19 +56,19 @@ const infillBody: Body = {
     ...all.map((part) => ({ input_prefix: '', input_suffix: '', ...part })),
   ],
   words: {
-    input_prefix: 'What comes before the gap.',
-    input_suffix: 'What comes behind it.',
-    prompt: { text: 'What the answer begins with.', default: '' },
-    input_extra: 'Other files, which the model reads before.',
-    'input_extra[].filename': { text: 'The name of the file.', default: 'tmp' },
-    'input_extra[].text': 'What is in it.',
+    input_prefix: 'Code before the gap.',
+    input_suffix: 'Code after the gap.',
+    prompt: { text: 'Text that the answer starts with.', default: '' },
+    input_extra: 'Other files, for context.',
+    'input_extra[].filename': { text: 'Name of the file.', default: 'tmp' },
+    'input_extra[].text': 'Contents of the file.',
     ...common,
   },
 };
 
 const slotBody: Body = {
   name: 'SlotRequest', read: readSlotBody, examples: [{ filename: 'story.bin' }],
-  words: { filename: 'Of the file in the folder; letters, digits, blanks and `. _ -`. Erasing takes none.', ...admissionWords },
+  words: { filename: 'Name of the file in the folder: letters, digits, spaces and `. _ -`. Not needed for `erase`.', ...admissionWords },
 };
 
 const tokenizeBody: Body = {
@@ -77,9 +77,9 @@ const tokenizeBody: Body = {
   examples: [{ content: 'Hello world', with_pieces: true }],
   words: {
     content: 'The text.', ...admissionWords,
-    add_special: { text: 'With the tokens that a prompt of the model begins and ends with.', default: false },
-    parse_special: { text: 'Names of control tokens in the text become those.', default: true },
-    with_pieces: { text: 'With the text of each token.', default: false },
+    add_special: { text: 'Add the tokens that a prompt of the model starts and ends with.', default: false },
+    parse_special: { text: 'Turn names of control tokens in the text into those tokens.', default: true },
+    with_pieces: { text: 'Include the text of each token.', default: false },
   },
 };
 
@@ -94,7 +94,7 @@ const settings = mapOf(anything);
 const whole = named('NativeCompletion', object({
   ...answered,
   stop: boolean, model: text,
-  generation_settings: told(settings, 'How the answer was made.'),
+  generation_settings: told(settings, 'The settings of the answer.'),
   prompt: text, has_new_line: boolean, truncated: boolean,
   stop_type: words('limit', 'eos', 'word'), stopping_word: text, tokens_cached: integer,
   timings, 'completion_probabilities?': chances, 'warnings?': warnings,
@@ -105,14 +105,14 @@ const chunk = named('NativeCompletionChunk', oneOf(
   whole,
 ));
 
-const nativeReply = named('NativeCompletionReply', oneOf(whole, told(list(whole), 'Of several answers.'), told(mapOf(anything), 'With `response_fields`.')));
-const model = { model: told(text, 'The name of a model; left out, it is the default model.') };
+const nativeReply = named('NativeCompletionReply', oneOf(whole, told(list(whole), 'For several answers.'), told(mapOf(anything), 'With `response_fields`.')));
+const model = { model: told(text, 'Name of the model; omit it for the default model.') };
 const loadedErrors = ['model_not_found', 'model_loading', 'model_unusable'] as const;
 const count = named('InputTokens', object({ object: 'response.input_tokens', input_tokens: integer, 'warnings?': warnings }));
 
 const props = named('Props', object({
   default_generation_settings: object({ params: settings, n_ctx: integer }),
-  total_slots: integer, model_alias: text, model_ftype: text, model_path: told(text, "The model's name: where files lie is not told."),
+  total_slots: integer, model_alias: text, model_ftype: text, model_path: told(text, "The model's name; paths are not revealed."),
   modalities: object({ vision: boolean, video: boolean, audio: boolean }),
   endpoint_slots: boolean, endpoint_props: boolean, endpoint_metrics: boolean, ui: boolean,
   chat_template: text, bos_token: text, eos_token: text, build_info: text, is_sleeping: boolean,
@@ -122,36 +122,36 @@ const refusedReply = { schema: error, empty: true } as const;
 
 export const operations = {
   complete: {
-    id: 'createNativeCompletion', topic: 'Completions', summary: "A text goes on, as llama-server's own completions.", about: "A stream's last event has `stop: true` and all that a whole answer has, without its text.",
+    id: 'createNativeCompletion', topic: 'Completions', summary: "Continue a text, in llama-server's own format.", about: 'The last event of a stream has `stop: true` and every field of a complete answer, without its text.',
     body: nativeBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'unsupported_content', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
   },
   infill: {
-    id: 'createInfill', topic: 'Completions', summary: 'Code between a prefix and a suffix.', about: 'With models that have tokens for that.',
+    id: 'createInfill', topic: 'Completions', summary: 'Fill in code between a prefix and a suffix.', about: 'Needs a model with fill-in-the-middle tokens.',
     body: infillBody, reply: { schema: nativeReply }, stream: { type: 'text/event-stream', event: oneOf(chunk, error) }, error, errors: [...inferenceErrors, 'infill_unsupported', 'invalid_grammar', 'invalid_schema', 'chat_unsupported', 'no_token_left'],
   },
   props: {
-    id: 'getProps', topic: 'Server', summary: 'What llama-server tells of a model that is loaded.', query: model, reply: { schema: props }, error, errors: loadedErrors,
+    id: 'getProps', topic: 'Server', summary: "Get the properties of a loaded model, in llama-server's format.", query: model, reply: { schema: props }, error, errors: loadedErrors,
   },
-  setProps: { id: 'setProps', topic: 'Server', summary: 'Refused: requests say what they want.', reply: refusedReply, error, errors: ['not_implemented'] },
+  setProps: { id: 'setProps', topic: 'Server', summary: 'Refused: settings belong in the requests.', reply: refusedReply, error, errors: ['not_implemented'] },
   slots: {
-    id: 'getSlots', topic: 'Server', summary: 'The slots of a model that is loaded, and which are busy.',
-    query: { ...model, fail_on_no_slot: told(text, 'With any value: an error where none is free.') },
+    id: 'getSlots', topic: 'Server', summary: 'List the slots of a loaded model, and which are busy.',
+    query: { ...model, fail_on_no_slot: told(text, 'With any value: reply with an error if no slot is free.') },
     reply: { schema: list(object({ id: integer, n_ctx: integer, speculative: boolean, is_processing: boolean })) }, error, errors: [...loadedErrors, 'queue_full'],
   },
   slot: {
-    id: 'changeSlot', topic: 'Server', summary: 'What was computed of a conversation goes to a file, and comes back.',
-    about: 'Where the server has a folder for that (`--slot-save-path`). Conversations are found by their tokens in whatever slot they lie: `save` takes what was used last and is idle, '
-      + '`erase` forgets all that is idle. A file serves the same model with the same cache types, also after a restart, and holds the conversation: keep it private.',
-    params: { id: 'Of the slot; no effect, with a warning.' }, query: { action: { type: 'string', enum: ['save', 'restore', 'erase'] } }, body: slotBody,
+    id: 'changeSlot', topic: 'Server', summary: 'Save the KV cache of a conversation to a file, or restore it.',
+    about: 'Needs a server with a folder for the files (`--slot-save-path`). The server finds conversations by their tokens, in any slot: `save` takes the most recently used idle one, '
+      + '`erase` drops all idle ones. A file works with the same model and the same cache types, even after a restart. It contains the conversation, so keep it private.',
+    params: { id: 'Number of the slot; no effect, with a warning.' }, query: { action: { type: 'string', enum: ['save', 'restore', 'erase'], description: 'What to do.' } }, body: slotBody,
     reply: { schema: object({ id_slot: integer, 'filename?': text, 'n_saved?': integer, 'n_written?': integer, 'n_restored?': integer, 'n_read?': integer, 'timings?': mapOf({ type: 'number' }), warnings }) },
     error, errors: ['not_implemented', 'client_refused', 'file_not_found', 'invalid_value', 'file_unreadable', ...inferenceErrors],
   },
   tokenize: {
-    id: 'tokenize', topic: 'Tokens', summary: 'The tokens of a text.', body: tokenizeBody,
-    reply: { schema: object({ tokens: oneOf(list(integer), list(object({ id: integer, piece: told(oneOf(text, list(integer)), 'Bytes where it is no UTF-8.') }))), 'warnings?': warnings }) }, error, errors: inferenceErrors,
+    id: 'tokenize', topic: 'Tokens', summary: 'Get the tokens of a text.', body: tokenizeBody,
+    reply: { schema: object({ tokens: oneOf(list(integer), list(object({ id: integer, piece: told(oneOf(text, list(integer)), 'A list of bytes if it is not valid UTF-8.') }))), 'warnings?': warnings }) }, error, errors: inferenceErrors,
   },
-  detokenize: { id: 'detokenize', topic: 'Tokens', summary: 'The text of tokens.', body: detokenizeBody, reply: { schema: object({ content: text, 'warnings?': warnings }) }, error, errors: inferenceErrors },
-  template: { id: 'applyTemplate', topic: 'Tokens', summary: 'The prompt that a chat becomes.', body: chatBody, reply: { schema: object({ prompt: text, 'warnings?': warnings }) }, error, errors: chatErrors },
-  count: { id: 'countChatTokens', topic: 'Tokens', summary: 'How many tokens the prompt of a chat has.', body: chatBody, reply: { schema: count }, error, errors: chatErrors },
+  detokenize: { id: 'detokenize', topic: 'Tokens', summary: 'Turn tokens back into text.', body: detokenizeBody, reply: { schema: object({ content: text, 'warnings?': warnings }) }, error, errors: inferenceErrors },
+  template: { id: 'applyTemplate', topic: 'Tokens', summary: 'Render a chat with the chat template, without answering it.', body: chatBody, reply: { schema: object({ prompt: text, 'warnings?': warnings }) }, error, errors: chatErrors },
+  count: { id: 'countChatTokens', topic: 'Tokens', summary: 'Count the tokens of a chat prompt.', body: chatBody, reply: { schema: count }, error, errors: chatErrors },
 } as const satisfies Record<string, Operation>;
 

@@ -1,5 +1,5 @@
-// GET /props and /slots: what llama-server tells of a model and of the requests that it works on.
-// Mounted by dialect. Both answer of a model that is loaded, and load none.
+// GET /props and /slots: llama-server's description of a model and its running requests. Mounted by
+// dialect. Both need a loaded model and do not load one.
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
@@ -21,7 +21,7 @@ export function props(gateway: Gateway): RequestHandler {
       total_slots: known.parallel,
       model_alias: id,
       model_ftype: known.fileType,
-      // Where files lie is nobody's business who only asks.
+      // The real path is not revealed.
       model_path: id,
       modalities: { vision: false, video: false, audio: false },
       endpoint_slots: true,
@@ -46,7 +46,7 @@ export function slots(gateway: Gateway): RequestHandler {
   };
 }
 
-/** What llama-server does with a slot's cache, or with its properties. */
+/** Refuses a route of llama-server that has no counterpart here. */
 export function refuseRoute(what: string): RequestHandler {
   return () => {
     throw new RecuaError('not_implemented', what);
@@ -58,7 +58,7 @@ async function find({ poolFor }: Gateway, req: Request, res: Response): Promise<
   const { id, known, state } = model;
   if (known) return model as Found;
   if (state.state === 'failed') throw RecuaError.fromPlain(state.error);
-  throw new RecuaError('model_loading', state.state === 'loading' ? `The model ${id} is still loading.` : `The model ${id} is not loaded; POST /models/load loads it, and so does a request for it.`);
+  throw new RecuaError('model_loading', state.state === 'loading' ? `The model ${id} is still loading.` : `The model ${id} is not loaded; load it with POST /models/load, or send it a request.`);
 }
 
 function query(req: Request): URLSearchParams {

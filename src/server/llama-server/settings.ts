@@ -1,4 +1,4 @@
-// How an answer is made, by llama-server's names. Pure. Called by completion-answer and props.
+// Settings of an answer, by llama-server's names. Pure. Called by completion-answer and props.
 import type { Sampling } from '../../engine/protocol.js';
 import type { NativeBody } from './completion-request.js';
 
@@ -16,7 +16,7 @@ export function generationSettings({ sampling, maxTokens, stop, stream, probs, g
   };
 }
 
-/** What requests that say nothing are made with. */
+/** The settings of a request without settings. */
 export function defaultSettings(sampling: Sampling, maxTokens: number): Record<string, unknown> {
   return { seed: 0xffff_ffff, ...numbers(sampling), max_tokens: maxTokens, n_predict: maxTokens, ignore_eos: false, stream: true, n_probs: 0, samplers: usualSamplers };
 }

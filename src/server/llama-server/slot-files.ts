@@ -1,7 +1,6 @@
-// POST /slots/:id?action=save|restore|erase, as llama-server has it: what was computed of a
-// conversation goes to a file and comes back, also after a restart. Conversations are found by
-// their tokens in whatever slot they lie, so the slot's number has no effect, and the reply says
-// so.
+// POST /slots/:id?action=save|restore|erase, as in llama-server: saves the KV cache of a
+// conversation to a file and restores it, even after a restart. Conversations are found by their
+// tokens in any slot, so the slot's number has no effect, and the reply says so.
 import { stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Request, RequestHandler, Response } from 'express';
@@ -17,7 +16,7 @@ const maxName = 255;
 
 interface Asked {
   model: string | undefined;
-  /** Undefined where none is given: erasing takes none. */
+  /** Undefined if not given; erasing needs none. */
   filename: string | undefined;
 }
 
@@ -25,7 +24,7 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
   return async (req: Request, res: Response) => {
     refusePages(req, res, () => undefined);
     if (config.slotSavePath === '') {
-      throw new RecuaError('not_implemented', 'This server has no folder for what is computed of conversations; start it with --slot-save-path.');
+      throw new RecuaError('not_implemented', 'This server has no folder for saved conversations; start it with --slot-save-path.');
     }
     const action = new Query(req).word('action', actions);
     if (action === undefined) throw wrongValue('action', 'save, restore or erase', undefined);
@@ -58,15 +57,15 @@ export function slotFiles({ poolFor, config, traffic }: Gateway): RequestHandler
 }
 
 function sayOf(action: (typeof actions)[number]): string {
-  if (action === 'save') return 'The slot has no effect: what was used last and is idle is saved.';
-  return action === 'restore' ? 'The slot has no effect: the state is found by its tokens.' : 'The slot has no effect: all conversations that are idle are forgotten.';
+  if (action === 'save') return 'The slot has no effect: the most recently used idle conversation is saved.';
+  return action === 'restore' ? 'The slot has no effect: the state is found by its tokens.' : 'The slot has no effect: all idle conversations are dropped.';
 }
 
 export function readSlotBody(body: Fields): Asked {
   const { name } = readAdmission(body);
   const filename = body.string('filename');
   if (filename !== undefined && (filename.length > maxName || !/^[\w][\w .-]*$/.test(filename))) {
-    throw wrongValue('filename', 'a name of letters, digits, blanks and . _ -, without a folder', filename);
+    throw wrongValue('filename', 'a name of letters, digits, spaces and . _ -, without a folder', filename);
   }
   return { model: name, filename };
 }

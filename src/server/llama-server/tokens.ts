@@ -29,7 +29,7 @@ export function readDetokenize(body: Fields, { model: { vocabSize } }: ChatConte
   return tokens.length === 0 ? new Int32Array() : readTokens(tokens, 'tokens', vocabSize);
 }
 
-/** A piece is text, or its bytes where they are no UTF-8. */
+/** A piece is a string, or its bytes if they are not valid UTF-8. */
 export function piecesOf(tokens: Int32Array, pieces: readonly Uint8Array[]): { id: number; piece: string | number[] }[] {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   return Array.from(tokens, (id, index) => {

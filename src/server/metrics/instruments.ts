@@ -1,6 +1,7 @@
-// The metrics of one server by its own names, in a registry of its own: several servers of one
-// process do not mix. Every label is bounded: `model` is a model that was served, `route` a pattern
-// of the API, `key` the name of an API key, the others words of a list. Built by metrics.
+// The metrics of one server, under Recua's names. Each server has its own registry, so several
+// servers in one process do not mix. The values of every label are bounded: `model` is a served
+// model, `route` a pattern of the API, `key` the name of an API key, the others are fixed words.
+// Built by metrics.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /** Seconds from a fast step to a long queue. */
@@ -8,7 +9,7 @@ const waits = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 
 const gaps = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5];
 const lengths = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144];
 
-/** Of histograms: each of their series has a line for each bucket, so keys stay out of them. */
+/** For histograms, which have a line per bucket and series, and so no label for keys. */
 const byRoute = ['model', 'route'] as const;
 const byKey = ['model', 'route', 'key'] as const;
 
@@ -20,45 +21,45 @@ export function makeInstruments(registry: Registry) {
   const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => new Counter({ name, help, labelNames, registers });
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) => new Gauge({ name, help, labelNames, registers });
   return {
-    queue: histogram('recua_queue_seconds', 'Time that a request waited for its model and its turn, until its first step.', waits),
-    firstToken: histogram('recua_time_to_first_token_seconds', 'Time from a request until the first piece of its answer.', waits),
+    queue: histogram('recua_queue_seconds', 'Time from a request to its first step: waiting for its model and in the queue.', waits),
+    firstToken: histogram('recua_time_to_first_token_seconds', 'Time from a request to the first piece of its answer.', waits),
     gap: histogram('recua_inter_token_seconds', 'Time between two pieces of an answer.', gaps),
-    duration: histogram('recua_request_duration_seconds', 'Time from a request that a model answers to the end of its answer.', waits),
+    duration: histogram('recua_request_duration_seconds', 'Time from a request to a model to the end of its answer.', waits),
     reading: histogram('recua_prompt_seconds', 'Time from the first step with a prompt to the first token.', waits),
     generating: histogram('recua_generation_seconds', 'Time from the first token of an answer to its last.', waits),
     promptLength: histogram('recua_prompt_length_tokens', 'Tokens of the prompt of an answer.', lengths),
     answerLength: histogram('recua_answer_length_tokens', 'Tokens of an answer.', lengths),
 
-    requests: counter('recua_requests_total', 'HTTP requests by what became of them; status 499: the client left before the end.', [...byKey, 'status']),
-    answers: counter('recua_answers_total', 'Generated answers by how they ended: stop, length, tool_calls, cancelled or error.', [...byKey, 'finish_reason']),
-    prompt: counter('recua_prompt_tokens_total', 'Tokens of prompts and of texts to embed or rank, those from the cache included.', byKey),
-    cached: counter('recua_cached_prompt_tokens_total', 'Tokens of prompts that were not computed anew.', byKey),
-    looked: counter('recua_cache_lookup_tokens_total', 'Tokens of the prompts of complete answers, which were looked for in the cache.', ['model']),
+    requests: counter('recua_requests_total', 'HTTP requests by status; 499: the client left before the end.', [...byKey, 'status']),
+    answers: counter('recua_answers_total', 'Generated answers by finish reason: stop, length, tool_calls, cancelled or error.', [...byKey, 'finish_reason']),
+    prompt: counter('recua_prompt_tokens_total', 'Tokens of prompts and of texts to embed or rank, including cached ones.', byKey),
+    cached: counter('recua_cached_prompt_tokens_total', 'Prompt tokens reused from the cache.', byKey),
+    looked: counter('recua_cache_lookup_tokens_total', 'Prompt tokens of complete answers, which were looked up in the cache.', ['model']),
     generated: counter('recua_generated_tokens_total', 'Tokens of complete answers.', byKey),
-    drafted: counter('recua_drafted_tokens_total', 'Tokens that were guessed ahead.', ['model']),
-    accepted: counter('recua_accepted_tokens_total', 'Tokens that were guessed ahead and came true.', ['model']),
-    cancellations: counter('recua_cancellations_total', 'Requests whose client left before the answer was complete: waiting, before its first piece, or answering.', [...byKey, 'phase']),
-    rejections: counter('recua_rejections_total', 'Requests that were turned away by status 401, 403, 429 or 503, by the code of the error.', ['route', 'code']),
-    errors: counter('recua_errors_total', 'Requests that ended with an error, by its code.', ['model', 'route', 'code']),
-    crashes: counter('recua_engine_crashes_total', 'Engine processes that ended without being told to.', ['model']),
-    loads: counter('recua_model_loads_total', 'How often a model became ready to answer.', ['model']),
-    reloads: counter('recua_model_reloads_total', 'How often a model became ready to answer again, after a crash or after it was unloaded.', ['model']),
+    drafted: counter('recua_drafted_tokens_total', 'Drafted tokens.', ['model']),
+    accepted: counter('recua_accepted_tokens_total', 'Drafted tokens that were accepted.', ['model']),
+    cancellations: counter('recua_cancellations_total', 'Requests whose client left before the answer was complete. Phase waiting: before its first piece; answering: after it.', [...byKey, 'phase']),
+    rejections: counter('recua_rejections_total', 'Requests rejected with status 401, 403, 429 or 503, by error code.', ['route', 'code']),
+    errors: counter('recua_errors_total', 'Requests that ended with an error, by error code.', ['model', 'route', 'code']),
+    crashes: counter('recua_engine_crashes_total', 'Engine processes that ended unexpectedly.', ['model']),
+    loads: counter('recua_model_loads_total', 'How often a model finished loading.', ['model']),
+    reloads: counter('recua_model_reloads_total', 'How often a model finished loading again, after a crash or an unload.', ['model']),
 
-    running: gauge('recua_requests_running', 'Requests that a model works on.', ['model']),
-    waiting: gauge('recua_requests_waiting', 'Requests that wait for a model or for their turn.', ['model']),
-    open: gauge('recua_requests_open', 'Requests that came to work and are not answered yet, of all models.'),
-    kvUsed: gauge('recua_kv_used_tokens', 'Tokens of requests at work whose keys and values lie in the context.', ['model']),
-    kvKept: gauge('recua_kv_kept_tokens', 'Tokens of earlier conversations that lie in the context and give way where room is needed.', ['model']),
-    kvSize: gauge('recua_kv_size_tokens', 'Tokens that the context has room for.', ['model']),
-    kvUsage: gauge('recua_kv_usage_ratio', 'Part of the context that requests at work take, 0 to 1.', ['model']),
-    speed: gauge('recua_generated_tokens_per_second', 'Tokens generated per second, of all answers together, over the last seconds.', ['model']),
-    memory: gauge('recua_model_memory_bytes', 'Memory of the machine that a loaded model takes, or is expected to take.', ['model']),
-    models: gauge('recua_models', 'Models that requests may name, by state.', ['state']),
-    bodies: gauge('recua_body_memory_bytes', 'Memory that request bodies take.'),
-    draining: gauge('recua_draining', '1 while the server stops and takes no new work.'),
+    running: gauge('recua_requests_running', 'Requests that a model is running.', ['model']),
+    waiting: gauge('recua_requests_waiting', 'Requests that wait for a model to load or in its queue.', ['model']),
+    open: gauge('recua_requests_open', 'Unfinished requests, of all models.'),
+    kvUsed: gauge('recua_kv_used_tokens', 'Tokens of running requests in the KV cache.', ['model']),
+    kvKept: gauge('recua_kv_kept_tokens', 'Tokens of earlier conversations in the KV cache, evicted when room is needed.', ['model']),
+    kvSize: gauge('recua_kv_size_tokens', 'Capacity of the KV cache, in tokens.', ['model']),
+    kvUsage: gauge('recua_kv_usage_ratio', 'Share of the KV cache that running requests use, 0 to 1.', ['model']),
+    speed: gauge('recua_generated_tokens_per_second', 'Tokens generated per second over the last seconds, by all answers together.', ['model']),
+    memory: gauge('recua_model_memory_bytes', 'Main memory that a loaded model takes, or is expected to take.', ['model']),
+    models: gauge('recua_models', 'Models that requests can name, by state.', ['state']),
+    bodies: gauge('recua_body_memory_bytes', 'Memory of request bodies.'),
+    draining: gauge('recua_draining', '1 while the server is stopping and refuses new work.'),
     build: gauge('recua_build_info', 'Always 1.', ['version']),
     processMemory: gauge('process_resident_memory_bytes', "Resident memory of the server's own process, without its engines."),
-    processStart: gauge('process_start_time_seconds', "When the server's process began, in seconds since 1970."),
-    processCpu: counter('process_cpu_seconds_total', "Time that the server's own process computed."),
+    processStart: gauge('process_start_time_seconds', "When the server's process started, in seconds since 1970."),
+    processCpu: counter('process_cpu_seconds_total', "CPU time of the server's own process."),
   };
 }

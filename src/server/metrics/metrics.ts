@@ -1,6 +1,6 @@
-// GET /metrics: what a server has counted, and what its models are at, as Prometheus reads it. What
-// is counted is noted once a request is over, but for the times between pieces of an answer, which
-// cost a look at the clock each. Made by app: `watch` is mounted before all routes.
+// GET /metrics: counters of the server and the state of its models, for Prometheus. Requests are
+// counted when they are over. Only the times between pieces of an answer are measured while it
+// runs, each with one look at the clock. Made by app: `watch` is mounted before all routes.
 import { Registry } from 'prom-client';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
@@ -10,15 +10,15 @@ import type { Gateway } from '../http/gateway.js';
 import { addAliases } from './aliases.js';
 import { makeInstruments, type Instruments } from './instruments.js';
 
-/** Status of requests whose client left, as nginx writes it. */
+/** nginx's status for requests whose client left. */
 const clientLeft = 499;
-/** Of requests that were turned away before they were worked on. */
+/** Statuses of requests that were rejected before any work. */
 const turnedAway: ReadonlySet<number> = new Set([401, 403, 429, 503]);
 
 export interface MetricsSources extends Pick<Gateway, 'pool' | 'traffic'> {
-  /** Bytes that bodies take. */
+  /** Memory of request bodies, in bytes. */
   bodyBytes(): number;
-  /** The name of the API key that came with a request. */
+  /** Name of a request's API key. */
   askedBy(res: Response): string | undefined;
 }
 
@@ -93,14 +93,14 @@ export class Metrics {
     }
   }
 
-  /** What is now; nothing waits in here, so that two who ask at once do not mix. */
+  /** Sets the gauges to the current state. Synchronous, so that concurrent scrapes do not mix. */
   #look(models: readonly PoolModel[]): void {
     const all = this.#all;
     const { traffic, bodyBytes } = this.#sources;
     for (const metric of [all.running, all.waiting, all.kvUsed, all.kvKept, all.kvSize, all.kvUsage, all.speed, all.memory, all.models]) metric.reset();
     for (const metric of [all.crashes, all.loads, all.reloads, all.processCpu]) metric.reset();
     for (const state of ['unloaded', 'sleeping', 'loading', 'ready', 'unloading', 'failed'] as const) all.models.set({ state }, models.filter((one) => one.state.state === state).length);
-    // A shelf of models that nobody asks for makes no series.
+    // Models that were never used make no series.
     for (const one of models) if (one.loads > 0 || one.leases > 0 || one.state.state === 'loading' || one.state.state === 'failed') this.#lookAt(one);
     all.open.set(traffic.size);
     all.bodies.set(bodyBytes());
@@ -129,7 +129,7 @@ export class Metrics {
   }
 }
 
-/** Paths that no route has are one. */
+/** All paths without a route share one label. */
 function routeOf({ model = '', route = 'none' }: Facts): { model: string; route: string } {
   return { model, route };
 }

@@ -1,5 +1,5 @@
-// Ollama's words on the way out: the engine's deltas and numbers → objects, one or many. Called by
-// server/exchange. The way in is chat-request.
+// Writes answers in Ollama's format, from the engine's deltas and numbers: one object or many.
+// Called by server/exchange. The counterpart of chat-request.
 import type { Finish } from '../../engine/api.js';
 import type { Delta } from '../../engine/protocol.js';
 import type { ToldToken } from '../../engine/telling.js';
@@ -12,7 +12,7 @@ import type { Frame } from '../http/stream.js';
 import type { OllamaBody } from './chat-request.js';
 import { errorBody } from './error-body.js';
 
-/** What of an answer is in one object. */
+/** The part of an answer in one object. */
 interface Part {
   content: string;
   thinking?: string;
@@ -24,7 +24,7 @@ abstract class Writer implements AnswerWriter {
   readonly #asked: AskedRest<OllamaBody>;
   readonly #sinceMs = performance.now();
   #loadMs = 0;
-  /** Calls that came so far: their arguments are told whole. */
+  /** Calls so far. Their arguments are sent once they are complete. */
   readonly #said = new WholeAnswer();
 
   constructor(asked: AskedRest<OllamaBody>, model: string) {
@@ -32,7 +32,7 @@ abstract class Writer implements AnswerWriter {
     this.#model = model;
   }
 
-  /** How the route holds what is said. */
+  /** The fields of the route for this part. */
   protected abstract part(part: Part): object;
 
   computedBy(): void {
@@ -51,7 +51,7 @@ abstract class Writer implements AnswerWriter {
     if (toolCalls) this.#said.add({ toolCalls });
     const logprobs = this.#logprobs(tokens);
     const parts: Part[] = [...(reasoning ? [{ content: '', thinking: reasoning }] : []), ...(content ? [{ content }] : [])];
-    // Tokens without a text of their own, such as the end.
+    // Tokens without text, such as the end of the answer.
     if (parts.length === 0 && tokens.length > 0) parts.push({ content: '' });
     return parts.map((part, index) => this.#frame(part, index === parts.length - 1 ? logprobs : {}));
   }
@@ -117,12 +117,12 @@ export class GenerateWriter extends Writer {
   }
 }
 
-/** Arguments are objects here: those that are none are told as warnings. */
+/** Arguments are objects in Ollama's format. Incomplete JSON becomes a warning. */
 function callsOf({ toolCalls }: WholeAnswer): { calls: object[]; warnings: string[] } {
   const warnings: string[] = [];
   const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
     const { value, isWhole } = argumentsOf(text);
-    if (!isWhole) warnings.push(`The arguments of the call of ${name} are not complete: ${text}`);
+    if (!isWhole) warnings.push(`The arguments of the call of ${name} are incomplete: ${text}`);
     return { id, function: { index, name, arguments: value } };
   });
   return { calls, warnings };

@@ -1,6 +1,6 @@
-// The bodies of POST /api/chat and /api/generate → the engine's requests, once, with everything
-// checked. Pure. Called by the dialect's routes. What would change the answer and is not supported
-// is refused by name; what only loading could change is named in the answer's warnings.
+// Parses and checks the bodies of POST /api/chat and /api/generate → the engine's requests. Pure.
+// Called by the dialect's routes. Unsupported fields that would change the answer are refused by
+// name; options that only apply to loading are named in the answer's warnings.
 import type { ChatMessage, ChatRequest, CompletionRequest, Constraint, Sampling } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
@@ -23,7 +23,7 @@ export interface OllamaBody extends ChatAsked {
   tells: Telling;
 }
 
-/** What both requests have. */
+/** Fields of both requests. */
 interface Common {
   sampling: Sampling;
   maxTokens: number;
@@ -66,17 +66,17 @@ export function readGenerate(body: Fields, context: ChatContext): OllamaBody {
   return { prompts: [[request]], stream, warnings, tells: common.tells ?? {} };
 }
 
-/** Options of Ollama's that hold for a loaded model as a whole. */
+/** Ollama's options that apply to a loaded model as a whole. */
 const ofLoading = ['num_gpu', 'main_gpu', 'num_thread', 'num_batch', 'use_mmap', 'use_mlock', 'numa', 'low_vram', 'f16_kv', 'num_keep'] as const;
 
 function readCommon(body: Fields, { defaults, model }: ChatContext): { common: Common; warnings: string[] } {
   const options = body.fields('options') ?? Fields.of({}, 'options');
   const sampling = readSampling(options, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
   const warnings = ofLoading.filter((name) => options.get(name) !== undefined)
-    .map((name) => `options.${name} has no effect: it is set where the server is started.`);
+    .map((name) => `options.${name} has no effect: it is set when the server starts.`);
   const context = options.integer('num_ctx', { min: 1, max: int32Max });
   if (context !== undefined && context > model.contextSize) {
-    warnings.push(`options.num_ctx is ${context}, and the context has ${model.contextSize} tokens: it is set where the server is started.`);
+    warnings.push(`options.num_ctx is ${context}, but the context has ${model.contextSize} tokens: it is set when the server starts.`);
   }
   const maxTokens = readMaxTokens(options) ?? defaults.maxTokens;
   const top = readTopLogprobs(body);
@@ -87,7 +87,7 @@ function readCommon(body: Fields, { defaults, model }: ChatContext): { common: C
   };
 }
 
-/** −1 and −2 are "as much as fits". */
+/** −1 and −2 mean "as much as fits". */
 function readMaxTokens(options: Fields): number | undefined {
   const most = options.integer('num_predict', { min: -2, max: int32Max });
   if (most === 0) throw wrongValue('options.num_predict', `an integer from 1 to ${int32Max}, or -1`, most);
@@ -101,7 +101,7 @@ function readStop(options: Fields): string[] {
   return (options.array('stop', maxStops) ?? []).map((text, index) => checkName(text, `options.stop[${index}]`, maxStopLength));
 }
 
-/** Ollama's `format`, or by the other dialects' names, which may stand among the options. */
+/** Ollama's `format`, or the names of other dialects, which may also be in the options. */
 function readAnyConstraint(body: Fields, options: Fields): Constraint {
   const constraint = readConstraint(body, { format: readFormat(body) });
   const option = readConstraint(options);

@@ -1,4 +1,4 @@
-// Ollama's dialect: which path is answered by which route. Mounted by app.
+// Ollama's dialect: maps paths to routes. Mounted by app.
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatDialect, Dialect } from '../exchange/dialect.js';
 import { shapeErrors } from '../http/error-reply.js';
@@ -30,7 +30,7 @@ const generate: ChatDialect<OllamaBody> = {
 export const ollama: Dialect = {
   before: [shapeErrors(errorBody)],
   under: ['/api'],
-  // Ollama's own examples are `curl -d` without a header.
+  // Ollama's own examples use `curl -d` without a header.
   takesAnyType: true,
   routes: (gateway) => {
     const models = modelRoutes(gateway);
@@ -46,7 +46,7 @@ export const ollama: Dialect = {
       { method: 'get', paths: ['/api/tags'], about: about.tags, handler: models.tags },
       { method: 'get', paths: ['/api/ps'], about: about.ps, handler: models.ps },
       { method: 'get', paths: ['/api/version'], about: about.version, handler: models.version },
-      // Clients look here first whether there is someone.
+      // Clients check here first whether a server is up.
       { method: 'get', paths: ['/'], about: about.greeting, handler: (_req, res) => void res.type('text').send('Recua is running. GET /v1/models lists its models.\n') },
     ];
   },

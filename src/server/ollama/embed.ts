@@ -1,5 +1,5 @@
-// POST /api/embed, and /api/embeddings as it was before: texts → vectors of length 1. Nothing is
-// cut off: a text that is longer than the context is an error.
+// POST /api/embed, and the older /api/embeddings: texts → vectors of length 1. Texts are never
+// truncated: a text longer than the context is an error.
 import type { RequestHandler } from 'express';
 import type { ModelDescription } from '../../engine/protocol.js';
 import { wrongType, wrongValue, type Fields } from '../../request/fields.js';
@@ -26,13 +26,13 @@ export function embed(gateway: Gateway): RequestHandler {
 
 export interface EmbedQuestion {
   inputs: string[];
-  /** Asked as it was before. */
+  /** The request has the older format. */
   old: boolean;
   dimensions: number | undefined;
 }
 
 export function readEmbed(body: Fields, { model }: { model: Pick<ModelDescription, 'embeddingSize'> } = { model: anyModel }): EmbedQuestion {
-  // Nothing is cut off, whatever is said; what a model is loaded with it has by now.
+  // Neither has an effect: texts are never truncated, and the model is already loaded.
   body.object('options');
   body.boolean('truncate');
   return { ...readInputs(body), dimensions: body.integer('dimensions', { min: 1, max: model.embeddingSize }) };

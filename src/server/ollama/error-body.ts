@@ -2,7 +2,7 @@
 import type { RecuaError } from '../../errors.js';
 import { publicMessage } from '../http/error-reply.js';
 
-/** `code` and `param` stand beside what Ollama has. */
+/** Ollama's `error`, plus `code` and `param`. */
 export function errorBody(error: RecuaError): object {
   const { code, param, details } = error;
   return { error: publicMessage(error), code, ...(param === undefined ? {} : { param }), ...details };

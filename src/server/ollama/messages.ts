@@ -1,4 +1,4 @@
-// `messages` of POST /api/chat → the messages that templates know. Called by chat-request. Pure.
+// `messages` of POST /api/chat → messages for chat templates. Called by chat-request. Pure.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import { RecuaError } from '../../errors.js';
@@ -13,7 +13,7 @@ const roles = ['system', 'user', 'assistant', 'tool'] as const;
 export function readMessages(body: Fields): ChatMessage[] {
   const messages = body.array('messages', maxMessages);
   if (messages === undefined) throw wrongType('messages', 'an array of messages', undefined);
-  /** Ids of calls that no result has been given for, by the tool's name: Ollama has names alone. */
+  /** Calls without a result so far. Ollama's results only have the name of the tool, no id. */
   const open: { name: string; id: string }[] = [];
   return messages.map((message, index) => readMessage(Fields.of(message, `messages[${index}]`), open));
 }
@@ -37,7 +37,7 @@ function readMessage(fields: Fields, open: { name: string; id: string }[]): Chat
   open.push(...calls.map(({ id, function: { name } }) => ({ id, name })));
   return {
     role,
-    // Templates tell "called tools and said nothing" from "said nothing" by the null.
+    // By the null, templates distinguish "only called tools" from "said nothing".
     content: content === '' && calls.length > 0 ? null : content,
     ...(reasoning ? { reasoning_content: reasoning } : {}),
     ...(calls.length === 0 ? {} : { tool_calls: calls }),

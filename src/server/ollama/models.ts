@@ -1,5 +1,5 @@
-// The models as Ollama's clients list them: GET /api/tags, /api/ps, /api/version, POST /api/show.
-// Of a model that was never loaded here the lists tell no more than its name; show reads its file.
+// The models in Ollama's format: GET /api/tags, /api/ps, /api/version, POST /api/show. The lists
+// only have the name of a model that was never loaded here; show reads its file.
 import { createHash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
@@ -9,7 +9,7 @@ import { readAll, readModelName } from '../exchange/admission.js';
 import type { Gateway } from '../http/gateway.js';
 import type { ShelfModel } from '../http/shelf.js';
 
-/** The release of Ollama whose API this is: clients ask for it before they use what is newer. */
+/** The Ollama version whose API this is. Clients check it before they use newer features. */
 const apiVersion = '0.12.6';
 
 export function modelRoutes({ poolFor, shelf }: Gateway): Record<'tags' | 'ps' | 'show' | 'version', RequestHandler> {
@@ -22,14 +22,14 @@ export function modelRoutes({ poolFor, shelf }: Gateway): Record<'tags' | 'ps' |
     show: async (req: Request, res: Response) => {
       const { asked, told } = readAll(req, readShown);
       const model = await poolFor(res).find(asked);
-      // One whose file cannot be read is shown as it was when it was loaded.
+      // If the file cannot be read, show what was known when the model was loaded.
       res.json({ ...shown(model, await shelf?.describe(model.id).catch(() => undefined)), ...told });
     },
     version: (_req: Request, res: Response) => void res.json({ version: apiVersion }),
   };
 }
 
-/** The name of the model that is to be shown. */
+/** Returns the name of the model to show. */
 export function readShown(body: Fields): string {
   body.allow('verbose');
   const name = readModelName(body) ?? body.string('name');
@@ -44,7 +44,7 @@ function entry(model: PoolModel): object {
     model: id,
     modified_at: new Date(createdSeconds * 1_000).toISOString(),
     size: known?.sizeBytes ?? 0,
-    // Of the name and the file's time, not of its bytes: reading gigabytes is too much for a list.
+    // A hash of the name and the file's time, since hashing gigabytes is too slow for a list.
     digest: createHash('sha256').update(`${id} ${createdSeconds}`).digest('hex'),
     details: details(known),
   };
@@ -58,7 +58,7 @@ function details(known: Pick<ModelDescription, 'architecture' | 'parameters' | '
   };
 }
 
-/** As people write it: 135M, 1.2B. */
+/** Such as 135M or 1.2B. */
 function rounded(parameters: number): string {
   const [amount, unit] = parameters >= 1e9 ? [parameters / 1e9, 'B'] : [parameters / 1e6, 'M'];
   return `${amount >= 100 ? Math.round(amount) : Math.round(amount * 10) / 10}${unit}`;
@@ -70,7 +70,7 @@ function residence({ expiresMs, known, sizeBytes }: PoolModel): object {
     size: sizeBytes,
     size_vram: totalLayers === 0 ? 0 : Math.round(sizeBytes * layers / totalLayers),
     context_length: known?.contextSize ?? 0,
-    // Ollama's word for "for ever" is a time far away.
+    // Ollama expresses "forever" as a time far away.
     expires_at: expiresMs === undefined ? '2318-01-01T00:00:00.000Z' : new Date(expiresMs).toISOString(),
   };
 }
@@ -81,7 +81,7 @@ function shown(model: PoolModel, file: ShelfModel | undefined): object {
   const parameters = known ? `num_ctx ${known.contextSize}` : '';
   const license = textOf(file, 'general.license');
   return {
-    modelfile: `# What Ollama calls a Modelfile has no meaning here.\nFROM ${model.id}\n`,
+    modelfile: `# Modelfiles have no meaning here.\nFROM ${model.id}\n`,
     parameters,
     template,
     ...(license === '' ? {} : { license }),

@@ -1,4 +1,4 @@
-// Names as Ollama's clients write them: what has no tag is called `name:latest` by some. Around the
+// Names as Ollama's clients write them: some add `:latest` to a name without a tag. Wraps the
 // routes that take a model.
 import type { Request, RequestHandler, Response } from 'express';
 import { isObject } from '../../request/fields.js';
@@ -12,7 +12,7 @@ export function named({ pool }: Pick<Gateway, 'pool'>, handler: RequestHandler):
     if (isObject(body)) {
       for (const field of ['model', 'name']) {
         const name = Object.hasOwn(body, field) ? body[field] : undefined;
-        // It may be the name of one all the same.
+        // A model may really have this name.
         if (typeof name === 'string' && name.endsWith(latest) && !await pool.find(name).then(() => true, () => false)) body[field] = withoutLatest(name);
       }
     }

@@ -1,26 +1,26 @@
-// What Ollama's routes say of themselves, and their replies as schemas. Mounted with them by
-// dialect.
+// The reference entries of Ollama's routes, with their replies as schemas. Mounted with the routes
+// by dialect.
 import { details, errorCode } from '../reference/errors.js';
 import { chatErrors, inferenceErrors, type Operation } from '../reference/operation.js';
 import { anything, boolean, integer, list, mapOf, named, number, object, oneOf, text, told, words, type Schema } from '../reference/schema.js';
 import { tokenLogprob, warnings } from '../reference/shapes.js';
 import { chatBody, copyBody, deleteBody, embedBody, generateBody, pullBody, showBody } from './words.js';
 
-const error = named('OllamaErrorResponse', { ...object({ error: told(text, 'What was expected, what came, what to do.'), code: errorCode, 'param?': text }), ...details });
+const error = named('OllamaErrorResponse', { ...object({ error: told(text, 'What the server expected, what it got, and what to do.'), code: errorCode, 'param?': text }), ...details });
 const topic = 'Ollama';
 const ndjson = 'application/x-ndjson';
 
 const end = {
   'done_reason?': words('stop', 'length', 'load', 'unload'),
-  'total_duration?': told(integer, 'Nanoseconds, as the other durations.'), 'load_duration?': integer,
+  'total_duration?': told(integer, 'In nanoseconds, like the other durations.'), 'load_duration?': integer,
   'prompt_eval_count?': told(integer, 'Tokens of the prompt.'), 'prompt_eval_duration?': integer,
   'eval_count?': told(integer, 'Tokens of the answer.'), 'eval_duration?': integer,
-  'reasoning_tokens?': told(integer, 'Of these, those that the model thought with.'),
+  'reasoning_tokens?': told(integer, 'How many of these were thinking.'),
   'warnings?': warnings,
 };
 
 const answer = (said: Record<string, Schema>): Schema => object({
-  model: text, created_at: text, ...said, 'logprobs?': list(tokenLogprob), done: told(boolean, 'True in a whole answer and in the last line of a stream, which has all that follows.'), ...end,
+  model: text, created_at: text, ...said, 'logprobs?': list(tokenLogprob), done: told(boolean, 'True in a complete answer and in the last line of a stream, which has all the fields below.'), ...end,
 });
 
 const chat = named('OllamaChatResponse', answer({
@@ -41,27 +41,27 @@ const hubErrors = [
   'hub_unreachable', 'hub_offline', 'hub_broken', 'hub_rate_limited', 'hub_token_missing', 'hub_token_refused', 'license_not_accepted', 'repository_not_found', 'revision_not_found',
   'repository_file_not_found', 'download_failed', 'download_wrong_content', 'download_changed', 'download_corrupt', 'disk_full', 'store_unwritable', 'ambiguous_model', 'invalid_name', 'invalid_gguf',
 ] as const;
-const onMachine = "Only for clients on the server's own machine.";
+const onMachine = "Only for clients on the server's own machine; if the server has API keys, only for keys with `admin`.";
 
 export const operations = {
   chat: {
-    id: 'ollamaChat', topic, summary: 'The answer to a conversation, as Ollama has it: in lines, unless `stream` is false.', body: chatBody,
+    id: 'ollamaChat', topic, summary: 'Answer a conversation: as a stream of lines, unless `stream` is false.', body: chatBody,
     reply: { schema: chat }, stream: { type: ndjson, event: oneOf(chat, error) }, error, errors: [...chatErrors, 'model_fixed'],
   },
   generate: {
-    id: 'ollamaGenerate', topic, summary: 'The answer to one prompt: in lines, unless `stream` is false.', body: generateBody,
+    id: 'ollamaGenerate', topic, summary: 'Answer one prompt: as a stream of lines, unless `stream` is false.', body: generateBody,
     reply: { schema: generate }, stream: { type: ndjson, event: oneOf(generate, error) }, error, errors: [...chatErrors, 'model_fixed'],
   },
   embed: {
-    id: 'ollamaEmbed', topic, summary: 'Vectors of length 1 for texts.', about: 'Nothing is cut off: a text that is longer than the context is an error.', body: embedBody,
+    id: 'ollamaEmbed', topic, summary: 'Compute embedding vectors of length 1 for texts.', about: 'Texts are never truncated: a text longer than the context is an error.', body: embedBody,
     reply: { schema: oneOf(
       object({ model: text, embeddings: list(list(number)), total_duration: integer, load_duration: integer, prompt_eval_count: integer, 'warnings?': warnings }),
-      told(object({ embedding: list(number), 'warnings?': warnings }), 'Where the request has `prompt`.'),
+      told(object({ embedding: list(number), 'warnings?': warnings }), 'If the request has `prompt`.'),
     ) },
     error, errors: [...inferenceErrors, 'embeddings_unsupported'],
   },
   show: {
-    id: 'ollamaShow', topic, summary: 'What a model is.', body: showBody,
+    id: 'ollamaShow', topic, summary: 'Describe a model.', body: showBody,
     reply: { schema: object({
       modelfile: text, parameters: text, template: text, 'license?': text, details: detail, modified_at: text, model_info: mapOf(anything),
       capabilities: list(words('completion', 'tools', 'thinking', 'embedding')),
@@ -69,19 +69,19 @@ export const operations = {
     error, errors: ['model_not_found'],
   },
   pull: {
-    id: 'ollamaPull', topic, summary: 'Bring a model from the hub.', about: onMachine, body: pullBody, reply: { schema: line }, stream: { type: ndjson, event: oneOf(line, error) }, error,
+    id: 'ollamaPull', topic, summary: 'Download a model from the hub.', about: onMachine, body: pullBody, reply: { schema: line }, stream: { type: ndjson, event: oneOf(line, error) }, error,
     errors: [...shelfErrors, ...hubErrors, 'cancelled'],
   },
-  copy: { id: 'ollamaCopy', topic, summary: 'A second name for a model; nothing is copied.', about: onMachine, body: copyBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...hubErrors, 'alias_taken'] },
-  remove: { id: 'ollamaDelete', topic, summary: 'Remove a model, or a second name.', about: onMachine, body: deleteBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...hubErrors] },
+  copy: { id: 'ollamaCopy', topic, summary: 'Give a model a second name; no file is copied.', about: onMachine, body: copyBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...hubErrors, 'alias_taken'] },
+  remove: { id: 'ollamaDelete', topic, summary: 'Remove a model, or a second name of one.', about: onMachine, body: deleteBody, reply: { schema: anything, empty: true }, error, errors: [...shelfErrors, ...hubErrors] },
   tags: {
-    id: 'ollamaTags', topic, summary: 'The models that requests may name.', about: 'Of one that was never loaded here no more than its name is told.',
+    id: 'ollamaTags', topic, summary: 'List the models that requests can name.', about: 'A model that was never loaded here shows only its name.',
     reply: { schema: object({ models: list(object(model)) }) }, error, errors: [],
   },
   ps: {
-    id: 'ollamaPs', topic, summary: 'The models that are loaded.',
+    id: 'ollamaPs', topic, summary: 'List the loaded models.',
     reply: { schema: object({ models: list(object({ ...model, size_vram: integer, context_length: integer, expires_at: text })) }) }, error, errors: [],
   },
-  version: { id: 'ollamaVersion', topic, summary: 'The release of Ollama whose API this is.', reply: { schema: object({ version: text }) }, error, errors: [] },
-  greeting: { id: 'greet', topic: 'Server', summary: 'A line of text: somebody is there.', reply: { schema: text, type: 'text/plain' }, error, errors: [] },
+  version: { id: 'ollamaVersion', topic, summary: 'The Ollama version whose API this is.', reply: { schema: object({ version: text }) }, error, errors: [] },
+  greeting: { id: 'greet', topic: 'Server', summary: 'A line of text that shows the server is up.', reply: { schema: text, type: 'text/plain' }, error, errors: [] },
 } as const satisfies Record<string, Operation>;

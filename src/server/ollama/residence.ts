@@ -1,5 +1,5 @@
-// A chat without messages, or a prompt that is empty: Ollama's way to load a model, or to unload it
-// with `keep_alive` 0. Around the routes that generate.
+// A chat without messages, or an empty prompt: Ollama's way to load a model, or with `keep_alive` 0
+// to unload it. Wraps the routes that generate.
 import type { Request, RequestHandler, Response } from 'express';
 import { Fields, isObject } from '../../request/fields.js';
 import { readAdmission, residence } from '../exchange/admission.js';
@@ -27,7 +27,7 @@ export function orResidence({ poolFor, staysAnyway, traffic }: Gateway, text: 'm
   };
 }
 
-/** What is of another kind is refused where it is read. */
+/** Values of a wrong type count as content: the reader of the request refuses them. */
 function saysSomething(body: unknown, text: 'messages' | 'prompt'): boolean {
   const value = isObject(body) ? body[text] : undefined;
   const isEmpty = text === 'messages' ? Array.isArray(value) && value.length === 0 : value === '';

@@ -1,5 +1,5 @@
-// POST /api/pull and /api/copy, DELETE /api/delete: they change which models are on this machine,
-// so only clients on it may ask.
+// POST /api/pull and /api/copy, DELETE /api/delete. They change which models are on this machine,
+// so only clients on it may use them.
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
@@ -21,7 +21,7 @@ export function shelfRoutes(gateway: Gateway): Record<'pull' | 'copy' | 'remove'
   const guarded = <Asked>(read: (body: Fields) => Asked, handler: (asked: Asked, shelf: ModelShelf, res: Response, told: object) => Promise<void>): RequestHandler => async (req: Request, res: Response) => {
     refusePages(req, res, () => undefined);
     refuseRemote(req, res, () => undefined);
-    if (!gateway.shelf) throw new RecuaError('model_fixed', 'This server has the models of its program; they are neither pulled, copied nor deleted by requests.');
+    if (!gateway.shelf) throw new RecuaError('model_fixed', 'This server has the models of its program; requests can neither pull, copy nor delete them.');
     const { asked, told } = readAll(req, read);
     await handler(asked, gateway.shelf, res, told);
   };
@@ -70,7 +70,7 @@ async function tell({ config, log }: Gateway, pull: Pull, res: Response, signal:
   stream.end();
 }
 
-/** Its memory goes with it. One model that is served for good stays as it was loaded. */
+/** Unloads the model before it is deleted, except on a server with a single model. */
 async function unload({ pool }: Gateway, name: string): Promise<void> {
   if (pool.sole) return;
   const model = await pool.find(name).catch(() => undefined);

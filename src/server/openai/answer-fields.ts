@@ -1,5 +1,5 @@
-// The fields that chats and completions share: how long the answer may be, how many there are,
-// where they end. Called by chat-request and completion-request. Pure.
+// The fields that chats and completions share: length, number and stop strings of answers. Called
+// by chat-request and completion-request. Pure.
 import type { Sampling } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { conflict } from '../../request/constraint-fields.js';
@@ -10,8 +10,8 @@ const maxStops = 16;
 const maxStopLength = 1_024;
 
 /**
- * OpenAI's two names, of which the newer one counts, and llama-server's. -1 is no bound but the
- * context. Of completions 0 asks for the prompt alone.
+ * Reads OpenAI's two names, of which the newer one wins, and llama-server's. -1 means no limit but
+ * the context. In completions, 0 means only the prompt.
  */
 export function readMaxTokens(body: Fields, least: 0 | 1 = 1): number | undefined {
   const older = readMost(body, 'max_tokens', least);
@@ -27,14 +27,14 @@ function readMost(body: Fields, name: string, least: 0 | 1): number | undefined 
   return most === -1 ? int32Max : most;
 }
 
-/** OpenAI's `n`, which llama-server also calls `n_cmpl`. */
+/** OpenAI's `n`, or llama-server's `n_cmpl`. */
 export function readCount(body: Fields): number {
   const range = { min: 1, max: maxAnswers };
   const [count, same] = [body.integer('n', range), body.integer('n_cmpl', range)];
   return count ?? same ?? 1;
 }
 
-/** The same request so often, as so many that are sent one by one: each with a seed of its own. */
+/** Copies of the request with consecutive seeds, as if a client sent `count` requests. */
 export function times<Request extends { sampling: Sampling }>(request: Request, count: number): Request[] {
   const { sampling } = request;
   return Array.from({ length: count }, (_, index) => (
@@ -42,10 +42,10 @@ export function times<Request extends { sampling: Sampling }>(request: Request, 
   ));
 }
 
-/** Of OpenAI's fields those that change nothing here. */
+/** OpenAI's fields that have no effect here. */
 export const allowed = ['user', 'metadata', 'store', 'safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'n_keep', 'n_discard'];
 
-/** Fields of vLLM's that would change the answer, each with what asks for nothing. */
+/** vLLM's fields that would change the answer, each with a test for values that request nothing. */
 export const foreign: Readonly<Record<string, (value: unknown) => boolean>> = {
   stop_token_ids: isEmptyArray,
   bad_words: isEmptyArray,
@@ -54,7 +54,7 @@ export const foreign: Readonly<Record<string, (value: unknown) => boolean>> = {
   include_stop_str_in_output: (value) => value === false,
 };
 
-/** Refuses each field that asks for something. */
+/** Refuses each field whose value requests something. */
 export function refuseAll(body: Fields, unsupported: typeof foreign): void {
   for (const [name, isNeutral] of Object.entries(unsupported)) {
     const value = body.get(name);
@@ -66,13 +66,13 @@ export function isEmptyArray(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-/** llama-server's words for where a request's KV is, which is not the request's business here. */
+/** llama-server's fields for the KV cache, which requests cannot control here. Returns warnings. */
 export function readSlot(body: Fields): string[] {
   const slot = body.integer('id_slot', { min: -1, max: int32Max }) ?? -1;
   const caches = body.boolean('cache_prompt') ?? true;
   return [
-    ...(slot < 0 ? [] : ['id_slot has no effect: conversations are found by their tokens, in whatever slot they lie.']),
-    ...(caches ? [] : ['cache_prompt has no effect: what was evaluated before is not evaluated again.']),
+    ...(slot < 0 ? [] : ['id_slot has no effect: the server finds conversations by their tokens, in any slot.']),
+    ...(caches ? [] : ['cache_prompt has no effect: the server always reuses tokens that it has already evaluated.']),
   ];
 }
 

@@ -1,5 +1,5 @@
-// OpenAI's chat words on the way out: the wire types, and the engine's deltas and numbers → them.
-// Pure, but for new ids. Called by server/exchange. The way in is chat-request.
+// Writes answers in OpenAI's chat format, from the engine's deltas and numbers, and defines the
+// wire types. Pure, except for new ids. Called by server/exchange. The counterpart of chat-request.
 import { randomBytes } from 'node:crypto';
 import { newToolCallId } from '../../engine/tool-call-id.js';
 import type { Finish } from '../../engine/api.js';
@@ -20,13 +20,13 @@ export interface WireUsage {
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
   /**
-   * Where the model thought: the tokens of that. Where tokens were guessed ahead: those that came
-   * true, and those that did not. Only the former are completion tokens.
+   * Tokens of thinking, if the model thought; accepted and rejected tokens, if tokens were drafted.
+   * Rejected tokens are not completion tokens.
    */
   completion_tokens_details?: { reasoning_tokens?: number; accepted_prediction_tokens?: number; rejected_prediction_tokens?: number };
 }
 
-/** llama-server's names; all are finite, 0 where there is nothing to divide by. */
+/** llama-server's names. All values are finite: 0 instead of a division by 0. */
 export interface WireTimings {
   cache_n: number;
   prompt_n: number;
@@ -45,7 +45,7 @@ export type WireToolCall =
   | { id: string; type: 'function'; function: { name: string; arguments: string } }
   | { id: string; type: 'custom'; custom: { name: string; input: string } };
 
-/** The first of a call has its id, type and name. */
+/** The first delta of a call has its id, type and name. */
 export interface WireCallDelta {
   index: number;
   id?: string;
@@ -75,7 +75,7 @@ export interface ChatCompletionChunk {
   warnings?: string[];
 }
 
-/** How far the prompt is evaluated, as llama-server tells it. */
+/** Prefill progress, in llama-server's format. */
 export interface WireProgress {
   total: number;
   cache: number;
@@ -108,7 +108,7 @@ export interface ChatCompletion {
   warnings?: string[];
 }
 
-/** What a request asked for that shows in the answer's shape. */
+/** The parts of a request that affect the format of the answer. */
 export interface ChatShape {
   count: number;
   includeUsage: boolean;
@@ -117,13 +117,13 @@ export interface ChatShape {
   customTools?: readonly string[];
 }
 
-/** Writes the answers, whole or in chunks; all carry the same id, time and model. */
+/** Writes the answers, complete or in chunks, all with the same id, time and model. */
 export class ChatWriter implements AnswerWriter {
   readonly #head: Pick<ChatCompletionChunk, 'id' | 'created' | 'model' | 'system_fingerprint'>;
   readonly #asked: ChatShape;
   /**
-   * Tool calls begun, by answer and index: the first delta of each carries its id and name. Of a
-   * custom one with what its text is read by.
+   * Tool calls that have begun, by answer and index, since only the first delta has id and name.
+   * The value reads the input of a custom tool.
    */
   readonly #calls = new Map<string, CustomInput | undefined>();
 
@@ -153,7 +153,7 @@ export class ChatWriter implements AnswerWriter {
     return this.#chunk({}, 0);
   }
 
-  /** What is new, one thing per chunk, thoughts first. The last tells of the tokens of all. */
+  /** One kind of content per chunk, thinking first. The last chunk has the tokens of all. */
   deltas(delta: Delta, index: number): Frame[] {
     const { reasoning, content, toolCalls, tokens, progress, soFar } = delta;
     const deltas: WireDelta[] = [];
@@ -167,7 +167,7 @@ export class ChatWriter implements AnswerWriter {
     return [...deltas.map((one) => this.#chunk(one, index)), this.#chunk(last, index, undefined, delta)];
   }
 
-  /** Clients concatenate names and arguments alike, so the name goes once. */
+  /** Clients concatenate names as well as arguments, so the name is sent only once. */
   #call({ index, id, name = '', arguments: text = '' }: NonNullable<Delta['toolCalls']>[number], key: string): WireCallDelta {
     const begun = this.#calls.has(key);
     const isCustom = this.#asked.customTools?.includes(name);
@@ -187,7 +187,7 @@ export class ChatWriter implements AnswerWriter {
     return [...(this.#asked.includeUsage ? [{ data: usage }] : []), { data: '[DONE]' }];
   }
 
-  /** The missing [DONE] says that the answer is not whole. */
+  /** The missing [DONE] shows that the answer is incomplete. */
   failure(error: RecuaError): Frame[] {
     return [{ data: errorBody(error) }];
   }
@@ -248,7 +248,7 @@ function choice(
 }
 
 /**
- * Of several answers: each prompt counts once, with what was found of it by the first of its
+ * The usage of several answers. Each prompt counts once, with the cached tokens of the first of its
  * `perPrompt` answers.
  */
 export function sumOf(finishes: readonly Finish[], perPrompt: number): Usage {
@@ -267,7 +267,7 @@ export function sumOf(finishes: readonly Finish[], perPrompt: number): Usage {
   return sum;
 }
 
-/** The times are those of the first answer; warnings are told once. */
+/** Timings of the first answer, and the distinct warnings of all. */
 export function ending(finishes: readonly Finish[]): { timings: WireTimings; warnings?: string[] } {
   const { usage, timings } = finishes[0]!;
   const warnings = [...new Set(finishes.flatMap((finish) => finish.warnings))];

@@ -1,5 +1,5 @@
-// The other side of the dialect, for commands that ask a running server: the engine's words for a
-// request → a body, and the events that come back → deltas and how it ended. Pure. Called by cli/.
+// The client side of the dialect, for commands that use a running server: the engine's request → a
+// body, and the events of the reply → deltas and the finish. Pure. Called by cli/.
 import type { Finish } from '../../engine/api.js';
 import type { ChatRequest, Constraint, Delta } from '../../engine/protocol.js';
 import { RecuaError, errorTable } from '../../errors.js';
@@ -8,13 +8,13 @@ import { writeSampling } from '../../request/sampling-fields.js';
 import type { ChatCompletionChunk } from './answer.js';
 
 export const chatPath = '/v1/chat/completions';
-/** Takes the same body, and answers how many tokens its prompt has. */
+/** Takes the same body and returns the number of prompt tokens. */
 export const chatTokensPath = '/v1/chat/completions/input_tokens';
 
-/** Everything is stated, so that no default of the server's counts. */
+/** Sets every field, so that no default of the server applies. */
 export function writeChatBody(request: ChatRequest, model: string): Record<string, unknown> {
   const { messages, tools, constraint, sampling, maxTokens, stop, enableThinking, templateKwargs, template, generateMs } = request;
-  if (template !== '' || tools !== '') throw new RecuaError('invalid_argument', 'A request with a template or tools of its own cannot be sent to a server.');
+  if (template !== '' || tools !== '') throw new RecuaError('invalid_argument', 'A request with its own template or tools cannot be sent to a server.');
   return {
     model,
     messages: JSON.parse(messages) as unknown,
@@ -43,17 +43,17 @@ function writeConstraint(constraint: Constraint): Record<string, unknown> {
   }
 }
 
-/** Of one event: an answer's text comes in pieces, its end has counts. */
+/** Limit for one event. Text comes in pieces, and the last event only has counts. */
 const longestLine = 16 * 1024 * 1024;
 
-/** The data of each event of a stream. Throws `server_unreachable` for one without end. */
+/** The data of each event of a stream. Throws `server_unreachable` for an endless event. */
 export async function* eventsOf(body: AsyncIterable<Uint8Array | string>): AsyncGenerator<string, void, undefined> {
   const decoder = new TextDecoder();
-  /** Of a line that is not whole: joined once. */
+  /** Pieces of an incomplete line, joined once it is complete. */
   let begun: string[] = [];
   let length = 0;
   for await (const bytes of body) {
-    // Only a line feed ends a line: texts may hold what other readers take for one.
+    // Only a line feed ends a line here; texts may contain other line separators.
     const [first, ...others] = (typeof bytes === 'string' ? bytes : decoder.decode(bytes, { stream: true })).split('\n') as [string, ...string[]];
     begun.push(first);
     length += first.length;
@@ -67,7 +67,7 @@ export async function* eventsOf(body: AsyncIterable<Uint8Array | string>): Async
 }
 
 function strange(what: string): RecuaError {
-  return new RecuaError('server_unreachable', `The server sent ${what} in place of an answer: it is no Recua server, or of another version.`);
+  return new RecuaError('server_unreachable', `The server sent ${what} instead of an answer: it is not a Recua server, or has another version.`);
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -75,7 +75,7 @@ const isText = (value: unknown): boolean => value === undefined || value === nul
 const isCount = (value: unknown): boolean => typeof value === 'number' && value >= 0;
 const areCounts = (value: unknown): boolean => value === undefined || (isObject(value) && Object.values(value).every(isCount));
 
-/** What ChatReader looks at; all else may be anything. */
+/** Checks the fields that ChatReader uses; all others may be anything. */
 function isChunk(value: Record<string, unknown>): boolean {
   const { choices, usage, timings, warnings } = value;
   const isChoice = (one: unknown): boolean => isObject(one) && isText(one['finish_reason']) && isObject(one['delta']) && isText(one['delta']['content']) && isText(one['delta']['reasoning_content']);
@@ -92,7 +92,7 @@ function readEvent(data: string): ChatCompletionChunk | { error: unknown } {
   try {
     value = JSON.parse(data);
   } catch {
-    throw strange('an event that is no JSON');
+    throw strange('an event that is not JSON');
   }
   if (!isObject(value) || !('error' in value || isChunk(value))) throw strange('an event of another kind');
   return value as unknown as ChatCompletionChunk | { error: unknown };
@@ -105,8 +105,8 @@ export class ChatReader {
   #whole = false;
 
   /**
-   * What is new, if anything is. Throws the error that the event tells, and `server_unreachable`
-   * for an event that none of Recua's servers sends.
+   * The new part of the answer, if any. Throws the error that the event reports, and
+   * `server_unreachable` for an event that no Recua server sends.
    */
   read(data: string): Delta | undefined {
     if (data === '[DONE]') {
@@ -114,7 +114,7 @@ export class ChatReader {
       return undefined;
     }
     const chunk = readEvent(data);
-    if ('error' in chunk) throw readError(chunk) ?? new RecuaError('internal_error', `The server told an error that is none of Recua's: ${data}`);
+    if ('error' in chunk) throw readError(chunk) ?? new RecuaError('internal_error', `The server sent an error that Recua does not know: ${data}`);
     this.#usage = chunk.usage ?? this.#usage;
     const [choice] = chunk.choices;
     if (!choice) return undefined;
@@ -125,8 +125,8 @@ export class ChatReader {
   }
 
   /**
-   * How it ended, but for what the wire does not tell: the wait in the queue, and the seed.
-   * Undefined where the answer is not whole.
+   * The finish, without the queue time and the seed, which are not on the wire. Undefined if the
+   * answer is incomplete.
    */
   finish(): Finish | undefined {
     const [chunk, usage] = [this.#last, this.#usage];
@@ -148,13 +148,13 @@ export class ChatReader {
   }
 }
 
-/** The error that an error body tells; undefined where it is none of ours. */
+/** The error in an error body; undefined if it is not one of ours. */
 export function readError(body: unknown): RecuaError | undefined {
   const { code, message, param, type: _, ...more } = ((body as { error?: unknown } | null)?.error ?? {}) as Record<string, unknown>;
   if (typeof message !== 'string' || typeof code !== 'string' || !Object.hasOwn(errorTable, code)) return undefined;
   const details = Object.fromEntries(Object.entries(more).filter((entry): entry is [string, number | string] => ['number', 'string'].includes(typeof entry[1])));
   const error = new RecuaError(code as ErrorCode, message, { param: typeof param === 'string' ? param : undefined, details });
-  // It happened in the server, whose log has where.
+  // It happened in the server, whose log has the stack.
   delete error.stack;
   return error;
 }

@@ -1,6 +1,5 @@
-// The body of POST /v1/chat/completions → the engine's ChatRequest, once, with everything checked.
-// Pure. Called by the dialect's chat. What would change the answer and is not supported is refused
-// by name.
+// Parses and checks the body of POST /v1/chat/completions → the engine's ChatRequest. Pure. Called
+// by the dialect's chat. Unsupported fields that would change the answer are refused by name.
 import type { ChatRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
@@ -18,14 +17,14 @@ import { readTruncation } from '../../request/truncation.js';
 import { readVerbosity } from '../../request/verbosity.js';
 import type { ChatContext } from '../exchange/dialect.js';
 
-/** Templates know a handful; llama.cpp compares each name with all others. */
+/** Templates use a handful, and llama.cpp compares each name with all others. */
 const maxTemplateKwargs = 63;
 
 export interface ChatBody {
   request: ChatRequest;
-  /** As the request has it. */
+  /** As in the request. */
   tells: Telling;
-  /** Answers that are wanted. */
+  /** Number of answers. */
   count: number;
   customTools: readonly string[];
   stream: boolean;
@@ -33,7 +32,7 @@ export interface ChatBody {
   warnings: readonly string[];
 }
 
-/** Fields that would change the answer, each with the values that ask for nothing. */
+/** Fields that would change the answer, each with a test for values that request nothing. */
 const unsupported: Record<string, (value: unknown) => boolean> = {
   functions: isEmptyArray,
   function_call: (value) => value === 'none' || value === 'auto',
@@ -52,7 +51,7 @@ const unsupported: Record<string, (value: unknown) => boolean> = {
   ...foreign,
 };
 
-/** `model` is read by admission before. */
+/** Admission has already read `model`. */
 export function readChatRequest(body: Fields, { defaults, model }: ChatContext): ChatBody {
   refuseAll(body, unsupported);
   const sampling = readSampling(body, { ...defaults, vocabSize: model.vocabSize, contextSize: model.contextSize });
@@ -90,7 +89,7 @@ export function readChatRequest(body: Fields, { defaults, model }: ChatContext):
 const efforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 
 /**
- * The most specific word wins: chat_template_kwargs, then enable_thinking, then reasoning_effort.
+ * The most specific field wins: chat_template_kwargs, then enable_thinking, then reasoning_effort.
  */
 function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templateKwargs'> {
   const { enable_thinking: inKwargs, ...templateKwargs } = body.object('chat_template_kwargs') ?? {};
@@ -107,7 +106,7 @@ function readThinking(body: Fields): Pick<ChatRequest, 'enableThinking' | 'templ
   }
   const enabled = body.boolean('enable_thinking');
   const named = inKwargs ?? enabled;
-  // Some templates think only where they are asked by name.
+  // Some templates only think if this variable is set.
   if (named === true) templateKwargs['enable_thinking'] = true;
   return { enableThinking: named ?? effort !== 'none', templateKwargs };
 }

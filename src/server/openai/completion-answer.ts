@@ -1,5 +1,5 @@
-// OpenAI's words for completions on the way out: the engine's deltas and numbers → text. Pure, but
-// for new ids. Called by server/exchange. The way in is completion-request.
+// Writes answers in OpenAI's completions format, from the engine's deltas and numbers. Pure, except
+// for new ids. Called by server/exchange. The counterpart of completion-request.
 import { randomBytes } from 'node:crypto';
 import type { Finish } from '../../engine/api.js';
 import type { Delta, FinishReason, ModelDescription } from '../../engine/protocol.js';
@@ -16,7 +16,7 @@ import { LegacyWriter, type LegacyLogprobs } from './legacy-logprobs.js';
 export class CompletionWriter implements AnswerWriter {
   readonly #head: { id: string; object: 'text_completion'; created: number; model: string; system_fingerprint?: string };
   readonly #asked: AskedRest<CompletionBody>;
-  /** Tokens of prompts, answers that have begun with them, and where in its text each answer is. */
+  /** Tokens of prompts, by prompt. */
   readonly #prompts: (readonly ToldToken[])[] = [];
   readonly #begun = new Set<number>();
   readonly #writers: LegacyWriter[] = [];
@@ -31,7 +31,7 @@ export class CompletionWriter implements AnswerWriter {
   }
 
   opening(): Frame[] {
-    if (this.#asked.tells.logprobs !== undefined) return []; // what is known of the prompt comes with its text
+    if (this.#asked.tells.logprobs !== undefined) return []; // the echo then comes with its log probabilities
     const { echoes, count } = this.#asked;
     return (echoes ?? []).flatMap((text, prompt) => (text ? Array.from({ length: count }, (_, at) => this.#chunk(text, prompt * count + at)) : []));
   }
@@ -57,7 +57,7 @@ export class CompletionWriter implements AnswerWriter {
     return [...(this.#asked.includeUsage ? [{ data: usage }] : []), { data: '[DONE]' }];
   }
 
-  /** The missing [DONE] says that the answer is not whole. */
+  /** The missing [DONE] shows that the answer is incomplete. */
   failure(error: RecuaError): Frame[] {
     return [{ data: errorBody(error) }];
   }
@@ -79,7 +79,8 @@ export class CompletionWriter implements AnswerWriter {
   }
 
   /**
-   * What an answer with `echo` and log probabilities begins with, once; the first tells it to all.
+   * The beginning of an answer with `echo` and log probabilities, once. The first answer supplies
+   * it.
    */
   #begin(index: number, promptTokens: readonly ToldToken[] | undefined): { text: string; tokens: readonly ToldToken[] } | undefined {
     const { echoes, count, tells } = this.#asked;
@@ -118,7 +119,7 @@ function choice(text: string, index: number, finishReason: FinishReason | null, 
   return { text, index, logprobs: null, ...told, finish_reason: finishReason };
 }
 
-/** The `wanted` likeliest, per token; all in their order where all are wanted. */
+/** Indices of the `wanted` likeliest by mean log probability; in order if all are wanted. */
 function best(said: readonly WholeAnswer[], wanted: number): number[] {
   const all = [...said.keys()];
   if (wanted === said.length) return all;

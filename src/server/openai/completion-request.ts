@@ -1,5 +1,5 @@
-// The body of POST /v1/completions → the engine's CompletionRequests, once, with everything
-// checked. Pure. Called by dialect.
+// Parses and checks the body of POST /v1/completions → the engine's CompletionRequests. Pure.
+// Called by dialect.
 import type { CompletionRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
@@ -16,16 +16,16 @@ const maxPrompts = 128;
 const maxCandidates = 128;
 
 export interface CompletionBody extends ChatAsked {
-  /** Answers to each prompt. */
+  /** Answers to generate per prompt. */
   count: number;
-  /** Of these the best so many are told. */
+  /** How many of the best to return. */
   wanted: number;
   includeUsage: boolean;
-  /** As the request has it. */
+  /** As in the request. */
   tells: Telling;
   /**
-   * Texts that answers begin with, by prompt: those of `echo`. Of a prompt of tokens the engine
-   * tells it.
+   * Texts that answers start with, per prompt, because of `echo`. The engine supplies the text of a
+   * prompt of tokens.
    */
   echoes: readonly (string | undefined)[] | undefined;
 }
@@ -57,7 +57,7 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
       const request: CompletionRequest = { ...around(prompt, suffix), ...common, ...(Object.keys(asked).length > 0 ? { tells: asked } : {}) };
       if (!echo) return times(request, count);
       const [first, ...others] = times({ ...request, ...(typeof prompt === 'string' ? {} : { echo }) }, count);
-      // What is told of the prompt is the same for all.
+      // Log probabilities of the prompt are the same for all answers.
       return [{ ...first!, ...(tells.logprobs === undefined ? {} : { tells: { ...asked, prompt: true } }) }, ...others];
     }),
     count,
@@ -70,29 +70,31 @@ export function readCompletionRequest(body: Fields, { defaults, model }: ChatCon
   };
 }
 
-/** With a suffix the prompt is what comes before the answer. */
+/** With a suffix, the prompt is the text before the gap. */
 function around(prompt: string | Int32Array, suffix: string): Pick<CompletionRequest, 'prompt' | 'infill'> {
   if (suffix === '') return { prompt };
-  if (typeof prompt !== 'string') throw new RecuaError('invalid_value', 'Expected a prompt of text beside suffix, got tokens.', { param: 'suffix' });
+  if (typeof prompt !== 'string') throw new RecuaError('invalid_value', 'Expected a prompt of text with suffix, got tokens.', { param: 'suffix' });
   return { prompt: '', infill: { prefix: prompt, suffix, extra: [] } };
 }
 
-/** OpenAI's `best_of`: so many are generated, of which the likeliest `n` are told. */
+/** OpenAI's `best_of`: how many answers to generate, of which the `n` likeliest are returned. */
 function readCandidates(body: Fields, wanted: number, stream: boolean): number {
   const count = body.integer('best_of', { min: 1, max: maxCandidates }) ?? wanted;
   if (count < wanted) throw wrongValue('best_of', `at least n, which is ${wanted}`, count);
   if (count > wanted && stream) {
-    throw new RecuaError('invalid_value', 'Expected best_of to be n with stream: true, since the best answers are known at the end; leave one of them out.', { param: 'best_of' });
+    throw new RecuaError('invalid_value', 'Expected best_of to equal n with stream: true, since the best answers are known only at the end; leave one of them out.', { param: 'best_of' });
   }
   return count;
 }
 
-/** How many of the likeliest tokens are told beside each; clients of llama-server may say false. */
+/**
+ * How many of the likeliest tokens to report per position; clients of llama-server may send false.
+ */
 function readLogprobs(body: Fields): number | undefined {
   return body.get('logprobs') === false ? undefined : body.integer('logprobs', { min: 0, max: maxTopLogprobs });
 }
 
-/** A text, texts, tokens, or several of these, as OpenAI has them. */
+/** A string, an array of strings, tokens, or an array of these, as in OpenAI's API. */
 function readPrompts(body: Fields, vocabSize: number): (string | Int32Array)[] {
   const prompt = body.get('prompt');
   const expected = 'a string, an array of strings, or tokens';

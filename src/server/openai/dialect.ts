@@ -1,4 +1,4 @@
-// OpenAI's dialect: which path is answered by which route. Mounted by app.
+// OpenAI's dialect: maps paths to routes. Mounted by app.
 import { chatRoute } from '../exchange/chat-exchange.js';
 import type { ChatAsked, ChatDialect, Dialect } from '../exchange/dialect.js';
 import { sse } from '../http/stream.js';

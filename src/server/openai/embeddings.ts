@@ -1,6 +1,6 @@
 // POST /v1/embeddings: texts or token arrays → unit-length vectors, as numbers or as base64 of
-// little-endian float32. Route mounted by app. Big answers are written in slices, since 2,048
-// vectors as numbers take a second of JSON.
+// little-endian float32. Route mounted by app. Large replies are written in slices, since
+// converting 2,048 vectors to JSON takes a second.
 import { endianness } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import type { RequestHandler, Response } from 'express';
@@ -17,7 +17,7 @@ import { shorten } from '../exchange/vectors.js';
 import { factsOf, noteTokens } from '../http/facts.js';
 
 const maxInputs = 2_048;
-/** Floats turned into text before the event loop may do something else: about 5 ms. */
+/** Floats to convert to text before yielding to the event loop: about 5 ms. */
 const floatsPerSlice = 16_384;
 
 export function embeddings(gateway: Gateway): RequestHandler {
@@ -80,7 +80,7 @@ function readInputs(body: Fields, { vocabSize }: Pick<ModelDescription, 'vocabSi
   if (typeof input === 'string') return [readText(input, 'input')];
   if (!Array.isArray(input)) throw wrongType('input', expected, input);
   if (input.length === 0) throw wrongValue('input', 'at least one input', input);
-  // One flat array of numbers is one input in tokens.
+  // A flat array of numbers is one input of tokens.
   if (typeof input[0] === 'number') return [readTokens(input, 'input', vocabSize)];
   if (input.length > maxInputs) throw wrongValue('input', `at most ${maxInputs} inputs`, input);
   return input.map((value: unknown, index) => {

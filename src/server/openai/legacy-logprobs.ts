@@ -1,10 +1,10 @@
-// How likely tokens were, in the words of OpenAI's completions, which are older than those of its
-// chats. Pure. Called by completion-answer.
+// Log probabilities in the format of OpenAI's completions, which is older than that of its chats.
+// Pure. Called by completion-answer.
 import type { TokenChance, ToldToken } from '../../engine/telling.js';
 
 const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true });
 
-/** OpenAI's older shape; nothing is known of a prompt's first token. */
+/** OpenAI's older format. The first token of a prompt has no probability. */
 export interface LegacyLogprobs {
   tokens: string[];
   token_logprobs: (number | null)[];
@@ -12,7 +12,7 @@ export interface LegacyLogprobs {
   text_offset: number[];
 }
 
-/** One answer's tokens in the older shape, with where in the text each begins, in characters. */
+/** Writes the tokens of one answer, with the offset of each in the text, in characters. */
 export class LegacyWriter {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   #offset = 0;
@@ -23,7 +23,7 @@ export class LegacyWriter {
       const text = nameOf(bytes);
       written.tokens.push(text);
       written.token_logprobs.push(value ?? null);
-      // The token itself is among them, as OpenAI has it, and so one more may be there.
+      // As in OpenAI's API, the token itself is always included, so there may be one more.
       written.top_logprobs.push(value === undefined ? null : byName([...top, { bytes, value }]));
       written.text_offset.push(this.#offset);
       this.#offset += Array.from(this.#decoder.decode(Uint8Array.from(bytes), { stream: true })).length;
@@ -32,7 +32,7 @@ export class LegacyWriter {
   }
 }
 
-/** Of those that read the same, as control tokens do, the likeliest counts. */
+/** Of tokens with the same text, such as control tokens, keeps the likeliest. */
 function byName(chances: readonly Omit<TokenChance, 'id'>[]): Record<string, number> {
   const values = new Map<string, number>();
   for (const { bytes, value } of chances) {
@@ -42,7 +42,7 @@ function byName(chances: readonly Omit<TokenChance, 'id'>[]): Record<string, num
   return Object.fromEntries(values);
 }
 
-/** Several tokens may be no UTF-8, and are told apart as OpenAI does it. */
+/** Tokens that are not valid UTF-8 get OpenAI's `bytes:` notation. */
 function nameOf(bytes: readonly number[]): string {
   try {
     return strict.decode(Uint8Array.from(bytes));

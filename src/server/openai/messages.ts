@@ -1,6 +1,6 @@
-// The `messages` of a chat request → the messages that templates know. Called by chat-request.
-// Pure. Lenient where clients really differ (null, absent, empty or parts as content, in every
-// role), strict where meaning would be lost.
+// The `messages` of a chat request → messages for chat templates. Called by chat-request. Pure.
+// Lenient where real clients differ (null, absent, empty or parts as content, in every role),
+// strict where meaning would be lost.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { describe, Fields, isObject, wrongType, wrongValue } from '../../request/fields.js';
@@ -35,7 +35,7 @@ function readMessage(fields: Fields): ChatMessage {
     const calls = readToolCalls(fields);
     if (calls.length > 0) {
       message.tool_calls = calls;
-      // Templates tell "called tools and said nothing" from "said nothing" by the null.
+      // By the null, templates distinguish "only called tools" from "said nothing".
       if (message.content === '') message.content = null;
     }
   }
@@ -44,7 +44,7 @@ function readMessage(fields: Fields): ChatMessage {
   return message;
 }
 
-/** Parts stay parts: some templates write these in their own way. */
+/** Keeps parts separate, since some templates render them in their own way. */
 function readContent(fields: Fields): ChatMessage['content'] {
   const content = fields.get('content');
   if (content === undefined || typeof content === 'string') return content ?? '';
@@ -67,7 +67,7 @@ function readPart(value: unknown, at: string): string {
   return text;
 }
 
-/** To the model a custom tool is a function of one text. */
+/** To the model, a custom tool is a function with one string. */
 function customCall(call: Fields): NonNullable<ChatMessage['tool_calls']>[number] {
   const called = call.fields('custom');
   if (called === undefined) throw wrongType(call.param('custom'), 'an object', undefined);
@@ -84,7 +84,7 @@ function readToolCalls(fields: Fields): NonNullable<ChatMessage['tool_calls']> {
     const called = call.fields('function');
     if (called === undefined) throw wrongType(call.param('function'), 'an object', undefined);
     const args = called.get('arguments');
-    // Some clients give the object itself.
+    // Some clients send an object.
     if (typeof args !== 'string' && !isObject(args)) throw wrongType(called.param('arguments'), 'a string of JSON', args);
     const text = typeof args === 'string' ? args : JSON.stringify(args);
     return { id: call.string('id') ?? '', type: 'function', function: { name: called.name('name', maxNameLength), arguments: text } };

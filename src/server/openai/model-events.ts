@@ -1,5 +1,5 @@
-// GET /models/sse: an event for each change of a model's state, in llama-server's shape, from the
-// moment of asking on. Route mounted by app. A watcher is no work: a stop does not wait for it.
+// GET /models/sse: an event for each change of a model's state from now on, in llama-server's
+// format. Route mounted by app. A stop does not wait for these streams.
 import type { Request, RequestHandler, Response } from 'express';
 import type { PoolModel } from '../../engine/pool-api.js';
 import type { Gateway } from '../http/gateway.js';
@@ -12,7 +12,7 @@ export function modelEvents({ poolFor, config, traffic }: Gateway): RequestHandl
     const events = new Stream(res);
     events.open({ afterMs: config.pingIntervalMs, frame: () => ({ data: { model: '*', event: 'ping' } }) });
     /**
-     * The newest of each model, while the client takes nothing: what is between may be left out.
+     * The latest change of each model, while the client is slow. Changes in between may be skipped.
      */
     const changed = new Map<string, PoolModel>();
     let sending = false;

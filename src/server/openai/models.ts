@@ -1,6 +1,6 @@
-// The models that requests may name: GET /v1/models and /models, POST /models/load and
-// /models/unload, as llama-server's router has them. Every context size told here is the one the
-// engine enforces. Routes mounted by app; statusOf is health's and model-events', too.
+// The models that requests can name: GET /v1/models and /models, POST /models/load and
+// /models/unload, as in llama-server's router. Every context size here is the one that the engine
+// enforces. Routes mounted by app; health and model-events also use statusOf.
 import type { Request, RequestHandler, Response } from 'express';
 import type { ModelState, PoolModel } from '../../engine/pool-api.js';
 import type { ModelDescription } from '../../engine/protocol.js';
@@ -10,17 +10,19 @@ import { errorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
 import { readAll, readKeepAlive, readModelName } from '../exchange/admission.js';
 
-/** A model's state in llama-server's words, with what it says of it: how far, or why not. */
+/**
+ * A model's state in llama-server's words, with its loading progress or the reason of a failure.
+ */
 export interface WireStatus {
   value: 'unloaded' | 'sleeping' | 'loading' | 'loaded' | 'unloading' | 'failed';
   fraction?: number;
-  /** As llama-server tells it. */
+  /** llama-server's field. */
   failed?: true;
   reason?: { message: string; code: string };
 }
 
 export function modelRoutes({ pool, poolFor }: Gateway): Record<'list' | 'get' | 'load' | 'unload', RequestHandler> {
-  // Neither loaded nor unloaded by requests.
+  // Requests can neither load nor unload the model of a server with a single one.
   const fixed = pool.sole ? { fixed: true } : {};
   const entry = (model: PoolModel): object => ({ ...entryOf(model), ...fixed });
   return {
@@ -28,7 +30,7 @@ export function modelRoutes({ pool, poolFor }: Gateway): Record<'list' | 'get' |
       res.json({ object: 'list', data: (await poolFor(res).list()).map(entry) });
     },
     get: async (req: Request, res: Response) => {
-      // A wildcard gives the decoded segments: owner/repo and owner%2Frepo are the same name.
+      // A wildcard yields decoded segments, so owner/repo and owner%2Frepo are the same name.
       const id = req.params['id'] as unknown as string[];
       res.json(entry(await poolFor(res).find(id.join('/'))));
     },
@@ -88,21 +90,21 @@ function activity({ activity: { running, waiting, tokensPerSecond } }: PoolModel
   return { running, waiting, tokens_per_second: Math.round(tokensPerSecond * 10) / 10 };
 }
 
-/** What it takes, and for how long it stays. */
+/** Its memory, and how long it stays loaded. */
 function residence({ sizeBytes, leases, pinned, expiresMs, fileChange }: PoolModel): object {
   return {
     memory_bytes: sizeBytes,
     requests: leases,
     pinned,
     expires_at: expiresMs === undefined ? null : Math.ceil(expiresMs / 1_000),
-    // The file that is loaded is not what there is now.
+    // The file on disk is no longer the one that was loaded.
     ...(fileChange === undefined ? {} : { file: fileChange }),
   };
 }
 
 function details(model: ModelDescription): object {
   return {
-    // Clients look for the context under different names.
+    // Clients look for the context size under different names.
     max_model_len: model.contextSize,
     context_length: model.contextSize,
     context_window: model.contextSize,
@@ -120,13 +122,15 @@ function details(model: ModelDescription): object {
       n_gpu_layers: model.offload.layers,
       n_layers: model.offload.totalLayers,
       description: model.description,
-      // By which commands on this machine know that this is the file that they would load.
+      // Tells commands on this machine whether this is the file that they would load.
       fingerprint: model.fingerprint,
     },
   };
 }
 
-/** The last two are what the template's own text speaks of; no list of model names is kept. */
+/**
+ * The last two are inferred from the text of the chat template; there is no list of model names.
+ */
 function capabilities(model: ModelDescription): string[] {
   const all: Record<string, boolean> = {
     completion: model.canGenerate,

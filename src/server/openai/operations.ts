@@ -1,4 +1,4 @@
-// What OpenAI's routes say of themselves. Mounted with them by dialect.
+// The reference entries of OpenAI's routes. Mounted with the routes by dialect.
 import type { Fields } from '../../request/fields.js';
 import { constraintExamples, toolExamples } from '../../request/words.js';
 import { anyContext, readAdmission } from '../exchange/admission.js';
@@ -68,42 +68,42 @@ const shelfErrors = ['client_refused', 'model_not_found', 'model_fixed', 'model_
 
 export const operations = {
   chat: {
-    id: 'createChatCompletion', topic: 'Chat completions', summary: "The answer to a conversation, as OpenAI's chat completions.",
-    about: 'Streams end with `data: [DONE]`; one that does not has failed, and its last event is an error. Fast models send several tokens in a chunk, some 60 chunks a second. While a model loads or the request waits, empty chunks show that somebody is there.',
+    id: 'createChatCompletion', topic: 'Chat completions', summary: "Answer a conversation, in OpenAI's chat completions format.",
+    about: 'A stream ends with `data: [DONE]`; a stream that failed ends with an error event instead. Fast models send several tokens per chunk, at about 60 chunks a second. While a model loads or the request is queued, empty chunks keep the connection alive.',
     body: chatBody, reply: { schema: replies.chatCompletion }, stream: { type: sse, event: oneOf(replies.chatCompletionChunk, error) }, error, errors: chatErrors,
   },
   control: {
-    id: 'controlChatCompletion', topic: 'Chat completions', summary: 'End the thinking of a running answer now.',
-    about: "The answer was asked for with `reasoning_control: true`. Takes the ids of Responses' and Messages' answers, too.",
+    id: 'controlChatCompletion', topic: 'Chat completions', summary: 'End the thinking of a running answer.',
+    about: 'The answer must have been requested with `reasoning_control: true`. Ids of Responses and Messages work too.',
     body: controlBody, reply: { schema: replies.controlReply }, error, errors: ['answer_not_found'],
   },
   complete: {
-    id: 'createCompletion', topic: 'Completions', summary: "A text goes on, as OpenAI's completions.",
+    id: 'createCompletion', topic: 'Completions', summary: "Continue a text, in OpenAI's completions format.",
     body: completionBody, reply: { schema: replies.completion }, stream: { type: sse, event: oneOf(replies.completionChunk, error) }, error,
     errors: [...inferenceErrors, 'invalid_grammar', 'invalid_schema', 'infill_unsupported', 'chat_unsupported', 'no_token_left'],
   },
   embed: {
-    id: 'createEmbedding', topic: 'Embeddings and reranking', summary: 'Vectors of length 1 for texts or tokens, one or thousands.',
-    about: 'Nothing is cut off: an input that is longer than the context is an error.',
+    id: 'createEmbedding', topic: 'Embeddings and reranking', summary: 'Compute embedding vectors of length 1 for one or many texts.',
+    about: 'Inputs are never truncated: an input longer than the context is an error.',
     body: embeddingBody, reply: { schema: replies.embeddingList }, error, errors: [...inferenceErrors, 'embeddings_unsupported'],
   },
   rerank: {
-    id: 'rerank', topic: 'Embeddings and reranking', summary: 'Documents in the order of how well they answer a query.',
-    about: 'With a reranking model (`--pooling rank` where its file does not say so).',
+    id: 'rerank', topic: 'Embeddings and reranking', summary: 'Rank documents by how well they answer a query.',
+    about: 'Needs a reranking model. Start the server with `--pooling rank` if the model file does not declare it.',
     body: rerankBody, reply: { schema: replies.rerankReply }, error, errors: [...inferenceErrors, 'rerank_unsupported'],
   },
-  models: { id: 'listModels', topic: 'Models', summary: 'The models that requests may name, loaded or not.', reply: { schema: replies.modelList }, error, errors: [] },
+  models: { id: 'listModels', topic: 'Models', summary: 'List the models that requests can name, loaded or not.', reply: { schema: replies.modelList }, error, errors: [] },
   model: {
-    id: 'retrieveModel', topic: 'Models', summary: 'One of them.', params: { id: 'Any name of the model; it may have slashes.' }, reply: { schema: replies.model }, error, errors: ['model_not_found'],
+    id: 'retrieveModel', topic: 'Models', summary: 'Get one model.', params: { id: 'Any name of the model; it may contain slashes.' }, reply: { schema: replies.model }, error, errors: ['model_not_found'],
   },
   load: {
-    id: 'loadModel', topic: 'Models', summary: 'Load a model. Answers when it is loaded.', about: 'A server of one model refuses.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
+    id: 'loadModel', topic: 'Models', summary: 'Load a model, and reply when it is loaded.', about: 'A server with a single model refuses.', body: loadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
   },
   unload: {
-    id: 'unloadModel', topic: 'Models', summary: 'Unload a model. Waits for running answers.', about: 'A server of one model refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
+    id: 'unloadModel', topic: 'Models', summary: 'Unload a model, after its running answers are complete.', about: 'A server with a single model refuses.', body: unloadBody, reply: { schema: replies.modelChanged }, error, errors: shelfErrors,
   },
   events: {
-    id: 'watchModels', topic: 'Models', summary: 'An event for each change of a model, from now on.', reply: { schema: replies.modelEvent, empty: true },
+    id: 'watchModels', topic: 'Models', summary: 'Stream an event whenever a model changes state.', reply: { schema: replies.modelEvent, empty: true },
     stream: { type: sse, event: replies.modelEvent }, error, errors: [],
   },
 } as const satisfies Record<string, Operation>;

@@ -1,5 +1,5 @@
-// OpenAI's replies as schemas, for the reference. Pure. Held to by the tests; the types of answer
-// say the same to the compiler.
+// OpenAI's replies as schemas, for the reference. Pure. Tests check real replies against them; the
+// types in answer.ts say the same to the compiler.
 import { anything, boolean, integer, list, mapOf, named, nothing, nullable, number, object, oneOf, text, told, words } from '../reference/schema.js';
 import { tokenLogprob, warnings } from '../reference/shapes.js';
 
@@ -7,21 +7,21 @@ export const usage = named('CompletionUsage', object({
   prompt_tokens: integer,
   completion_tokens: integer,
   total_tokens: integer,
-  prompt_tokens_details: object({ cached_tokens: told(integer, 'Tokens of the prompt that did not have to be read again.') }),
+  prompt_tokens_details: object({ cached_tokens: told(integer, 'Prompt tokens reused from the cache.') }),
   'completion_tokens_details?': object({
-    'reasoning_tokens?': told(integer, 'Tokens that the model thought with.'),
-    'accepted_prediction_tokens?': told(integer, 'Tokens that were guessed ahead and came true.'),
-    'rejected_prediction_tokens?': told(integer, 'Tokens that were guessed ahead in vain; they are no completion tokens.'),
+    'reasoning_tokens?': told(integer, 'Tokens of thinking.'),
+    'accepted_prediction_tokens?': told(integer, 'Drafted tokens that were accepted.'),
+    'rejected_prediction_tokens?': told(integer, 'Drafted tokens that were rejected; they do not count as completion tokens.'),
   }),
 }));
 
 export const timings = named('Timings', object({
-  cache_n: told(integer, 'Tokens of the prompt that did not have to be read again.'),
-  prompt_n: told(integer, 'Tokens of the prompt that were read.'),
+  cache_n: told(integer, 'Prompt tokens reused from the cache.'),
+  prompt_n: told(integer, 'Prompt tokens evaluated.'),
   prompt_ms: number, prompt_per_token_ms: number, prompt_per_second: number,
   predicted_n: told(integer, 'Tokens of the answer.'),
   predicted_ms: number, predicted_per_token_ms: number, predicted_per_second: number,
-  'draft_n?': told(integer, 'Tokens that were guessed ahead.'),
+  'draft_n?': told(integer, 'Drafted tokens.'),
   'draft_n_accepted?': integer,
 }));
 
@@ -46,7 +46,7 @@ export const chatCompletion = named('ChatCompletion', object({
       content: nullable(text),
       refusal: nothing,
       annotations: list(anything),
-      'reasoning_content?': told(text, 'What the model thought.'),
+      'reasoning_content?': told(text, 'The thinking of the model.'),
       'tool_calls?': list(toolCall),
     })),
     logprobs,
@@ -64,7 +64,7 @@ export const chatCompletionChunk = named('ChatCompletionChunk', object({
       'role?': 'assistant', 'content?': text, 'reasoning_content?': text,
       'tool_calls?': list(object({
         index: integer,
-        'id?': told(text, 'In the first piece of a call, as `type` and `name`.'),
+        'id?': told(text, 'Only in the first piece of a call, like `type` and `name`.'),
         'type?': words('function', 'custom'),
         'function?': object({ 'name?': text, arguments: text }),
         'custom?': object({ 'name?': text, input: text }),
@@ -112,7 +112,7 @@ export const rerankReply = named('RerankResponse', oneOf(
     results: list(object({ index: integer, relevance_score: number, 'document?': object({ text }) })),
     'warnings?': warnings,
   }),
-  told(list(object({ index: integer, score: number, 'text?': text })), 'Where the request has `texts`, as Text Embeddings Inference answers.'),
+  told(list(object({ index: integer, score: number, 'text?': text })), 'If the request has `texts`: the format of Text Embeddings Inference.'),
 ));
 
 const reason = object({ message: text, code: text });
@@ -121,23 +121,23 @@ export const model = named('Model', object({
   id: text, object: 'model', created: integer, owned_by: text, aliases: list(text),
   status: told(object({
     value: words('unloaded', 'sleeping', 'loading', 'loaded', 'unloading', 'failed'),
-    'fraction?': told(number, 'Of loading, 0 to 1.'),
+    'fraction?': told(number, 'Progress of loading, 0 to 1.'),
     'failed?': boolean, 'reason?': reason,
-    'running?': told(integer, 'Requests that are worked on.'), 'waiting?': integer,
+    'running?': told(integer, 'Running requests.'), 'waiting?': told(integer, 'Queued requests.'),
     'tokens_per_second?': told(number, 'Over the last seconds.'),
-  }), 'What the model is at. One that is `sleeping` has its conversations on the disk.'),
-  memory_bytes: told(integer, 'What it takes, 0 where it is not loaded.'),
-  requests: told(integer, 'Requests that it is lent to.'),
-  pinned: told(boolean, 'It is never unloaded to make room.'), 'fixed?': told(boolean, 'It is neither loaded nor unloaded by requests.'),
-  expires_at: told(nullable(integer), 'When it leaves, in seconds since 1970; null: it stays.'),
-  'file?': told(words('changed', 'gone'), 'What was loaded is not what lies there now. It is served on, and the next load takes what is there.'),
-  'max_model_len?': told(integer, 'The context that it really has, once it was loaded, by the names that clients look for.'),
+  }), 'State of the model. While it is `sleeping`, its conversations are on disk.'),
+  memory_bytes: told(integer, 'Memory it uses; 0 if it is not loaded.'),
+  requests: told(integer, 'Requests that are using the model.'),
+  pinned: told(boolean, 'The model is never unloaded to make room.'), 'fixed?': told(boolean, 'Requests can neither load nor unload the model.'),
+  expires_at: told(nullable(integer), 'When the model will be unloaded, in seconds since 1970; null if it stays loaded.'),
+  'file?': told(words('changed', 'gone'), 'The file on disk is no longer the one that was loaded. The server keeps serving the loaded model; the next load reads the new file.'),
+  'max_model_len?': told(integer, 'Actual context size, known once the model was loaded, under the names that clients look for.'),
   'context_length?': integer, 'context_window?': integer,
   'capabilities?': list(words('completion', 'embedding', 'rerank', 'tools', 'reasoning')),
   'meta?': object({
     vocab_type: integer, n_vocab: integer, n_ctx: integer, n_ctx_train: integer, n_embd: integer, n_params: integer, size: integer, ftype: text,
     devices: list(text), n_gpu_layers: integer, n_layers: integer, description: text,
-    fingerprint: told(text, 'Which file this is, and not where it lies.'),
+    fingerprint: told(text, 'Identifies the file by its content, not its path.'),
   }),
 }));
 
@@ -147,5 +147,5 @@ export const controlReply = object({ success: boolean });
 
 export const modelEvent = named('ModelEvent', oneOf(
   object({ model: text, event: 'status_change', data: object({ status: text, 'progress?': number, 'error?': reason }) }),
-  told(object({ model: '*', event: 'ping' }), 'Where nothing changes.'),
+  told(object({ model: '*', event: 'ping' }), 'Keeps the connection alive while nothing changes.'),
 ));

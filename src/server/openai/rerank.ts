@@ -1,5 +1,5 @@
-// POST /v1/rerank: a query and documents → the documents' places in the order of relevance, in
-// Jina's and Cohere's words, or with `texts` instead of `documents` in those of Text Embeddings
+// POST /v1/rerank: a query and documents → the documents' indices in order of relevance, in the
+// format of Jina and Cohere, or with `texts` instead of `documents` in that of Text Embeddings
 // Inference. Mounted by dialect.
 import type { RequestHandler } from 'express';
 import { askRoute } from '../exchange/ask-exchange.js';
@@ -14,13 +14,13 @@ interface Question {
   documents: string[];
   top: number | undefined;
   withText: boolean;
-  /** Asked as Text Embeddings Inference is. */
+  /** The request has the format of Text Embeddings Inference. */
   asTexts: boolean;
 }
 
 export function rerank(gateway: Gateway): RequestHandler {
   return askRoute(gateway, readRerank, async ({ query, documents, top, withText, asTexts }, { id, engine }, signal, lend, res) => {
-    // Where the answer holds them, they count until that is sent.
+    // If the reply contains the documents, their memory counts until it is sent.
     const texts = withText ? documents : undefined;
     const { scores, tokenCounts } = await engine.rerank({ query, documents }, signal, withText ? undefined : lend());
     const tokens = tokenCounts.reduce((sum, count) => sum + count, 0);
@@ -45,7 +45,7 @@ export function readRerank(body: Fields): Question {
   };
 }
 
-/** Texts, or objects with a `text`, as the services take them. */
+/** Texts, or objects with a `text`, as those services accept. */
 function readDocuments(body: Fields, name: string): string[] {
   const documents = body.array(name, maxDocuments);
   if (documents === undefined) throw wrongType(name, 'an array of strings', undefined);

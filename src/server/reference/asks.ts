@@ -1,17 +1,17 @@
-// A body's schema, from what its reader asks for: the reader runs over example bodies and is
-// watched. Called by document, once.
+// Derives a body's schema by watching its reader run over example bodies. Called by document, once
+// per body.
 import { RecuaError } from '../../errors.js';
 import { Fields, isObject, watchAsks, type Ask } from '../../request/fields.js';
 import type { FieldWords } from '../../request/words.js';
 import type { Body } from './operation.js';
 import { named, nullable, type Schema } from './schema.js';
 
-/** Indices of arrays do not count: what is asked of one entry may be asked of all. */
+/** Array indices are dropped: all entries of an array have the same fields. */
 export function placeOf(param: string): string {
   return param.replace(/\[\d+\]/g, '[]');
 }
 
-/** What was asked of each place, without repetition. */
+/** The distinct asks for each place. */
 export class Asks {
   readonly #asks = new Map<string, Map<string, Ask>>();
 
@@ -45,7 +45,7 @@ function split(place: string): { parent: string; name: string | undefined } {
   return at < 0 ? { parent: '', name: place } : { parent: place.slice(0, at), name: place.slice(at + 1) };
 }
 
-/** What `read` asks of the examples. */
+/** Everything that `read` asks of the examples. */
 export function asksOf({ read, examples }: Pick<Body, 'read' | 'examples'>): Asks {
   const asks = new Asks();
   watchAsks((param, ask) => asks.add(param, ask));
@@ -57,7 +57,7 @@ export function asksOf({ read, examples }: Pick<Body, 'read' | 'examples'>): Ask
   return asks;
 }
 
-/** Places whose absence the reader refuses wherever the object around them is. */
+/** Places that the reader requires wherever their surrounding object is present. */
 function requiredOf({ read, examples }: Pick<Body, 'read' | 'examples'>): Set<string> {
   const objects = new Map<string, number>();
   const missed = new Map<string, number>();
@@ -81,7 +81,7 @@ function requiredOf({ read, examples }: Pick<Body, 'read' | 'examples'>): Set<st
   return new Set([...missed].filter(([place, times]) => times === objects.get(split(place).parent)).map(([place]) => place));
 }
 
-/** Examples share parts, which a structured clone would share, too. */
+/** Examples share parts, and a structured clone would keep them shared. */
 function copyOf(example: object): Record<string, unknown> {
   return JSON.parse(JSON.stringify(example)) as Record<string, unknown>;
 }
@@ -95,15 +95,15 @@ function misses(read: Body['read'], body: object, param: string): boolean {
   }
 }
 
-/** A body's schema, and what is wrong with its words. */
+/** A body's schema, and the problems of its words. */
 export function bodySchema(body: Body): { schema: Schema; problems: string[] } {
   const writer = new BodySchema(body);
   const schema = named(body.name, writer.object(''));
   return { schema, problems: writer.problems() };
 }
 
-/** What is taken for clients' sake. */
-const idle: FieldWords = { text: 'Taken, and of no effect.', is: [{}] };
+/** Accepted because clients send it. */
+const idle: FieldWords = { text: 'Accepted, with no effect.', is: [{}] };
 
 class BodySchema {
   readonly #body: Body;
@@ -127,7 +127,7 @@ class BodySchema {
     const names = this.#asks.fieldsOf(place);
     if (names.length === 0) return { type: 'object' };
     const order = Object.keys(this.#body.words);
-    // What has no effect comes last.
+    // Fields without words of their own, which have no effect, come last.
     const rank = (at: string): number => (order.includes(at) ? order.indexOf(at) : order.length);
     const placed = names.map((name) => ({ name, at: place === '' ? name : `${place}.${name}` })).sort((a, b) => rank(a.at) - rank(b.at));
     const required = placed.filter(({ at }) => this.#required.has(at)).map(({ name }) => name);
@@ -138,7 +138,7 @@ class BodySchema {
     };
   }
 
-  /** With its sentence; null is as good as absent. */
+  /** With its description. An optional field may be null, which counts as absent. */
   #field(place: string): Schema {
     const isIdle = this.#asks.of(place).every(({ kind }) => kind === 'idle');
     const words = this.#wordsOf(place) ?? (isIdle ? idle : undefined);

@@ -1,5 +1,5 @@
-// The OpenAPI document of the routes that are served. Pure. Called by app, for GET /openapi.json,
-// and by `npm run docs`.
+// The OpenAPI document of all routes. Pure. Called by app, for GET /openapi.json, and by
+// `npm run docs`.
 import { isDeepStrictEqual } from 'node:util';
 import { errorTable, type ErrorCode } from '../../errors.js';
 import { bodySchema } from './asks.js';
@@ -7,7 +7,7 @@ import { bodyErrors, isBody, routeErrors, type Operation, type Reply } from './o
 import { definition, type Schema } from './schema.js';
 import { aboutAll, topics } from './topics.js';
 
-/** A route as this needs it. */
+/** The parts of a route that this file needs. */
 export interface Documented {
   method: string;
   paths: readonly string[];
@@ -34,18 +34,18 @@ export interface PathOperation {
   responses: Record<string, { description: string; content?: Record<string, { schema: Schema }>; 'x-error-codes'?: readonly ErrorCode[] }>;
 }
 
-/** As OpenAPI writes a path of Express. */
+/** An Express path in OpenAPI's notation. */
 export function openApiPath(path: string): string {
   return path.replace(/[:*](\w+)/g, '{$1}');
 }
 
-/** With `problems`: fields without words, words without fields, names that mean two things. */
+/** `problems`: fields without words, words without fields, names with two meanings. */
 export interface Made {
   document: Document;
   problems: string[];
 }
 
-/** Yields after each route: all together take some tenths of a second. */
+/** Yields after each route: all of them take a few tenths of a second. */
 export function* makeDocument(routes: readonly Documented[], version: string): Generator<void, Made> {
   const writer = new DocumentWriter();
   const paths: Document['paths'] = {};
@@ -62,7 +62,7 @@ export function* makeDocument(routes: readonly Documented[], version: string): G
     openapi: '3.1.0',
     info: { title: 'Recua', version, description: aboutAll, license: { name: 'MIT', identifier: 'MIT' } },
     servers: [{ url: '/' }],
-    // Only a server with keys asks for one.
+    // Only a server with keys requires one.
     security: [{}, { bearer: [] }, { header: [] }],
     tags: Object.entries(topics).map(([name, description]) => ({ name, description })),
     paths,
@@ -98,7 +98,7 @@ class DocumentWriter {
       ...(parameters.length === 0 ? {} : { parameters }),
       ...this.#requestBody(about),
       responses: {
-        200: { description: stream ? 'The answer; of a stream, each of its events.' : 'The answer.', ...(Object.keys(content).length === 0 ? {} : { content }) },
+        200: { description: stream ? 'The reply, or each event of the stream.' : 'The reply.', ...(Object.keys(content).length === 0 ? {} : { content }) },
         ...this.#others(reply),
         ...this.#errors(about),
       },
@@ -145,14 +145,14 @@ class DocumentWriter {
     }]));
   }
 
-  /** The schema without what it refers to, which becomes a component. */
+  /** The schema with its definitions moved to the components. */
   #collect(schema: Schema): Schema {
     const { [definition]: referred, ...rest } = schema;
     const plain = Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, this.#within(value)]));
     if (referred) {
       const name = String(plain['$ref']).replace(/^.*\//, '');
       const known = this.#schemas.get(name);
-      // Before what is in it, which may refer to it.
+      // Set before its contents are collected, since they may refer to it.
       if (!known) this.#schemas.set(name, {});
       const made = this.#collect(referred);
       if (known && Object.keys(known).length > 0 && !isDeepStrictEqual(known, made)) this.problems.push(`${name} is the name of two schemas`);

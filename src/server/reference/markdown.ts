@@ -1,5 +1,5 @@
-// The document as a page to read: docs/http.md. Pure. Run by scripts/docs.mjs; a test compares the
-// file with what this gives.
+// Renders the document as a page: docs/http.md. Pure. Run by scripts/docs.mjs; a test compares the
+// file with the result.
 import type { ErrorCode } from '../../errors.js';
 import { constraintWords, samplingWords, thoughtsWords } from '../../request/words.js';
 import type { Document, PathOperation } from './document.js';
@@ -21,11 +21,11 @@ interface Row {
   text: string;
 }
 
-/** Fields that several bodies have are told once. */
+/** Fields that several bodies share are listed once. */
 const groups: readonly { title: string; about: string; places: readonly string[] }[] = [
-  { title: 'Sampling', about: 'How tokens are drawn, by llama.cpp\'s samplers. Defaults are those of a server that was started without other ones.', places: Object.keys(samplingWords) },
-  { title: 'Forms of an answer', about: 'What the answer keeps to while it is written. One of them may be there.', places: Object.keys(constraintWords) },
-  { title: 'Thinking', about: 'How long a model may think.', places: Object.keys(thoughtsWords) },
+  { title: 'Sampling', about: 'Settings of llama.cpp\'s samplers. The defaults are those of a server started without sampling options.', places: Object.keys(samplingWords) },
+  { title: 'Forms of an answer', about: 'The form that the answer must have, enforced during generation. Give at most one of these.', places: Object.keys(constraintWords) },
+  { title: 'Thinking', about: 'How long the model may think.', places: Object.keys(thoughtsWords) },
 ];
 
 export function markdown(document: Document): string {
@@ -36,7 +36,7 @@ export function markdown(document: Document): string {
 class Page {
   readonly #document: Document;
   readonly #all: Told[];
-  /** Bodies that were told, and the route that they were told with. */
+  /** Bodies that are already on the page, with the route that lists them. */
   readonly #bodies = new Map<string, Told>();
   readonly #groups = new Map<string, Row[]>();
   readonly #objects: Record<string, Schema>;
@@ -61,11 +61,11 @@ class Page {
     return [
       '# HTTP API', '', '<!-- Written by scripts/docs.mjs from the routes in src/server: change it there. -->', '',
       ...prose(info.description),
-      ...prose(`Any request that is read as JSON may fail with ${codes(bodyErrors)}, and any at all with ${codes(routeErrors)}; routes name what else. [errors.md](errors.md) has them all. \`GET /openapi.json\` is this page for programs.`),
+      ...prose(`Any route with a JSON body may fail with ${codes(bodyErrors)}, and any route at all with ${codes(routeErrors)}. Each route lists its other codes; [errors.md](errors.md) explains them all. \`GET /openapi.json\` is this page for programs.`),
       ...tags.flatMap(({ name }) => [`- [${name}](#${anchor(name)}): ${this.#of(name).map((told) => this.#link(told)).join(', ')}`]), '',
       ...topics,
       ...this.#groupLines(),
-      '## Objects', '', 'What replies consist of. A field with a question mark may be absent.', '',
+      '## Objects', '', 'The objects in replies. A field with a question mark is optional.', '',
       ...this.#objectLines(),
     ];
   }
@@ -93,21 +93,21 @@ class Page {
     const rows = parameters.map(({ name, in: where, description, schema }): Row => (
       { name: where === 'path' ? `{${name}}` : where === 'header' ? `${name}:` : `?${name}=`, type: this.#type(schema), text: description + defaultOf(schema) }
     ));
-    return table('In the path', rows);
+    return table('Parameter', rows);
   }
 
   #body(told: Told): string[] {
     const [type, content] = Object.entries(told.operation.requestBody?.content ?? {})[0] ?? [];
     if (!content) return [];
     const { $ref: reference } = content.schema;
-    if (type !== 'application/json') return table('Part of the form', this.#rows(content.schema, '', true));
+    if (type !== 'application/json') return table('Form field', this.#rows(content.schema, '', true));
     const known = this.#bodies.get(String(reference));
-    if (known) return [`Takes the body of ${this.#link(known)}.`, ''];
+    if (known) return [`Takes the same body as ${this.#link(known)}.`, ''];
     this.#bodies.set(String(reference), told);
     return this.#bodyTable(this.#rows(content.schema, '', true));
   }
 
-  /** Without the groups that are told apart. */
+  /** Without the groups that have their own sections. */
   #bodyTable(rows: Row[]): string[] {
     let left = rows;
     const notes: string[] = [];
@@ -123,7 +123,7 @@ class Page {
         notes.push(`[${title}](#${anchor(title)})${prefix === '' ? '' : ' (inside `options`)'}`);
       }
     }
-    return [...table('Field', left), ...(notes.length === 0 ? [] : [`And the fields of ${notes.join(', ')}.`, ''])];
+    return [...table('Field', left), ...(notes.length === 0 ? [] : [`Plus the fields of ${notes.join(', ')}.`, ''])];
   }
 
   #groupLines(): string[] {
@@ -134,7 +134,7 @@ class Page {
     return Object.entries(responses['200']?.content ?? {}).map(([type, { schema }]) => {
       if (type === 'text/event-stream') return `Events of a stream (\`${type}\`): ${this.#type(schema)}.`;
       if (type === 'application/x-ndjson') return `Lines of a stream (\`${type}\`): ${this.#type(schema)}.`;
-      return `Answers with ${type === 'application/json' ? '' : `\`${type}\`: `}${this.#type(schema)}.`;
+      return `Returns ${type ===  'application/json' ? '' : `\`${type}\`: `}${this.#type(schema)}.`;
     }).flatMap((line) => [line, '']);
   }
 
@@ -164,7 +164,7 @@ class Page {
     return [`- ${fields.map(({ name, type }) => `\`${name}\` ${type}`).join('; ')}.${told}`, ''];
   }
 
-  /** Fields at any depth, by the names that errors have for them. */
+  /** Fields at any depth, with the names that errors use for them. */
   #rows(schema: Schema, place: string, isBody: boolean): Row[] {
     const { properties = {}, required = [] } = this.#resolve(schema) as { properties?: Record<string, Schema>; required?: readonly string[] };
     return Object.entries(properties).flatMap(([name, field]): Row[] => {
@@ -191,7 +191,7 @@ class Page {
     return name === undefined ? schema : this.#objects[name]!;
   }
 
-  /** In words. Of a body null is told once for all. */
+  /** The type in words. Bodies leave out null, since the page says that it counts as absent. */
   #type(schema: Schema, isBody = false): string {
     const name = nameOf(schema);
     if (name !== undefined) return isBody ? this.#type(this.#objects[name]!, true) : `[${name}](#${anchor(name)})`;
@@ -201,10 +201,10 @@ class Page {
     }
     if ('const' in schema) return `\`${JSON.stringify(schema['const'])}\``;
     const types = [schema['type'] ?? 'any'].flat() as string[];
-    if (isBody && types.length === 1 && types[0] === 'null') return 'nothing';
+    if (isBody && types.length === 1 && types[0] === 'null') return 'null';
     if (Array.isArray(schema['enum'])) {
       const values = (schema['enum'] as unknown[]).filter((value) => !isBody || value !== null);
-      return values.length > 12 ? 'text' : values.map((value) => `\`${JSON.stringify(value)}\``).join(', ');
+      return values.length > 12 ? 'string' : values.map((value) => `\`${JSON.stringify(value)}\``).join(', ');
     }
     return types.filter((type) => !isBody || type !== 'null').map((type) => this.#plain(type, schema, isBody)).join(' or ');
   }
@@ -213,7 +213,7 @@ class Page {
     switch (type) {
       case 'string': {
         const { maxLength: most } = schema as { maxLength?: number };
-        return most === undefined ? 'text' : `text of ${schema['minLength'] === undefined ? 'at most' : '1 to'} ${most} characters`;
+        return most === undefined ? 'string' : `string of ${schema['minLength'] === undefined ? 'at most' : '1 to'} ${most} characters`;
       }
       case 'integer':
       case 'number':
@@ -222,9 +222,9 @@ class Page {
         return '`true` or `false`';
       case 'array': {
         const { items, maxItems } = schema as { items?: Schema; maxItems?: number };
-        if (maxItems === 0) return 'an empty list';
-        const most = maxItems === undefined ? '' : ` of at most ${maxItems}`;
-        return items === undefined ? `list${most}` : `list${most}: ${this.#type(items, isBody)}`;
+        if (maxItems === 0) return 'empty array';
+        const most = maxItems === undefined ? '' : ` (at most ${maxItems})`;
+        return items === undefined ? `array${most}` : `array${most} of ${this.#type(items, isBody)}`;
       }
       case 'object':
         return 'object';
@@ -246,7 +246,7 @@ function bounds({ minimum, maximum }: Schema): string {
   const of = (bound: unknown): string => (Math.abs(Number(bound)) >= 2 ** 31 - 2 ? '' : String(bound));
   const [low, high] = [minimum === undefined ? '' : of(minimum), maximum === undefined ? '' : of(maximum)];
   if (low !== '' && high !== '') return ` from ${low} to ${high}`;
-  return low !== '' ? ` of at least ${low}` : high !== '' ? ` of at most ${high}` : '';
+  return low !== '' ? ` ≥ ${low}` : high !== '' ? ` ≤ ${high}` : '';
 }
 
 function defaultOf(schema: Schema): string {
@@ -269,7 +269,7 @@ function curl({ method, path, operation }: Told): string {
 function errors({ responses }: PathOperation): string[] {
   const usual: readonly ErrorCode[] = [...bodyErrors, ...routeErrors];
   const own = Object.values(responses).flatMap((response) => response['x-error-codes'] ?? []).filter((code) => !usual.includes(code));
-  return own.length === 0 ? [] : prose(`Fails with ${codes(own)}, too.`);
+  return own.length === 0 ? [] : prose(`Fails with ${codes(own)}.`);
 }
 
 function codes(all: readonly string[]): string {
@@ -291,7 +291,7 @@ function nameOf(schema: Schema | undefined): string | undefined {
   return typeof reference === 'string' ? reference.slice('#/components/schemas/'.length) : undefined;
 }
 
-/** As GitHub makes it of a heading. */
+/** The anchor that GitHub derives from a heading. */
 function anchor(title: string): string {
   return title.toLowerCase().replace(/[^\w\- ]/g, '').replaceAll(' ', '-');
 }

@@ -1,4 +1,4 @@
-// What a route says of itself for the reference: what it is for, its body, its replies. Pure.
+// The reference entry of a route: its purpose, its body, its replies. Pure.
 import type { ErrorCode } from '../../errors.js';
 import type { Fields } from '../../request/fields.js';
 import type { Words } from '../../request/words.js';
@@ -6,21 +6,21 @@ import type { Schema } from './schema.js';
 
 export type Topic = 'Chat completions' | 'Completions' | 'Responses' | 'Messages' | 'Ollama' | 'Embeddings and reranking' | 'Tokens' | 'Models' | 'Files and batches' | 'Saved chats' | 'Server';
 
-/** A JSON body. Several routes may take the same. */
+/** A JSON body. Several routes may share one. */
 export interface Body {
-  /** Of its schema. */
+  /** Name of its schema. */
   name: string;
-  /** What checks it, as the route does. */
+  /** The reader that checks the body in the route. */
   read(body: Fields): unknown;
   /**
-   * Bodies that are taken, the first of them the one that is shown. Together they have each object
-   * that a body may hold.
+   * Valid bodies; the first is the one shown. Together they contain every object that a body may
+   * hold.
    */
   examples: readonly Readonly<Record<string, unknown>>[];
   words: Words;
 }
 
-/** A form with a file, which no JSON reader takes apart. */
+/** A form with a file, which no JSON reader parses. */
 export interface Form {
   form: Schema;
   /** Arguments of curl. */
@@ -29,34 +29,34 @@ export interface Form {
 
 export interface Reply {
   schema: Schema;
-  /** JSON where it says nothing. */
+  /** JSON if absent. */
   type?: 'text/plain' | 'application/octet-stream';
-  /** What of the reply's status is not 200. */
+  /** Replies with another status than 200. */
   others?: Readonly<Record<number, { text: string; schema: Schema }>>;
-  /** There is no body. */
+  /** The reply has no body. */
   empty?: true;
 }
 
 export interface Operation {
-  /** The name that generated clients give it. */
+  /** The name that generated clients give the operation. */
   id: string;
   topic: Topic;
   /** One line. */
   summary: string;
   /** Markdown. */
   about?: string;
-  /** Of what stands in the path. */
+  /** Descriptions of path parameters. */
   params?: Readonly<Record<string, string>>;
   query?: Readonly<Record<string, Schema>>;
-  /** Headers that it must have, with an example of each. */
+  /** Required headers, with an example of each. */
   headers?: Readonly<Record<string, { description: string; example: string }>>;
   body?: Body | Form;
   reply: Reply;
-  /** Each event of a stream, where the request asks for one or there is nothing else. */
+  /** An event of the stream, if the request asks for one or the route only streams. */
   stream?: { type: 'text/event-stream' | 'application/x-ndjson'; event: Schema };
-  /** Whose errors it answers with. */
+  /** Schema of its errors. */
   error: Schema;
-  /** Beside those that any route may answer with, and any that takes a body. */
+  /** In addition to `routeErrors` and, with a body, `bodyErrors`. */
   errors: readonly ErrorCode[];
 }
 
@@ -69,11 +69,11 @@ export const inferenceErrors: readonly ErrorCode[] = [
   'unsupported_parameter', 'unknown_parameter', 'model_not_found', 'model_unusable', 'model_too_large', 'model_crashed', 'model_stuck', 'request_set_aside', 'model_loading', 'queue_full', 'queue_timeout', 'cancelled', 'context_length_exceeded',
 ];
 
-/** Errors of chats, beside them. */
+/** Errors of chats; includes `inferenceErrors`. */
 export const chatErrors: readonly ErrorCode[] = [...inferenceErrors, 'unsupported_content', 'invalid_grammar', 'invalid_schema', 'invalid_messages', 'chat_unsupported', 'no_token_left'];
 
-/** Of routes that take a body, beside `routeErrors`. */
+/** Errors of routes that take a body, in addition to `routeErrors`. */
 export const bodyErrors: readonly ErrorCode[] = ['invalid_json', 'invalid_type', 'invalid_value', 'body_too_large', 'unsupported_media_type', 'request_timeout', 'body_memory_full', 'rate_limit_exceeded'];
 
-/** Of any route. */
+/** Errors of any route. */
 export const routeErrors: readonly ErrorCode[] = ['invalid_api_key', 'method_not_allowed', 'shutting_down', 'internal_error'];

@@ -1,11 +1,11 @@
-// JSON schemas in few words, for replies and for the fields of a body that its reader looks at
-// itself. Pure. Used by the dialects' replies and words.
+// Short constructors of JSON schemas, for replies and for the fields that a body's reader takes
+// with `get`. Pure. Used by the dialects' replies and words.
 
 export interface Schema {
   [keyword: string]: unknown;
   $ref?: string;
   description?: string;
-  /** What a `$ref` of ours refers to; no JSON has it. */
+  /** The schema that our own `$ref` refers to; never serialized. */
   [definition]?: Schema;
 }
 
@@ -32,7 +32,7 @@ export function nullable(schema: Schema): Schema {
   return { ...schema, type: [type, 'null'], ...(Array.isArray(values) ? { enum: [...values as unknown[], null] } : {}) };
 }
 
-/** A name that ends with a question mark may be absent; a text is that very text. */
+/** A field whose name ends with a question mark is optional; a string value is a constant. */
 export function object(fields: Readonly<Record<string, Schema | string>>): Schema {
   const entries = Object.entries(fields).map(([key, value]) => (
     { name: key.replace(/\?$/, ''), required: !key.endsWith('?'), schema: typeof value === 'string' ? { type: 'string', const: value } : value }
@@ -45,7 +45,7 @@ export function object(fields: Readonly<Record<string, Schema | string>>): Schem
   };
 }
 
-/** Told once, among the components of the document. */
+/** Becomes a component of the document, written once. */
 export function named(name: string, schema: Schema): Schema {
   return { $ref: `#/components/schemas/${name}`, [definition]: schema };
 }

@@ -1,54 +1,54 @@
-// What is said of the API as a whole, and of each group of its routes. Markdown. Used by document.
+// Descriptions of the API as a whole, and of each group of routes. Markdown. Used by document.
 import type { Topic } from './operation.js';
 
 export const aboutAll = [
-  'A GGUF model, or several, behind the APIs of OpenAI, Anthropic, Ollama and llama-server.',
-  '**Requests.** Bodies are JSON and say so (`Content-Type: application/json`; Ollama\'s routes ask that of browsers alone), compressed by gzip, deflate or br if you like. A field '
-  + 'that is `null` counts as absent. A field whose name is nearly that of one that is listed (`max_token`) is a 400; other fields that are not listed have no effect, and the answer\'s '
-  + '`warnings` name them. All bodies together may take the memory that `--body-memory` grants; beyond it requests get a 503 with `Retry-After`. A `GET` route takes `HEAD`, too, and each '
-  + 'route `OPTIONS`.',
-  '**Keys.** A server that has keys (`--api-key`, [security.md](security.md)) asks for one on every route but `/health`, `/health/live` and `/health/ready`; the page at `/` asks its user for it: `Authorization: Bearer …` or `x-api-key: …`. A key may have limits: past one a `POST` is a 429 `rate_limit_exceeded` with `Retry-After`, and replies tell what is left in `x-ratelimit-limit-requests`, `-remaining-requests`, `-reset-requests` and the same with `-tokens`, as OpenAI\'s do. A model that it may not use is a 403. Files, batches and stored responses are there for the key that made them.',
-  '**Models.** With one model, `model` may be left out or be `default`. Else it takes any name of a model: an unknown one is a 404 with the nearest, never another model and never a '
-  + 'download. A request for a model that is not loaded waits for it; streams have empty chunks meanwhile.',
-  '**Turns.** `--parallel` requests run at once, `--queue-size` more wait, and others get a 429 with `Retry-After`; so does who waited for `--queue-timeout`. Where the queue is full, a client with several more requests in it than one that comes gives up its last. Clients take turns, by their API keys or else '
-  + 'their addresses: next is the one that was given the fewest tokens. `service_tier` goes before that. `X-Queue-Position` tells the place that a request had when it came, where it had to wait.',
-  '**Errors** have a code and the field at fault, in the shape that the clients of the route know. The status comes before the first byte of a stream; what goes wrong later is its last event.',
-  '**Pages.** Any web page may ask a model. Where no key is asked for, files and batches are for programs, and for pages that call the server `localhost` or by its address; models are pulled, copied and deleted '
-  + 'for clients on its own machine alone.',
-  '**Balancers.** A stream opens when its prompt is accepted. With `x-stream-opens: first-piece` no byte comes before the first piece (or 55 seconds): until then a balancer may send the request '
-  + 'to another server, and a server that stops refuses it with a 503. `recua cluster config` writes balancers that ask for it.',
-  '**Next turns.** The next turn of a chat reads what is new and nothing else: what the model said stays the tokens that it said.',
+  'Recua serves one or more GGUF models behind the APIs of OpenAI, Anthropic, Ollama and llama-server.',
+  '**Requests.** Send JSON with `Content-Type: application/json` (Ollama\'s routes require the header from browsers only). Bodies may be compressed with gzip, deflate or br. A field '
+  + 'that is `null` counts as absent. A field whose name nearly matches a listed one (`max_token`) is a 400. Other unlisted fields have no effect, and the `warnings` of the answer '
+  + 'name them. `--body-memory` limits the memory of all bodies together; past the limit, requests get a 503 with `Retry-After`. Every `GET` route also answers `HEAD`, and every '
+  + 'route answers `OPTIONS`.',
+  '**Keys.** A server with API keys (`--api-key`, [security.md](security.md)) requires one on every route except `/health`, `/health/live` and `/health/ready`: `Authorization: Bearer …` or `x-api-key: …`. The page at `/` asks its user for the key. A key may have limits; a `POST` past a limit gets a 429 `rate_limit_exceeded` with `Retry-After`. Replies report the remaining allowance as OpenAI does, in `x-ratelimit-limit-requests`, `-remaining-requests`, `-reset-requests` and the same with `-tokens`. A model that the key may not use is a 403. Files, batches and stored responses are visible only to the key that created them.',
+  '**Models.** If the server has a single model, omit `model` or send `default`. Otherwise `model` takes any name of a model. An unknown name is a 404 that suggests the nearest; the server never picks another model '
+  + 'and never downloads one. A request for a model that is not loaded waits until it is; a stream sends empty chunks meanwhile.',
+  '**Turns.** `--parallel` requests run at once and `--queue-size` more wait. Further requests get a 429 with `Retry-After`, and so do requests that waited for `--queue-timeout`. If the queue is full and another client has at least two more requests in it than the caller, that client\'s last request gets the 429 instead. Clients, told apart by API key or else by '
+  + 'address, take turns: the client that received the fewest tokens so far is next. `service_tier` takes precedence over that. `X-Queue-Position` is the position at which a request entered the queue, if it had to wait.',
+  '**Errors** have a code and name the field at fault, in the format of the route\'s API. The status is decided before the first byte of a stream; a later failure is the last event of the stream.',
+  '**Pages.** Any web page may send requests to a model. Without API keys, the routes of files and batches accept programs, and pages that reach the server as `localhost` or by IP address. Only clients on the server\'s own '
+  + 'machine may pull, copy or delete models. With API keys, the key decides: pulling, copying and deleting needs `admin`.',
+  '**Load balancers.** A stream starts once its prompt is accepted. With the header `x-stream-opens: first-piece`, the server sends no byte before the first piece of the answer (or 55 seconds), so until then a load balancer can still '
+  + 'send the request to another server. A server that is stopping refuses such a request with a 503. `recua cluster config` writes load balancer configurations that send this header.',
+  '**Next turns.** In the next turn of a chat, the server evaluates only the new text. The model\'s own answers keep the tokens that it generated.',
 ].join('\n\n');
 
-const schemas = '**Forms of an answer.** A JSON schema is enforced while the answer is written: types, properties, `enum`, `anyOf`, `allOf`, `$ref`, bounds of numbers (over all of int64), '
-  + 'lengths, patterns and more. What a grammar cannot enforce (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer where the schema has `strict: true`; else, as `strict` is off '
-  + 'by default, the answer\'s `warnings` name it. The same goes for a tool\'s parameters and its `function.strict`. `regex`, `choice` and `grammar`, each also under vLLM\'s `guided_…` and in its '
-  + '`structured_outputs`, are other forms. A request has one form, in all APIs. If the prompt ends inside thinking, the form holds from where the thinking ends; that of the field `grammar`, as with llama-server, from the first token on.';
+const schemas = '**Forms of an answer.** A JSON schema is enforced during generation: types, properties, `enum`, `anyOf`, `allOf`, `$ref`, bounds of numbers (over all of int64), '
+  + 'lengths, patterns and more. A keyword that a grammar cannot enforce (`uniqueItems`, `not`, `if` …) is a 400 with its JSON pointer if the schema has `strict: true`. `strict` is off '
+  + 'by default; then the keyword is named in the answer\'s `warnings`. The same holds for a tool\'s parameters and `function.strict`. Other forms are `regex`, `choice` and `grammar`, each also available as vLLM\'s `guided_…` and inside '
+  + '`structured_outputs`. A request may have only one form, in every API. If the prompt ends inside thinking, the form applies once the thinking has ended. The field `grammar` is the exception: as in llama-server, it applies from the first token.';
 
-const tools = '**Tools.** `tool_choice` with `required`, with a tool\'s name or with `allowed_tools` of that mode forces a call: behind what the model thinks, nothing but calls of these tools can be '
-  + 'sampled. A chat template that knows no calls is a 400 then. The input of a custom tool keeps to its regular expression or Lark grammar while it is written, with every chat '
-  + 'template that knows tools. A Lark grammar is read as one of characters, without a lexer: rules, terminals, strings (`i`), regular expressions, ranges, `? * + ~`, `%ignore` and what `common` has; '
-  + 'no templates and no other imports.';
+const tools = '**Tools.** `tool_choice` forces a call if it is `required`, names a tool, or is `allowed_tools` with mode `required`: after its thinking, the model can generate nothing but calls of these tools. '
+  + 'If the chat template does not support calls, that is a 400. The input of a custom tool follows its regular expression or Lark grammar during generation, with every chat '
+  + 'template that supports tools. A Lark grammar is read as a grammar of characters, without a lexer. It may use rules, terminals, strings (with `i`), regular expressions, ranges, `? * + ~`, `%ignore` and imports from `common`, '
+  + 'but no templates and no other imports.';
 
-const history = '[history.md](history.md) has what becomes of messages as clients send them: turns in a row, calls that were cut off, an answer that is begun, and `"truncation": "auto"` for a '
+const history = '[history.md](history.md) describes how the server treats messages as clients send them: consecutive turns, calls that were cut off, answers to continue, and `"truncation": "auto"` for a '
   + 'conversation that does not fit the context.';
 
 export const topics: Readonly<Record<Topic, string>> = {
   'Chat completions': [schemas, tools, history].join('\n\n'),
-  Completions: 'A text goes on, without a chat template.',
-  Responses: 'Responses are kept for 30 days (`--response-days`; 0 keeps none), the newest 1 GiB of them, unless the request says `store: false` or they are deleted. What a server keeps is in a '
-    + 'folder that its user alone can read: `recua/kept-UID` beside the hub\'s cache. Servers of one user share it.',
-  Messages: 'As Anthropic\'s clients speak, Claude Code among them.',
-  Ollama: '`name:latest` is `name`. A chat without messages loads a model, with `keep_alive` 0 unloads it.',
-  'Embeddings and reranking': 'Texts become vectors, or are put in order.',
-  Tokens: 'What a model would read.',
-  Models: 'Which models there are, and which are loaded. Each is a process of its own. It leaves `--keep-alive` seconds (`keep_alive` of a request) after its last request, or when another needs its '
-    + 'memory and it answers nobody.',
-  'Files and batches': 'Files are kept until they are deleted or expire: at most 10,000 and 16 GiB. A batch is a file of requests for chats, completions, embeddings or responses. Its lines run `--parallel` '
-    + 'at once (8 at most), and only while nobody has waited for the server for a second; when somebody comes and there is no room for all, lines give way and are done anew later. A batch may '
-    + 'take as long as its `completion_window` says. A stopped or killed server goes on when it starts again.',
-  'Saved chats': 'What `recua chat` saves, for the page at `/`: served where the server was started with `--ui-sessions`, to keys with `admin`, and without keys to clients on its own machine. A chat that '
-    + 'a terminal has open is written by that terminal alone (`session_locked`); one that changed since it was read is not written over (`session_changed`). A session has `model`, `system`, `sampling` and '
-    + '`messages`: `{"role": "user", "content", "sent_at"}` and `{"role": "assistant", "content", "ended"}` by turns, as `recua sessions` keeps them.',
-  Server: 'How the server is, and what it serves.',
+  Completions: 'Continue a text, without a chat template.',
+  Responses: 'The server stores responses for 30 days (`--response-days`; 0 stores none) and keeps at most the newest 1 GiB of them. It does not store a response if the request says `store: false`. Stored data is in a '
+    + 'folder that only the server\'s user can read: `recua/kept-UID` next to the hub\'s cache. Servers of the same user share it.',
+  Messages: 'For Anthropic\'s clients, such as Claude Code.',
+  Ollama: '`name:latest` means `name`. A chat without messages loads a model; with `keep_alive: 0` it unloads it.',
+  'Embeddings and reranking': 'Compute vectors of texts, or rank texts.',
+  Tokens: 'See what a model reads.',
+  Models: 'The models and their state. Each loaded model runs in its own process. The server unloads a model `--keep-alive` seconds after its last request (or the request\'s `keep_alive`), or when another model needs the '
+    + 'memory and no request is using this one.',
+  'Files and batches': 'The server keeps files until they are deleted or expire: at most 10,000 files and 16 GiB. A batch is a file of requests for chats, completions, embeddings or responses. `--parallel` of its requests run at '
+    + 'once (at most 8), and only after the server has been free of other requests for a second. If other requests arrive and there are too few slots for all, batch requests are stopped and run again later. A batch may '
+    + 'take as long as its `completion_window`. If the server stops or is killed, it continues its batches after the restart.',
+  'Saved chats': 'The chats that `recua chat` saves, for the page at `/`. A server started with `--ui-sessions` serves them: to keys with `admin`, or without keys to clients on its own machine. While '
+    + 'a terminal has a chat open, only that terminal can write it (`session_locked`). A chat that changed since it was read is not overwritten (`session_changed`). A session has `model`, `system`, `sampling` and '
+    + '`messages`, in which `{"role": "user", "content", "sent_at"}` and `{"role": "assistant", "content", "ended"}` alternate, as in `recua sessions`.',
+  Server: 'The state of the server, and what it serves.',
 };

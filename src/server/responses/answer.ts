@@ -1,5 +1,5 @@
-// The words of Responses on the way out: the engine's deltas and numbers → items, whole or as
-// events. Called by server/exchange. The way in is response-request.
+// Writes answers in the format of Responses, from the engine's deltas and numbers: items, complete
+// or as events. Called by server/exchange. The counterpart of response-request.
 import type { Finish } from '../../engine/api.js';
 import type { Delta, Usage } from '../../engine/protocol.js';
 import type { ToldToken } from '../../engine/telling.js';
@@ -19,22 +19,22 @@ export type ResponseAsked = ChatAsked & Omit<ResponseBody, 'request'>;
 
 type Status = WireResponse['status'];
 
-/** One that is made in the background: its beginning was told before the answer begins. */
+/** A background response, whose first events were sent before the answer begins. */
 export interface Beginning {
   readonly response: WireResponse;
   /** The number of the next event. */
   readonly sequence: number;
-  /** Its client asked for its end. */
+  /** Its client has cancelled it. */
   readonly isCancelled: boolean;
-  /** What it is by now. */
+  /** `now` returns its current state. */
   follow(now: () => WireResponse): void;
   tell(frame: Frame): void;
-  /** It failed, or was cancelled. */
+  /** Sets its final state. */
   settle(stored: StoredResponse): void;
 }
 
 type Save = (stored: StoredResponse) => Promise<void>;
-/** Hears of each response that did not fail, stored or not. */
+/** Receives each response that did not fail, stored or not. */
 type Hear = (stored: StoredResponse) => void;
 
 export class ResponseWriter implements AnswerWriter {
@@ -45,15 +45,15 @@ export class ResponseWriter implements AnswerWriter {
   readonly #save: Save;
   readonly #background: Beginning | undefined;
   readonly #hear: Hear | undefined;
-  /** Items that are complete. */
+  /** Complete items. */
   readonly #output: Item[] = [];
   #sequence: number;
-  /** The item that is being written, and of which call it is. */
+  /** The item in progress, and the call that it belongs to. */
   #open: Item | undefined;
   #openCall: number | undefined;
-  /** What was counted so far, where the engine tells it on the way. */
+  /** Usage so far, if the engine reports it. */
   #usage: Usage | undefined;
-  /** The text of a custom tool is inside the JSON that the model writes. */
+  /** Extracts the input of a custom tool from the JSON that the model writes. */
   #input: CustomInput | undefined;
 
   constructor(asked: AskedRest<ResponseAsked>, model: string, save: Save, background?: Beginning, hear?: Hear) {
@@ -105,7 +105,7 @@ export class ResponseWriter implements AnswerWriter {
 
   async ending([finish]: readonly [Finish]): Promise<Frame[]> {
     const last = this.#open ?? this.#output.at(-1);
-    // Who says nothing says an empty message.
+    // An answer without text or calls has an empty message.
     const empty = !last || last.type === 'reasoning' ? this.#enter('message', () => messageItem(this.#itemId('msg'), '', 'in_progress')) : [];
     const left = this.#leave(finish.finishReason === 'length' ? 'incomplete' : 'completed');
     const response = await this.#finished(finish, this.#sequence);
@@ -117,7 +117,7 @@ export class ResponseWriter implements AnswerWriter {
     const left = this.#leave('incomplete');
     if (this.#background?.isCancelled) {
       const response = this.#cancelled(this.#usage);
-      // There is no event of its own for that: it is an answer that ends before its time.
+      // There is no event for a cancellation; the response counts as incomplete.
       return [...left, this.#event('response.incomplete', { response })];
     }
     const response: WireResponse = { ...this.#response('failed', this.#output), error: { code, message } };
@@ -136,7 +136,7 @@ export class ResponseWriter implements AnswerWriter {
     return await this.#finished(finish);
   }
 
-  /** What was said and counted until then. */
+  /** The response up to its cancellation. */
   #cancelled(usage: Usage | undefined): WireResponse {
     const response: WireResponse = { ...this.#response('cancelled', this.#output), usage: usage ? wireUsage(usage) : null };
     this.#background?.settle(this.#stored(response, this.#sequence));
@@ -153,14 +153,14 @@ export class ResponseWriter implements AnswerWriter {
       ...(warnings.length === 0 ? {} : { warnings }),
     };
     this.#hear?.(this.#stored(response));
-    // Who cancels has the last word, however near the end it was.
+    // A cancellation wins, however near the end it came.
     if (this.#background?.isCancelled) return this.#cancelled(usage);
     if (!this.#asked.store) return response;
     let given = response;
     try {
       await this.#save(this.#stored(response, lastEvent));
     } catch (thrown) {
-      // The answer is there, and worth more than a place to keep it.
+      // The answer is complete, so it is sent even though it cannot be stored.
       given = { ...response, store: false, warnings: [...warnings, `The response is not stored: ${RecuaError.from(thrown).message}`] };
     }
     this.#background?.settle(this.#stored(given, lastEvent));
@@ -187,19 +187,19 @@ export class ResponseWriter implements AnswerWriter {
     return itemId(kind, this.#id, this.#output.length);
   }
 
-  /** An item that is complete. */
+  /** Adds a complete item. */
   #complete(item: Item): void {
     if (item.type === 'reasoning' && this.#asked.seals) item.encrypted_content = sealed(item.content[0].text);
     this.#output.push(item);
   }
 
-  /** The item of that kind, begun if need be. */
+  /** Enters the item of that kind, starting it if necessary. */
   #enter(kind: 'reasoning' | 'message' | 'call', make: () => Item, call?: number): Frame[] {
     const open = this.#open?.type;
     const same = kind === 'call' ? this.#openCall === call && open !== undefined && open !== 'message' && open !== 'reasoning' : open === kind;
     if (same) return [];
     const left = this.#leave('completed');
-    // Its number is that of the items before it.
+    // After `#leave`, since the item's index is the number of items before it.
     const item = (this.#open = make());
     this.#input = item.type === 'custom_tool_call' ? new CustomInput() : undefined;
     this.#openCall = call;
@@ -217,7 +217,7 @@ export class ResponseWriter implements AnswerWriter {
     return [this.#event(`response.${kind}.delta`, { ...this.#at(item), content_index: 0, delta, ...(kind === 'output_text' ? { logprobs } : {}) })];
   }
 
-  /** To the message that is open; what has no text, as an end, comes with its last event. */
+  /** Adds to the open message. Tokens without text appear in its last event. */
   #add(logprobs: readonly WireTold[]): void {
     if (this.#open?.type === 'message') this.#open.content[0].logprobs.push(...logprobs);
   }

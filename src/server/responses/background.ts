@@ -1,5 +1,5 @@
-// Responses that are made in the background: each is a request that the server asks of itself. Its
-// events are kept while it runs, and a while longer, for those who come back to its stream.
+// Background responses. Each is a request that the server makes to itself. Its events are kept
+// while it runs, and a while longer, for clients that return to its stream.
 import { RecuaError } from '../../errors.js';
 import { errorBody, type ErrorBody } from '../http/error-reply.js';
 import type { Gateway } from '../http/gateway.js';
@@ -10,13 +10,13 @@ import type { Beginning } from './answer.js';
 import type { Owner } from '../kept/owner.js';
 import type { ResponseStore, StoredResponse, WireResponse } from './store.js';
 
-/** That wait or run; more are refused. */
+/** Most waiting and running ones; more are refused. */
 const mostUnfinished = 128;
-/** What their bodies take as text, and what they repeat of them. */
+/** Memory for their bodies and events. */
 const mostUnfinishedBytes = 2 ** 27;
-/** Of those that have ended, for who comes back. */
+/** Memory for completed ones, for clients that return. */
 const mostEndedBytes = 2 ** 25;
-/** An event of a few letters, with what is around it. */
+/** Memory of a small event with its overhead. */
 const bytesPerEvent = 256;
 
 export class BackgroundRun implements Beginning {
@@ -31,7 +31,7 @@ export class BackgroundRun implements Beginning {
   #now: () => WireResponse;
   #ended: StoredResponse | undefined;
   #isCancelled = false;
-  /** Somebody writes the answer, and has the last word of it. */
+  /** A writer produces the answer and reports its end. */
   #isWritten = false;
   #isConcluded = false;
 
@@ -49,7 +49,7 @@ export class BackgroundRun implements Beginning {
     return this.#events.length;
   }
 
-  /** Memory that it takes, about. */
+  /** Its approximate memory. */
   get bytes(): number {
     return this.#bodyBytes + this.#events.length * bytesPerEvent;
   }
@@ -86,7 +86,7 @@ export class BackgroundRun implements Beginning {
     this.#wake();
   }
 
-  /** What was told last is the end: an answer that is still being written tells nothing more. */
+  /** The last event ends the stream. Events of an answer that is still running are ignored. */
   conclude(): void {
     this.#isConcluded = true;
   }
@@ -101,7 +101,7 @@ export class BackgroundRun implements Beginning {
     this.#abort.abort();
   }
 
-  /** Events from that number on, as they come, until the last. */
+  /** Yields the events from that number on, as they arrive, until the last. */
   async *from(sequence: number): AsyncGenerator<Frame> {
     for (let at = sequence; ; ) {
       while (at < this.#events.length) yield this.#events[at++]!;
@@ -110,7 +110,7 @@ export class BackgroundRun implements Beginning {
     }
   }
 
-  /** Resolves when its writer has said the last word. */
+  /** Resolves when its writer has reported the end. */
   async settled(): Promise<void> {
     while (!this.#ended) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
@@ -122,7 +122,7 @@ export class BackgroundRun implements Beginning {
 
   #isOver = false;
 
-  /** Nothing more is told. */
+  /** No further events. */
   close(): void {
     this.#isOver = true;
     this.#wake();
@@ -136,7 +136,7 @@ export class BackgroundRun implements Beginning {
 export class BackgroundRuns {
   readonly #gateway: Gateway;
   readonly #store: ResponseStore;
-  /** The oldest first; those that have ended among them. */
+  /** Oldest first, including those that have ended. */
   readonly #runs = new Map<string, BackgroundRun>();
 
   constructor(gateway: Gateway, store: ResponseStore) {
@@ -154,17 +154,17 @@ export class BackgroundRuns {
   }
 
   /**
-   * Stores it as queued, and begins.
-   * @throws RecuaError `queue_full`; what storing throws
+   * Stores it as queued and starts it.
+   * @throws RecuaError `queue_full`; the errors of storing
    */
   async start(stored: StoredResponse, body: object, trace?: TraceHeaders): Promise<BackgroundRun> {
     const text = JSON.stringify({ ...body, stream: true });
     const unfinished = [...this.#runs.values()].filter(({ ended }) => !ended);
     const bytes = unfinished.reduce((sum, run) => sum + run.bytes, 0);
     if (unfinished.length >= mostUnfinished || (unfinished.length > 0 && bytes + text.length > mostUnfinishedBytes)) {
-      throw new RecuaError('queue_full', `${unfinished.length} responses are being made in the background; wait until some are complete.`);
+      throw new RecuaError('queue_full', `${unfinished.length} background responses are waiting or running; wait until some are complete.`);
     }
-    // Counted from now on.
+    // From here on, it counts towards the limits.
     const run = new BackgroundRun(stored, text.length);
     this.#runs.set(stored.response.id, run);
     try {
@@ -181,11 +181,11 @@ export class BackgroundRuns {
     let failure: ErrorBody;
     try {
       const { status, body: reply } = await this.#gateway.inner.ask({ path: '/v1/responses', body, reason: run, by: run.by, trace, signal: run.signal, dropsBody: true });
-      failure = status === 200 ? errorBody(new RecuaError('internal_error', 'An answer in the background just ended.')) : JSON.parse(reply.toString()) as ErrorBody;
+      failure = status === 200 ? errorBody(new RecuaError('internal_error', 'A background response ended without a result.')) : JSON.parse(reply.toString()) as ErrorBody;
     } catch (thrown) {
-      failure = errorBody(new RecuaError('internal_error', `An answer in the background ended without a reply: ${(thrown as Error).message}`, { cause: thrown }));
+      failure = errorBody(new RecuaError('internal_error', `A background response ended without a reply: ${(thrown as Error).message}`, { cause: thrown }));
     }
-    // Its writer hears of a connection that was hung up a moment later.
+    // Its writer learns a moment later that the connection was closed.
     if (run.isWritten) await run.settled();
     if (!run.ended) this.#fail(run, failure);
     await this.#keep(run);
@@ -203,7 +203,7 @@ export class BackgroundRuns {
     run.conclude();
   }
 
-  /** One that ended well was stored before its last event. */
+  /** Stores the result. A successful response was already stored before its last event. */
   async #keep(run: BackgroundRun): Promise<void> {
     const { status } = run.now;
     if (status === 'completed' || status === 'incomplete') return;

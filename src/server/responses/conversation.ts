@@ -1,7 +1,7 @@
-// A WebSocket for responses, as OpenAI has it: each message asks for one, its events come as
-// messages, and the last is remembered here, so that the next turn sends only what is new, whether
-// responses are stored or not. A message is a request that the server asks of itself, so that its
-// limits, errors and events are those of POST /v1/responses. Opened by http/upgrades.
+// OpenAI's WebSocket for responses: each message requests a response, whose events are sent as
+// messages. The connection remembers its last response, stored or not, so that the next turn only
+// sends new input. For each message the server makes a request to itself, so limits, errors and
+// events are those of POST /v1/responses. Opened by http/upgrades.
 import type { IncomingMessage } from 'node:http';
 import type { RawData, WebSocket } from 'ws';
 import { RecuaError } from '../../errors.js';
@@ -13,27 +13,29 @@ import type { SocketRoute } from '../http/upgrades.js';
 import { traceHeadersOf } from '../traces/trace-headers.js';
 import type { StoredResponse } from './store.js';
 
-/** Messages that may wait behind the one that is answered, and their characters. */
+/** Messages that may wait while another one is being answered. */
 const mostWaiting = 16;
-/** What all conversations together may hold between messages; who has no room sends all again. */
+/**
+ * Memory of all conversations between messages. Without room, the client must resend everything.
+ */
 const mostHeldBytes = 256 * 1024 * 1024;
 const bytesPerLetter = 2;
 
-/** What may lie in the socket before the answer waits for its client. */
+/** Bytes buffered in the socket before the answer waits for its client. */
 const highWaterBytes = 65_536;
-/** A client that takes nothing for so long is given up. */
+/** A client that reads nothing for this long is disconnected. */
 const stalledMs = 2 * 60_000;
 
-/** Codes of WebSocket's own for why one ends. */
+/** WebSocket close codes. */
 const goingAway = 1001;
 const noText = 1003;
 const tooMuch = 1008;
 
-/** Memory that conversations hold between messages. */
+/** The memory that conversations hold between messages. */
 class Held {
   #bytes = 0;
 
-  /** Whether there is room for what is `letters` longer. */
+  /** Adds `letters` characters; false if there is no room. */
   add(letters: number): boolean {
     if (this.#bytes + letters * bytesPerLetter > mostHeldBytes) return false;
     this.#bytes += letters * bytesPerLetter;
@@ -54,7 +56,7 @@ export class Conversation {
   readonly #trace: TraceHeaders;
   readonly #gone = new AbortController();
   readonly #waiting: string[] = [];
-  /** All items up to the last response, as JSON: what its client need not send again. */
+  /** All items up to the last response, as JSON; the client need not resend them. */
   #last: { id: string; items: string } | undefined;
   #work: Promise<void> | undefined;
 
@@ -72,25 +74,25 @@ export class Conversation {
       held.remove(this.#waitingLetters());
       this.#waiting.length = 0;
     });
-    // The end follows.
+    // 'close' follows.
     socket.on('error', () => undefined);
   }
 
   /**
-   * What a message asks for. Its body has the fields of a plain request from then on.
+   * What a message requests. Changes its body into that of a plain request.
    * @throws RecuaError `invalid_value`, `invalid_type`, `unsupported_parameter`
    */
   asks(body: unknown): 'nothing' | 'preparation' | 'response' {
-    // Reading it on tells what was expected.
+    // The reader of the request reports the error.
     if (!isObject(body)) return 'response';
     const { type, generate = true } = body;
-    // Codex tells of answers that it has seen.
+    // Codex confirms responses that it has seen.
     if (type === 'response.processed') return 'nothing';
     if (type !== 'response.create') throw wrongValue('type', '"response.create"', type);
     if (body['background'] === true) throw wrongValue('background', 'false in a WebSocket', true);
     if (typeof generate !== 'boolean') throw wrongType('generate', 'true or false', generate);
     if (body['stream_id'] !== undefined) {
-      throw new RecuaError('unsupported_parameter', 'stream_id is not supported: a connection answers one message after the other; open another one.', { param: 'stream_id' });
+      throw new RecuaError('unsupported_parameter', 'stream_id is not supported: a connection answers one message after the other; open another connection.', { param: 'stream_id' });
     }
     delete body['type'];
     delete body['generate'];
@@ -98,7 +100,7 @@ export class Conversation {
     return generate ? 'response' : 'preparation';
   }
 
-  /** Undefined where it is not the last one here. */
+  /** Items up to the response; undefined if it is not the last one of this connection. */
   history(id: string, hold: (bytes: number) => void): object[] | undefined {
     if (this.#last?.id !== id) return undefined;
     hold(this.#last.items.length);
@@ -121,7 +123,7 @@ export class Conversation {
     return this.#waiting.reduce((sum, one) => sum + one.length, 0);
   }
 
-  /** What is being answered may end; what waits is not begun. */
+  /** Completes the running answer and drops waiting messages. */
   async drain(): Promise<void> {
     this.#held.remove(this.#waitingLetters());
     this.#waiting.length = 0;
@@ -135,7 +137,7 @@ export class Conversation {
     const text = (data as Buffer).toString('utf8');
     const isMuch = this.#waiting.length > 0 && (this.#waiting.length >= mostWaiting || this.#waitingLetters() + text.length > this.#gateway.config.bodyLimitBytes);
     if (isMuch || !this.#held.add(text.length)) {
-      return this.#socket.close(tooMuch, 'Too much waits for its turn.');
+      return this.#socket.close(tooMuch, 'Too many messages are waiting.');
     }
     this.#waiting.push(text);
     this.#work ??= this.#answerAll().finally(() => (this.#work = undefined));
@@ -160,7 +162,7 @@ export class Conversation {
     }
   }
 
-  /** The data of each event. */
+  /** Sends the data of each event. */
   async #forward(stream: IncomingMessage): Promise<void> {
     stream.setEncoding('utf8');
     let rest = '';
@@ -184,7 +186,7 @@ export class Conversation {
   }
 }
 
-/** All that are open. */
+/** Opens conversations, which share their memory limit. */
 export function conversations(gateway: Gateway): SocketRoute['open'] {
   const open = new Set<Conversation>();
   const held = new Held();
@@ -196,7 +198,7 @@ export function conversations(gateway: Gateway): SocketRoute['open'] {
   };
 }
 
-/** A response that is gone has a code of its own here: clients send the whole history then. */
+/** A missing previous response has its own code here, on which clients resend the history. */
 function failure(status: number, { error }: ErrorBody): object {
   const isGone = error.code === 'response_not_found' && error.param === 'previous_response_id';
   return { type: 'error', status: isGone ? 400 : status, error: isGone ? { ...error, code: 'previous_response_not_found' } : error };

@@ -1,5 +1,5 @@
-// Before a response is made: what its request refers to is read, and one for the background is
-// checked, stored and begun. Called by dialect.
+// Steps before a response is generated: loads the stored responses that the request refers to, and
+// checks, stores and starts background responses. Called by dialect.
 import type { Request, Response } from 'express';
 import { Fields, isObject } from '../../request/fields.js';
 import { checkUnknown } from '../../request/unknown-fields.js';
@@ -22,10 +22,10 @@ export interface Places {
   runs: BackgroundRuns;
 }
 
-/** Of responses that a request takes single items from. */
+/** Most responses that a request may take single items from. */
 const mostReferred = 1_000;
 
-/** What the body refers to. Its memory counts with the body's. */
+/** Loads the responses and items that the body refers to. Their memory counts with the body's. */
 export async function readEarlier(req: Request, res: Response, store: ResponseStore, whose: Owner, conversation?: Conversation): Promise<Earlier> {
   const body: unknown = req.body;
   if (!isObject(body)) return nothingEarlier;
@@ -37,14 +37,16 @@ export async function readEarlier(req: Request, res: Response, store: ResponseSt
   const owners = [...new Set(references.map(responseOf))].slice(0, mostReferred);
   const items = new Map<string, object>();
   for (const owner of owners) {
-    // What is missing is told with its place in the input.
+    // The reader reports missing items, with their place in the input.
     const stored = owner === undefined ? undefined : await store.get(owner, whose, undefined, hold).catch(() => undefined);
     for (const item of [...stored?.input ?? [], ...stored?.response.output ?? []]) items.set(String(idOf(item)), item);
   }
   return { before, items };
 }
 
-/** Whether the request asked for the background: then it is answered. */
+/**
+ * Starts a background response and replies, if the request asks for one; returns whether it did.
+ */
 export async function startRun({ gateway, runs }: Places, req: Request, res: Response, earlier: Earlier): Promise<boolean> {
   if (!isObject(req.body) || req.body['background'] === undefined || req.body['background'] === false || req.body['background'] === null) return false;
   const body = takeBody(req) as Record<string, unknown>;
@@ -65,13 +67,13 @@ export async function startRun({ gateway, runs }: Places, req: Request, res: Res
 }
 
 /**
- * For a message that asks for no answer yet: what it says is remembered, and the next one goes on
- * from there. Codex does this with its instructions and tools before its user has said anything.
+ * Handles a message that wants no answer yet: remembers its input, for the next message to continue
+ * from. Codex sends its instructions and tools this way before the first user message.
  */
 export async function prepare({ gateway }: Places, req: Request, res: Response, earlier: Earlier, conversation: Conversation): Promise<void> {
   const body = takeBody(req) as Record<string, unknown>;
   const isEmpty = Array.isArray(body['input']) && body['input'].length === 0;
-  // No input is no mistake here: the rest is checked beside some.
+  // Empty input is allowed here; a placeholder lets the reader check the rest.
   const fields = Fields.of(isEmpty ? { ...body, input: '.' } : body);
   const { id: model } = await gateway.poolFor(res).find(readModelName(fields));
   const asked = readResponseRequest(fields, { defaults: gateway.defaultsOf(model), model: anyModel }, earlier, false);
@@ -91,11 +93,11 @@ export async function prepare({ gateway }: Places, req: Request, res: Response, 
   stream.end();
 }
 
-/** Events from that number on. The run goes on where its client goes. */
+/** Streams events from that number on. The run continues if the client disconnects. */
 export async function streamRun({ traffic, config }: Gateway, res: Response, run: BackgroundRun, sequence: number): Promise<void> {
   const signal = traffic.enter(res);
   const stream = new Stream(res, sse);
-  // As OpenAI keeps a silent stream open: no event of the response.
+  // OpenAI's keep-alive event for silent streams; it is not part of the response.
   const alive = 'keepalive';
   stream.open({ afterMs: config.pingIntervalMs, frame: () => ({ event: alive, data: { type: alive, sequence_number: run.sequence - 1 } }) });
   for await (const frame of run.from(sequence)) {

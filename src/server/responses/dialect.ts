@@ -1,4 +1,4 @@
-// OpenAI's Responses: which path is answered by which route. Mounted by app.
+// OpenAI's Responses: maps paths to routes. Mounted by app.
 import type { Request, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { renderRoute } from '../exchange/ask-exchange.js';
@@ -76,10 +76,12 @@ function routesOver(gateway: Gateway, store: ResponseStore): readonly Route[] {
   ];
 }
 
-/** Codex asks by plain requests from then on; any other answer has it try again for a while. */
+/**
+ * A 426 makes Codex switch to plain requests; after any other reply, it would retry for a while.
+ */
 function noSocket(req: Request, res: Response): void {
   res.set('Upgrade', 'websocket');
   throw new RecuaError('upgrade_required', asksForWebSocket(req)
-    ? 'No WebSocket can be opened here now; ask by POST.'
+    ? 'No WebSocket can be opened here now; use POST.'
     : `Expected POST for ${req.path}, or a WebSocket, got a plain GET.`);
 }

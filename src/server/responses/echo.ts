@@ -1,5 +1,5 @@
-// Fields of a request that its response repeats, with what OpenAI's schema asks to be there. Called
-// by response-request. Pure.
+// Fields of a request that its response echoes, completed as OpenAI's schema requires. Called by
+// response-request. Pure.
 import type { Sampling } from '../../engine/protocol.js';
 import { isObject, type Fields } from '../../request/fields.js';
 

@@ -1,6 +1,6 @@
-// `instructions` and `input` of a request → the messages that templates know. Called by
-// response-request. Pure. What the model said in one turn comes as several items: thoughts, text
-// and calls that follow each other are one message.
+// `instructions` and `input` of a request → messages for chat templates. Called by
+// response-request. Pure. One turn of the model consists of several items: consecutive thinking,
+// text and calls become one message.
 import type { ChatMessage } from '../../engine/protocol.js';
 import { RecuaError } from '../../errors.js';
 import { checkAnswers } from '../../request/continuation.js';
@@ -12,22 +12,22 @@ const maxItems = 10_000;
 const maxParts = 10_000;
 const maxNameLength = 256;
 
-/** A text is the message of a user. */
+/** A string is a user message. */
 function itemsOf(input: string | readonly unknown[]): readonly unknown[] {
   return typeof input === 'string' ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }] : input;
 }
 
-/** What a request refers to, and its body does not hold. */
+/** Earlier items that a request refers to. */
 export interface Earlier {
-  /** Items of the responses that this one goes on from. */
+  /** Items of the responses that this one continues from. */
   before: readonly object[];
-  /** Items of stored responses, by their ids. */
+  /** Items of stored responses, by id. */
   items: ReadonlyMap<string, object>;
 }
 
 export const nothingEarlier: Earlier = { before: [], items: new Map() };
 
-/** Items named by their ids alone. */
+/** Ids of items that are given only by id. */
 export function referencesOf(input: unknown): string[] {
   if (!Array.isArray(input)) return [];
   return input.flatMap((item: unknown) => {
@@ -36,7 +36,7 @@ export function referencesOf(input: unknown): string[] {
   });
 }
 
-/** Clients leave the type out. */
+/** Clients may omit the type. */
 function isReference(item: Record<string, unknown>): boolean {
   return item['type'] === 'item_reference' || (item['type'] === undefined && item['role'] === undefined && typeof item['id'] === 'string');
 }
@@ -76,7 +76,7 @@ const roles = ['user', 'assistant', 'system', 'developer'] as const;
 class ItemReader {
   readonly messages: ChatMessage[] = [];
   readonly sources: string[] = [];
-  /** The assistant's message that more items may belong to. */
+  /** The assistant message that further items may join. */
   #turn: ChatMessage | undefined;
 
   add(message: ChatMessage, source: string): void {
@@ -86,7 +86,7 @@ class ItemReader {
   }
 
   read(item: Fields): void {
-    // Clients leave a message's type out.
+    // Clients may omit the type of a message.
     const type = item.string('type') ?? (item.get('role') === undefined ? undefined : 'message');
     switch (type) {
       case 'message':
@@ -116,14 +116,14 @@ class ItemReader {
     const content = textOf(item, 'content');
     if (role !== 'assistant') return this.add({ role: role === 'developer' ? 'system' : role, content }, item.path);
     const turn = this.#turn;
-    // Text after text is a turn of its own, and so is text after calls.
+    // Text after text, or after calls, starts a new turn.
     if (turn && turn.content === null && !turn.tool_calls) turn.content = content;
     else this.#begin({ role, content }, item);
   }
 
   #reasoning(item: Fields): void {
     const parts = (item.array('content', maxParts) ?? []).map((part, index) => Fields.of(part, `${item.param('content')}[${index}]`).string('text') ?? '');
-    // Summaries are not what the model thought, and what another server sealed cannot be read.
+    // Summaries are not the thinking itself, and content sealed by another server is unreadable.
     const text = parts.join('') || unsealed(item.string('encrypted_content') ?? '') || '';
     if (text !== '') this.#begin({ role: 'assistant', content: null, reasoning_content: text }, item);
   }

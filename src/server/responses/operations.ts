@@ -1,5 +1,5 @@
-// What the routes of Responses say of themselves, and their replies as schemas. Mounted with them
-// by dialect.
+// The reference entries of the routes of Responses, with their replies as schemas. Mounted with the
+// routes by dialect.
 import { errorResponse as error } from '../reference/errors.js';
 import { chatErrors, type Operation } from '../reference/operation.js';
 import { anything, boolean, integer, list, mapOf, named, nullable, number, object, oneOf, text, told, words, type Schema } from '../reference/schema.js';
@@ -15,14 +15,14 @@ const item = named('OutputItem', oneOf(
   object({ type: 'message', id: text, status, role: 'assistant', content: list(textPart) }),
   object({
     type: 'reasoning', id: text, status, summary: list(anything), content: list(thoughtPart),
-    'encrypted_content?': told(text, 'With `include: ["reasoning.encrypted_content"]`: to be given back as it is.'),
+    'encrypted_content?': told(text, 'With `include: ["reasoning.encrypted_content"]`: send it back unchanged.'),
   }),
-  object({ type: 'function_call', id: text, status, call_id: text, name: text, 'namespace?': told(text, 'The group that the tool is one of.'), arguments: told(text, 'JSON, as the model wrote it.') }),
+  object({ type: 'function_call', id: text, status, call_id: text, name: text, 'namespace?': told(text, 'The group that the tool belongs to.'), arguments: told(text, 'JSON, as the model wrote it.') }),
   object({ type: 'custom_tool_call', id: text, status, call_id: text, name: text, 'namespace?': text, input: text }),
 ));
 
 const usage = named('ResponseUsage', object({
-  input_tokens: integer, input_tokens_details: object({ cached_tokens: told(integer, 'Tokens of the prompt that did not have to be read again.') }),
+  input_tokens: integer, input_tokens_details: object({ cached_tokens: told(integer, 'Prompt tokens reused from the cache.') }),
   output_tokens: integer, output_tokens_details: object({ reasoning_tokens: integer }), total_tokens: integer,
 }));
 
@@ -59,42 +59,42 @@ const events = named('ResponseStreamEvent', oneOf(
   event('response.custom_tool_call_input.delta', { ...at, delta: text }),
   event('response.custom_tool_call_input.done', { ...at, input: text }),
   event('error', { code: text, message: text, param: nullable(text), error: mapOf(anything) }),
-  told(event('keepalive', {}), 'Where nothing happens.'),
+  told(event('keepalive', {}), 'Keeps the connection alive while nothing happens.'),
 ));
 
 const stream = { type: 'text/event-stream', event: events } as const;
-const params = { id: 'Of the response.' };
+const params = { id: 'Id of the response.' };
 const topic = 'Responses';
 
 export const operations = {
   create: {
-    id: 'createResponse', topic, summary: "The answer to a conversation, as OpenAI's Responses.",
+    id: 'createResponse', topic, summary: "Answer a conversation, in OpenAI's Responses format.",
     body, reply: { schema: response }, stream, error, errors: [...chatErrors, 'response_not_found', 'disk_full', 'store_unwritable'],
   },
   socket: {
-    id: 'openResponses', topic, summary: 'A WebSocket, as Codex asks for it: each message asks for a response.',
-    about: 'A message is the body of `POST /v1/responses` with `"type": "response.create"`; what comes back are the events of its stream, a message each. '
-      + 'One response at a time; the last one is remembered as long as the connection, whatever `store` says, so that `previous_response_id` goes on from it. '
-      + '`"generate": false` evaluates the prompt and answers nothing. A request that is no WebSocket is a 405, and where none can be opened it is a 426.',
+    id: 'openResponses', topic, summary: 'Open a WebSocket, as Codex does; each message requests a response.',
+    about: 'Send the body of `POST /v1/responses` with `"type": "response.create"`; the server sends the events of its stream, one per message. '
+      + 'A connection handles one response at a time. It remembers its last response until it closes, whatever `store` says, so `previous_response_id` can continue from it. '
+      + '`"generate": false` only stores the input for the next message to continue from, without an answer. A request that does not ask for a WebSocket is a 405; if the server cannot open one, it replies 426.',
     reply: { schema: anything, empty: true }, error, errors: ['upgrade_required'],
   },
   count: {
-    id: 'countResponseTokens', topic, summary: 'How many tokens the prompt of a response has.', body,
+    id: 'countResponseTokens', topic, summary: 'Count the tokens of a prompt.', body,
     reply: { schema: named('ResponseInputTokens', object({ object: 'response.input_tokens', input_tokens: integer, 'warnings?': warnings })) }, error, errors: [...chatErrors, 'response_not_found'],
   },
   items: {
-    id: 'listInputItems', topic, summary: 'What a stored response was asked with.', params,
-    query: { ...pageQuery(20, 100), order: { type: 'string', enum: ['asc', 'desc'], default: 'desc', description: 'The newest first, or the oldest.' } },
+    id: 'listInputItems', topic, summary: 'List the input items of a stored response.', params,
+    query: { ...pageQuery(20, 100), order: { type: 'string', enum: ['asc', 'desc'], default: 'desc', description: 'Newest first (`desc`) or oldest first.' } },
     reply: { schema: pageOf('InputItemList', mapOf(anything)) }, error, errors: ['response_not_found', 'invalid_value', 'invalid_type'],
   },
   cancel: {
-    id: 'cancelResponse', topic, summary: 'End a response that is made in the background.', params, reply: { schema: response }, error, errors: ['response_not_found', 'invalid_value'],
+    id: 'cancelResponse', topic, summary: 'Cancel a background response.', params, reply: { schema: response }, error, errors: ['response_not_found', 'invalid_value'],
   },
   show: {
-    id: 'retrieveResponse', topic, summary: 'A stored response, or one that is being made.', params,
+    id: 'retrieveResponse', topic, summary: 'Get a stored response, or one in progress.', params,
     query: {
-      stream: { type: 'boolean', default: false, description: 'Its events, from the first, as they come.' },
-      starting_after: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Of a stream: the `sequence_number` of the last event that was seen.' },
+      stream: { type: 'boolean', default: false, description: 'Stream its events, starting with the first.' },
+      starting_after: { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'For a stream: the `sequence_number` of the last event the client has seen.' },
     },
     reply: { schema: response }, stream, error, errors: ['response_not_found', 'invalid_value', 'invalid_type'],
   },

@@ -1,4 +1,4 @@
-// The items that a response consists of. Pure, but for new ids. Called by answer.
+// The output items of a response. Pure, except for new ids. Called by answer.
 import { randomBytes } from 'node:crypto';
 import type { WireTold } from '../exchange/logprobs.js';
 import { customInput } from '../exchange/custom-input.js';
@@ -27,7 +27,7 @@ export interface CallItem extends Common {
   type: 'function_call' | 'custom_tool_call';
   call_id: string;
   name: string;
-  /** Of a tool that is one of a group. */
+  /** The group that the tool belongs to. */
   namespace?: string;
   /** JSON text, as the model wrote it. */
   arguments: string;
@@ -42,18 +42,18 @@ export function newResponseId(): string {
   return `resp_${randomBytes(24).toString('hex')}`;
 }
 
-/** It names its response: a later request may refer to the item alone. */
+/** Contains the id of its response, since a later request may refer to the item alone. */
 export function itemId(kind: 'msg' | 'rs' | 'fc' | 'ctc' | 'in', responseId: string, index: number): string {
   return `${kind}_${responseId.slice('resp_'.length)}${index.toString(16).padStart(4, '0')}`;
 }
 
-/** The response that an item belongs to; undefined for ids that are none of ours. */
+/** The response that an item belongs to; undefined if the id is not ours. */
 export function responseOf(id: string): string | undefined {
   const [, hex] = /^[a-z]+_([0-9a-f]{48})[0-9a-f]{4,8}$/.exec(id) ?? [];
   return hex === undefined ? undefined : `resp_${hex}`;
 }
 
-/** Input as it is stored: each item has an id, and a message's text is a part. */
+/** The stored form of input: each item has an id, and the text of a message is a part. */
 export function storedInput(items: readonly object[], responseId: string): object[] {
   return items.map((item, index) => {
     const { id, type, role, content, ...rest } = item as Record<string, unknown>;
@@ -76,7 +76,7 @@ export function reasoningItem(id: string, text: string, status: Status): Item {
   return { id, type: 'reasoning', status, summary: [], content: [{ type: 'reasoning_text', text }] };
 }
 
-/** `isCustom`: the tool takes a text instead of JSON. */
+/** `isCustom`: the tool takes text instead of JSON. */
 export function callItem(id: string, callId: string, tool: { name: string; namespace?: string }, text: string, status: Status, isCustom: boolean): Item {
   const type = isCustom ? 'custom_tool_call' : 'function_call';
   return { id, type, status, call_id: callId, ...tool, arguments: text };
@@ -84,27 +84,29 @@ export function callItem(id: string, callId: string, tool: { name: string; names
 
 const seal = 'recua:';
 
-/** Thoughts for clients that give back no others; nobody here has a secret to keep from them. */
+/**
+ * Thinking in the opaque form that clients send back. Encoded, not encrypted: there is no secret.
+ */
 export function sealed(text: string): string {
   return seal + Buffer.from(text).toString('base64');
 }
 
-/** Undefined for what another server sealed. */
+/** Undefined if another server sealed it. */
 export function unsealed(text: string): string | undefined {
   return text.startsWith(seal) ? Buffer.from(text.slice(seal.length), 'base64').toString() : undefined;
 }
 
-/** As clients see it, apart from what is still being written. */
+/** The form that clients see, without the content of an item in progress. */
 export function wire(item: Item): object {
   if (!('content' in item)) {
     const { arguments: text, ...rest } = item;
     return item.type === 'function_call' ? { ...rest, arguments: text } : { ...rest, input: inputOf(item) };
   }
-  // A part is told by an event of its own.
+  // Parts have their own events.
   return { ...item, content: item.status === 'in_progress' ? [] : item.content.map((part) => ({ ...part })) };
 }
 
-/** What a custom tool is given. */
+/** The input of a custom tool. */
 export function inputOf({ arguments: text }: CallItem): string {
   return customInput(text);
 }

@@ -1,10 +1,10 @@
-// The events of a response that was stored, for who asks for its stream later. Pure. How the text
-// was cut is not kept: each part comes in one piece.
+// Recreates the events of a stored response, for a client that streams it later. Pure. The original
+// deltas are not stored, so each part comes in one piece.
 import { isObject } from '../../request/fields.js';
 import type { Frame } from '../http/stream.js';
 import type { StoredResponse } from './store.js';
 
-/** After a number that a client has seen, the last event alone: it holds the whole response. */
+/** After an event that the client has seen, only the last one, which has the whole response. */
 export function replay({ response, lastEvent }: StoredResponse, after?: number): Frame[] {
   const frames: Frame[] = [];
   const add = (type: string, data: object, sequence = frames.length): void => void frames.push({ event: type, data: { type, sequence_number: sequence, ...data } });

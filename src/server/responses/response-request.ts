@@ -1,6 +1,5 @@
-// The body of POST /v1/responses → the engine's ChatRequest, once, with everything checked. Pure.
-// Called by the dialect's routes. What would change the answer and is not supported is refused by
-// name.
+// Parses and checks the body of POST /v1/responses → the engine's ChatRequest. Pure. Called by the
+// dialect's routes. Unsupported fields that would change the answer are refused by name.
 import type { ChatRequest } from '../../engine/protocol.js';
 import type { Telling } from '../../engine/telling.js';
 import { RecuaError } from '../../errors.js';
@@ -23,26 +22,26 @@ export interface ResponseBody {
   stream: boolean;
   store: boolean;
   previous: string | undefined;
-  /** Input items, without those of the responses before. */
+  /** Input items, without those of previous responses. */
   input: readonly object[];
   customTools: readonly string[];
-  /** Tools of namespaces, by the names that the model knows. */
+  /** Tools of namespaces, by the names that the model sees. */
   namespaced: ReadonlyMap<string, Namespaced>;
-  /** Thoughts are told in the form, too, that clients give back without reading it. */
+  /** Whether to include thinking in the opaque form that clients send back. */
   seals: boolean;
   background: boolean;
   warnings: readonly string[];
-  /** Fields that the response repeats. */
+  /** Fields that the response echoes. */
   echo: Readonly<Record<string, unknown>>;
 }
 
-/** Fields that would change the answer, each with the values that ask for nothing. */
+/** Fields that would change the answer, each with a test for values that request nothing. */
 const unsupported: Record<string, (value: unknown) => boolean> = {
   conversation: () => false,
   prompt: () => false,
 };
 
-/** `keeps`: the server keeps responses. */
+/** `keeps`: the server stores responses. */
 export function readResponseRequest(body: Fields, { defaults, model }: ChatContext, earlier: Earlier, keeps: boolean): ResponseBody {
   for (const [name, isNeutral] of Object.entries(unsupported)) {
     const value = body.get(name);
@@ -60,17 +59,17 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
   const background = body.boolean('background') ?? false;
   const wanted = body.boolean('store') ?? true;
   if (background && !wanted) {
-    throw new RecuaError('invalid_value', 'A response in the background is stored, since it is asked for later: leave out store: false, or background.', { param: 'store' });
+    throw new RecuaError('invalid_value', 'Expected store: true with background: true, since the client retrieves the response later; leave out one of them.', { param: 'store' });
   }
   if (background && !keeps) {
-    throw new RecuaError('invalid_value', 'This server keeps no responses (--response-days 0), and so makes none in the background: leave out background.', { param: 'background' });
+    throw new RecuaError('invalid_value', 'This server stores no responses (--response-days 0), and background responses must be stored; leave out background.', { param: 'background' });
   }
   const store = wanted && keeps;
-  const unkept = body.get('store') === true && !keeps ? ['store has no effect: the server keeps no responses (--response-days 0).'] : [];
+  const unkept = body.get('store') === true && !keeps ? ['store has no effect: the server stores no responses (--response-days 0).'] : [];
   const include = (body.array('include', maxIncluded) ?? []).map(readIncluded);
   const tells = readTells(body, include, model.vocabSize);
   boundTold(tells, 1, most ?? defaults.maxTokens, model.contextSize);
-  // What was counted is told of one that is cancelled, too.
+  // A cancelled background response also reports its token counts.
   const asked: Telling = { ...tells, ...(background ? { timings: true } : {}) };
   const thoughts = readThoughts(body);
   const text = body.fields('text');
@@ -108,7 +107,7 @@ export function readResponseRequest(body: Fields, { defaults, model }: ChatConte
 const maxIncluded = 64;
 
 /**
- * As OpenAI has them. Those of tools that run on its servers add nothing: no such tool runs here.
+ * OpenAI's values. Those for tools that run on OpenAI's servers have no effect here.
  */
 const includable = [
   'message.output_text.logprobs', 'reasoning.encrypted_content', 'file_search_call.results', 'web_search_call.results', 'web_search_call.action.sources',
@@ -122,7 +121,7 @@ function readIncluded(what: unknown, index: number): string {
   return what;
 }
 
-/** Either field asks for log probabilities. */
+/** Either field requests log probabilities. */
 function readTells(body: Fields, include: readonly string[], vocabSize: number): Telling {
   const included = include.includes('message.output_text.logprobs');
   const top = body.integer('top_logprobs', { min: 0, max: maxTopLogprobs }) ?? 0;

@@ -1,5 +1,5 @@
-// Responses that a later request may go on from, or ask for: a file each, which the user alone can
-// read, the newest up to a bound of their bytes and their age. Several servers may share the
+// Stores responses that later requests retrieve or continue from: one file each, private to the
+// user. Keeps the newest ones, up to a limit of bytes and age. Several servers may share the
 // folder. Made by dialect.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,16 +11,16 @@ import { keepingError, type KeptFolder } from '../kept/kept-folder.js';
 import type { Owner } from '../kept/owner.js';
 
 const mostBytes = 2 ** 30;
-/** Longer than any text can be that was a request's. */
+/** Longer than the text of any request. */
 const mostFileBytes = 2 ** 29;
-/** Writes between two looks at what is too much. */
+/** Writes between two sweeps. */
 const writesPerSweep = 200;
-/** A draft that old belongs to a process that ended. */
+/** A draft of this age belongs to a process that has ended. */
 const draftMs = 3_600_000;
-/** A conversation of so many responses is longer than any context. */
+/** A conversation of this many responses is longer than any context. */
 const mostSteps = 10_000;
 
-/** As clients see it: OpenAI's object. */
+/** OpenAI's object, as clients see it. */
 export interface WireResponse {
   id: string;
   object: 'response';
@@ -39,15 +39,15 @@ export interface WireResponse {
 
 export interface StoredResponse {
   response: WireResponse;
-  /** Its own input items, without those of the responses before. */
+  /** Its own input items, without those of previous responses. */
   input: readonly object[];
-  /** The response that it goes on from. */
+  /** The response that it continues from. */
   previous?: string | undefined;
-  /** The number of the event that ended its stream, where it had one. */
+  /** Number of the last event of its stream, if it had one. */
   lastEvent?: number | undefined;
   /** Name of the API key that it belongs to. */
   by?: string | undefined;
-  /** Who works on it. */
+  /** The process that generates it. */
   owner?: ProcessIdentity | undefined;
 }
 
@@ -70,7 +70,7 @@ export class ResponseStore {
     const folder = await this.#kept.of('responses');
     const path = join(folder, stored.response.id + ending);
     try {
-      // A file is there whole or not at all; what the power takes with it is not worth a wait.
+      // The file is atomic. Losing it in a power failure is not worth waiting for a sync.
       await writeFileAtomic(path, JSON.stringify(stored), { mode: 0o600, fsync: false });
     } catch (thrown) {
       throw keepingError(thrown, path);
@@ -79,7 +79,7 @@ export class ResponseStore {
   }
 
   /**
-   * `hold` is told how many bytes of JSON it is before they are parsed, and may throw.
+   * `hold` gets the size of the JSON in bytes before it is parsed, and may throw.
    * @throws RecuaError `response_not_found`
    */
   async get(id: string, owner: Owner, param?: string, hold: (bytes: number) => void = () => undefined): Promise<StoredResponse> {
@@ -96,14 +96,14 @@ export class ResponseStore {
     return stored;
   }
 
-  /** All items of the conversation up to that response, its output included. */
+  /** All items of the conversation up to that response, including its output. */
   async history(id: string, owner: Owner, hold: (bytes: number) => void): Promise<object[]> {
     const steps: StoredResponse[] = [];
     for (let next: string | undefined = id; next !== undefined; next = steps.at(-1)!.previous) {
       const step: StoredResponse = await this.get(next, owner, 'previous_response_id', hold).catch((thrown: unknown) => { throw next === id ? thrown : parentGone(thrown, id); });
       const { status } = step.response;
       if (status === 'queued' || status === 'in_progress') {
-        throw new RecuaError('invalid_value', `The response ${next} is still being worked on: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
+        throw new RecuaError('invalid_value', `The response ${next} is still in progress: wait until it is complete, or cancel it.`, { param: 'previous_response_id' });
       }
       steps.push(step);
       if (steps.length > mostSteps) throw new RecuaError('invalid_value', `Expected fewer than ${mostSteps} responses before this one.`, { param: 'previous_response_id' });
@@ -122,7 +122,7 @@ export class ResponseStore {
     return { id, object: 'response.deleted', deleted: true };
   }
 
-  /** Resolves when what was too much is gone. */
+  /** Resolves when the running sweep is done. */
   async settled(): Promise<void> {
     await this.#sweeping;
   }
@@ -138,7 +138,7 @@ export class ResponseStore {
     }
   }
 
-  /** What is too old goes, then the oldest of what is too much. */
+  /** Deletes expired responses, then the oldest ones above the limit. */
   async #sweep(folder: string): Promise<void> {
     const nowMs = Date.now();
     const found: { path: string; ageMs: number; bytes: number }[] = [];
@@ -159,10 +159,10 @@ export class ResponseStore {
   }
 }
 
-/** Of a conversation that begins with responses which are not there any more. */
+/** The error for a conversation whose earlier responses are missing. */
 function parentGone(thrown: unknown, id: string): RecuaError {
   const { code, message, param } = RecuaError.from(thrown);
-  return code === 'response_not_found' ? new RecuaError(code, `The response ${id} goes on from others, of which one is missing. ${message}`, { param }) : RecuaError.from(thrown);
+  return code === 'response_not_found' ? new RecuaError(code, `The response ${id} continues earlier responses, of which one is missing. ${message}`, { param }) : RecuaError.from(thrown);
 }
 
 function notFound(id: string, param?: string): RecuaError {

@@ -1,6 +1,6 @@
-// `tools` and `tool_choice` of a request. Called by response-request. Pure. A custom tool, which
-// takes a text instead of JSON, is a function of one text to the model; one of a namespace (Codex
-// has its MCP servers' in those) has both names in one.
+// `tools` and `tool_choice` of a request. Called by response-request. Pure. To the model, a custom
+// tool, which takes text instead of JSON, is a function with one string. A tool in a namespace
+// (Codex uses these for MCP servers) gets one name joined from both.
 import type { ChatRequest } from '../../engine/protocol.js';
 import { customNames, readCustomTool } from '../../request/custom-tools.js';
 import { describe, Fields, isObject, wrongType } from '../../request/fields.js';
@@ -10,7 +10,7 @@ export interface ResponseTools {
   request: Pick<ChatRequest, 'tools' | 'toolSources' | 'toolChoice' | 'parallelToolCalls'>;
   /** Names of custom tools. */
   custom: readonly string[];
-  /** By the names that the model knows. */
+  /** Keyed by the names that the model sees. */
   namespaced: ReadonlyMap<string, Namespaced>;
   warnings: string[];
 }
@@ -20,7 +20,7 @@ export interface Namespaced {
   name: string;
 }
 
-/** As the model knows it. */
+/** The name that the model sees. */
 export function joinedName({ namespace, name }: Namespaced): string {
   return namespace.endsWith('__') ? namespace + name : `${namespace}__${name}`;
 }
@@ -46,8 +46,8 @@ export function readTools(body: Fields): ResponseTools {
       const name = fields.name('name', maxToolName);
       listed(fields).forEach((one) => read(one, name));
     } else if (type === undefined) throw wrongType(fields.param('type'), '"function" or "custom"', undefined);
-    // Agents offer what only OpenAI's models or servers know, to whomever they talk.
-    else warnings.push(`The tool ${describe(type)} is left out: this server takes function, custom and namespace.`);
+    // Agents also offer tools that only OpenAI's models or servers support.
+    else warnings.push(`The tool ${describe(type)} is left out: this server supports function, custom and namespace.`);
   };
   listed(body).forEach((one) => read(one));
   const { offered, toolChoice } = choose(body, tools);

@@ -1,6 +1,6 @@
-// The saved chats: which path is answered by which route. What people wrote in a terminal is for
-// the user of that terminal: served where the setting `uiSessions` asks for it, to who may change
-// the server, or sits at the machine of one without keys. Mounted by app.
+// The saved chats: maps paths to routes. Chats from a terminal belong to its user. They are served
+// only if the setting `uiSessions` is on: to keys with `admin`, or without keys to clients on this
+// machine. Mounted by app.
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
 import { Fields } from '../../request/fields.js';
@@ -15,7 +15,7 @@ export const sessions: Dialect = {
   routes({ savedChats }) {
     const nameOf = (req: Request): string => String(req.params['name']);
     const guarded = (answer: (chats: SavedChats, req: Request, res: Response) => Promise<void>): RequestHandler => async (req: Request, res: Response, _next: NextFunction) => {
-      if (!savedChats) throw new RecuaError('client_refused', 'This server does not show the chats that recua chat saved; start it with --ui-sessions for that.');
+      if (!savedChats) throw new RecuaError('client_refused', 'This server does not show the chats that recua chat saved; start it with --ui-sessions.');
       res.set('Cache-Control', 'no-store');
       await answer(savedChats, req, res);
     };

@@ -1,4 +1,4 @@
-// What the routes of saved chats say of themselves. Mounted with them by dialect.
+// The reference entries of the routes of saved chats. Mounted with the routes by dialect.
 import { errorResponse as error } from '../reference/errors.js';
 import type { Operation } from '../reference/operation.js';
 import { anything, boolean, integer, list, mapOf, named, object, text, told } from '../reference/schema.js';
@@ -7,29 +7,29 @@ import { changeBody, newBody } from './session-request.js';
 const topic = 'Saved chats';
 
 const entry = object({
-  name: text, updated_ms: told(integer, 'Milliseconds since 1970.'), 'model?': told(text, 'As `recua chat` was given it.'), 'exchanges?': integer,
-  'error?': told(text, 'What is wrong with its file.'),
+  name: text, updated_ms: told(integer, 'Milliseconds since 1970.'), 'model?': told(text, 'The name that `recua chat` was given.'), 'exchanges?': integer,
+  'error?': told(text, 'Problem with its file.'),
 });
 
 const saved = named('SavedChat', object({
-  name: text, etag: told(text, 'Also in the header `ETag`.'), open: told(boolean, 'A `recua chat` has it open, and writes it alone.'),
-  session: told(mapOf(anything), 'As it stands in the file.'),
+  name: text, etag: told(text, 'Also in the header `ETag`.'), open: told(boolean, 'A `recua chat` has it open, so only that may write it.'),
+  session: told(mapOf(anything), 'The contents of its file.'),
 }));
 
-const params = { name: 'Of the chat.' };
+const params = { name: 'Name of the chat.' };
 const errors = ['client_refused', 'store_unwritable', 'file_unreadable', 'invalid_usage'] as const;
 const ofOne = [...errors, 'session_not_found', 'invalid_session'] as const;
-const headers = { 'If-Match': { description: 'The `ETag` of what is replaced, or `*`.', example: '*' } };
+const headers = { 'If-Match': { description: 'The `ETag` of the version to replace, or `*` for any.', example: '*' } };
 
 export const operations = {
-  list: { id: 'listSavedChats', topic, summary: 'The saved chats, the newest first.', reply: { schema: object({ object: 'list', data: list(entry) }) }, error, errors },
+  list: { id: 'listSavedChats', topic, summary: 'List the saved chats, newest first.', reply: { schema: object({ object: 'list', data: list(entry) }) }, error, errors },
   create: {
-    id: 'createSavedChat', topic, summary: 'Save a chat.', about: 'Without `name` it gets one as in `recua chat`. What the session does not say is as in a new chat there.',
+    id: 'createSavedChat', topic, summary: 'Save a chat.', about: 'If `name` is omitted, the server picks one as `recua chat` does. Missing fields of the session get the values of a new chat.',
     body: newBody, reply: { schema: saved }, error, errors: [...errors, 'invalid_session', 'session_locked'],
   },
-  get: { id: 'getSavedChat', topic, summary: 'A saved chat.', params, reply: { schema: saved }, error, errors: ofOne },
+  get: { id: 'getSavedChat', topic, summary: 'Get a saved chat.', params, reply: { schema: saved }, error, errors: ofOne },
   write: {
-    id: 'writeSavedChat', topic, summary: 'Write a saved chat anew, or rename it.', params, headers, body: changeBody,
+    id: 'writeSavedChat', topic, summary: 'Replace or rename a saved chat.', params, headers, body: changeBody,
     reply: { schema: saved }, error, errors: [...ofOne, 'session_changed', 'session_locked', 'invalid_value'],
   },
   remove: {

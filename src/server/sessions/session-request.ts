@@ -1,5 +1,5 @@
-// Reads what is to be written of a saved chat, and the ETag of what it replaces. What stands in the
-// session is checked where its file is written. Pure.
+// Reads the body that writes a saved chat, and the ETag of the version it replaces. The session
+// itself is checked where its file is written. Pure.
 import type { Request } from 'express';
 import { RecuaError } from '../../errors.js';
 import { wrongType, type Fields } from '../../request/fields.js';
@@ -30,7 +30,7 @@ export function readChange(body: Fields): Written {
   return written;
 }
 
-/** Without it one side could write over what the other had added. */
+/** Without the header, one client could overwrite what another has added. */
 export function etagOf({ headers: { 'if-match': given = '' } }: Request): string {
   const etag = /^\s*(?:"([\w-]+)"|(\*))\s*$/.exec(given);
   if (!etag) throw new RecuaError('invalid_value', 'Expected the header If-Match with the ETag that the chat had when it was read, or with *.', { param: 'If-Match' });
@@ -38,7 +38,7 @@ export function etagOf({ headers: { 'if-match': given = '' } }: Request): string
 }
 
 const messages = [{ role: 'user', content: 'Hello!', sent_at: '2026-01-31T10:00:00.000Z' }, { role: 'assistant', content: 'Hi.', ended: 'stop' }];
-const words = { name: 'Of the chat: letters, digits, blanks and `. _ -`.', session: 'The chat, in the form of its file; fields that nobody knows are kept.' };
+const words = { name: 'Name of the chat: letters, digits, spaces and `. _ -`.', session: 'The chat, in the format of its file; unknown fields are kept.' };
 
 export const newBody: Body = {
   name: 'NewSavedChat', read: readNew, examples: [{ session: { model: 'builtin', messages } }, { session: { messages: [] }, name: 'hello' }],
@@ -47,5 +47,5 @@ export const newBody: Body = {
 
 export const changeBody: Body = {
   name: 'SavedChatChange', read: readChange, examples: [{ name: 'hello' }, { session: { model: 'builtin', messages } }],
-  words: { ...words, name: 'A new name.' },
+  words: { ...words, name: 'The new name.' },
 };

@@ -1,15 +1,15 @@
-// What a span tells of a request, by the names of OpenTelemetry's semantic conventions for GenAI
-// and HTTP: numbers, and names of the server's own. Never a word of a prompt or an answer; so stop
-// strings and the sentence of an error, which may quote the request, are not here.
+// Attributes of a request's span, by OpenTelemetry's semantic conventions for GenAI and HTTP:
+// numbers and the server's own names. They contain no text of prompts or answers. Stop strings and
+// error messages are left out as well, since they may quote the request.
 import type { Attributes } from '@opentelemetry/api';
 import type { Request } from 'express';
 import type { Facts } from '../http/facts.js';
 import { reasonOf } from '../http/inner.js';
 
-/** Longer names of models and paths are cut: clients choose them. */
+/** Longer model names and paths are truncated, since clients choose them. */
 const mostLetters = 200;
 
-/** What is known before anybody has worked on it. */
+/** Attributes that are known before any work. */
 export function attributesOfRequest(req: Request): Attributes {
   const { socket } = req;
   return {
@@ -22,14 +22,14 @@ export function attributesOfRequest(req: Request): Attributes {
   };
 }
 
-/** How it ended: a code of errors.ts, or undefined where it ended well. */
+/** A code of errors.ts; undefined if the request succeeded. */
 export function errorType({ code }: Facts, isCutOff: boolean, status: number): string | undefined {
   if (code !== undefined) return code;
   if (isCutOff) return 'cancelled';
   return status >= 400 ? String(status) : undefined;
 }
 
-/** What was learned of it until its end; what is undefined is left out. */
+/** Attributes that are known at the end. Undefined ones are left out. */
 export function attributesOfFacts(facts: Facts): Attributes {
   const { operation, modelAsked, model, asked, answerId, finishes, promptTokens, completionTokens, cachedTokens, firstMs } = facts;
   if (operation === undefined) return { 'http.route': facts.route };

@@ -1,13 +1,14 @@
-// A trace goes on in requests that the server asks of itself, and in those over a WebSocket.
+// Carries a trace on into requests that the server makes to itself, and into those over a
+// WebSocket.
 import { propagation, type Context } from '@opentelemetry/api';
 import type { Response } from 'express';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { TraceHeaders } from '../http/inner.js';
 
-/** Where the context of a request's span is kept. */
+/** Key in `res.locals` of the context of a request's span. */
 export const contextKey = 'traceContext';
 
-/** Of the span of this request; empty where there is none. */
+/** Headers for the span of this request; empty if there is none. */
 export function traceHeaders(res: Response): TraceHeaders {
   const context = res.locals[contextKey] as Context | undefined;
   const headers: Record<string, string> = {};
@@ -15,7 +16,7 @@ export function traceHeaders(res: Response): TraceHeaders {
   return headers;
 }
 
-/** As they came from outside. */
+/** The trace headers of an incoming request. */
 export function traceHeadersOf(headers: IncomingHttpHeaders): TraceHeaders {
   return Object.fromEntries(propagation.fields().flatMap((name) => {
     const value = headers[name];

@@ -1,6 +1,6 @@
-// A span for each request, and below it one for each part of its way: load, queue, prefill, decode.
-// They go to whoever has set up OpenTelemetry in this process; where nobody has, the API gives a
-// span that records nothing, and nothing else is done. Express middleware, mounted first by app.
+// A span for each request, with child spans for its phases: load, queue, prefill, decode. They go
+// to the OpenTelemetry SDK of this process. Without an SDK, the API returns a span that records
+// nothing, and there is no other work. Express middleware, mounted first by app.
 import { context, propagation, SpanKind, SpanStatusCode, trace, type Context, type Span } from '@opentelemetry/api';
 import type { RequestHandler, Response } from 'express';
 import { errorTable } from '../../errors.js';
@@ -10,14 +10,14 @@ import { isRoutine } from '../http/request-log.js';
 import { attributesOfFacts, attributesOfRequest, errorType } from './attributes.js';
 import { contextKey } from './trace-headers.js';
 
-/** What a page asks for its own sake. */
+/** Paths of the page's own files and requests. */
 const ofPage = /^\/($|ui\/|web\/)/;
 
 export class Traces {
   readonly #tracer = trace.getTracer('recua', ownInstallation().version);
   readonly #askedBy: (res: Response) => string | undefined;
 
-  /** `askedBy`: the name of the API key that came with a request. */
+  /** `askedBy`: name of a request's API key. */
   constructor(askedBy: (res: Response) => string | undefined) {
     this.#askedBy = askedBy;
   }
@@ -25,7 +25,7 @@ export class Traces {
   readonly watch: RequestHandler = (req, res, next) => {
     if (isRoutine(req) || (req.method === 'GET' && ofPage.test(req.path))) return next();
     const around = context.active();
-    // A program that has a span of this request already: ours is a part of that.
+    // If the program already has a span for this request, ours becomes its child.
     const isWithin = trace.getSpan(around) !== undefined;
     const parent = isWithin ? around : propagation.extract(around, req.headers);
     const fromMs = performance.now();
@@ -61,13 +61,13 @@ export class Traces {
 }
 
 /**
- * What a client did wrong, or gave up, is no error of the server; a stream may fail behind a 200.
+ * Mistakes and disconnects of clients are not errors of the server. A stream may fail after a 200.
  */
 function isOfServer({ code }: Facts, status: number): boolean {
   return (code === undefined ? status : errorTable[code].status) >= 500;
 }
 
-/** Of words of the server's own: no client makes new ones. */
+/** Built only from the server's own words, so that clients cannot create new names. */
 function nameOf({ operation, model, route }: Facts, method: string): string {
   if (operation !== undefined) return model === undefined ? operation : `${operation} ${model}`;
   return route === undefined ? method : `${method} ${route}`;
@@ -78,13 +78,13 @@ interface Part {
   /** By performance.now(). */
   fromMs: number;
   toMs: number;
-  /** Its number, where there are several. */
+  /** Its number, if there are several. */
   answer?: number;
 }
 
 /**
- * Those of answers are known when all have ended: the engine measures them, and they are laid one
- * behind the other from when it was asked.
+ * The engine measures the phases of answers, and they are known when all answers have ended. They
+ * are placed one after the other, starting when the engine was asked.
  */
 function partsOf({ loadFromMs, loadMs, begunMs = [], finishes = [] }: Facts, endMs: number): Part[] {
   const load: Part[] = loadFromMs === undefined ? [] : [{ name: 'load', fromMs: loadFromMs, toMs: loadMs === undefined ? endMs : loadFromMs + loadMs }];

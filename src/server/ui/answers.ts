@@ -1,5 +1,5 @@
-// What only the page asks: the last requests, what runs, the settings, and the hub's models. By the
-// name below /ui/. Called by page.
+// Answers to requests that only the page makes: recent requests, running answers, the settings, and
+// the hub's models. Keyed by the name below /ui/. Called by page.
 import { randomUUID } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { RecuaError } from '../../errors.js';
@@ -16,7 +16,7 @@ const longestQuery = 200;
 
 export type Answers = ReadonlyMap<string, RequestHandler>;
 
-/** Each says no by throwing. */
+/** Each handler refuses by throwing. */
 export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: RequestHandler): Answers {
   const { config, running, shelf } = gateway;
   const guarded = (handler: (req: Request, res: Response) => unknown): RequestHandler => async (req, res) => {
@@ -25,7 +25,7 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
     res.set('Cache-Control', 'no-store');
     await handler(req, res);
   };
-  // Another one after each start, so that the page knows whether its answer can still be here.
+  // Changes with each start, so that the page knows whether its answer can still exist.
   const server = { id: randomUUID() };
   return new Map<string, RequestHandler>([
     ['server', guarded((_req, res) => res.json(server))],
@@ -34,9 +34,9 @@ export function answersFor(gateway: Gateway, recent: RecentRequests, needsKey: R
     ['settings', guarded((_req, res) => res.json({ data: shownSettings(config), memory: machineMemory() }))],
     ['aliases', guarded(async (_req, res) => res.json({ data: await shelf?.aliases() ?? [] }))],
     ['hub', guarded(async (req, res) => {
-      // Its access token opens what is not everybody's.
+      // The hub's access token may open private repositories.
       refuseRemote(req, res, () => undefined);
-      if (!shelf) throw new RecuaError('model_fixed', 'This server has the models of its program; it brings none from the hub.');
+      if (!shelf) throw new RecuaError('model_fixed', 'This server has the models of its program, so it brings none from the hub.');
       res.json(await askHub(shelf, req, res));
     })],
   ]);
@@ -59,13 +59,13 @@ async function askHub(shelf: ModelShelf, req: Request, res: Response): Promise<o
 
 interface ShownSetting {
   name: string;
-  /** 'set' for a secret, and for what says where files lie. */
+  /** 'set' for secrets and paths. */
   value: string;
   isDefault: boolean;
   help: string;
 }
 
-/** Where files lie is nobody's business who only looks. */
+/** Settings that are paths, which the page does not reveal. */
 const places: readonly string[] = ['model', 'models', 'apiKeyFile', 'logFile', 'chatTemplate', 'tlsCert', 'tlsKey'];
 
 /** All settings of the server that have a flag. */

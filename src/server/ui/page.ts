@@ -1,6 +1,6 @@
-// The page for people: GET / for who takes HTML, its files under /ui/, and what only the page asks
-// for there. Programs that ask for / go on to the routes, where Ollama's clients look whether there
-// is someone. Express middleware, mounted by app where the setting `ui` is on.
+// The page for people: GET / for clients that accept HTML, its files under /ui/, and the answers
+// that only the page needs. Other clients pass on to the routes, where Ollama's clients check at /
+// whether a server is up. Express middleware, mounted by app if the setting `ui` is on.
 import { fileURLToPath } from 'node:url';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { Answers } from './answers.js';
@@ -9,8 +9,8 @@ import { encodings, readWebFiles, type WebFile } from './web-files.js';
 const folder = fileURLToPath(new URL('../../../web', import.meta.url));
 
 /**
- * No code and no style but our files, no request to anywhere else, in nobody's frame. Of trusted
- * types there is the one that names the file of PDF's reader (web/chat/pdf.js).
+ * Only our own files as code and style, no requests to other servers, no embedding in frames. The
+ * one trusted type names the file of the PDF reader (web/chat/pdf.js).
  */
 const policy = [
   "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'", "manifest-src 'self'",
@@ -24,7 +24,7 @@ const headers = {
   'Referrer-Policy': 'no-referrer',
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Resource-Policy': 'same-origin',
-  // Asked again each time and answered with 304: what an update changed is there at once.
+  // Revalidated each time with a 304, so that updates take effect at once.
   'Cache-Control': 'no-cache',
 };
 
@@ -41,7 +41,7 @@ export function page(answers: Answers): RequestHandler {
     });
     const file = (await files).get(name);
     if (!file) return next();
-    // Relative addresses in it begin at its folder, wherever a program mounts the app.
+    // Its relative URLs start at its folder, wherever a program mounts the app.
     const [path = '', query] = req.originalUrl.split('?');
     if (name === 'index.html' && !path.endsWith('/')) return res.redirect(308, `${path}/${query === undefined ? '' : `?${query}`}`);
     await send(file, req, res);
@@ -51,7 +51,7 @@ export function page(answers: Answers): RequestHandler {
 function nameOf({ method, path, headers: { accept = '' } }: Request): string | undefined {
   if (method !== 'GET' && method !== 'HEAD') return undefined;
   if (path === '/') return accept.includes('text/html') ? 'index.html' : undefined;
-  // Its addresses begin at /.
+  // Its relative URLs start at /.
   return path.startsWith('/ui/') && path !== '/ui/index.html' ? path.slice('/ui/'.length) : undefined;
 }
 

@@ -1,4 +1,4 @@
-// The files of web/, read once and kept with what they compress to. Called by page. Gateway
+// The files of web/, read once and cached with their compressed forms. Called by page. Gateway
 // process.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ const types: Readonly<Record<string, string>> = {
   '.bcmap': 'application/octet-stream',
 };
 
-/** In the order in which the server would rather send them. */
+/** In order of preference. */
 export const encodings = ['br', 'gzip'] as const;
 export type Encoding = (typeof encodings)[number];
 
@@ -38,7 +38,7 @@ export class WebFile {
     this.etag = createHash('sha256').update(bytes).digest('base64url').slice(0, 22);
   }
 
-  /** Pictures and tables of letters are compressed already. */
+  /** Images and character maps are already compressed. */
   get packs(): boolean {
     return this.type !== 'image/png' && this.type !== 'application/octet-stream';
   }
@@ -50,7 +50,7 @@ export class WebFile {
   }
 }
 
-/** By their paths below the folder, with slashes. Only what is there now is ever served. */
+/** Keyed by path below the folder, with slashes. Files that are added later are never served. */
 export async function readWebFiles(folder: string): Promise<ReadonlyMap<string, WebFile>> {
   const entries = await readdir(folder, { withFileTypes: true, recursive: true });
   const files = entries.filter((entry) => entry.isFile() && types[extname(entry.name)] !== undefined);

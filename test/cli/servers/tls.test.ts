@@ -31,7 +31,7 @@ t.test('commands of the same user know the certificate, before and after it chan
   const next = await issue();
   put(tlsKey, next.key);
   put(tlsCert, next.cert);
-  await server.saw(/Another certificate serves from now on/);
+  await server.saw(/A new certificate is in use/);
   t.match(await recua(['ps'], '', { env }), { code: 0, stdout: /builtin/ });
   t.match(await getSecurely(`${url}/health`, ca), { status: 200 });
 });

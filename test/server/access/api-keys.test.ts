@@ -28,17 +28,17 @@ t.test('keys of the setting, of lines and of JSON', (t) => {
 t.test('what is no key is refused at once, and never repeated', (t) => {
   for (const [keys, file, message] of [
     ['with blank', '', /^The API keys cannot be used: --api-key, key 1 is not made of visible ASCII/],
-    [',', '', /no key stands there/],
-    ['', '# nothing\n', /no key stands there/],
-    ['same', 'same', /stands there twice/],
-    ['', '{"keys":', /the key file begins as JSON, and is none as a whole\.$/],
+    [',', '', /there is no key/],
+    ['', '# nothing\n', /there is no key/],
+    ['same', 'same', /is listed twice/],
+    ['', '{"keys":', /the key file starts like JSON but is not valid JSON\.$/],
     ['', '{}', /has no list "keys"/],
-    ['', '[1]', /keys\[0\] of the key file is no object/],
-    ['', '[{"key":"a","rights":"all"}]', /has "rights": known are name, key, sha256, admin, expires, models,/],
+    ['', '[1]', /keys\[0\] of the key file is not an object/],
+    ['', '[{"key":"a","rights":"all"}]', /has the unknown field "rights"; the known fields are name, key, sha256, admin, expires, models,/],
     ['', '[{"name":"x"}]', /needs either key or sha256/],
     ['', '[{"sha256":"abc"}]', /is not 64 hexadecimal digits/],
     ['', '[{"key":"a","admin":"yes"}]', /neither true nor false/],
-    ['', '[{"key":"a","expires":"tomorrow"}]', /is no date/],
+    ['', '[{"key":"a","expires":"tomorrow"}]', /is not a date/],
     ['', '[{"key":"a","name":"<b>"}]', /the name of keys\[0\]/],
   ] as const) {
     t.throws(() => read(keys, file), { code: 'invalid_usage', message }, String(message));

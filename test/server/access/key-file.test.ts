@@ -16,7 +16,7 @@ t.test('limits of a key', (t) => {
   t.match(read(file).find('a', 0), { models: ['x', 'y'], requestsPerMinute: 5, tokensPerDay: 6, concurrency: 7, priority: -1 });
   for (const [field, value, message] of [
     ['models', [], /models of keys\[0\] of the key file is no list of names/], ['models', 'x', /no list/], ['models', [''], /no list/],
-    ['requests_per_minute', 0, /requests_per_minute of keys\[0\] .*no whole number from 1 on/], ['tokens_per_day', 1.5, /tokens_per_day/], ['concurrency', '2', /concurrency/],
+    ['requests_per_minute', 0, /requests_per_minute of keys\[0\] .*not a whole number of at least 1/], ['tokens_per_day', 1.5, /tokens_per_day/], ['concurrency', '2', /concurrency/],
     ['cache_salt', 'yes', /neither true nor false/], ['priority', 'high', /none of flex, default, priority/], ['priority', 'toString', /none of flex/], ['requests_per_hour', 1, /known are name, key/],
   ] as const) {
     t.throws(() => read(JSON.stringify([{ key: 'a', [field]: value }])), { code: 'invalid_usage', message }, `${field} ${JSON.stringify(value)}`);
@@ -58,12 +58,12 @@ t.test('keys come and go without a restart, and a file that is none changes noth
   t.strictSame([await status('a'), await status('b'), await status('e'), await status('owner')], [401, 200, 200, 200]);
 
   let refusals = 0;
-  for (const [bad, why] of [['[{"key":', /begins as JSON/], ['', /is empty/], ['[{}]', /needs either key or sha256/], [undefined, /ENOENT/]] as const) {
+  for (const [bad, why] of [['[{"key":', /starts like JSON/], ['', /is empty/], ['[{}]', /needs either key or sha256/], [undefined, /ENOENT/]] as const) {
     if (bad === undefined) rmSync(file);
     else put(bad);
     refusals++;
-    await until(() => logged.filter((line) => /^warn The API keys of before still count\. /.test(line)).length === refusals);
-    t.match(logged.findLast((line) => line.includes('still count')), why);
+    await until(() => logged.filter((line) => /^warn The previous API keys stay in use\. /.test(line)).length === refusals);
+    t.match(logged.findLast((line) => line.includes('stay in use')), why);
     t.strictSame([await status('a'), await status('b')], [401, 200], String(why));
   }
   t.notOk(logged.some((line) => /"key"/.test(line)));

@@ -32,9 +32,9 @@ t.test('requests in a minute', async (t) => {
   const refused = await post(url + path, 'not even read', bearer('a'));
   t.match(Object.fromEntries(refused.headers), { 'retry-after': /^(29|30)$/, 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m0s' });
   t.equal(refused.status, 429);
-  t.match(await refused.json(), { error: { code: 'rate_limit_exceeded', message: 'The API key ann may send 2 requests in a minute, and has sent as many.' } });
+  t.match(await refused.json(), { error: { code: 'rate_limit_exceeded', message: 'The API key ann may send 2 requests per minute, and has sent that many.' } });
   t.match(await (await post(`${url}/v1/messages`, { ...hello, max_tokens: 5 }, bearer('a'))).json(), { type: 'error', error: { type: 'rate_limit_error' } });
-  t.match(await (await post(`${url}/api/chat`, hello, bearer('a'))).json(), { error: /2 requests in a minute/ });
+  t.match(await (await post(`${url}/api/chat`, hello, bearer('a'))).json(), { error: /2 requests per minute/ });
   t.equal((await fetch(`${url}/v1/models`, { headers: bearer('a') })).status, 200, 'looking is no work');
   const other = await post(url + path, hello, bearer('b'));
   t.equal(other.status, 200);
@@ -66,7 +66,7 @@ t.test('requests at once', async (t) => {
   const refused = await post(url + path, hello, bearer('a'));
   t.equal(refused.status, 429);
   t.equal(refused.headers.get('retry-after'), '1');
-  t.match(await refused.text(), /may have 1 request at once, and has as many/);
+  t.match(await refused.text(), /may have 1 request at once, and has that many/);
   leave.abort();
   engine.script = short;
   let status = 0;
@@ -88,7 +88,7 @@ t.test('tokens in a day, of prompts and answers, over a restart', async (t) => {
   }
   const refused = await post(first.url + path, hello, bearer('a'));
   t.equal(refused.status, 429);
-  t.match(await refused.text(), /has used its 20 tokens of today/);
+  t.match(await refused.text(), /has used its 20 tokens for today/);
   t.equal(refused.headers.get('x-should-retry'), 'false');
   const seconds = Number(refused.headers.get('retry-after'));
   t.ok(seconds > 0 && seconds <= 86_400);
@@ -142,7 +142,7 @@ t.test('the count is shared between servers, and begins anew each day', async (t
   await nowhere.flush();
   await nowhere.flush();
   t.equal(nowhere.usedBy('ann'), 4, 'and counts on in memory');
-  t.match(told, [/counted in memory alone/]);
+  t.match(told, [/kept in memory only/]);
   t.equal(told.length, 1);
 });
 

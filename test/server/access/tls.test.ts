@@ -79,22 +79,22 @@ t.test('a changed pair is taken; one that does not fit, or is not whole, is not'
   app.onCertificate((fingerprint) => heard.push(fingerprint));
   const shown = async (): Promise<string> => (await getSecurely(`${app.url}/health`, ca)).fingerprint;
   const first = await shown();
-  const refusals = (): number => app.logged.filter((line) => /^warn The certificate of before goes on serving\. /.test(line)).length;
+  const refusals = (): number => app.logged.filter((line) => /^warn The previous certificate stays in use\. /.test(line)).length;
   const next = await issue();
 
   put(tlsCert, next.cert);
   await until(() => refusals() === 1);
-  t.match(app.logged.at(-1), /the key in .*key\.pem is not that of the certificate/);
+  t.match(app.logged.at(-1), /the key in .*key\.pem does not belong to the first certificate/);
   t.equal(await shown(), first);
 
   writeFileSync(tlsKey, next.key.slice(0, 80));
   await until(() => refusals() === 2);
-  t.match(app.logged.at(-1), /ends in the middle/);
+  t.match(app.logged.at(-1), /is incomplete/);
   t.equal(await shown(), first);
 
   put(tlsKey, next.key);
   const expected = new X509Certificate(next.cert).fingerprint256;
-  await until(() => app.logged.some((line) => line === `info Another certificate serves from now on: ${expected}`));
+  await until(() => app.logged.some((line) => line === `info A new certificate is in use: ${expected}`));
   t.equal(await shown(), expected);
   t.equal(app.certificate(), expected);
   t.strictSame(heard, [expected]);
@@ -112,12 +112,12 @@ t.test('what cannot serve ends the start with a sentence', async (t) => {
     [{ tlsCert }, 'invalid_usage', /expected --tls-cert and --tls-key together, got only --tls-cert\.$/],
     [{ tlsKey }, 'invalid_usage', /got only --tls-key\.$/],
     [{ tlsCert: `${folder}/none.pem`, tlsKey }, 'file_unreadable', /none\.pem, the file of --tls-cert, cannot be read: ENOENT/],
-    [{ tlsCert: file('junk.pem', 'junk'), tlsKey }, 'invalid_usage', /junk\.pem is no file in PEM/],
-    [{ tlsCert, tlsKey: file('other.pem', other.key) }, 'invalid_usage', /other\.pem is not that of the certificate/],
+    [{ tlsCert: file('junk.pem', 'junk'), tlsKey }, 'invalid_usage', /junk\.pem is not a PEM file/],
+    [{ tlsCert, tlsKey: file('other.pem', other.key) }, 'invalid_usage', /other\.pem does not belong to the first certificate/],
     [{ tlsCert, tlsKey: file('locked.pem', encrypted) }, 'invalid_usage', /locked\.pem is encrypted; write it without its passphrase/],
-    [{ tlsCert, tlsKey: tlsCert }, 'invalid_usage', /holds no private key/],
-    [{ tlsCert: tlsKey, tlsKey }, 'invalid_usage', /holds no certificate/],
-    [{ tlsCert, tlsKey, host: `unix:${folder}/a.sock` }, 'invalid_usage', /TLS or a socket in the file system, got both/],
+    [{ tlsCert, tlsKey: tlsCert }, 'invalid_usage', /has no readable private key/],
+    [{ tlsCert: tlsKey, tlsKey }, 'invalid_usage', /has no readable certificate/],
+    [{ tlsCert, tlsKey, host: `unix:${folder}/a.sock` }, 'invalid_usage', /TLS or a Unix socket, got both/],
   ] as const) {
     await t.rejects(startApp(t, config), { code, message }, String(message));
   }

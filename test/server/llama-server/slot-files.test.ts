@@ -33,7 +33,7 @@ t.test('saved by one server, restored by another: nothing is read again', async 
   const other = await start(t, folder);
   t.match(await other.act('?action=restore', { filename: 'story.bin' }), { status: 200, n_restored: saved.n_saved, n_read: saved.n_written });
   t.ok(await other.chat() > 20, 'the prompt is there');
-  t.match(await other.act('?action=erase'), { status: 200, id_slot: 0, warnings: [/all conversations/] });
+  t.match(await other.act('?action=erase'), { status: 200, id_slot: 0, warnings: [/all idle conversations/] });
   t.equal(await other.chat(), 0);
 });
 

@@ -193,7 +193,7 @@ t.test('a response in the background is cancelled, waiting or running', async (t
   app.engine.acceptAfter = Promise.resolve();
   app.engine.script = echo;
   const { id } = await client.responses.create(ask);
-  await t.rejects(client.responses.cancel(id), { status: 400, code: 'invalid_value', message: /not made in the background/ });
+  await t.rejects(client.responses.cancel(id), { status: 400, code: 'invalid_value', message: /is not a background response/ });
 });
 
 t.test('what is cancelled keeps what was said and counted until then', async (t) => {
