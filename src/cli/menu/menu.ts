@@ -97,7 +97,7 @@ async function findRepo(words: string): Promise<string | undefined> {
   const stop = watchSignals();
   const found = await hub.search(words, stop.signal).finally(() => stop.release());
   if (found.length === 0) {
-    say(`Nothing on ${hub.endpoint} has GGUF files and fits ${JSON.stringify(words)}.`);
+    say(`No repository on ${hub.endpoint} has GGUF files and matches ${JSON.stringify(words)}.`);
     return undefined;
   }
   tell('Which repository? Those that are downloaded most stand first; Esc goes back.');

@@ -9,10 +9,10 @@ import type { ServedModel } from './served-model.js';
 import { ServerClient } from './server-client.js';
 
 /** Of every command that asks a server. */
-export const serverUrl = perCall(text(['--url'], 'url', 'The server to ask, such as http://127.0.0.1:8080; by default the one of yours that runs'));
+export const serverUrl = perCall(text(['--url'], 'url', 'Ask the server at this address, such as http://127.0.0.1:8080; by default your running server'));
 
 /** What it asks for, where it asks for a key; servers that are found by themselves need none. */
-export const serverKey: Flag<string> = { ...text(['--api-key'], 'key', 'The key for a server that asks for one'), secret: true };
+export const serverKey: Flag<string> = { ...text(['--api-key'], 'key', 'Send this API key, if the server requires one'), secret: true };
 
 /** Which server a command is to ask; an empty address means one that runs here. */
 export interface Asked {

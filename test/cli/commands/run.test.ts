@@ -42,7 +42,7 @@ t.test('run --verbose ends with how fast it was', async (t) => {
 t.test('run without a prompt exits 2', async (t) => {
   t.match(await recua(['run', 'builtin'], ''), { code: 2, stdout: '', stderr: /Expected a prompt/ });
   t.match(await recua(['run'], 'Hello'), { code: 2, stderr: /Expected a model/ });
-  t.match(await recua(['run', 'builtin', 'Hello', '-p', 'Hello']), { code: 2, stderr: /behind the model or with -p, got both/ });
+  t.match(await recua(['run', 'builtin', 'Hello', '-p', 'Hello']), { code: 2, stderr: /after the model or with -p, got both/ });
 });
 
 t.test('run --json prints one object with the text, how it ended and what it took', async (t) => {

@@ -48,7 +48,7 @@ t.test('resuming does not evaluate again what the saved KV covers', async (t) =>
   // By name, without a model: it is the saved chat's.
   const second = startChat(t, ['--resume', name], { home: first.home });
   await second.prompt();
-  t.match(second.text(), /Going on with .*story/);
+  t.match(second.text(), /Continuing .*story/);
   t.match(second.text(), /> Tell me a story[^]*The end\./, 'the end of it is shown');
   t.match(await second.say('/stats'), /Saved KV +\d+ tokens restored/);
   await second.say('Who are you?');
@@ -143,6 +143,6 @@ t.test('going on with another model says so, and uses the one that is named', as
   copyFileSync(new URL('../../../../builtin/builtin.gguf', import.meta.url), copy);
   const { code, stderr } = await recua(['chat', copy, '--continue', '-p', 'x', '-n', '4'], '', { env: { SERVICE_HOME: first.home } });
   t.equal(code, 0);
-  t.match(stderr, /was with builtin; it goes on with .*other\.gguf/);
+  t.match(stderr, /was with builtin; it continues with .*other\.gguf/);
   t.ok(existsSync(kv(first.home, nameIn(first.home))));
 });
