@@ -24,7 +24,7 @@ export const load = command({
     ['recua load chat embed --keep-alive -1', 'Load two models until they are unloaded'],
   ],
   flags: {
-    keepAlive: perCall(integer(['--keep-alive'], 'seconds', 'Keep the model loaded this long after its last request; -1 means forever; by default the server\'s --keep-alive', { fallback: 0, min: -1, max: 31_536_000 })),
+    keepAlive: perCall(integer(['--keep-alive'], 'seconds', 'Keep the model loaded this long after its last request; -1 means forever; by default as the server is set', { fallback: 0, min: -1, max: 31_536_000 })),
     url: serverUrl,
     apiKey: serverKey,
   },

@@ -98,7 +98,7 @@ t.test('what stdin brings is read no further than the context can hold', async (
     };
     running.child.stdin.on('drain', feed);
     feed();
-    t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that the context can hold, which is [\d.]+ (KiB|bytes) of text at the very most; stdin has more.*-c\.\n$/ });
+    t.match(await running.ended, { code: 1, stdout: '', stderr: /^recua: Expected a prompt that fits the context, which holds at most [\d.]+ (KiB|bytes) of text; stdin has more.*-c\.\n$/ });
     t.ok(sentBytes < 4 * 1024 * 1024, `${sentBytes} bytes went into pipes`);
   }
   // What may fit is the engine's to judge.

@@ -61,5 +61,5 @@ t.test('a server on a socket', { skip: process.platform === 'win32' && 'not ther
   if (!curl.error) t.match(curl.stdout, /"status":"ok"/);
   t.match(await recua(['api', 'builtin', '--host', `unix:${path}`], '', { env }), { code: 1, stderr: /Another server listens on the socket/ });
   t.match(await serve('stop'), { code: 0 });
-  t.match(await recua(['ps', '--url', `unix:${path}`], '', { env }), { code: 1, stderr: /is a socket that is not there/ });
+  t.match(await recua(['ps', '--url', `unix:${path}`], '', { env }), { code: 1, stderr: /is a socket that does not exist/ });
 });

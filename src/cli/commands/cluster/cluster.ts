@@ -16,7 +16,7 @@ const kinds = ['haproxy', 'nginx', 'kubernetes'] as const;
 type Kind = (typeof kinds)[number];
 
 const configFlags = {
-  replicas: perCall(text(['--replicas'], 'url,url,…', 'Balance between the servers at these addresses, such as http://10.0.0.1:8080; for kubernetes, start this many')),
+  replicas: perCall(text(['--replicas'], 'url,url,…', 'Balance between the servers at these addresses, such as http://10.0.0.1:8080; for kubernetes, start with this many')),
   listen: perCall(text(['--listen'], '[host]:port', 'Let the balancer listen here; :8000 means every address of the machine', '127.0.0.1:8000')),
   authorities: perCall(text(['--ca-file'], 'path', 'Trust the authorities in this file, on the balancer\'s machine, for the certificates of https replicas', '/etc/ssl/certs/ca-certificates.crt')),
   tlsName: perCall(text(['--tls-name'], 'name', 'Expect this name in the certificates of all https replicas; by default the host of their address')),
