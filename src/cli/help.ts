@@ -46,7 +46,7 @@ export function environmentHelp(width = terminalWidth()): string {
   ]);
 }
 
-/** One example of each form, for help and docs/cli.md. test/cli/commands/config.test.ts reads it. */
+/** One example of each form, for help and docs/cli.md; test/cli/commands/config.test.ts uses it. */
 export const configExample = `{
   "threads": 4,
   "run": { "temp": 0.2 },

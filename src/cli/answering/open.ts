@@ -38,7 +38,7 @@ export interface OpenOptions {
   settings: EngineSettings;
 }
 
-/** Whether flags, variables or the config file set something that a running server cannot change. */
+/** Whether flags, variables or the config file set what a running server cannot change. */
 export function asksForOwnEngine(values: { local: boolean }, given: ReadonlySet<string>): boolean {
   return values.local || Object.keys(engineFlags).some((key) => given.has(key));
 }

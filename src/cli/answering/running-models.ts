@@ -1,5 +1,5 @@
 // Finds the running server of this user that has a model's file loaded, and what it says about the
-// model. Files are compared by fingerprint, not by name: two servers may use one name for two files.
+// model. Compares files by fingerprint, not by name: two servers may use one name for two files.
 import { checkedFiles, fingerprintOf } from '../../models/gguf/model-file.js';
 import type { ModelFile } from '../../models/gguf/model-file.js';
 import { runningServers } from '../servers/registry.js';

@@ -1,4 +1,4 @@
-// The fish script: one `complete` line per command, flag name and operand, generated from the table.
+// The fish script, generated from the table: a `complete` line for each command, flag and operand.
 import type { CompletedCommand, Value } from './words.js';
 
 export function fishScript(tree: readonly CompletedCommand[]): string {

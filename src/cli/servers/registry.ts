@@ -1,7 +1,7 @@
 // The running servers of this user. Each server keeps a small file in the state folder while it
 // takes requests, so that commands find it. A file counts only if the process it names is alive and
-// is the same process; the next reader removes files left by a killed server or a reboot. Written by
-// `recua api`, and so by `recua serve start`; read by commands that call a server.
+// is the same process; the next reader removes files left by a killed server or a reboot. `recua
+// api`, and so `recua serve start`, writes the files; commands that call a server read them.
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { mkdir, open, readdir, rm } from 'node:fs/promises';

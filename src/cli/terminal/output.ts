@@ -9,8 +9,8 @@ export class ReaderGone extends Error {}
 let guarded = false;
 
 /**
- * Keeps a closed stdout or stderr from ending the process. `print` reports a closed stdout; messages
- * to a closed stderr are lost.
+ * Keeps a closed stdout or stderr from ending the process. `print` reports a closed stdout;
+ * messages to a closed stderr are lost.
  */
 export function guardOutput(): void {
   if (guarded) return;
@@ -20,8 +20,8 @@ export function guardOutput(): void {
 }
 
 /**
- * Writes data to stdout. Resolves when the data is handed on, so that a slow reader slows the writer
- * down. Throws ReaderGone.
+ * Writes data to stdout. Resolves when the data is handed on, so that a slow reader slows down the
+ * writer. Throws ReaderGone.
  */
 export async function print(text: string): Promise<void> {
   const error = await new Promise<NodeJS.ErrnoException | null | undefined>((resolve) => {
@@ -32,7 +32,7 @@ export async function print(text: string): Promise<void> {
   throw new RecuaError('file_unreadable', `stdout cannot be written: ${error.message}`, { cause: error });
 }
 
-/** Writes a message to stderr. It may quote a file or a server, so control characters are removed. */
+/** Writes a message to stderr, without the control characters that a quoted text may contain. */
 export function say(text: string): void {
   aboveProgress(() => process.stderr.write(`${tame(text)}\n`));
 }
