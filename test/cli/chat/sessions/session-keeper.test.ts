@@ -115,7 +115,7 @@ t.test('what is no file is no saved chat, and nobody waits for it', { skip: proc
   const home = t.testdir({ sessions: { 'folder.json': {} } });
   const options = { env: { SERVICE_HOME: home } };
   execFileSync('mkfifo', [join(home, 'sessions', 'pipe.json')]);
-  for (const name of ['pipe', 'folder']) t.match(await recua(['chat', '--resume', name, '-p', 'x'], '', options), { code: 1, stdout: '', stderr: /no regular file/ });
+  for (const name of ['pipe', 'folder']) t.match(await recua(['chat', '--resume', name, '-p', 'x'], '', options), { code: 1, stdout: '', stderr: /not a regular file/ });
   t.match(await recua(['sessions', 'list'], '', options), { code: 0, stderr: /no saved chats/ });
 });
 
@@ -123,7 +123,7 @@ t.test('a damaged file is named and left alone', async (t) => {
   const home = t.testdir({ sessions: { 'bad.json': '{"recua_session": 1, "model": "builtin"', 'new.json': '{"recua_session": 2}' } });
   const options = { env: { SERVICE_HOME: home } };
   for (const [args, said] of [
-    [['chat', '--resume', 'bad', '-p', 'x'], /sessions\/bad\.json is no sound saved chat: it is not valid JSON/],
+    [['chat', '--resume', 'bad', '-p', 'x'], /sessions\/bad\.json is not a valid saved chat: it is not valid JSON/],
     [['chat', '--resume', 'new', '-p', 'x'], /version 2 of the format/],
     [['chat', '--resume', 'ba', '-p', 'x'], /Did you mean bad\?/],
     [['chat', '--resume', join(home, 'none.json'), '-p', 'x'], /There is no saved chat .*none\.json/],

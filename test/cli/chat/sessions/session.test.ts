@@ -29,7 +29,7 @@ t.test('a session comes back as it was written', async (t) => {
 t.test('whatever is wrong with a file is said with its place', async (t) => {
   const whole = JSON.parse(writeSession(session));
   const refuse = (value: unknown, message: RegExp) => t.throws(() => readSession(typeof value === 'string' ? value : JSON.stringify(value), '/x/a.json'), { code: 'invalid_session', message });
-  refuse('', /\/x\/a\.json is no sound saved chat: it is not valid JSON .*left as it is/);
+  refuse('', /\/x\/a\.json is not a valid saved chat: it is not valid JSON .*left unchanged/);
   refuse('[]', /the file is not an object/);
   refuse({ ...whole, recua_session: 2 }, /version 2 of the format, and this Recua reads version 1/);
   refuse({ ...whole, recua_session: undefined }, /recua_session of the file is not a number/);
