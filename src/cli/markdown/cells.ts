@@ -1,4 +1,4 @@
-// Text as terminal cells: each letter with its width and its look, rows of cells, and rows as bytes.
+// Text as terminal cells: each letter with its width and look, rows of cells, and rows as bytes.
 // Pure.
 import stringWidth from 'string-width';
 

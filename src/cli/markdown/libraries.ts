@@ -1,4 +1,4 @@
-// marked and highlight.js, the same copies as the page at / uses, and the languages of highlight.js.
+// marked and highlight.js, the copies that the page at / uses, and the languages of highlight.js.
 // Loaded before the first rendered answer begins; rendering then never waits.
 import { readdir } from 'node:fs/promises';
 import type { Token } from 'marked';
