@@ -111,7 +111,7 @@ async function setStops(chat: Dialogue, value: string): Promise<void> {
   const { stop, ...settings } = chat.settings;
   chat.settings = texts.length === 0 ? settings : { ...settings, stop: texts };
   await saved(chat);
-  chat.input.say(texts.length === 0 ? `No text of yours ends an answer${stop ? ' any more' : ''}.` : `An answer ends before ${texts.map((text) => JSON.stringify(text)).join(' or ')} now.`);
+  chat.input.say(texts.length === 0 ? `No stop text is set${stop ? ' any more' : ''}.` : `An answer ends before ${texts.map((text) => JSON.stringify(text)).join(' or ')} now.`);
 }
 
 function readQuoted(word: string): string {

@@ -34,7 +34,7 @@ export const alias = command({
     if (values.rm) {
       if (operands.length === 0) throw misuse('Expected an alias: recua alias --rm <name>…');
       await forgetNames(await readInventory(places), operands);
-      for (const name of operands) say(`${plain(name)} is no longer a name; its model stays.`);
+      for (const name of operands) say(`${plain(name)} is no longer an alias; its model stays.`);
       return 0;
     }
     if (operands.length === 0) return await list(namedModels(await readInventory(places)), values.json);

@@ -146,7 +146,7 @@ function untilText(model: ServedModel): string {
   if (!isThere(model)) return '';
   if (pinned) return 'pinned';
   if (expiresMs !== undefined) return timeLeft(expiresMs - Date.now());
-  return running + waiting > 0 ? 'in use' : model.state === 'ready' ? 'for ever' : '';
+  return running + waiting > 0 ? 'in use' : model.state === 'ready' ? 'forever' : '';
 }
 
 function timeLeft(ms: number): string {

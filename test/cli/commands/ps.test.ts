@@ -78,7 +78,7 @@ t.test('models are loaded and unloaded by name, in the server that has them', as
   const home = makeHome(t);
   const { url } = await serve(t, home);
   t.match(await call(home, 'load', 'builtin', '--keep-alive', '-1'), { code: 0, stdout: '', stderr: new RegExp(`^Loading builtin …\nbuiltin is ready at ${url} \\(512 tokens of context, .* MiB\\)\n$`) });
-  t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'ready', UNTIL: 'for ever' }]);
+  t.match(table((await call(home, 'ps')).stdout), [{ STATE: 'ready', UNTIL: 'forever' }]);
   t.match(await call(home, 'load', 'bultin'), { code: 1, stderr: /recua: The model "bultin" does not exist here\. Did you mean "builtin"\?/ });
   t.match(await call(home, 'load', 'nothing-like-it', 'builtin'), { code: 1, stderr: /does not exist[^]*builtin is ready/ }, 'the others are loaded all the same');
   t.match(await call(home, 'unload', 'builtin'), { code: 0, stderr: `builtin is no longer loaded at ${url}\n` });

@@ -116,7 +116,7 @@ function readExchanges(messages: readonly unknown[], invalid: Invalid): Exchange
     const message = new SessionFields(value, `message ${index + 1}`, invalid);
     const expected = index % 2 === 0 ? 'user' : 'assistant';
     const role = message.text('role');
-    if (role !== expected) throw invalid(`message ${index + 1} is the ${role}'s where the ${expected}'s was expected`);
+    if (role !== expected) throw invalid(`message ${index + 1} has the role ${role}, but ${expected} was expected`);
     if (role === 'user') exchanges.push({ message: message.text('content'), sentAt: message.text('sent_at'), ...message.others('role', 'content', 'sent_at', 'unanswered') });
     else exchanges.at(-1)!.reply = readReply(message);
   }

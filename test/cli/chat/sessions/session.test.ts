@@ -35,7 +35,7 @@ t.test('whatever is wrong with a file is said with its place', async (t) => {
   refuse({ ...whole, recua_session: undefined }, /recua_session of the file is not a number/);
   refuse({ ...whole, template: 'lama' }, /names the template "lama"/);
   refuse({ ...whole, messages: {} }, /messages of the file is not a list/);
-  refuse({ ...whole, messages: [whole.messages[1]] }, /message 1 is the assistant's where the user's was expected/);
+  refuse({ ...whole, messages: [whole.messages[1]] }, /message 1 has the role assistant, but user was expected/);
   refuse({ ...whole, messages: [{ ...whole.messages[0], content: 5 }] }, /content of message 1 is not a text/);
   refuse({ ...whole, sampling: { ...whole.sampling, temperature: '1' } }, /temperature of sampling of the file is not a number/);
   refuse({ ...whole, sampling: { ...whole.sampling, max_tokens: 0 } }, /max_tokens of sampling of the file is not a number from 1 to 2147483647/);
