@@ -90,7 +90,7 @@ export async function startServer(places: ServePlaces, request: StartRequest): P
 }
 
 function unusable(what: string, { folder }: ServePlaces, cause: Error): RecuaError {
-  return new RecuaError('file_unreadable', `The state folder ${folder} cannot be ${what}: ${cause.message}. Set SERVICE_HOME to use another place.`, { cause });
+  return new RecuaError('file_unreadable', `The state folder ${folder} cannot be ${what}: ${cause.message}. To move it, set SERVICE_HOME.`, { cause });
 }
 
 async function startLock(places: ServePlaces, signal: AbortSignal): Promise<Lock> {
